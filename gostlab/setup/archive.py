@@ -312,14 +312,8 @@ class PrivateApt:
 
     def download(self, candidate: Candidate, into: Path) -> Path:
         """Fetch a package file, verified against the signed lists. Raises ArchiveError."""
-        into.mkdir(parents=True, exist_ok=True)
-        done = self._run(
-            "apt-get", "--quiet=2", "download", f"{candidate.package}={candidate.version}", cwd=into
-        )
-        files = sorted(into.glob(f"{candidate.package}_*.deb"))
-        if done.returncode != 0 or not files:
-            raise ArchiveError(f"{candidate} did not come: {_last_line(done.stderr.splitlines())}")
-        return files[-1]
+        self.download_current([f"{candidate.package}={candidate.version}"], into)
+        return sorted(into.glob(f"{candidate.package}_*.deb"))[-1]
 
     def download_current(self, packages: Sequence[str], into: Path) -> list[Path]:
         """Fetch package files as the suites looked in last have them, verified against the signed

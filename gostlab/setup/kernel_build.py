@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
                 tried.add(candidate.package)
                 bench.say(f"fetching {candidate}, about 170 MB")
                 package = apt.download(candidate, folder / "download")
-                yield unpack_package(bench, folder, package, str(candidate), unread_words())
+                yield unpack_package(bench, folder, package, str(candidate))
         bench.notes += apt.complaints
     yield _fetch_pinned(bench, folder)
 
@@ -132,12 +132,8 @@ def unread_words() -> list[str]:
     return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
 
 
-def unpack_package(
-    bench: Workbench, folder: Path, package: Path, origin: str, leave_out: Sequence[str] = ()
-) -> Source:
-    """The source in one of Debian's packages; leave_out: words that tell tar what not to unpack.
-    Raises SetupError.
-    """
+def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -> Source:
+    """The source in one of Debian's packages. Raises SetupError."""
     sha256 = parts.file_sha256(package)
     bench.say(f"unpacking {origin}")
     contents = folder / "package"
@@ -146,7 +142,7 @@ def unpack_package(
     tarball = next((contents / "usr" / "src").glob("linux-source-*.tar.*"), None)
     if tarball is None:
         raise SetupError(f"{origin} has no source tarball in it")
-    return unpack_tarball(bench, folder, tarball, origin, sha256, leave_out)
+    return unpack_tarball(bench, folder, tarball, origin, sha256)
 
 
 def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
@@ -163,25 +159,20 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     except OSError as error:
         raise SetupError(f"{none_in_apt}, and kernel.org cannot be reached ({error})") from error
     bench.say(f"unpacking {origin}")
-    return unpack_tarball(bench, folder, tarball, origin, pin["sha256"], unread_words())
+    return unpack_tarball(bench, folder, tarball, origin, pin["sha256"])
 
 
 def unpack_tarball(
-    bench: Workbench,
-    folder: Path,
-    tarball: Path,
-    origin: str,
-    sha256: str,
-    leave_out: Sequence[str] = (),
+    bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str
 ) -> Source:
-    """A tarball, unpacked; it and its package are deleted where they were fetched to. leave_out:
-    words that tell tar what not to unpack. Raises SetupError.
+    """What builds read of a tarball, unpacked; it and its package are deleted where they were
+    fetched to. Raises SetupError.
     """
     tree = folder / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
     extract: list[str | Path] = ["tar", "--extract", "--strip-components=1", "--no-same-owner"]
-    extract += leave_out
+    extract += unread_words()
     if tarball.name.endswith(".xz"):
         extract.append("--use-compress-program=xz --threads=0")  # Debian's are in many blocks
     run_logged([*extract, "--file", tarball, "--directory", tree], bench.log("kernel-unpack"))
@@ -196,25 +187,41 @@ def unpack_tarball(
 
 
 def _build(bench: Workbench, folder: Path, source: Source) -> str:
-    started = time.monotonic()
-    built = folder / "linux"
-    run_build_script(bench, source, built, folders.ROOT / "kernel" / "build.sh")
-    bench.say("booting it")
-    version = parts.output_of([built, "--version"]).strip()
-    boot_s = boot_time_s(built, folder)
-    if not version or boot_s is None:
-        raise SetupError(f"the kernel was built but does not boot here; try it: {built} --version")
+    built = build(bench, folder, source, folders.ROOT / "kernel" / "build.sh")
     inputs = parts.kernel_inputs_hash()
-    keep(bench, source, built, bench.cache / "kernel" / f"{version}-{inputs}", started, inputs, {})
-    return f"{version} built from {source.origin}, boots in {boot_s:.1f} s"
+    keep(bench, source, built, bench.cache / "kernel" / f"{built.version}-{inputs}", inputs, {})
+    return f"{built.version} built from {source.origin}, boots in {built.boot_s:.1f} s"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel that boots, where it was built."""
+
+    file: Path
+    version: str
+    build_s: float
+    boot_s: float
+
+
+def build(bench: Workbench, folder: Path, source: Source, script: Path) -> Built:
+    """Build a source, and boot what comes of it. Raises SourceDoesNotFit or SetupError."""
+    started = time.monotonic()
+    file = folder / "linux"
+    run_build_script(bench, source, file, script)
+    build_s = time.monotonic() - started
+    bench.say("booting it")
+    version = parts.output_of([file, "--version"]).strip()
+    boot_s = boot_time_s(file, folder)
+    if not version or boot_s is None:
+        raise SetupError(f"{source.origin}: built, but does not boot here: try {file} --version")
+    return Built(file, version, build_s, boot_s)
 
 
 def keep(
     bench: Workbench,
     source: Source,
-    built: Path,
+    built: Built,
     place: Path,
-    started_s: float,
     inputs_hash: str,
     more: Mapping[str, object],
 ) -> None:
@@ -222,23 +229,23 @@ def keep(
     delete what it was built from.
     """
     with replacing(place) as kept:
-        shutil.copy2(built, kept / "linux")
-        shutil.copy2(built.with_name(parts.HEADERS), kept / parts.HEADERS)
+        shutil.copy2(built.file, kept / "linux")
+        shutil.copy2(built.file.with_name(parts.HEADERS), kept / parts.HEADERS)
         record: dict[str, object] = {
-            "version": parts.output_of([built, "--version"]).strip(),
-            "hz": parts.kernel_hz(built),
+            "version": built.version,
+            "hz": parts.kernel_hz(built.file),
             "source": source.origin,
             "source_sha256": source.sha256,
-            "sha256": parts.file_sha256(built),
+            "sha256": parts.file_sha256(built.file),
             "inputs_hash": inputs_hash,
             "jobs": bench.jobs,
-            "build_s": round(time.monotonic() - started_s, 1),
+            "build_s": round(built.build_s, 1),
         }
         # Which of kernel/profiles its code was arranged by, or why by none, if one was looked for.
-        said = built.with_name("profile")
+        said = built.file.with_name("profile")
         record |= {"profile": said.read_text("utf-8").strip()} if said.is_file() else {}
         write_json(kept / "kernel.json", {**record, **more})
-    shutil.rmtree(built.parent)
+    shutil.rmtree(built.file.parent)
 
 
 def run_build_script(bench: Workbench, source: Source, built: Path, script: Path) -> None:

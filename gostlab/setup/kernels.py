@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import tarfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +18,13 @@ from gostlab.declared import folders, kernels
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import ALL_PATCHES, Declared, Patch
-from gostlab.setup import archive, parts
+from gostlab.setup import archive, kernel_build, parts
 from gostlab.setup.kernel_build import (
     BUILD_BYTES,
     Source,
     SourceDoesNotFit,
-    boot_time_s,
     keep,
     left_over,
-    run_build_script,
     unpack_package,
     unpack_tarball,
     unread_words,
@@ -115,7 +112,7 @@ def add_own(bench: Workbench, path: Path, name: str) -> Added:
         if path.is_file():
             bench.say(f"unpacking {path}")
             summed = parts.file_sha256(path)
-            source = unpack_tarball(bench, folder, path, str(path), summed, unread_words())
+            source = unpack_tarball(bench, folder, path, str(path), summed)
         else:
             source = copied(bench, folder, path)
         version = version_of_tree(source.tree, path)
@@ -186,7 +183,7 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
         for candidate in apt.look_for(wanted, groups, bench.say):
             bench.say(f"fetching {candidate}, about 150 MB")
             package = apt.download(candidate, folder / "download")
-            return unpack_package(bench, folder, package, str(candidate), unread_words())
+            return unpack_package(bench, folder, package, str(candidate))
         complaints += apt.complaints
     bench.notes += complaints
     raise SetupError(
@@ -342,18 +339,12 @@ def build(
     place     the folder that its own goes to
     Raises SetupError.
     """
-    started = time.monotonic()
-    built = folder / "linux"
     try:
-        run_build_script(bench, source, built, SCRIPT)
+        built = kernel_build.build(bench, folder, source, SCRIPT)
     except SourceDoesNotFit as complaint:
         raise SetupError(f"{source.origin}: {complaint}") from None
-    bench.say("booting it")
-    version = parts.output_of([built, "--version"]).strip()
-    if not version or boot_time_s(built, folder) is None:
-        raise SetupError(f"{source.origin}: built, but does not boot here: try {built} --version")
-    finished = place / (f"{version}-{inputs}" if name in declared_names() else name)
-    missing = built.with_name("missing").read_text(encoding="utf-8")
+    finished = place / (f"{built.version}-{inputs}" if name in declared_names() else name)
+    missing = built.file.with_name("missing").read_text(encoding="utf-8")
     more = {
         "name": name,
         "origin": source.origin,
@@ -361,8 +352,8 @@ def build(
         "patches_refused": list(refused),
         "options_missing": [each.removeprefix("CONFIG_") for each in missing.splitlines()],
     }
-    keep(bench, source, built, finished, started, inputs, more)
-    return described(name, finished / "linux", refused, time.monotonic() - started)
+    keep(bench, source, built, finished, inputs, more)
+    return described(name, finished / "linux", refused, built.build_s)
 
 
 def declared_names() -> tuple[str, ...]:
