@@ -11,8 +11,8 @@ from gostlab.guest.traffic import Load
 from gostlab.guest.tunnels.launch import Tunnel
 from gostlab.guest.watch.data_times import FIRST_LEGS, LAST_LEGS
 from gostlab.guest.watch.probes import CONTROL_BYTES, Probes
+from gostlab.results.measures import SENDING_END
 
-SENDING_END = {"upload": "near", "download": "far"}
 # Of what crosses the receiver's link: with less of it in TCP sockets, datagrams carry the data.
 LEAST_IN_SOCKETS = 0.1
 HEADERS_BYTES = 14 + 20 + 8  # Ethernet, IP, UDP
@@ -47,31 +47,40 @@ def counted(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> 
     return replace(load, flows=tuple(flows))
 
 
+def in_sockets(flow: Flow, probes: Probes, tunnel: Tunnel, *, whole: bool = False) -> Part:
+    """What a flow's TCP sockets carried and sent again in the part of the load that is measured, or
+    in the whole of it.
+    """
+    sending = SENDING_END[flow.direction]
+    legs = {leg.name: leg for leg in tunnel.legs if leg.flow == flow.name}
+    last = next(legs[name] for name in LAST_LEGS[sending] if name in legs)
+    first = next(legs[name] for name in FIRST_LEGS[sending] if name in legs)
+    return Part(
+        probes.counted(last, sending, "bytes_acked", whole=whole),
+        probes.counted(first, sending, "segments_retransmitted", whole=whole),
+    )
+
+
 def what_it_did(
     run: RunDescription, flow: Flow, probes: Probes, tunnel: Tunnel, *, whole: bool = False
 ) -> tuple[str, Part]:
     """What counted a flow, and what it did in the part of the load that is measured, or in the
     whole of it. Raises TrafficError.
     """
-    sending = SENDING_END[flow.direction]
-    legs = {leg.name: leg for leg in tunnel.legs if leg.flow == flow.name}
-    last = next(legs[name] for name in LAST_LEGS[sending] if name in legs)
-    first = next(legs[name] for name in FIRST_LEGS[sending] if name in legs)
-    in_sockets = probes.counted(last, sending, "bytes_acked", whole=whole)
+    part = in_sockets(flow, probes, tunnel, whole=whole)
     sender, receiver = flow.sender, flow.receiver
-    if sending == "far":
+    if flow.direction == "download":
         sender, receiver = receiver, sender
     sent, got = (probes.crossed(host, whole=whole) for host in (sender, receiver))
     payload = max(0, got.rx_bytes - HEADERS_BYTES * got.rx_pkts)
     others = [each for each in run.flows if each.name != flow.name]
     alone = not any({each.sender, each.receiver} & {sender, receiver} for each in others)
     least = LEAST_IN_SOCKETS * payload if alone else CONTROL_BYTES
-    if in_sockets and in_sockets >= least:
-        again = probes.counted(first, sending, "segments_retransmitted", whole=whole)
-        return SOCKETS, Part(in_sockets, again)
+    if part.bytes and part.bytes >= least:
+        return SOCKETS, part
     if not alone:
         raise TrafficError(
-            f"{flow.name}: TCP to $PORT carries {in_sockets} bytes of it, and what crosses its"
+            f"{flow.name}: TCP to $PORT carries {part.bytes} bytes of it, and what crosses its"
             " hosts' links is also other flows': give it hosts of its own (topology: dumbbell)"
         )
     lost = max(0, sent.tx_pkts - got.rx_pkts)

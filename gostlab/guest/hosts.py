@@ -16,7 +16,7 @@ from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.flows import Flow, cc_at
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.namespaces import inside, read_sysctls, write_sysctls
+from gostlab.guest.namespaces import inside, read_sysctls, sysctl_file, write_sysctls
 from gostlab.guest.network import Network, NetworkError, set_sysctls
 
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection
@@ -68,7 +68,7 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
     end on, read back; congestion control of its own for a leg that has one.
     Raises Unsupported or NetworkError.
     """
-    if has_own_tcp_memory(run) and not kernel_file(HOST_TCP_MEMORY).exists():
+    if has_own_tcp_memory(run) and not sysctl_file(HOST_TCP_MEMORY).exists():
         raise Unsupported("this kernel gives hosts no TCP memory of their own (host_tcp_memory)")
     installed = {}
     for node in hosts_with_programs(run):
@@ -247,7 +247,7 @@ def set_tcp_memory(limit_mib: int | None) -> None:
     """
     if limit_mib is not None:
         limits = tcp_memory_limits(limit_mib)
-        kernel_file("net.ipv4.tcp_mem").write_text(limits, encoding="ascii")
+        sysctl_file("net.ipv4.tcp_mem").write_text(limits, encoding="ascii")
 
 
 def tcp_memory_limits(limit_mib: int) -> str:
@@ -256,10 +256,6 @@ def tcp_memory_limits(limit_mib: int) -> str:
     """
     pages = limit_mib * 2**20 // os.sysconf("SC_PAGE_SIZE")
     return f"{pages // 2} {pages * 2 // 3} {pages}"
-
-
-def kernel_file(sysctl: str) -> Path:
-    return Path("/proc/sys", *sysctl.split("."))
 
 
 def check_cc_available(cc: str, machine: str) -> None:

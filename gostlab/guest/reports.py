@@ -105,17 +105,8 @@ class Ran:
         **more: Any,
     ) -> FlowResult:
         """What it did, by what its report says."""
-        return FlowResult(
-            name=self.name,
-            kind=self.kind,
-            started_s=self.started_s,
-            ended_s=self.ended_s,
-            goodput_bps=goodput_bps,
-            bytes=bytes,
-            seconds=seconds,
-            retransmits=retransmits,
-            **more,
-        )
+        ran = self.name, self.kind, self.started_s, self.ended_s
+        return FlowResult(*ran, goodput_bps, bytes, seconds, retransmits, **more)
 
     def over_all_its_time(self, size_bytes: int, **more: Any) -> FlowResult:
         """The row of a flow whose program tells no rate: what it got over all that it ran."""

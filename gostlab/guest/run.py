@@ -32,7 +32,7 @@ from gostlab.guest import cycle_counter
 from gostlab.guest.anew import begin_anew
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
-from gostlab.guest.counted import SENDING_END, counted, hosts_counted, what_it_did
+from gostlab.guest.counted import counted, hosts_counted, in_sockets, what_it_did
 from gostlab.guest.environment import (
     Programs,
     check_virtual_clock,
@@ -65,10 +65,11 @@ from gostlab.guest.tunnels.launch import Tunnel, TunnelError
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
-from gostlab.guest.watch.data_times import FIRST_LEGS, LAST_LEGS, DataWatch
+from gostlab.guest.watch.data_times import DataWatch
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_cost_use
 from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
+from gostlab.results.measures import SENDING_END
 from gostlab.setup.parts import TunnelBinary, file_sha256, find_program
 
 
@@ -260,14 +261,7 @@ def measured_part(
         elif flow.traffic.rows:  # its own measurements, of which only those were read
             part = Part(did.bytes, did.retransmits)
         elif flow.is_tcp:
-            sending = SENDING_END[flow.direction]
-            legs = {leg.name: leg for leg in tunnel.legs if leg.flow == flow.name}
-            last = next(legs[name] for name in LAST_LEGS[sending] if name in legs)
-            first = next(legs[name] for name in FIRST_LEGS[sending] if name in legs)
-            part = Part(
-                probes.counted(last, sending, "bytes_acked"),
-                probes.counted(first, sending, "segments_retransmitted"),
-            )
+            part = in_sockets(flow, probes, tunnel)
         else:
             report = folder / report_name(run, flow, "-server")
             part = carrier(flow.traffic).part(report, from_s - did.started_s, to_s - did.started_s)

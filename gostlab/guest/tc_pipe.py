@@ -7,7 +7,6 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
-from types import TracebackType
 
 ARGV = ("tc", "-j", "-batch", "-")
 
@@ -24,17 +23,6 @@ class TcPipe:
         self._process = start(
             list(ARGV), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-
-    def __enter__(self) -> TcPipe:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def show_after(self, commands: Sequence[Sequence[str]], shows: Sequence[Sequence[str]]) -> str:
         """Carry out commands, then some that each print a line; returns those lines.

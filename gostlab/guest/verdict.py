@@ -10,7 +10,8 @@ from gostlab.describe.checks import Check
 from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.counted import LINKS
-from gostlab.guest.hosts import kernel_file, tcp_memory_limits, tcp_memory_of
+from gostlab.guest.hosts import tcp_memory_limits, tcp_memory_of
+from gostlab.guest.namespaces import sysctl_file
 from gostlab.guest.network import Interface
 from gostlab.guest.reports import FlowResult
 from gostlab.guest.shaping import carries_data, path_of
@@ -61,7 +62,7 @@ def judge(
                 fidelity.check_wakeups(
                     watched.late_ms,
                     watched.gaps,
-                    idle_of_load(folder),
+                    measures.idle_share(rows_of(folder, "hosts")) or 0.0,
                     known_to_lose="idle" in kernel_lacks,
                 ),
             ]
@@ -105,12 +106,6 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
     return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, own)
 
 
-def idle_of_load(folder: Path) -> float:
-    """The CPU's idle share in the median second of the load; none where nothing was sampled."""
-    _, idle = measures.least_idle_cpu(rows_of(folder, "hosts"))
-    return idle or 0.0
-
-
 def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:
     """The CPU's idle share while each flow ran; None where fewer than two samples fall into it."""
     return {flow.name: measures.idle_share(rows, flow.started_s, flow.ended_s) for flow in flows}
@@ -119,7 +114,7 @@ def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict
 def check_tcp_memory(run: RunDescription, probes: Probes, legs: Mapping[str, Any]) -> Check:
     """The peak of TCP's memory against the kernel's first threshold, of the fullest pool."""
     page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
-    of_all = kernel_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
+    of_all = sysctl_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
 
     def low_pages(host: str) -> int:
         pool_mib = tcp_memory_of(run, host)

@@ -107,13 +107,8 @@ ENDED_BY = {
 # -- the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, <linux/capability.h>. The
 # system calls' numbers are the same on every architecture, as of all that
 # are younger than Linux 5.1.
-CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = (
-    0x00020000,
-    0x08000000,
-    0x10000000,
-    0x40000000,
-)
-MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+CLONE_NEWIPC, CLONE_NEWNET = 0x08000000, 0x40000000
+MS_NOSUID, MS_NODEV, MS_PRIVATE = 2, 4, 1 << 18
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
 ADDR_NO_RANDOMIZE = 0x0040000
@@ -593,30 +588,17 @@ def enter_namespaces(folder: Path, memory_mib: int) -> None:
     is not root gets it as the root of a user namespace that has nobody else, and loses that with
     the exec. Raises OSError.
     """
-    user, group = os.geteuid(), os.getegid()
-    checked(
-        libc.unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | (CLONE_NEWUSER if user else 0)),
-        "unshare",
-    )
-    if user:
-        for name, line in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
-        ):
-            Path("/proc/self", name).write_text(line, encoding="ascii")
+    kinds = landlock.CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC
+    landlock.enter_namespaces(kinds, of_users=os.geteuid() != 0)
     set_mounts("/", AT_RECURSIVE, readonly=True)
-    path = os.fsencode(folder)
-    checked(libc.mount(path, path, None, ctypes.c_ulong(MS_BIND | MS_REC), None), str(folder))
+    landlock.bind(folder, folder)
     set_mounts(str(folder), 0, readonly=False)
-    mount_memory(path + b"/.uml", memory_mib + MEMORY_SLACK_MIB)
+    mount_memory(os.fsencode(folder / ".uml"), memory_mib + MEMORY_SLACK_MIB)
     checked(
         libc.mount(b"devpts", b"/dev/pts", b"devpts", ctypes.c_ulong(MS_NOSUID), b"ptmxmode=0666"),
         "/dev/pts",
     )
-    checked(
-        libc.mount(b"/dev/pts/ptmx", b"/dev/ptmx", None, ctypes.c_ulong(MS_BIND), None), "/dev/ptmx"
-    )
+    landlock.bind(Path("/dev/pts/ptmx"), Path("/dev/ptmx"))
 
 
 def mount_memory(where: bytes, size_mib: int) -> None:

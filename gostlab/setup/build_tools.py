@@ -97,10 +97,14 @@ def script(folder: Path, unpacked: Path, name: str) -> str:
     )
 
 
+def mounts_of_its_own() -> None:
+    landlock.enter_namespaces(landlock.CLONE_NEWNS)
+
+
 def check_namespaces(missing: Sequence[str]) -> None:
     """Raises SetupError where a user may not have namespaces to compile in."""
     try:
-        subprocess.run(["true"], preexec_fn=landlock.enter_namespaces, check=True)
+        subprocess.run(["true"], preexec_fn=mounts_of_its_own, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(
             f"there is no {' and no '.join(missing)} here, and this machine gives its users no"
@@ -114,7 +118,7 @@ def enter() -> None:
     """
     tree = cache_folder() / FOLDER / "tree/usr"
     if lacking(COMPILERS) and (tree / "bin/gcc").exists():
-        landlock.enter_namespaces()
+        mounts_of_its_own()
         # The lab, or its Python, may be below it.
         landlock.bind(Path("/usr/local"), tree / "local")
         landlock.bind(tree, Path("/usr"))

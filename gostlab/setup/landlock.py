@@ -73,11 +73,15 @@ def gain_no_rights() -> None:
     checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *unused(3)), "no_new_privs")
 
 
-def enter_namespaces() -> None:
-    """Mounts of its own from here on, as the user that it is. Raises OSError."""
+def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
+    """Namespaces of its own from here on, as the user that it is. Raises OSError.
+
+    of_users  one of users, too, without which only root has any
+    """
     user, group = os.geteuid(), os.getegid()
-    flags = ctypes.c_int(CLONE_NEWUSER | CLONE_NEWNS)
-    checked(libc.unshare(flags), "user namespaces")
+    checked(libc.unshare(ctypes.c_int(kinds | (CLONE_NEWUSER if of_users else 0))), "unshare")
+    if not of_users:
+        return
     for name, text in (("setgroups", "deny"), ("uid_map", user), ("gid_map", group)):
         words = text if text == "deny" else f"{text} {text} 1"
         Path("/proc/self", name).write_text(words, encoding="ascii")
@@ -86,7 +90,7 @@ def enter_namespaces() -> None:
 def bind(folder: Path, place: Path) -> None:
     """Have a folder at another place, in mounts of its own. Raises OSError."""
     flags = ctypes.c_ulong(MS_BIND | MS_REC)
-    done = libc.mount(str(folder).encode(), str(place).encode(), None, flags, None)
+    done = libc.mount(os.fsencode(folder), os.fsencode(place), None, flags, None)
     checked(done, str(place))
 
 

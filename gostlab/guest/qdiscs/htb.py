@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
 from gostlab.guest.qdiscs.qdisc import FRAME_BYTES, Direction, difference
@@ -41,9 +41,7 @@ class Htb:
     cburst_bytes: int
     default: int = 1
 
-    @property
-    def kind(self) -> str:
-        return "htb"
+    kind: ClassVar[str] = "htb"
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
 from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
@@ -51,9 +51,7 @@ class Netem:
     every_pkts: int | None = None
     ecn: bool = False  # its losses are marks, on packets that can be marked
 
-    @property
-    def kind(self) -> str:
-        return "netem"
+    kind: ClassVar[str] = "netem"
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
 from gostlab.guest.qdiscs.qdisc import (
@@ -46,9 +46,7 @@ class Tbf:
     burst_bytes: int
     limit_bytes: int | None = None
 
-    @property
-    def kind(self) -> str:
-        return "tbf"
+    kind: ClassVar[str] = "tbf"
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""

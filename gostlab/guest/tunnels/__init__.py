@@ -44,7 +44,7 @@ def start_tunnel(
         started = [
             start(launch) for launch in launches(network, run, program, folder, scratch, ends)
         ]
-        yield replace(joined(run, started, ends), folder=folder)
+        yield replace(joined(run, started), ends=ends, folder=folder)
     finally:
         for process in ends.values():
             stop(process)
@@ -76,7 +76,7 @@ def launches(
         )
 
 
-def joined(run: RunDescription, pairs: Sequence[Tunnel], ends: Ends) -> Tunnel:
+def joined(run: RunDescription, pairs: Sequence[Tunnel]) -> Tunnel:
     """All pairs of a run's tunnel as one: each flow's entry is that of the pair it takes."""
     entries = dict(pairs[0].entries)
     if not tunnel_kind(run.tunnel).is_direct:
@@ -87,7 +87,7 @@ def joined(run: RunDescription, pairs: Sequence[Tunnel], ends: Ends) -> Tunnel:
                 entries[flow.name] = entry_of(run, by_flow[pair], flow.name, pair)
     carried = {flow.name for flow in run.flows if flow.is_tcp}
     legs = tuple(leg for pair in pairs for leg in pair.legs if leg.flow in carried)
-    return Tunnel(entries, legs, ends)
+    return Tunnel(entries, legs)
 
 
 def entry_of(run: RunDescription, tunnel: Tunnel, flow: str, pair: str) -> tuple[str, int]:

@@ -268,12 +268,7 @@ class Launch:
                 if flow.name == self.carried or leg in ("app", "exit")
             ]
         entries = {flow: (LOOPBACK, self.entry_port(flow)) for flow in self.carried_all}
-        return Tunnel(
-            {**direct_entries(self.network, self.run), **entries},
-            tuple(found),
-            self.ends,
-            self.folder,
-        )
+        return Tunnel({**direct_entries(self.network, self.run), **entries}, tuple(found))
 
 
 def direct_entries(network: Network, run: RunDescription) -> dict[str, tuple[str, int]]:

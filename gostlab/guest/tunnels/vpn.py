@@ -124,4 +124,4 @@ def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
         **direct_entries(launch.network, launch.run),
         **{flow.name: (inside, ports[flow.name]) for flow in taking},
     }
-    return Tunnel(entries, tuple(legs), launch.ends, launch.folder)
+    return Tunnel(entries, tuple(legs))
