@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gostlab.describe.physics.capacity import CapacityOf
 from gostlab.describe.resolve.links import touches
 from gostlab.results import is_number, read_object, read_series
 
@@ -455,13 +456,8 @@ def mean_rate_bps(steps: Sequence[tuple[float, float]], until_s: float) -> float
     """The mean rate of such steps from 0 to an instant; None without a rate or such a time."""
     if not steps or until_s <= 0:
         return steps[0][1] if steps else None
-    since = [max(0.0, at_s) for at_s, _ in steps]
-    until = [*since[1:], until_s]
-    carried = sum(
-        rate * max(0.0, min(end, until_s) - start)
-        for (_, rate), start, end in zip(steps, since, until, strict=True)
-    )
-    return carried / until_s
+    from_the_start = [(max(0.0, at_s), rate_bps) for at_s, rate_bps in steps]
+    return CapacityOf(from_the_start).bits(0.0, until_s) / until_s
 
 
 def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -> float | None:

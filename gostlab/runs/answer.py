@@ -5,7 +5,7 @@ and hyperfine show theirs; and the same as CSV.
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.table import Table
 from rich.text import Text
@@ -154,10 +154,7 @@ def to_csv(cells: Sequence[CellSummary]) -> str:
     """A row per cell: its levels, then medians over its runs, units in the headings. Low and high
     are the median's 95 % interval, empty below six runs.
     """
-    factors = list(dict.fromkeys(name for cell in cells for name in cell.factors))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*factors, *CSV_COLUMNS])
+    rows: list[Row] = []
     for cell in cells:
         low, high = cell.interval_bps or (None, None)
         numbers = (
@@ -170,14 +167,25 @@ def to_csv(cells: Sequence[CellSummary]) -> str:
             ),
         )
         resent = cell.wan_resent
-        writer.writerow(
-            [
-                *(cell.factors.get(name, "") for name in factors),
-                cell.runs,
-                cell.counted,
-                *("" if number is None else f"{number:.6g}" for number in numbers),
-                *((resent.segments, resent.of) if resent else ("", "")),
-                cell.verdict,
-            ]
-        )
+        found = [
+            *(cell.runs, cell.counted),
+            *("" if number is None else f"{number:.6g}" for number in numbers),
+            *((resent.segments, resent.of) if resent else ("", "")),
+            cell.verdict,
+        ]
+        rows.append((cell.factors, found))
+    return csv_text([cell.factors for cell in cells], CSV_COLUMNS, rows)
+
+
+Row = tuple[Mapping[str, Any], Sequence[object]]  # a cell's factors, and what was found there
+
+
+def csv_text(cells: Sequence[Mapping[str, Any]], columns: Sequence[str], rows: list[Row]) -> str:
+    """Rows as CSV, with a column for each factor that any of the cells has."""
+    factors = list(dict.fromkeys(name for levels in cells for name in levels))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*factors, *columns])
+    for levels, found in rows:
+        writer.writerow([*(levels.get(name, "") for name in factors), *found])
     return text.getvalue()

@@ -2,8 +2,6 @@
 of its share, and who yields to whom since when.
 """
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -14,7 +12,7 @@ from rich.text import Text
 
 from gostlab.declared.colours import cc_colour
 from gostlab.results.contest import Competitor, Contest
-from gostlab.runs.answer import BAR_CELLS, NARROW, WIDTH, bar
+from gostlab.runs.answer import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_text
 from gostlab.runs.summary import (
     CellSummary,
     console_on,
@@ -68,10 +66,7 @@ CSV_COLUMNS = (
 
 def to_csv(found: Sequence[Standings]) -> str:
     """A row for each flow of each cell: medians over its runs, units in the headings."""
-    factors = list(dict.fromkeys(name for each in found for name in each.cell.factors))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*factors, *CSV_COLUMNS])
+    rows: list[Row] = []
     for each in found:
         for name in each.names:
             flows = each.of(name)
@@ -87,15 +82,13 @@ def to_csv(found: Sequence[Standings]) -> str:
                 len(below),
                 middle(below),
             ]
-            writer.writerow(
-                [
-                    *(each.cell.factors.get(factor, "") for factor in factors),
-                    *(name, flows[0].cc, flows[0].rtt_ms, flows[0].start_s, len(flows)),
-                    *("" if number is None else f"{number:.6g}" for number in numbers),
-                    each.cell.verdict,
-                ]
-            )
-    return text.getvalue()
+            row = [
+                *(name, flows[0].cc, flows[0].rtt_ms, flows[0].start_s, len(flows)),
+                *("" if number is None else f"{number:.6g}" for number in numbers),
+                each.cell.verdict,
+            ]
+            rows.append((each.cell.factors, row))
+    return csv_text([each.cell.factors for each in found], CSV_COLUMNS, rows)
 
 
 def middle(values: Iterable[float]) -> float | None:

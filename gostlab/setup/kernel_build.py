@@ -36,7 +36,7 @@ BUILD_BYTES = 3_000_000_000
 BUILD_WORDS = "about three minutes on two idle CPUs"
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
 UNREAD = folders.ROOT / "kernel" / "unread"
-OLDEST = ".".join(map(str, parts.OLDEST_KERNEL))
+OLDEST = parts.dotted(parts.OLDEST_KERNEL)
 
 
 class SourceDoesNotFit(Exception):

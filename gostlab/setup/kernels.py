@@ -223,8 +223,8 @@ def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
     version = tuple(int(words.get(key, 0)) for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
     if version < OLDEST:
         raise BadInput(
-            f"{path}: Linux {'.'.join(map(str, version))}; today's gcc compiles"
-            f" {'.'.join(map(str, OLDEST))} and later"
+            f"{path}: Linux {parts.dotted(version)}; today's gcc compiles {parts.dotted(OLDEST)}"
+            " and later"
         )
     return version
 

@@ -515,8 +515,7 @@ def why_no_gost(program: Path) -> str:
         return f"{there}; {SEVERAL_GOSTS}" if "," in program.name else there
     said = what_gost_says(program)
     if said is not None and too_old(said):
-        oldest = ".".join(map(str, OLDEST_GOST))
-        return f"{said} is too old: it has no relay protocol, which came with {oldest}"
+        return f"{said} is too old: it has no relay protocol, which came with {dotted(OLDEST_GOST)}"
     with program.open("rb") as file:
         head = file.read(20)
     machine = int.from_bytes(head[18:20], "little") if head.startswith(ELF) else None
@@ -574,6 +573,11 @@ def version_tuple(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: "7.3.4-1~bpo13+1" is (7, 3, 4)."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in found[0].split(".")) if found else ()
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    """The same again: 7.3.4."""
+    return ".".join(map(str, version))
 
 
 def read_pin(text: str) -> dict[str, str]:

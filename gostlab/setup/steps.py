@@ -195,7 +195,7 @@ def provide_iproute2(bench: Workbench) -> str:
     if found.is_new_enough:
         return f"{found.version} ({'private to the lab' if found.dirs else 'the system has it'})"
     too_old = f"the system's iproute2 is {found.version}"
-    oldest = _dotted(parts.OLDEST_IPROUTE2)
+    oldest = parts.dotted(parts.OLDEST_IPROUTE2)
     apt = archive.private_apt(bench, "iproute2", f" ({too_old}): install {oldest} or newer")
     wanted = archive.Wanted("iproute2", "iproute2", parts.OLDEST_IPROUTE2)
     # One suite at a time: the nearest one is the likeliest to run here.
@@ -203,7 +203,7 @@ def provide_iproute2(bench: Workbench) -> str:
     for candidate in apt.look_for(wanted, suites, bench.say):
         bench.say(f"fetching {candidate}")
         file = apt.download(candidate, bench.cache / "build" / "iproute2")
-        folder = bench.cache / "iproute2" / _dotted(candidate.upstream)
+        folder = bench.cache / "iproute2" / parts.dotted(candidate.upstream)
         with replacing(folder) as unpacked:
             run_logged(["dpkg-deb", "--extract", file, unpacked], bench.log("iproute2"))
         shutil.rmtree(file.parent)
@@ -246,10 +246,6 @@ def failed_lately(record: Path, now_s: float) -> bool:
     """Was a failure recorded less than an hour ago?"""
     at = (parts.read_json(record) or {}).get("at")
     return at is not None and 0 <= now_s - float(at) < RETRY_GOST_AFTER_S
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
 
 
 # -- the whole

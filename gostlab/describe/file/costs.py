@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gostlab.declared.errors import BadInput
@@ -50,9 +50,6 @@ class Cost:
 
     call_ns: int  # each
     byte_ps: int  # each byte that a call moves, on top
-
-    def to_json(self) -> dict[str, int]:
-        return {"call_ns": self.call_ns, "byte_ps": self.byte_ps}
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ def resolve_costs(
     for name, spellings in charged_programs(kinds, tunnel, iperf3, gost).items():
         named = next((each for each in spellings if each in known), None)
         if named is not None:
-            found[name] = known[named].at(streams).to_json()
+            found[name] = asdict(known[named].at(streams))
     return found
 
 

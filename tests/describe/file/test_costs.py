@@ -1,5 +1,6 @@
 """Programs' own costs: the tables in machines/, and what of them a run pays."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,7 @@ def test_a_gost_pays_its_own_costs_and_where_it_has_none_the_relays(tmp_path: Pa
 
 
 def test_the_kernel_is_told_name_call_and_byte() -> None:
-    costs = {"gost+ws/near": Cost(3000, 250).to_json()}
+    costs = {"gost+ws/near": asdict(Cost(3000, 250))}
 
     assert cost_words(costs, "gost+ws/near") == "gost+ws/near 3000 250"
     assert cost_words(costs, "gost+ws/far") is None
