@@ -4,7 +4,7 @@ Python's own library alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from gostlab.declared.iperf3_versions import OWN
@@ -46,9 +46,6 @@ class Needs:
         named += [*self.tunnels, *self.programs]
         named += [name for name in ("root", "iproute2") if getattr(self, name)]
         return ", ".join(named)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def from_json(values: Mapping[str, Any]) -> Needs:

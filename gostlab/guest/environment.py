@@ -112,7 +112,7 @@ class Programs:
     """What a run's flows and its tunnel are made by.
 
     tunnel  what runs at its ends; None where there is none
-    nginx   the web server; None: there is none, or nothing is on it
+    nginx   the web server; None: there is none
     irtt    what measures round trips over UDP; None: the lab's own echo does
     """
 
@@ -145,8 +145,8 @@ def below() -> dict[str, Any]:
 def web_programs(run: RunDescription, programs: Programs) -> dict[str, str]:
     """The versions of server and client where a run has http flows."""
     found = {}
-    if programs.nginx:
-        found["nginx"] = first_line([programs.nginx, "-v"])
+    if any(flow.traffic.by_nginx for flow in run.flows):
+        found["nginx"] = first_line([programs.nginx or "nginx", "-v"])
     if any(flow.kind == "http" for flow in run.flows):
         found["wget"] = first_line(["wget", "--version"])
     return found

@@ -24,7 +24,6 @@ from typing import Any
 from gostlab import lazy, results
 from gostlab.declared.controls import kernel_name
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
-from gostlab.declared.programs import IRTT, NGINX
 from gostlab.describe.checks import Check, report, worst
 from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.resolve.run_description import RunDescription
@@ -60,7 +59,7 @@ from gostlab.guest.reports import FlowResult, Part, TrafficError
 from gostlab.guest.shaping import Shaper, under_test
 from gostlab.guest.traffic import Load, run_flows
 from gostlab.guest.traffic_kinds import carrier, report_name
-from gostlab.guest.tunnels import own_programs, program_of, start_tunnel
+from gostlab.guest.tunnels import program_of, start_tunnel
 from gostlab.guest.tunnels.launch import Tunnel, TunnelError
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
@@ -70,7 +69,7 @@ from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_co
 from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
 from gostlab.results.measures import SENDING_END
-from gostlab.setup.parts import TunnelBinary, file_sha256, find_program
+from gostlab.setup.parts import TunnelBinary, file_sha256
 
 
 def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
@@ -81,7 +80,9 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     environ = run_environ(parts)
     os.environ.update(environ)
     begin_anew(run.clock, run.seed)
-    programs = programs_of(run, parts)
+    programs = Programs(
+        program_of(run, parts), iperf3_of(run, parts), parts.get("nginx"), parts.get("irtt")
+    )
     prepare_kernel(run)
     with (
         scratch_folder() as scratch,
@@ -191,22 +192,6 @@ def prepare_kernel(run: RunDescription) -> None:
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
 
 
-def programs_of(run: RunDescription, parts: Mapping[str, Any]) -> Programs:
-    """The run's programs. Raises TunnelError or NetworkError for one that must be and is not."""
-    own = own_programs(parts)
-
-    def path(name: str, *, is_used: bool) -> str | None:
-        found = find_program(name, own) if is_used else None
-        return None if found is None else str(found.path)
-
-    return Programs(
-        program_of(run, parts),
-        iperf3_of(run, parts),
-        nginx=path(NGINX, is_used=any(flow.traffic.by_nginx for flow in run.flows)),
-        irtt=path(IRTT, is_used=any(flow.traffic.prefers_udp for flow in run.flows)),
-    )
-
-
 def needs_of(run: RunDescription, programs: Programs) -> Needs:
     """What the run's commands.sh must find on whatever machine repeats it."""
     kinds = [flow.traffic for flow in run.flows]
@@ -218,7 +203,7 @@ def needs_of(run: RunDescription, programs: Programs) -> Needs:
         hashes[iperf3.path] = file_sha256(Path(iperf3.path))
     return Needs(
         programs=(
-            *([programs.nginx] if programs.nginx else []),
+            *([programs.nginx or "nginx"] if any(kind.by_nginx for kind in kinds) else []),
             *([iperf3.path] if any(kind.by_iperf3 for kind in kinds) else []),
             *clients,
         ),

@@ -23,6 +23,7 @@ from gostlab.declared.errors import Complaint
 from gostlab.declared.folders import CODE
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
 from gostlab.declared.kernels import SHIPPED
+from gostlab.declared.programs import OF_FLOWS
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.setup.parts import (
@@ -233,8 +234,9 @@ def choose(asked: str) -> Choice:
 
 def hand_over(parts: Parts) -> dict[str, Any]:
     """parts.json: what a run needs to know of what set-up made, as plain data. Its `tunnel` is the
-    program of GOST's tunnels, None where there is none.
+    program of GOST's tunnels, None where there is none, as is a program of flows.
     """
+    of_flows = {name: find_program(name, parts.programs) for name in OF_FLOWS}
     binary = tunnel_binary(parts) if parts.gost or parts.relay else None
     return {
         "path_dirs": [str(path) for path in parts.iproute2_dirs],
@@ -242,6 +244,7 @@ def hand_over(parts: Parts) -> dict[str, Any]:
         "iperf3": {
             version: {**vars(one), "path": str(one.path)} for version, one in parts.iperf3.items()
         },
+        **{name: found and str(found.path) for name, found in of_flows.items()},
         "tunnel": binary and binary.to_json(),
         "gosts": {
             **({RELAY: tunnel_binary(parts, RELAY).to_json()} if parts.relay else {}),

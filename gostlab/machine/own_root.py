@@ -112,6 +112,8 @@ def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
         **handed,
         "path_dirs": [],
         "tc_lib_dir": None,
+        "nginx": "/usr/sbin/nginx",
+        "irtt": "/usr/bin/irtt",
         "iperf3": root.record["iperf3"],
         "tunnel": tunnel,
         "gosts": gosts,

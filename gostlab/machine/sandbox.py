@@ -36,7 +36,7 @@ from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
 from gostlab.machine.own_root import OwnRoot, own_root
 from gostlab.setup import landlock
-from gostlab.setup.landlock import checked, gain_no_rights, libc, unused
+from gostlab.setup.landlock import UNUSED, checked, gain_no_rights, libc
 from gostlab.setup.modules import CompileError, Module, module_for
 from gostlab.setup.parts import MissingPart, kernel_record, seccomp_words
 
@@ -556,9 +556,7 @@ def settle(
         confine(isolation, folder, memory, memory_mib, readable)
         os.chdir(folder)  # as it is mounted by now: WORKING_FOLDER
         # Last, as a change of rights undoes it; and the parent may be gone by now.
-        checked(
-            libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *unused(3)), "pdeathsig"
-        )
+        checked(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *UNUSED), "pdeathsig")
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
     except OSError as error:
@@ -641,7 +639,7 @@ def drop_rights() -> None:
     capability = 0
     while os.geteuid() == 0 and (
         capability in CAPABILITIES_KEPT
-        or libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), *unused(3)) == 0
+        or libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), *UNUSED) == 0
     ):
         capability += 1  # to the first that this kernel does not know
     gain_no_rights()

@@ -26,6 +26,8 @@ SINCE = {"refer": 2, "truncate": 3, "ioctl_dev": 5}  # the ABI that brought it; 
 # What a file, and no folder, may be given.
 OF_FILES = ("execute", "write_file", "read_file", "truncate", "ioctl_dev")
 
+UNUSED = [ctypes.c_ulong(0)] * 3  # the further arguments of prctl(2)
+
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -70,7 +72,7 @@ def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[s
 
 def gain_no_rights() -> None:
     """No program that is executed from here on gains rights (set-user-id). Raises OSError."""
-    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *unused(3)), "no_new_privs")
+    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *UNUSED), "no_new_privs")
 
 
 def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
@@ -92,11 +94,6 @@ def bind(folder: Path, place: Path) -> None:
     flags = ctypes.c_ulong(MS_BIND | MS_REC)
     done = libc.mount(os.fsencode(folder), os.fsencode(place), None, flags, None)
     checked(done, str(place))
-
-
-def unused(count: int) -> list[ctypes.c_ulong]:
-    """The arguments of prctl(2) that must be zero."""
-    return [ctypes.c_ulong(0)] * count
 
 
 def checked(result: int, what: str) -> int:

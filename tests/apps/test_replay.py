@@ -71,7 +71,7 @@ def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
 @pytest.fixture(scope="module")
 def plain(lab: Lab) -> Path:
     """A finished run: 20 Mbit/s, 20 ms, 1 % loss, CUBIC, 3 s; with the host's files."""
-    return finished(lab.run(written(f"{{{SHORT}, loss: 1%}}"), programs=lab.handed["programs"]))
+    return finished(lab.run(written(f"{{{SHORT}, loss: 1%}}"), nginx=lab.handed["nginx"]))
 
 
 def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:

@@ -7,6 +7,7 @@ JSON: the set-up asks so, as it does not read YAML itself.
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 from gostlab.declared.errors import BadInput
 from gostlab.declared.iperf3_versions import OWN
@@ -46,7 +47,7 @@ def main(words: Sequence[str]) -> int:
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2
-    print(json.dumps(needs_of(runs).to_json()))
+    print(json.dumps(asdict(needs_of(runs))))
     return 0
 
 
