@@ -61,11 +61,11 @@ class Guard:
     """A trap that a run walks into, and the number that decides."""
 
     name: str
-    level: str  # error | warning
     sentence: str
     asked: float | None
     limit: float | None
     unit: str
+    level: str = "warning"  # | error
 
     @property
     def distance(self) -> float:
@@ -197,9 +197,8 @@ def delay_line(run: RunDescription) -> Iterator[Guard]:
                 f"{packets:.0f} packets can be in flight {way}, and the delay line holds "
                 f"{DELAY_LIMIT_PKTS}: it would drop the rest (a lower rate or delay)"
             )
-            yield Guard(
-                "delay_line", "error", sentence, round(packets), DELAY_LIMIT_PKTS, "packets"
-            )
+            asked = round(packets), DELAY_LIMIT_PKTS, "packets"
+            yield Guard("delay_line", sentence, *asked, level="error")
 
 
 def offloads(run: RunDescription) -> Iterator[Guard]:
@@ -220,14 +219,8 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
                     f"offloads are on and the {way} direction loses packets: each loss would take"
                     f" up to {LUMP_PKTS} segments at once ({instead})"
                 )
-                yield Guard(
-                    "offloads_loss",
-                    "warning" if allowed or "offloads" in run.factors else "error",
-                    sentence,
-                    LUMP_PKTS,
-                    1,
-                    "packets",
-                )
+                level = "warning" if allowed or "offloads" in run.factors else "error"
+                yield Guard("offloads_loss", sentence, LUMP_PKTS, 1, "packets", level)
     streams = sum(flow.streams for flow in run.flows)
     if (
         run.changes
@@ -237,22 +230,15 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
             for flow in run.flows
         )
     ):
-        rate_bps = min(rate_of(run, flow) for flow in run.flows)
+        limit_bps = OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
         wanted_bps = sum(wanted(run, flow) for flow in run.flows)
         sentence = (
             "offloads are on where the queue (or jitter) decides: packets come in lumps of up to"
             f" {LUMP_PKTS}, and what is queued, dropped or overtaken is lumps (the flows want"
-            f" {units.show_rate(wanted_bps)}; up to {units.show_rate(OFFLOAD_SHARE * rate_bps)} no"
+            f" {units.show_rate(wanted_bps)}; up to {units.show_rate(limit_bps)} no"
             " queue builds)"
         )
-        yield Guard(
-            "offloads_queue",
-            "warning",
-            sentence,
-            round(wanted_bps),
-            round(OFFLOAD_SHARE * rate_bps),
-            "bit/s",
-        )
+        yield Guard("offloads_queue", sentence, round(wanted_bps), round(limit_bps), "bit/s")
 
 
 def memory(run: RunDescription) -> Iterator[Guard]:
@@ -271,14 +257,14 @@ def memory(run: RunDescription) -> Iterator[Guard]:
             f"TCP may hold {run.tcp_memory_mib} MiB, and full buffers would be {needed_mib}: "
             "above half of its limit no window grows any more"
         )
-        yield Guard("tcp_memory", "warning", sentence, run.tcp_memory_mib, needed_mib, "MiB")
+        yield Guard("tcp_memory", sentence, run.tcp_memory_mib, needed_mib, "MiB")
     least_mib = memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, path)
     if run.memory_mib < least_mib:
         sentence = (
             f"the sandbox has {run.memory_mib} MiB, and kernel, packets and sockets can take "
             f"{least_mib}: it would run out in the middle (memory: auto, or a lower tcp_memory)"
         )
-        yield Guard("memory", "error", sentence, run.memory_mib, least_mib, "MiB")
+        yield Guard("memory", sentence, run.memory_mib, least_mib, "MiB", "error")
 
 
 def rates(run: RunDescription) -> Iterator[Guard]:
@@ -290,7 +276,7 @@ def rates(run: RunDescription) -> Iterator[Guard]:
             sentence = (
                 f"the {way} direction has no rate: the CPU is its bottleneck, without a queue"
             )
-            yield Guard("no_rate", "warning", sentence, None, None, "bit/s")
+            yield Guard("no_rate", sentence, None, None, "bit/s")
 
 
 def replays(run: RunDescription) -> Iterator[Guard]:
@@ -303,7 +289,7 @@ def replays(run: RunDescription) -> Iterator[Guard]:
             f"the rate changes {changes} times, and netem's queue keeps the rate at which a packet"
             " came: bottleneck: tbf follows each change at once"
         )
-        yield Guard("netem_rates", "warning", sentence, changes, MOST_NETEM_RATES, "changes")
+        yield Guard("netem_rates", sentence, changes, MOST_NETEM_RATES, "changes")
 
 
 def windows(run: RunDescription) -> Iterator[Guard]:
@@ -331,9 +317,7 @@ def windows(run: RunDescription) -> Iterator[Guard]:
             if window < path_bytes
             else "the queue is never full"
         )
-        yield Guard(
-            "window_limit", "warning", f"{what}: {effect}", round(window), round(needed), "B"
-        )
+        yield Guard("window_limit", f"{what}: {effect}", round(window), round(needed), "B")
 
 
 def bursts(run: RunDescription) -> Iterator[Guard]:
@@ -350,7 +334,7 @@ def bursts(run: RunDescription) -> Iterator[Guard]:
                 f"{flow.name} sends {burst} packets back to back where the path holds "
                 f"{limit / BURST_SHARE:.3g}: bursts, not rates, make the queue"
             )
-            yield Guard("burst", "warning", sentence, burst, round(limit, 3), "packets")
+            yield Guard("burst", sentence, burst, round(limit, 3), "packets")
 
 
 def short_queues(run: RunDescription) -> Iterator[Guard]:
@@ -362,9 +346,7 @@ def short_queues(run: RunDescription) -> Iterator[Guard]:
                 f"{flow.name} meets a queue of {room} packets, less than TCP's first window of "
                 f"{FIRST_WINDOW_PKTS}: it loses at every start"
             )
-            yield Guard(
-                "short_queue", "warning", sentence, room, float(FIRST_WINDOW_PKTS), "packets"
-            )
+            yield Guard("short_queue", sentence, room, float(FIRST_WINDOW_PKTS), "packets")
 
 
 def reordering(run: RunDescription) -> Iterator[Guard]:
@@ -384,7 +366,7 @@ def reordering(run: RunDescription) -> Iterator[Guard]:
             f" {spacing_ms:.3g} ms apart: {share:.0%} of them then come after a later one (ordered:"
             " on keeps the order)"
         )
-        yield Guard("reordering", "warning", sentence, spread_ms, round(spacing_ms, 6), "ms")
+        yield Guard("reordering", sentence, spread_ms, round(spacing_ms, 6), "ms")
 
 
 def lengths(run: RunDescription) -> Iterator[Guard]:
@@ -401,9 +383,7 @@ def lengths(run: RunDescription) -> Iterator[Guard]:
                 f"{flow.name} lasts {flow.duration_s:g} s, less than {MIN_ROUND_TRIPS} "
                 f"round trips of {rtt_ms:g} ms: mostly its own beginning"
             )
-            yield Guard(
-                "few_round_trips", "warning", sentence, flow.duration_s, round(least_s, 3), "s"
-            )
+            yield Guard("few_round_trips", sentence, flow.duration_s, round(least_s, 3), "s")
 
 
 def meetings(run: RunDescription) -> Iterator[Guard]:
@@ -415,7 +395,7 @@ def meetings(run: RunDescription) -> Iterator[Guard]:
                 f"{flow.name} starts at {flow.start_s:g} s, when every other flow is over"
                 f" ({others_s:g} s): they do not meet"
             )
-            yield Guard("flow_alone", "warning", sentence, flow.start_s, others_s, "s")
+            yield Guard("flow_alone", sentence, flow.start_s, others_s, "s")
 
 
 def senders(run: RunDescription) -> Iterator[Guard]:
@@ -430,7 +410,7 @@ def senders(run: RunDescription) -> Iterator[Guard]:
         f" {seen} tells RTT and losses (the path's queues do)"
     )
     name = f"sent_by_{kind.sent_by.split()[0].lower()}"
-    yield Guard(name, "warning", sentence, None, None, "")
+    yield Guard(name, sentence, None, None, "")
 
 
 def changes(run: RunDescription, way: str) -> list[Mapping[str, Any]]:
