@@ -99,14 +99,14 @@ def _packages() -> Finding:
 
 
 def _iproute2(found: parts.Parts) -> Finding:
-    oldest = ".".join(map(str, parts.OLDEST_IPROUTE2))
-    if parts.version_tuple(found.iproute2_version or "0") >= parts.OLDEST_IPROUTE2:
-        where = str(found.iproute2_dirs[0].parent) if found.iproute2_dirs else "the system's"
-        return Finding("iproute2", "there", f"{found.iproute2_version} ({where})")
+    iproute2, oldest = found.iproute2, parts.dotted(parts.OLDEST_IPROUTE2)
+    if iproute2.is_new_enough:
+        where = str(iproute2.dirs[0].parent) if iproute2.dirs else "the system's"
+        return Finding("iproute2", "there", f"{iproute2.version} ({where})")
     return Finding(
         "iproute2",
         "missing",
-        f"the system's is {found.iproute2_version}, and netem's seed needs {oldest}",
+        f"the system's is {iproute2.version}, and netem's seed needs {oldest}",
         SETUP,
     )
 

@@ -239,8 +239,8 @@ def hand_over(parts: Parts) -> dict[str, Any]:
     of_flows = {name: find_program(name, parts.programs) for name in OF_FLOWS}
     binary = tunnel_binary(parts) if parts.gost or parts.relay else None
     return {
-        "path_dirs": [str(path) for path in parts.iproute2_dirs],
-        "tc_lib_dir": str(parts.tc_lib_dir) if parts.tc_lib_dir else None,
+        "path_dirs": [str(path) for path in parts.iproute2.dirs],
+        "tc_lib_dir": str(parts.iproute2.tc_lib_dir) if parts.iproute2.tc_lib_dir else None,
         "iperf3": {
             version: {**vars(one), "path": str(one.path)} for version, one in parts.iperf3.items()
         },
@@ -329,7 +329,7 @@ def kept_visible(parts: Parts) -> list[Path]:
         *(one.path for one in parts.gosts.values()),
         *(one.path.parent for one in parts.iperf3.values()),
         *{one.path.parents[1] for one in parts.programs.values()},
-        *parts.iproute2_dirs,
+        *parts.iproute2.dirs,
     ]
 
 

@@ -55,17 +55,28 @@ class MissingPart(Complaint):
 
 
 @dataclass(frozen=True)
+class Iproute2:
+    """One iproute2."""
+
+    version: str | None  # None: there is none
+    dirs: tuple[Path, ...] = ()  # go in front of PATH; empty: the system's own
+    tc_lib_dir: Path | None = None  # where its tc finds netem's tables; None: where the system's is
+
+    @property
+    def is_new_enough(self) -> bool:
+        return version_tuple(self.version or "0") >= OLDEST_IPROUTE2
+
+
+@dataclass(frozen=True)
 class Parts:
     """Where each part is; None for one that is not there."""
 
     kernel: Path | None
     kernel_version: str | None
-    iproute2_dirs: tuple[Path, ...]  # go in front of PATH; empty: the system's own
+    iproute2: Iproute2
     relay: Path | None
     gost: Path | None
     gost_says: GostSays | None
-    tc_lib_dir: Path | None = None  # where its tc finds netem's tables; None: where the system's is
-    iproute2_version: str | None = None
     iperf3: Mapping[str, OwnProgram] = field(default_factory=dict)  # the lab's own, by version
     programs: Mapping[str, OwnProgram] = field(default_factory=dict)  # tunnels' and flows', by name
     gosts: Mapping[str, TunnelBinary] = field(default_factory=dict)  # added ones, by name
@@ -76,9 +87,9 @@ class Parts:
         result = dict(os.environ if base is None else base)
         inherited = result.get("PATH", "").split(":")
         inherited += [folder for folder in SYSTEM_PATH.split(":") if folder not in inherited]
-        result["PATH"] = ":".join([*map(str, self.iproute2_dirs), *filter(None, inherited)])
-        if self.tc_lib_dir is not None:
-            result["TC_LIB_DIR"] = str(self.tc_lib_dir)
+        result["PATH"] = ":".join([*map(str, self.iproute2.dirs), *filter(None, inherited)])
+        if self.iproute2.tc_lib_dir is not None:
+            result["TC_LIB_DIR"] = str(self.iproute2.tc_lib_dir)
         return result
 
 
@@ -141,17 +152,14 @@ def find_parts(gost: Path | None = None) -> Parts:
     (MissingPart).
     """
     kernel, kernel_version = _find_kernel()
-    iproute2 = find_iproute2()
     found_gost, gost_says, why = _find_gost(gost)
     return Parts(
         kernel=kernel,
         kernel_version=kernel_version,
-        iproute2_dirs=iproute2.dirs,
+        iproute2=find_iproute2(),
         relay=find_relay(),
         gost=found_gost,
         gost_says=gost_says,
-        tc_lib_dir=iproute2.tc_lib_dir,
-        iproute2_version=iproute2.version,
         iperf3=find_iperf3s(),
         programs=find_programs(),
         gosts=find_gosts(),
@@ -376,19 +384,6 @@ def _find_kernel() -> tuple[Path | None, str | None]:
 
 
 # -- iproute2
-
-
-@dataclass(frozen=True)
-class Iproute2:
-    """One iproute2: `dirs` is empty for the system's own; `version` is None where there is none."""
-
-    version: str | None
-    dirs: tuple[Path, ...] = ()
-    tc_lib_dir: Path | None = None
-
-    @property
-    def is_new_enough(self) -> bool:
-        return version_tuple(self.version or "0") >= OLDEST_IPROUTE2
 
 
 def find_iproute2(cache: Path | None = None) -> Iproute2:

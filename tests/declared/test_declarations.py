@@ -19,7 +19,7 @@ from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import hand_over, require_programs
-from gostlab.setup.parts import MissingPart, OwnProgram, Parts, TunnelBinary
+from gostlab.setup.parts import Iproute2, MissingPart, OwnProgram, Parts, TunnelBinary
 from tests.asked import refusal, run_of
 
 DECLARATION = 'TUNNEL = TunnelKind(name="mine", says="a pipe", program="socat")\n'
@@ -217,7 +217,7 @@ def test_another_bottleneck_is_another_run_and_todays_keeps_its_name() -> None:
 
 # -- what a tunnel needs
 
-NOTHING = Parts(None, None, (), None, None, None)
+NOTHING = Parts(None, None, Iproute2(None), None, None, None)
 WITH_IPERF3 = replace(NOTHING, iperf3={"3.18": OwnProgram(Path("iperf3"), "3.18-1", "0123")})
 
 

@@ -192,7 +192,7 @@ def test_an_old_kernel_has_the_real_clock_alone(own: Path) -> None:
 
 
 def test_a_kernel_that_is_not_built_says_how_to_build_it(own: Path) -> None:
-    found = parts.Parts(None, None, (), None, None, None)
+    found = parts.Parts(None, None, parts.Iproute2(None), None, None, None)
     assert parts.kernel_for("mine", found) == own / "linux"
     with pytest.raises(parts.MissingPart, match=r"\./lab kernel add 5\.10"):
         parts.kernel_for("5.10", found)

@@ -95,7 +95,7 @@ def test_the_relays_key_leaves_its_tests_out(tmp_path: Path) -> None:
 
 def test_nothing_there_is_no_error_until_it_is_needed(cache: Path) -> None:
     found = parts.find_parts()
-    assert (found.kernel, found.relay, found.gost, found.iproute2_dirs) == (None, None, None, ())
+    assert (found.kernel, found.relay, found.gost, found.iproute2.dirs) == (None, None, None, ())
     with pytest.raises(parts.MissingPart, match=r"kernel is missing: run \./lab setup"):
         parts.require_kernel(found)
     with pytest.raises(parts.MissingPart, match=r"run \./lab setup"):
@@ -138,7 +138,11 @@ def test_the_systems_iproute2_is_used_where_it_is_new_enough(cache: Path) -> Non
     put_system_iproute2(cache, "6.15.0")
     put_iproute2(cache / "iproute2" / "7.2.0", "7.2.0")
     found = parts.find_parts()
-    assert (found.iproute2_version, found.iproute2_dirs, found.tc_lib_dir) == ("6.15.0", (), None)
+    assert (found.iproute2.version, found.iproute2.dirs, found.iproute2.tc_lib_dir) == (
+        "6.15.0",
+        (),
+        None,
+    )
 
 
 def test_the_private_iproute2_stands_in_for_an_old_one(cache: Path) -> None:
@@ -148,8 +152,8 @@ def test_the_private_iproute2_stands_in_for_an_old_one(cache: Path) -> None:
     (folder / "usr/lib/tc").mkdir(parents=True)
     (folder / "usr/lib/tc/normal.dist").touch()
     found = parts.find_parts()
-    assert found.iproute2_version == "6.15.0"
-    assert found.iproute2_dirs == (folder / "sbin", folder / "bin")
+    assert found.iproute2.version == "6.15.0"
+    assert found.iproute2.dirs == (folder / "sbin", folder / "bin")
     environment = found.environment({"PATH": "/home/ada/bin"})
     assert shutil.which("tc", path=environment["PATH"]) == str(folder / "sbin" / "tc")
     assert environment["PATH"].split(":")[2] == "/home/ada/bin"
@@ -165,7 +169,7 @@ def test_a_private_iproute2_that_does_not_run_is_passed_over(cache: Path) -> Non
         "error while loading shared libraries: libx.so.3",
     )
     found = parts.find_parts()
-    assert (found.iproute2_version, found.iproute2_dirs) == ("6.1.0", ())
+    assert (found.iproute2.version, found.iproute2.dirs) == ("6.1.0", ())
 
 
 def test_gost_is_preferred_to_the_relay_and_named_with_its_sum(cache: Path) -> None:

@@ -78,7 +78,7 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
             kernel=parts.file_sha256(parts.require_kernel(found)),
             tunnel=tunnel and tunnel["sha256"],
             iperf3={version: one["sha256"] for version, one in sorted(iperf3s.items())},
-            iproute2=None if root else found.iproute2_version,
+            iproute2=None if root else found.iproute2.version,
             root=root.hash if root else None,
         )
     )
