@@ -12,13 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gostlab.declared.traffic import traffic_kind
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter
 from gostlab.guest.anew import begin_anew
 from gostlab.guest.network import Network
-from gostlab.guest.tunnels.launch import Ends, Launch, Tunnel, TunnelError, pair_of, pairs_of, stop
+from gostlab.guest.tunnels.launch import Ends, Launch, Tunnel, TunnelError, pairs_of, stop
 from gostlab.setup.parts import AUTO, OwnProgram, TunnelBinary, tunnel_program, why_not_through
 
 
@@ -59,17 +58,17 @@ def launches(
     ends: Ends,
 ) -> Iterator[Launch]:
     """A start for each pair of ends; all enter what they start in `ends`."""
-    flows = {flow.name: flow for flow in run.flows}
-    for number, flow in enumerate(pairs_of(run)):
+    for number, (flow, flows) in enumerate((pairs_of(run) or {"": []}).items()):
         mark = f"-{flow}" if number else ""
         yield Launch(
             network,
             run,
             program,
-            way=run.tunnel_way(flows[flow]) if flow else ("", ""),
+            way=run.tunnel_way(flows[0]) if flows else ("", ""),
             folder=folder,
             scratch=scratch / f"tunnel{mark}",
             flow=flow,
+            flows=flows,
             number=number,
             mark=mark,
             ends=ends,
@@ -79,22 +78,15 @@ def launches(
 def joined(run: RunDescription, pairs: Sequence[Tunnel]) -> Tunnel:
     """All pairs of a run's tunnel as one: each flow's entry is that of the pair it takes."""
     entries = dict(pairs[0].entries)
-    if not tunnel_kind(run.tunnel).is_direct:
-        by_flow = dict(zip(pairs_of(run), pairs, strict=True))
-        for flow in run.flows:
-            if flow.takes_tunnel:
-                pair = pair_of(run, flow)
-                entries[flow.name] = entry_of(run, by_flow[pair], flow.name, pair)
+    is_vpn = tunnel_kind(run.tunnel).is_vpn
+    for (first, flows), pair in zip(pairs_of(run).items(), pairs, strict=False):
+        for flow in flows:
+            # datagrams beside a forwarder's stream go to that one's port
+            beside = flow.traffic.prefers_udp and not is_vpn
+            entries[flow.name] = pair.entries[first if beside else flow.name]
     carried = {flow.name for flow in run.flows if flow.is_tcp}
     legs = tuple(leg for pair in pairs for leg in pair.legs if leg.flow in carried)
     return Tunnel(entries, legs)
-
-
-def entry_of(run: RunDescription, tunnel: Tunnel, flow: str, pair: str) -> tuple[str, int]:
-    """Where a flow connects; datagrams beside a forwarder's stream go to that one's port."""
-    kinds = {each.name: each.kind for each in run.flows}
-    beside = traffic_kind(kinds[flow]).prefers_udp and not tunnel_kind(run.tunnel).is_vpn
-    return tunnel.entries[pair if beside else flow]
 
 
 def own_programs(parts: Mapping[str, Any]) -> dict[str, OwnProgram]:

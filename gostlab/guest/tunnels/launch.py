@@ -70,7 +70,8 @@ class Launch:
     way        the nodes that its ends run on: near, far, and between them a chain's middle
     folder     the run's results: each end's output goes there, to tunnel-NODE.log
     scratch    a folder of the tunnel's own, which ends with the run
-    flow       the flow that this pair of ends carries; "": the run's first that takes the tunnel
+    flow       the flow that this pair of ends is made for, background traffic takes the path
+    flows      all whose packets take it, in the run's order
     port       the pair's own: a forwarder has one sink, so that a second flow needs a second pair
     number     of the pair, from 0
     mark       what its processes' names and logs end in, where a run has several pairs
@@ -84,6 +85,7 @@ class Launch:
     folder: Path
     scratch: Path
     flow: str = ""
+    flows: Sequence[Flow] = ()
     number: int = 0
     mark: str = ""
     ends: Ends = field(default_factory=dict)
@@ -146,19 +148,14 @@ class Launch:
         return inner_mtu(tunnel_kind(self.run.tunnel), self.run.mtu)
 
     @property
-    def carried(self) -> str:
-        """The flow that the tunnel carries: background traffic takes the path, not the tunnel."""
-        return self.flow or first_carried(self.run.flows)
-
-    @property
     def receiver(self) -> str:
-        """The node that the carried flow runs to."""
-        return next(flow.receiver for flow in self.run.flows if flow.name == self.carried)
+        """The node that the pair's flow runs to."""
+        return next(flow.receiver for flow in self.flows if flow.name == self.flow)
 
     @property
     def sink(self) -> tuple[str, int]:
-        """Where the far end connects to: address and port of the carried flow's sink."""
-        return self.sink_of(self.carried)
+        """Where the far end connects to: address and port of the pair's flow's sink."""
+        return self.sink_of(self.flow)
 
     def sink_of(self, flow: str) -> tuple[str, int]:
         """The same of another flow between the same hosts."""
@@ -168,12 +165,7 @@ class Launch:
     @property
     def carried_all(self) -> list[str]:
         """All flows that this pair carries as streams, the pair's own first."""
-        mine = [
-            flow.name
-            for flow in self.run.flows
-            if flow.takes_tunnel and flow.is_tcp and pair_of(self.run, flow) == self.carried
-        ]
-        return list(dict.fromkeys([self.carried, *mine]))
+        return list(dict.fromkeys([self.flow, *(each.name for each in self.flows if each.is_tcp)]))
 
     def entry_port(self, flow: str) -> int:
         """Where the near end listens for a flow: the pair's port; for further flows one each."""
@@ -185,11 +177,7 @@ class Launch:
         """Whether a flow's datagrams take this pair, to the sink's port: a ping's, a udp flow's, or
         perhaps a command's.
         """
-        return any(
-            pair_of(self.run, flow) == self.carried
-            for flow in self.run.flows
-            if flow.takes_tunnel and (not flow.is_tcp or flow.traffic.is_counted)
-        )
+        return any(not flow.is_tcp or flow.traffic.is_counted for flow in self.flows)
 
     @property
     def far_address(self) -> str:
@@ -255,7 +243,7 @@ class Launch:
         end, that to the sink, and of a chain its middle's besides. All listen on the pair's port.
         """
         found: list[Leg] = []
-        flows = {flow.name: flow for flow in self.run.flows}
+        flows = {flow.name: flow for flow in self.flows}
         for flow in map(flows.__getitem__, self.carried_all):
             ports = {
                 "app": self.entry_port(flow.name),
@@ -265,7 +253,7 @@ class Launch:
             found += [
                 Leg(leg, near, far, ports.get(leg, self.port), near == far, flow.name)
                 for leg, near, far in leg_hosts(self.run, flow)
-                if flow.name == self.carried or leg in ("app", "exit")
+                if flow.name == self.flow or leg in ("app", "exit")
             ]
         entries = {flow: (LOOPBACK, self.entry_port(flow)) for flow in self.carried_all}
         return Tunnel({**direct_entries(self.network, self.run), **entries}, tuple(found))
@@ -289,20 +277,24 @@ def pair_of(run: RunDescription, flow: Flow) -> str:
     connection that is asked to (`shared`).
     """
     kind = tunnel_kind(run.tunnel)
-    beside = [each for each in run.flows if run.tunnel_way(each) == run.tunnel_way(flow)]
     datagrams = flow.traffic.prefers_udp and "udp" in kind.carries
-    if kind.is_vpn or datagrams or run.tunnel_options.get("shared") == "on":
-        return first_carried(beside)
-    return flow.name
+    if not (kind.is_vpn or datagrams or run.tunnel_options.get("shared") == "on"):
+        return flow.name
+    way = run.tunnel_way(flow)
+    return first_carried([each for each in run.flows if run.tunnel_way(each) == way])
 
 
-def pairs_of(run: RunDescription) -> list[str]:
-    """The flows that need a pair of a tunnel's ends each, the first pair's first."""
+def pairs_of(run: RunDescription) -> dict[str, list[Flow]]:
+    """The flows that need a pair of a tunnel's ends each, the first pair's first, and all that take
+    that pair.
+    """
     taking = [flow for flow in run.flows if flow.takes_tunnel]
     if tunnel_kind(run.tunnel).is_direct or not taking:
-        return [""]
-    first = next(flow for flow in taking if flow.name == first_carried(taking))
-    return list(dict.fromkeys(pair_of(run, flow) for flow in [first, *taking]))
+        return {}
+    found: dict[str, list[Flow]] = {first_carried(taking): []}
+    for flow in taking:
+        found.setdefault(pair_of(run, flow), []).append(flow)
+    return found
 
 
 def sink_ports(run: RunDescription) -> dict[str, int]:

@@ -16,7 +16,6 @@ from gostlab.guest.tunnels.launch import (
     Tunnel,
     TunnelError,
     direct_entries,
-    pair_of,
     sink_ports,
 )
 
@@ -108,20 +107,15 @@ def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
     ports = sink_ports(launch.run)
     own = inside_of(launch)
     inside = own.far if launch.far == launch.receiver else own.behind
-    taking = [
-        flow
-        for flow in launch.run.flows
-        if flow.takes_tunnel and pair_of(launch.run, flow) == launch.carried
-    ]
     legs = [
         Leg("inner", launch.near, launch.receiver, ports[flow.name], flow=flow.name)
-        for flow in taking
+        for flow in launch.flows
         if flow.is_tcp
     ]
     if wan_port is not None:
-        legs.append(Leg("wan", launch.near, launch.far, wan_port, flow=launch.carried))
+        legs.append(Leg("wan", launch.near, launch.far, wan_port, flow=launch.flow))
     entries = {
         **direct_entries(launch.network, launch.run),
-        **{flow.name: (inside, ports[flow.name]) for flow in taking},
+        **{flow.name: (inside, ports[flow.name]) for flow in launch.flows},
     }
     return Tunnel(entries, tuple(legs))

@@ -27,15 +27,16 @@ class Addresses:
 
 
 def launch_of(run: RunDescription) -> Launch:
-    first = next(flow for flow in run.flows if flow.takes_tunnel)
+    flow, flows = next(iter(pairs_of(run).items()))
     return Launch(
         cast(Network, Addresses()),
         run,
         GOST_3,
-        way=run.tunnel_way(first),
+        way=run.tunnel_way(flows[0]),
         folder=Path("/nowhere"),
         scratch=Path("/nowhere"),
-        flow=pairs_of(run)[0],
+        flow=flow,
+        flows=flows,
     )
 
 
