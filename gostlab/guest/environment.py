@@ -165,23 +165,23 @@ def first_line(argv: list[str]) -> str:
 
 def installed_syscall_cost_us() -> float | None:
     """What a system call costs on the virtual clock; None where the kernel knows no such thing."""
-    cost_ns = kernel_parameter("tt_syscall_ns")
-    return None if cost_ns is None else int(cost_ns) / 1000
+    cost_ns = kernel_number("tt_syscall_ns")
+    return None if cost_ns is None else cost_ns / 1000
 
 
 def installed_cpu_model() -> CpuModel:
     """Who pays for calls on the running kernel; one that knows no such thing has the defaults."""
     return CpuModel(
-        host_cpus=int(kernel_parameter("tt_host_cpus") or 0),
-        byte_cost_ns=int(kernel_parameter("tt_byte_ps") or 0) / 1000,
+        host_cpus=kernel_number("tt_host_cpus") or 0,
+        byte_cost_ns=(kernel_number("tt_byte_ps") or 0) / 1000,
         clock_reads_are_free=kernel_parameter("tt_vdso_clock") == "Y",
     )
 
 
-def installed_reads_made() -> int | None:
-    """How many reads the kernel has made for programs (`read_on`); None where it cannot."""
-    made = kernel_parameter("tt_reads_made")
-    return None if made is None else int(made)
+def kernel_number(name: str) -> int | None:
+    """A boot parameter that is a number, or a count that stands beside them."""
+    value = kernel_parameter(name)
+    return None if value is None else int(value)
 
 
 def kernel_parameter(name: str) -> str | None:

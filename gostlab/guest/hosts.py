@@ -141,19 +141,13 @@ class LegEnd:
 def legs_at(run: RunDescription) -> dict[str, list[LegEnd]]:
     """The ends of legs on each host, of a run whose ends differ: {} where all are the same."""
     found: dict[str, list[LegEnd]] = {}
-    if not run.cc_by_end:
-        return found
-
-    def add(leg: str, one: str, other: str) -> None:
+    flows = [flow for flow in run.flows if flow.cc] if run.cc_by_end else []
+    for leg, one, other in (each for flow in flows for each in leg_hosts(run, flow)):
         for host, peer in {one: other, other: one}.items():
             cc = cc_at(run.cc, run.cc_by_end, host, leg)
             end = LegEnd(leg, None if peer == host else peer, cc)
             if end not in found.setdefault(host, []):
                 found[host].append(end)
-
-    for flow in (flow for flow in run.flows if flow.cc):
-        for leg, one, other in leg_hosts(run, flow):
-            add(leg, one, other)
     return found
 
 

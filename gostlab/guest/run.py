@@ -36,8 +36,8 @@ from gostlab.guest.environment import (
     Programs,
     check_virtual_clock,
     environment,
-    installed_reads_made,
     iperf3_of,
+    kernel_number,
     run_environ,
     scratch_folder,
 )
@@ -137,7 +137,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             for node in hosts_with_programs(run)
             if run.host_cpus
         }
-        reads_made = installed_reads_made()
+        reads_made = kernel_number("tt_reads_made")
         cost_use = {
             node: program_cost_use(network.pid(node))
             for node in hosts_with_programs(run)

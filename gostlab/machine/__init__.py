@@ -274,7 +274,8 @@ def require_programs_in(root: Root | None, runs: Sequence[RunDescription], parts
     """The same for runs on one root. Raises MissingPart."""
     path = root.search_path if root else search_path()
     own_iperf3s = root.record["iperf3"] if root else parts.iperf3
-    for iperf3 in {run.iperf3: None for run in runs if has_iperf3(run)}:
+    carrying = (run for run in runs if any(flow.traffic.by_iperf3 for flow in run.flows))
+    for iperf3 in dict.fromkeys(run.iperf3 for run in carrying):
         if iperf3 == SYSTEM and shutil.which("iperf3", path=path) is None:
             raise MissingPart(
                 "iperf3: system: no iperf3 is installed: install it, or ask for one of the lab's"
@@ -307,11 +308,6 @@ def require_kernels(runs: Iterable[RunDescription], parts: Parts) -> None:
     asked = {run.kernel: None for run in runs if run.machine == "sandbox"}
     for name in (each for each in asked if each != SHIPPED):
         kernel_for(name, parts)
-
-
-def has_iperf3(run: RunDescription) -> bool:
-    """Whether iperf3 carries any of a run's flows."""
-    return any(flow.traffic.by_iperf3 for flow in run.flows)
 
 
 def search_path() -> str:

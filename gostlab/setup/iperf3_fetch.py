@@ -44,7 +44,7 @@ def _unpack(bench: Workbench, kind: Iperf3Kind) -> str:
     packages = bench.cache / "build" / f"iperf3-{kind.version}"
     shutil.rmtree(packages, ignore_errors=True)
     files = apt.download_current([candidate.package, *kind.libraries], packages)
-    folder, log = parts.own_iperf3_folder(kind.version, bench.cache), bench.log("iperf3")
+    folder, log = bench.cache / "iperf3" / kind.version, bench.log("iperf3")
     with replacing(folder) as finished:
         contents = packages / "contents"
         unpack(files, contents, log)

@@ -280,7 +280,8 @@ def patch_what_applies(
     taken: list[str] = []
     groups: dict[str, list[tuple[str, Patch]]] = {}
     for word, patch in best:
-        groups.setdefault(group_of(patch), []).append((word, patch))
+        # Those stand or fall together whose numbers end alike: 0107 finishes what 0007 began.
+        groups.setdefault(patch.number[2:], []).append((word, patch))
     done: set[str] = set()
     for group, members in groups.items():
         if BUILDS_ON.get(group, group) not in {*done, group}:
@@ -289,11 +290,6 @@ def patch_what_applies(
             done.add(group)
             taken += [word for word, _ in members]
     return taken, tuple(f"00{group}" for group in groups if group not in done)
-
-
-def group_of(patch: Patch) -> str:
-    """Patches that stand or fall together: 0107 finishes what 0007 began."""
-    return patch.number[2:]
 
 
 def apply_whole(tree: Path, group: Sequence[Patch]) -> bool:

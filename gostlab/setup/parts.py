@@ -424,11 +424,6 @@ def _iproute2_version(search_path: str) -> str | None:
 # -- iperf3
 
 
-def own_iperf3_folder(version: str, cache: Path | None = None) -> Path:
-    """Where an iperf3 of the lab's own is, if it is there."""
-    return (cache or cache_folder()) / "iperf3" / version
-
-
 def find_iperf3s(cache: Path | None = None) -> dict[str, OwnProgram]:
     """The lab's own iperf3s that are there, by version; not tried."""
     found: dict[str, OwnProgram] = {}

@@ -14,7 +14,7 @@ from tests.setup.programs import program
 
 def unpacked(cache: Path, version: str, says: str) -> None:
     """An iperf3 where the set-up puts it."""
-    folder = parts.own_iperf3_folder(version, cache)
+    folder = cache / "iperf3" / version
     program(folder / "iperf3", says)
     (folder / "iperf3.json").write_text(json.dumps({"version": f"{version}-1", "sha256": "01"}))
 
@@ -52,6 +52,6 @@ def test_the_set_up_is_whole_without_one_that_debian_has_no_more(
 
 def test_one_without_a_record_is_not_there(bench: Workbench) -> None:
     unpacked(bench.cache, "3.18", "iperf 3.18")
-    (parts.own_iperf3_folder("3.18", bench.cache) / "iperf3.json").unlink()
+    (bench.cache / "iperf3" / "3.18" / "iperf3.json").unlink()
 
     assert parts.find_iperf3s(bench.cache) == {}

@@ -4,7 +4,7 @@ from gostlab.describe.resolve.flows import Flow
 from gostlab.guest.order import Order
 
 
-def server_argv(order: Order, port: int) -> list[str]:
+def server_argv(order: Order, flow: Flow, port: int) -> list[str]:
     """The sink of a flow: one test, then it ends."""
     return [order.programs.iperf3.path, "-s", "-p", str(port), "-1", "-J"]
 

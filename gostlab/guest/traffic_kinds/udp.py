@@ -25,10 +25,7 @@ TRAFFIC = TrafficKind(
     server_ends=True,
     charged=("iperf3/sender", "iperf3/receiver"),
 )
-
-
-def serve(order: Order, flow: Flow, port: int) -> list[str]:
-    return server_argv(order, port)
+serve = server_argv
 
 
 def ask(order: Order, flow: Flow) -> list[str]:
