@@ -86,9 +86,10 @@ class Sweep:
         """Some cells as a table; `borrows`: with what the study published of another matrix's cells
         on the same path.
         """
-        asked = (borrows, *(cell.key for cell in cells))
+        borrowed = self.references if borrows and self.study.published else None
+        asked = (borrowed is None, *(cell.key for cell in cells))
         if asked not in self._tables:
-            self._tables[asked] = to_table(cells, self.study, self.references if borrows else None)
+            self._tables[asked] = to_table(cells, self.study, borrowed)
         return self._tables[asked].copy()
 
     @cached_property

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,8 @@ from analysis.read.description import question
 from analysis.read.folder import Run
 from analysis.read.values import Scalar, flatten, printable
 from gostlab.declared.controls import welcoming_strangers
-from gostlab.describe.file.document import BadInput
+from gostlab.declared.folders import EXPERIMENTS
+from gostlab.describe.file.document import BadInput, find_document
 from gostlab.describe.file.experiment import Experiment, Published, load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.results import EXPERIMENT_FILE
@@ -211,9 +213,18 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
     Results of an earlier file, or of one's own --set, ask something else.
     """
     try:
-        found = load_experiment(name)
+        path = find_document(name, EXPERIMENTS, "experiment")
+        return questions_of(path, path.stat().st_mtime_ns, quick)
     except (BadInput, OSError):
         return None
+
+
+@cache
+def questions_of(path: Path, changed_ns: int, quick: bool) -> frozenset[str]:
+    """What a file asks, as it stood then: every page of an experiment wants to know. Raises
+    BadInput, OSError.
+    """
+    found = load_experiment(str(path))
     asked: set[str] = set()
     for machine, matrix in product(("sandbox", "native"), found.matrices):
         clock = None if machine == "sandbox" else "real"

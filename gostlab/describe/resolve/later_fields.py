@@ -9,9 +9,11 @@ its question.
 import copy
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
+NO_DEFAULT = object()
 
 
 def later(default: Any) -> Any:
@@ -22,10 +24,16 @@ def later(default: Any) -> Any:
 def to_json(record: Any) -> dict[str, Any]:
     """A dataclass as a dict, without its later fields that have their default."""
     return {
-        each.name: plain(getattr(record, each.name))
-        for each in fields(record)
-        if not (is_later(each) and getattr(record, each.name) == default_of(each))
+        name: plain(value)
+        for name, default in defaults_of(type(record)).items()
+        if (value := getattr(record, name)) != default
     }
+
+
+@cache
+def defaults_of(kind: Any) -> dict[str, Any]:
+    """A dataclass's fields, and the default of each that is later: of another one, nothing is."""
+    return {each.name: default_of(each) if is_later(each) else NO_DEFAULT for each in fields(kind)}
 
 
 def from_json(kind: type[Record], values: Mapping[str, Any], origin: str, **nested: Any) -> Record:
@@ -48,6 +56,8 @@ def from_json(kind: type[Record], values: Mapping[str, Any], origin: str, **nest
 
 def plain(value: Any) -> Any:
     """A value of a record, every record within it as a dict."""
+    if value is None or isinstance(value, str | int | float):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return to_json(value)
     if isinstance(value, Mapping):
