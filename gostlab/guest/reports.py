@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 PING_BYTES = 64  # of a ping flow's requests, and of their answers
-OF_SOME = (
-    "round_trips",
-    "fetches",
-    "data_began_s",
-    "data_ended_s",
-    "measured_from_s",
-    "measured_to_s",
-    "whole",
-    "counted_by",
-)
 SAID_NOTHING = "it said nothing"
 
 
@@ -37,7 +27,9 @@ class Part:
 
 @dataclass(frozen=True)
 class FlowResult:
-    """What one flow did: a row of flows.json. Times are seconds from the start of the load."""
+    """What one flow did: a row of flows.json. Times are seconds from the start of the load. A field
+    with a default is of some kinds alone.
+    """
 
     name: str
     kind: str
@@ -47,8 +39,8 @@ class FlowResult:
     bytes: int
     seconds: float  # over which the goodput is
     retransmits: int | None  # iperf3's Retr: its own sockets' segments sent again
-    lost_datagrams: int | None = None  # udp
-    sent_datagrams: int | None = None
+    lost_datagrams: int | None  # udp
+    sent_datagrams: int | None
     round_trips: Mapping[str, Any] | None = None  # ping
     fetches: Sequence[Mapping[str, Any]] | None = None  # short, by size
     # when its sender's socket sent its first and its last byte; None: nothing sampled tells it
@@ -75,11 +67,9 @@ class FlowResult:
 
     def to_json(self) -> dict[str, Any]:
         """Its row: what only some kinds have is absent from the others."""
-        return {
-            key: value
-            for key, value in asdict(self).items()
-            if value is not None or key not in OF_SOME
-        }
+        of_some = {each.name for each in fields(self) if each.default is None}
+        row = asdict(self)
+        return {key: row[key] for key in row if row[key] is not None or key not in of_some}
 
 
 @dataclass(frozen=True)
@@ -102,11 +92,14 @@ class Ran:
         bytes: int,
         seconds: float,
         retransmits: int | None = None,
+        lost_datagrams: int | None = None,
+        sent_datagrams: int | None = None,
         **more: Any,
     ) -> FlowResult:
         """What it did, by what its report says."""
         ran = self.name, self.kind, self.started_s, self.ended_s
-        return FlowResult(*ran, goodput_bps, bytes, seconds, retransmits, **more)
+        counts = retransmits, lost_datagrams, sent_datagrams
+        return FlowResult(*ran, goodput_bps, bytes, seconds, *counts, **more)
 
     def over_all_its_time(self, size_bytes: int, **more: Any) -> FlowResult:
         """The row of a flow whose program tells no rate: what it got over all that it ran."""

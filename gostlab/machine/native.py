@@ -16,6 +16,11 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import QUICK_IMPORTS, Watched, run_argv, time_limit_s
 from gostlab.machine.sandbox import host_facts
 
+# What the run starts ends with it, whatever ends it: Mininet's shells would outlive a killed parent
+# otherwise, and hold their namespaces.
+HELD = (
+    "setpriv --pdeathsig KILL unshare --pid --mount --mount-proc --fork --kill-child=KILL"
+).split()
 # What the host's own kernel keeps a run in; the run is root, and nothing else holds it.
 ISOLATION = "namespaces of networks, mounts and processes (as root)"
 
@@ -23,11 +28,7 @@ ISOLATION = "namespaces of networks, mounts and processes (as root)"
 def start_run(
     run: RunDescription, folder: Path, parts: Mapping[str, Any], commit: str | None
 ) -> Watched:
-    """Start a run on this kernel. Raises OSError.
-
-    `unshare --pid --kill-child` makes everything that the run starts end with it, whatever ends it:
-    Mininet's shells would outlive a killed parent otherwise, and hold their namespaces.
-    """
+    """Start a run on this kernel. Raises OSError."""
     (folder / "parts.json").write_text(json.dumps(dict(parts)), encoding="utf-8")
     environ = {
         **os.environ,
@@ -38,18 +39,7 @@ def start_run(
     }
     with (folder / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            [
-                "setpriv",
-                "--pdeathsig",
-                "KILL",
-                "unshare",
-                "--pid",
-                "--mount",
-                "--mount-proc",
-                "--fork",
-                "--kill-child=KILL",
-                *run_argv(str(folder)),
-            ],
+            [*HELD, *run_argv(str(folder))],
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=log,

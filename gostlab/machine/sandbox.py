@@ -140,10 +140,8 @@ ASKED = tuple(
         *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/mounts", "/proc/sys/vm"),
     )
 )
-AT_TERMINALS = (
-    "write_file",
-    "ioctl_dev",
-)  # User-Mode Linux tries a pseudo-terminal as it boots, and complains without
+# User-Mode Linux tries a pseudo-terminal as it boots, and complains without.
+AT_TERMINALS = ("write_file", "ioctl_dev")
 
 
 @dataclass(frozen=True)

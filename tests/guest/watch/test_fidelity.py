@@ -35,7 +35,8 @@ def result(
     name: str = "flow1", started_s: float = 0.0, ended_s: float = 5.0, **more: Any
 ) -> FlowResult:
     kind = more.pop("kind", "tcp")
-    return FlowResult(name, kind, started_s, ended_s, 1e6, 625_000, 5.0, 0, **more)
+    counts = {"lost_datagrams": None, "sent_datagrams": None}
+    return FlowResult(name, kind, started_s, ended_s, 1e6, 625_000, 5.0, 0, **counts | more)
 
 
 # -- when data began and ended
