@@ -24,10 +24,9 @@ from gostlab.declared.qdiscs import bottleneck_kinds
 from gostlab.describe.resolve.cpu_model import CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.network import NetworkError
-from gostlab.setup.parts import TunnelBinary, file_sha256, version_tuple
+from gostlab.setup.parts import OwnProgram, TunnelBinary, file_sha256
 
 TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
-FIRST_WITH_THREADS = (3, 16)
 KERNEL_PARAMETERS = Path("/sys/module/kernel/parameters")
 PROGRAM_COST = Path("/proc/self/net/program_cost")
 
@@ -80,7 +79,7 @@ def environment(
         "cc": {node: values["net.ipv4.tcp_congestion_control"] for node, values in sysctls.items()},
         "iproute2": first_line(["ip", "-V"]).removeprefix("ip utility, iproute2-").split(",")[0],
         "iperf3": programs.iperf3.version.partition("-")[0],
-        "iperf3_program": vars(programs.iperf3),
+        "iperf3_program": programs.iperf3.to_json(),
         "mininet": MININET_VERSION,
         "python": platform.python_version(),
         **web_programs(run, programs),
@@ -94,20 +93,6 @@ def environment(
 
 
 @dataclass(frozen=True)
-class Iperf3:
-    """The iperf3 that carries a run's flows."""
-
-    path: str
-    version: str  # as it says itself; one of the lab's own with Debian's revision
-    sha256: str  # of program and libraries; the system's: of the program
-
-    @property
-    def has_threads(self) -> bool:
-        """Whether each stream has a thread of its own."""
-        return version_tuple(self.version) >= FIRST_WITH_THREADS
-
-
-@dataclass(frozen=True)
 class Programs:
     """What a run's flows and its tunnel are made by.
 
@@ -117,22 +102,23 @@ class Programs:
     """
 
     tunnel: TunnelBinary | None
-    iperf3: Iperf3
+    iperf3: OwnProgram
     nginx: str | None
     irtt: str | None
 
 
-def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> Iperf3:
+def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> OwnProgram:
     """The run's iperf3: the lab's own, or the system's. Raises NetworkError if it is not there."""
     if run.iperf3 != SYSTEM:
         handed = parts.get("iperf3", {}).get(run.iperf3)
         if handed is None:
             raise NetworkError(f"iperf3 {run.iperf3}: the lab's own is not there: run ./lab setup")
-        return Iperf3(**handed)
+        return OwnProgram.from_json(handed)
     path = shutil.which("iperf3")
     if path is None:
         raise NetworkError("iperf3: none is installed: run ./lab setup")
-    return Iperf3(path, first_line([path, "--version"]).split()[1], file_sha256(Path(path)))
+    version = first_line([path, "--version"]).split()[1]
+    return OwnProgram(Path(path), version, file_sha256(Path(path)))
 
 
 def below() -> dict[str, Any]:

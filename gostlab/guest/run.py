@@ -196,18 +196,16 @@ def needs_of(run: RunDescription, programs: Programs) -> Needs:
     """What the run's commands.sh must find on whatever machine repeats it."""
     kinds = [flow.traffic for flow in run.flows]
     clients = dict.fromkeys(kind.client for kind in kinds if kind.client)
-    paths = programs.tunnel.paths if programs.tunnel else ()
-    hashes = {str(path): file_sha256(path) for path in paths}
-    iperf3 = programs.iperf3
-    if run.iperf3 != SYSTEM:
-        hashes[iperf3.path] = file_sha256(Path(iperf3.path))
+    iperf3 = programs.iperf3.path
+    kept = [*(programs.tunnel.paths if programs.tunnel else ())]
+    kept += [iperf3] if run.iperf3 != SYSTEM else []
     return Needs(
         programs=(
             *([programs.nginx or "nginx"] if any(kind.by_nginx for kind in kinds) else []),
-            *([iperf3.path] if any(kind.by_iperf3 for kind in kinds) else []),
+            *([str(iperf3)] if any(kind.by_iperf3 for kind in kinds) else []),
             *clients,
         ),
-        hashes=hashes,
+        hashes={str(path): file_sha256(path) for path in kept},
         congestion_controls=[kernel_name(cc) for cc in run.congestion_controls],
         tcp_memory_mib=run.tcp_memory_mib if run.machine == "sandbox" else None,
     )

@@ -241,18 +241,14 @@ def hand_over(parts: Parts) -> dict[str, Any]:
     return {
         "path_dirs": [str(path) for path in parts.iproute2.dirs],
         "tc_lib_dir": str(parts.iproute2.tc_lib_dir) if parts.iproute2.tc_lib_dir else None,
-        "iperf3": {
-            version: {**vars(one), "path": str(one.path)} for version, one in parts.iperf3.items()
-        },
+        "iperf3": {version: one.to_json() for version, one in parts.iperf3.items()},
         **{name: found and str(found.path) for name, found in of_flows.items()},
         "tunnel": binary and binary.to_json(),
         "gosts": {
             **({RELAY: tunnel_binary(parts, RELAY).to_json()} if parts.relay else {}),
             **{name: one.to_json() for name, one in parts.gosts.items()},
         },
-        "programs": {
-            name: {**vars(one), "path": str(one.path)} for name, one in parts.programs.items()
-        },
+        "programs": {name: one.to_json() for name, one in parts.programs.items()},
     }
 
 

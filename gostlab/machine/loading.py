@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from gostlab.declared.controls import IN_LINUX
+from gostlab.declared.controls import IN_LINUX, Control
 from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import CHECKOUT, sandbox, usable_cpus
 from gostlab.machine.logs import last_kernel_words
@@ -21,7 +21,8 @@ def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
     words if it does not take it, or dies of it; MissingPart, MachineError, OSError.
     """
     root = plain_root()
-    module = Module(file.name, file.stem, file, arguments, file, "", "", own=True)
+    control = Control(file.name, file.name, file, (), "", own=True)
+    module = Module(file.name, file, arguments, "", control)
     with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:
         folder = Path(scratch).resolve()
         script = (

@@ -61,22 +61,20 @@ class Module:
     """A control as a module that a kernel can load."""
 
     cc: str  # as the run writes it, with its parameters
-    kernel_name: str  # what sockets ask for
     file: Path
     arguments: str  # for the kernel, as on modprobe's command line
-    source: Path
-    sha256: str  # of the source
     compiler: str
-    own: bool
+    control: Control
 
     @property
     def record(self) -> dict[str, object]:
         """What env.json says of it; of the user's own, with its source."""
-        text = self.source.read_text(encoding="utf-8") if self.own else None
+        source, own = self.control.source, self.control.own
+        text = source.read_text(encoding="utf-8") if own else None
         return {
-            "kernel_name": self.kernel_name,
-            "file": from_root(self.source) if not self.own else self.source.name,
-            "sha256": self.sha256,
+            "kernel_name": controls.kernel_name(self.cc),  # what sockets ask for
+            "file": source.name if own else from_root(source),
+            "sha256": self.control.sha256,
             "arguments": self.arguments,
             "compiler": self.compiler,
             "source": text,
@@ -96,16 +94,8 @@ def module_for(cc: str, kernel: Path) -> Module | None:
     file, compiler = provide(control, kernel)
     words = [f"{name}={value}" for name, value in sorted(asked.parameters.items())]
     words.append(f"gostlab_as={control.registers}:{asked.kernel_name}")
-    return Module(
-        cc,
-        asked.kernel_name,
-        renamed(file, controls.module_name(control.name), controls.module_name(cc)),
-        " ".join(words),
-        control.source,
-        control.sha256,
-        compiler,
-        control.own,
-    )
+    file = renamed(file, controls.module_name(control.name), controls.module_name(cc))
+    return Module(cc, file, " ".join(words), compiler, control)
 
 
 def provide(control: Control, kernel: Path) -> tuple[Path, str]:

@@ -95,11 +95,21 @@ class Parts:
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """A program of Debian's that is unpacked for the lab alone, with its libraries."""
+    """A program of Debian's that is unpacked for the lab alone, with its libraries; or what has its
+    place, the machine's.
+    """
 
     path: Path
     version: str  # Debian's: 2.6.14-0+deb12u2
-    sha256: str  # of the program and its libraries, as they came
+    sha256: str  # of the program and its libraries, as they came; of the machine's alone
+
+    def to_json(self) -> dict[str, str]:
+        """As parts.json and env.json have it."""
+        return {**vars(self), "path": str(self.path)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, str]) -> OwnProgram:
+        return cls(Path(values["path"]), values["version"], values["sha256"])
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from gostlab.guest.order import Order
 
 def server_argv(order: Order, flow: Flow, port: int) -> list[str]:
     """The sink of a flow: one test, then it ends."""
-    return [order.programs.iperf3.path, "-s", "-p", str(port), "-1", "-J"]
+    return [str(order.programs.iperf3.path), "-s", "-p", str(port), "-1", "-J"]
 
 
 def client_argv(order: Order, flow: Flow) -> list[str]:
     """The command that makes a flow: the thesis's (section 4.2), with JSON out."""
     address, port = order.tunnel.entries[flow.name]
-    argv = [order.programs.iperf3.path, "-c", address, "-p", str(port)]
+    argv = [str(order.programs.iperf3.path), "-c", address, "-p", str(port)]
     argv += ["-t", f"{flow.duration_s:g}", "-P", str(flow.streams), "-i", "1", "-J"]
     return [*argv, "-R"] if flow.direction == "download" else argv

@@ -6,10 +6,10 @@ from pathlib import Path
 from gostlab.declared.traffic import TrafficKind
 from gostlab.describe.physics.limits import UDP_BURST_PKTS
 from gostlab.describe.resolve.flows import Flow
-from gostlab.guest.environment import Iperf3
 from gostlab.guest.order import Order
 from gostlab.guest.reports import FlowResult, Part, Ran
 from gostlab.guest.traffic_kinds.iperf3 import client_argv, server_argv
+from gostlab.setup.parts import OwnProgram, version_tuple
 
 TRAFFIC = TrafficKind(
     name="udp",
@@ -25,6 +25,7 @@ TRAFFIC = TrafficKind(
     server_ends=True,
     charged=("iperf3/sender", "iperf3/receiver"),
 )
+FIRST_WITH_THREADS = (3, 16)  # the first iperf3 that has one for each stream
 serve = server_argv
 
 
@@ -33,12 +34,16 @@ def ask(order: Order, flow: Flow) -> list[str]:
     return [*client_argv(order, flow), "-u", "-b", rate, "-l", str(flow.datagram_bytes)]
 
 
-def offered(flow: Flow, iperf3: Iperf3) -> str:
+def offered(flow: Flow, iperf3: OwnProgram) -> str:
     """A udp flow's rate in iperf3's words. One without threads sends so many datagrams back to
     back; one with them sleeps between any two, and in bursts would take no notice of the rate.
     """
     rate_bps = (flow.rate_bps or 0) // flow.streams  # iperf3's is each stream's
-    return f"{rate_bps}" if iperf3.has_threads else f"{rate_bps}/{UDP_BURST_PKTS}"
+    return (
+        f"{rate_bps}"
+        if version_tuple(iperf3.version) >= FIRST_WITH_THREADS
+        else f"{rate_bps}/{UDP_BURST_PKTS}"
+    )
 
 
 def part(report: Path, from_s: float, to_s: float) -> Part:

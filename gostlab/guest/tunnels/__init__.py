@@ -91,10 +91,8 @@ def joined(run: RunDescription, pairs: Sequence[Tunnel]) -> Tunnel:
 
 def own_programs(parts: Mapping[str, Any]) -> dict[str, OwnProgram]:
     """The programs that the machine handed over, by name."""
-    return {
-        name: OwnProgram(**{**one, "path": Path(one["path"])})
-        for name, one in parts.get("programs", {}).items()
-    }
+    handed = parts.get("programs", {})
+    return {name: OwnProgram.from_json(one) for name, one in handed.items()}
 
 
 def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | None:
