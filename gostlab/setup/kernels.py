@@ -82,13 +82,6 @@ def add_version(bench: Workbench, name: str) -> Added:
     return build_version(bench, folder, fetched(bench, folder, declared), declared)
 
 
-def provide_version(bench: Workbench, name: str) -> str:
-    """Build a declared version, unless it is there. Raises SetupError."""
-    found = add_version(bench, name)
-    how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
-    return f"{found.version} ({how})"
-
-
 def build_version(bench: Workbench, folder: Path, source: Source, declared: Declared) -> Added:
     """Patch a version's source, and build it. Raises SetupError."""
     patch_all(source.tree, declared.series)

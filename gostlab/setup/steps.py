@@ -341,7 +341,9 @@ def provide_version(bench: Workbench, name: str) -> str:
     SetupError.
     """
     with locked(bench.cache, bench.say, "kernels.lock") as lock_fd:
-        return kernels.provide_version(replace(bench, lock_fd=lock_fd), name)
+        found = kernels.add_version(replace(bench, lock_fd=lock_fd), name)
+    how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
+    return f"{found.version} ({how})"
 
 
 def relay_if_needed(bench: Workbench, asked: bool) -> str:

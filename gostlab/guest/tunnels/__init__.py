@@ -39,40 +39,28 @@ def start_tunnel(
     if not kind.is_direct:
         begin_anew(run.clock, run.seed)
     ends: Ends = {}
+    started = []
     try:
-        started = [
-            start(launch) for launch in launches(network, run, program, folder, scratch, ends)
-        ]
+        for number, (flow, flows) in enumerate((pairs_of(run) or {"": []}).items()):
+            mark = f"-{flow}" if number else ""
+            launch = Launch(
+                network,
+                run,
+                program,
+                way=run.tunnel_way(flows[0]) if flows else ("", ""),
+                folder=folder,
+                scratch=scratch / f"tunnel{mark}",
+                flow=flow,
+                flows=flows,
+                number=number,
+                mark=mark,
+                ends=ends,
+            )
+            started.append(start(launch))
         yield replace(joined(run, started), ends=ends, folder=folder)
     finally:
         for process in ends.values():
             stop(process)
-
-
-def launches(
-    network: Network,
-    run: RunDescription,
-    program: TunnelBinary | None,
-    folder: Path,
-    scratch: Path,
-    ends: Ends,
-) -> Iterator[Launch]:
-    """A start for each pair of ends; all enter what they start in `ends`."""
-    for number, (flow, flows) in enumerate((pairs_of(run) or {"": []}).items()):
-        mark = f"-{flow}" if number else ""
-        yield Launch(
-            network,
-            run,
-            program,
-            way=run.tunnel_way(flows[0]) if flows else ("", ""),
-            folder=folder,
-            scratch=scratch / f"tunnel{mark}",
-            flow=flow,
-            flows=flows,
-            number=number,
-            mark=mark,
-            ends=ends,
-        )
 
 
 def joined(run: RunDescription, pairs: Sequence[Tunnel]) -> Tunnel:
