@@ -294,11 +294,7 @@ class Watches:
 
 @contextmanager
 def watching_all(
-    network: Network,
-    run: RunDescription,
-    tunnel: Tunnel,
-    folder: Path,
-    paced: Sequence[Interface] = (),
+    network: Network, run: RunDescription, tunnel: Tunnel, folder: Path, paced: Sequence[Interface]
 ) -> Iterator[Watches]:
     """Open all that watches a load; close it on leaving. `paced`: end hosts' cards with fq."""
     queues = [interface for interface in network.shaped if under_test(run, interface)]

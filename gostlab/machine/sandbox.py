@@ -271,16 +271,8 @@ def boot(
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
     memory.enter()
     readable = [kernel.resolve(), *root.readable(modules)] if root else None
-    hold = partial(
-        settle,
-        isolation,
-        folder,
-        memory.folder,
-        memory_mib=model.memory_mib,
-        cpu=cpu,
-        parent=os.getpid(),
-        readable=readable,
-    )
+    held = partial(confine, isolation, folder, memory.folder, model.memory_mib, readable)
+    hold = partial(settle, held, folder, cpu, os.getpid())
     try:
         process = start_kernel([str(kernel), *words], folder, memory, hold, terminal=terminal)
     except subprocess.SubprocessError as error:
@@ -529,20 +521,9 @@ def available_isolation() -> Isolation:
     return Isolation(False, 0)
 
 
-def settle(
-    isolation: Isolation,
-    folder: Path,
-    memory: Path,
-    *,
-    memory_mib: int,
-    cpu: int,
-    parent: int,
-    readable: Sequence[Path] | None,
-) -> None:
+def settle(held: Callable[[], None], folder: Path, cpu: int, parent: int) -> None:
     """What becomes the sandbox, between fork and exec: on one CPU, as unpinned every guest system
     call would wake another core; held to its folder; and ended with its parent, whatever ends that.
-
-    readable  all that it may read of the host (None: what its user may)
     Raises OSError, said on stderr.
     """
     try:
@@ -551,7 +532,7 @@ def settle(
         # happens to place its heap: without this no run on it repeats. The later ones ask for it
         # themselves. A container's filter may refuse it.
         libc.personality(ctypes.c_ulong(ADDR_NO_RANDOMIZE))
-        confine(isolation, folder, memory, memory_mib, readable)
+        held()
         os.chdir(folder)  # as it is mounted by now: WORKING_FOLDER
         # Last, as a change of rights undoes it; and the parent may be gone by now.
         checked(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *UNUSED), "pdeathsig")
@@ -571,6 +552,8 @@ def confine(
 ) -> None:
     """Hold this process and all that comes of it to one folder and that of its memory. Raises
     OSError.
+
+    readable  all that it may read of the host (None: what its user may)
     """
     if isolation.namespaces:
         enter_namespaces(folder, memory_mib)
