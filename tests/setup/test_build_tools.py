@@ -46,7 +46,7 @@ def test_what_compiles_finds_them_as_the_user_that_it_is(unpacked: Path) -> None
 def test_without_namespaces_one_line_says_what_to_install(
     unpacked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused() -> None:
+    def refused(_kinds: int) -> None:
         raise OSError
 
     monkeypatch.setattr(landlock, "enter_namespaces", refused)
@@ -59,6 +59,6 @@ def test_a_machine_with_compilers_keeps_its_own(
     unpacked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_tools, "lacking", lambda _: [])
-    monkeypatch.setattr(landlock, "enter_namespaces", lambda: pytest.fail("it needs none"))
+    monkeypatch.setattr(landlock, "enter_namespaces", lambda _: pytest.fail("it needs none"))
     build_tools.enter()
     assert subprocess.run(["true"], preexec_fn=build_tools.enter).returncode == 0
