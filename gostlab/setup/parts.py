@@ -441,10 +441,8 @@ def find_iperf3s(cache: Path | None = None) -> dict[str, OwnProgram]:
         for folder in folders_of("iperf3", cache):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 read = json.loads((folder / version / "iperf3.json").read_text(encoding="utf-8"))
-                one = OwnProgram(
-                    folder / version / "iperf3", str(read["version"]), str(read["sha256"])
-                )
-                found.setdefault(version, one)
+                path = str(folder / version / "iperf3")
+                found.setdefault(version, OwnProgram.from_json({**read, "path": path}))
     return found
 
 

@@ -193,12 +193,18 @@ read_buffers = either(Reader(one_of(*BUFFER_PRESETS), text_of.schema), BUFFER_SI
 # -- what each host has, of all hosts or by host
 
 
+def one_for_all(read: Reader[int], **words: Any) -> Reader[Any]:
+    """Reads one value for all hosts, or a word for one; None: as the profile knows its machines."""
+    return Reader(
+        lambda node: words[node.text] if node.text in words else read(node),
+        {"anyOf": [{"enum": list(words)}, read.schema]},
+        read.unit,
+    )
+
+
 def per_host(read: Reader[int], *words: str) -> Reader[Any]:
     """Reads one value for all hosts, one of some words, or values by host."""
-    schemas = [*([{"enum": list(words)}] if words else []), read.schema]
-    of_all = Reader(
-        lambda node: node.text if node.text in words else read(node), {"anyOf": schemas}, read.unit
-    )
+    of_all = one_for_all(read, **{word: word for word in words}) if words else read
     return either(of_all, by_name(END, read, "host", "{client: 2, target: 4}"))
 
 
@@ -215,15 +221,6 @@ def CPU_SHARE(node: Node) -> int:
 
 
 CPU_BURST = bounded(SECONDS, "0s", "3600s", int, per=10**6, step="1us")
-
-
-def one_for_all(read: Reader[int], **words: int | None) -> Reader[int | None]:
-    """Reads one value for all hosts, or a word for one; None: as the profile knows its machines."""
-    return Reader(
-        lambda node: words[node.text] if node.text in words else read(node),
-        {"anyOf": [{"enum": list(words)}, read.schema]},
-        read.unit,
-    )
 
 
 MACHINE_MEMORY = bounded(SIZE, "64MiB", "1024GiB", int, per=IN_MIB)
