@@ -23,9 +23,10 @@ def later(default: Any) -> Any:
 
 def to_json(record: Any) -> dict[str, Any]:
     """A dataclass as a dict, without its later fields that have their default."""
+    kind: Any = type(record)
     return {
         name: plain(value)
-        for name, default in defaults_of(type(record)).items()
+        for name, default in defaults_of(kind).items()
         if (value := getattr(record, name)) != default
     }
 
