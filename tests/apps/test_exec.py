@@ -77,6 +77,8 @@ def test_a_run_is_made_in_its_folder_and_leaves_nothing_beside_it(
     def look(run: RunDescription, folder: Path, slot: int) -> Job:
         assert folder.parent == tmp_path / "deep" and not (tmp_path / "deep/mine").exists()
         assert json.loads((folder / "run.json").read_text()) == run.to_json()
+        (folder / "boot.json").write_text("{}")  # what the machine needed
+        (folder / ".host").mkdir()
         return Job(folder)
 
     end = single.execute(Task(run, tmp_path / "deep/mine"), look)

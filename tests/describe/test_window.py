@@ -16,7 +16,9 @@ def test_a_window_is_rate_times_round_trip_and_rmem_twice_that() -> None:
 
 
 def test_streams_share_the_window_and_debians_may_be_enough() -> None:
-    assert advise_window(1_000_000_000, 0.168, 16).enough
+    advice = advise_window(1_000_000_000, 0.168, 16)
+
+    assert advice.window_bytes == pytest.approx(advice.bdp_bytes / 16, abs=1) and advice.enough
     assert not any("sysctl" in line for line in advise_window(10_000_000, 0.02).lines())
 
 

@@ -180,6 +180,10 @@ def test_each_queue_is_asked_for_its_limit_and_for_marks_where_it_is_to_be_told(
     assert [phrase.split()[0] for phrase in lacking] == ["ecn"] * WORDS[queue].count("ecn")
 
 
+def test_a_short_buffer_of_cake_has_room_for_what_cake_needs_of_memory() -> None:
+    assert bottleneck("tbf", "cake", buffer_pkts=1)[1].limit == 1 << 16
+
+
 def test_red_has_tcs_own_thresholds_once_its_buffer_is_large_enough() -> None:
     words = {n: bottleneck("tbf", "red", buffer_pkts=n)[1].tc_options() for n in (11, 12)}
     assert ("min" in words[11], "min" in words[12]) == (True, False)

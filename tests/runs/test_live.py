@@ -152,7 +152,7 @@ def test_a_run_that_has_ended_holds_nothing_up(tmp_path: Path) -> None:
 
 def test_what_was_run_before_is_drawn_again(tmp_path: Path) -> None:
     [run] = asked()
-    write(place_of(run, tmp_path), "queues", [queued(n, 9) for n in range(1, 11)])
+    write(place_of(run, tmp_path), "queues", [queued(n, 9) for n in range(1, 6)])  # ended early
     screen = Screen(tmp_path, [])
     screen.watched.planned([run], [Finished(run, tmp_path, {"outcome": "ok"}, "ok")])
 

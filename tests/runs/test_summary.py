@@ -11,9 +11,10 @@ from gostlab import api, results
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand, levels_in_order
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results.measures import Resent
 from gostlab.runs import schedule
 from gostlab.runs.outcome import Outcome
-from gostlab.runs.summary import MOST_ROWS, CellSummary, print_summary
+from gostlab.runs.summary import MOST_REASONS, MOST_ROWS, CellSummary, Reason, print_summary
 
 EXPERIMENT = """name: mine
 title: Mine
@@ -141,6 +142,39 @@ def test_a_long_table_says_how_much_is_left_out() -> None:
     print_summary([cell] * (MOST_ROWS + 3), {}, file)
 
     assert "and 3 more cells" in file.getvalue()
+
+
+@pytest.mark.parametrize(("more", "left_out"), [(0, False), (3, True)])
+def test_reasons_are_said_up_to_a_number_and_then_counted(more: int, left_out: bool) -> None:
+    why = tuple(Reason("degraded", f"reason {n}") for n in range(MOST_REASONS + more))
+    cell = CellSummary(
+        "main", {"cc": "x"}, 1, 1, "degraded", why, 1e6, None, (), (), None, 1.0, None, None
+    )
+    file = io.StringIO()
+
+    print_summary([cell], {}, file)
+
+    assert file.getvalue().count("reason ") == MOST_REASONS
+    assert ("and 3 more reasons" in file.getvalue()) == left_out
+    assert ("more reasons" in file.getvalue()) == left_out
+
+
+def test_what_the_path_lost_stands_in_where_no_socket_counts_what_was_sent_again(
+    tmp_path: Path,
+) -> None:
+    outcome = outcome_of(tmp_path)
+    queue = {"t_s": 9.0, "role": "bottleneck", "direction": "forward", "dev": "b"}
+    leg = {"leg": "wan", "segments_retransmitted": 3, "segments_out": 90}
+    for end in outcome.ends:
+        row = {**queue, "drops": 5, "sent_pkts": 95}
+        (end.folder / "queues.jsonl").write_text(json.dumps(row))
+        if end.run.cc == "bbr":
+            legs = {"legs": [leg, {**leg, "leg": "loopback"}]}
+            (end.folder / "legs.json").write_text(json.dumps(legs))
+
+    found = {(cell.wan_resent, cell.path_lost) for cell in api.summary(outcome)}
+
+    assert found == {(Resent(3, 90), None), (None, Resent(5, 100))}
 
 
 def test_programs_get_the_same_table(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_the_windows_hold_what_was_delivered_and_no_more(tmp_path: Path, window_
 
     run = made(tmp_path, synthetic.several({}), {"flow1": rate})
     rates = series.flow_rates(run, window_s)["flow1"]
+    assert rates.t_s[0] == pytest.approx(window_s)
     ends = np.minimum(rates.t_s, 60.0)
     delivered, _ = integrate.quad(rate, 0, ends[-1], limit=200)
     found = float(np.dot(rates.value, np.diff(ends, prepend=0.0)))
@@ -171,7 +172,7 @@ def test_a_flow_yields_since_its_share_is_below_a_fair_one_for_good(tmp_path: Pa
     assert {name: each.side for name, each in found.items()} == {"flow1": 1, "flow2": -1}
     assert all(each.since_s == pytest.approx(27, abs=3) for each in found.values())
     even = made(tmp_path / "even", synthetic.several({}, {}), dict.fromkeys(rates, lambda t: 50.0))
-    assert {each.side for each in fairness.sides(even).values()} == {0}
+    assert {(each.side, each.since_s) for each in fairness.sides(even).values()} == {(0, 0.0)}
 
 
 def test_shares_of_a_part_are_of_that_part(tmp_path: Path) -> None:

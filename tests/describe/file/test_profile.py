@@ -228,9 +228,12 @@ def test_a_bad_distribution_is_refused_where_it_stands(
     assert message in refusal(lambda: shaped(Path("."), table))
 
 
-def test_the_longest_distribution_that_netem_takes_is_taken(tmp_path: Path) -> None:
-    table = shaped(tmp_path, "0 1\n" * 8192).forward.distribution
-    assert table is not None and len(table) == 16384
+@pytest.mark.parametrize("entries", [1, 16384])
+def test_the_shortest_and_the_longest_distribution_that_netem_takes_are_taken(
+    tmp_path: Path, entries: int
+) -> None:
+    table = shaped(tmp_path, "7\n" * entries).forward.distribution
+    assert table is not None and len(table) == entries
 
 
 @pytest.mark.parametrize(

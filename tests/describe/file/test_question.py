@@ -103,6 +103,8 @@ def test_the_question_reads_as_one_asks_it() -> None:
         "How fast, and with what delay: cubic or bbr; 1 or 16 streams; direct or gost+ws"
         " (100\u00a0Mbit/s, 80\u00a0ms RTT, 0.5\u00a0% loss)?"
     )
+    path_last = to_question({"queue": "codel", "cc": "cubic,bbr", **dict(reversed(PATH.items()))})
+    assert list(path_last.shown_settings) == ["rate", "rtt", "loss", "queue"]
     assert to_question({"cc": "bbr"}).title == "bbr"
 
 

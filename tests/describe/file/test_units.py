@@ -22,6 +22,7 @@ from tests.asked import refusal
         (units.rate, "1mibit", 2**20),
         (units.rate, "100 Mbit/s", 10**8),
         (units.rate, "1e3mbit", 10**9),
+        (units.rate, "1e10bit", 10**10),
         (units.rate, "12mbits", 12_000_000),
         (units.seconds, "84ms", Fraction(84, 1000)),
         (units.seconds, "30s", 30),
