@@ -282,12 +282,14 @@ def require_programs_in(root: Root | None, runs: Sequence[RunDescription], parts
                 f"iperf3: {iperf3}: the lab's own is not there: run ./lab setup, or ask for"
                 " iperf3: system, whatever is installed"
             )
-    for name, gost in dict.fromkeys((run.tunnel, run.gost) for run in runs):
-        kind = tunnel_kind(name)
+    by_tunnel = {(run.tunnel, run.gost, run.tunnel_options.get("nagle")): run for run in runs}
+    for run in by_tunnel.values():
+        kind = tunnel_kind(run.tunnel)
         if kind.is_direct:
             continue
         if kind.program == GOST:
-            why = why_not_through(kind, tunnel_binary(parts, gost), parts.gosts)
+            binary = tunnel_binary(parts, run.gost)
+            why = why_not_through(kind, binary, parts.gosts, run.tunnel_options)
             if why:
                 raise MissingPart(why)
         for program in kind.programs:
@@ -295,7 +297,7 @@ def require_programs_in(root: Root | None, runs: Sequence[RunDescription], parts
                 shutil.which(program, path=path) if root else find_program(program, parts.programs)
             ) is None:
                 raise MissingPart(
-                    f"tunnel {name}: its program {program} is not there: run ./lab setup"
+                    f"tunnel {run.tunnel}: its program {program} is not there: run ./lab setup"
                 )
 
 

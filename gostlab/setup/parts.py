@@ -216,11 +216,17 @@ def tunnel_binary(parts: Parts, asked: str = "auto") -> TunnelBinary:
 
 
 def why_not_through(
-    kind: TunnelKind, binary: TunnelBinary, others: Mapping[str, TunnelBinary]
+    kind: TunnelKind,
+    binary: TunnelBinary,
+    others: Mapping[str, TunnelBinary] = {},
+    options: Mapping[str, Any] = {},
 ) -> str:
     """Why a program cannot run one of GOST's tunnels, and what can (of `others`); "" if it can. It
-    would not say so itself: GOST takes a transport that it does not know for plain TCP.
+    would not say so itself: GOST takes a transport that it does not know for plain TCP, and passes
+    over a word that it does not know.
     """
+    if options.get("nagle") == "on" and binary.kind == GOST:
+        return f"nagle: {binary.version} has no switch for TCP_NODELAY: take gost: relay"
     if not kind.since or (binary.kind == GOST and has_since(binary.version, kind.since)):
         return ""
     able = ", ".join(name for name, one in others.items() if has_since(one.version, kind.since))

@@ -273,6 +273,15 @@ def test_a_gost_without_a_transport_is_refused_before_anything_runs(
     assert says in refusal(lambda: require_programs([run], there), MissingPart)
 
 
+def test_a_switch_that_gost_lacks_is_refused_before_anything_runs() -> None:
+    there = replace(WITH_IPERF3, gosts={"3.2.6": gost_of("3.2.6")}, relay=Path("/opt/relay"))
+    run = run_of(tunnel="gost+ws", nagle="on", gost="3.2.6")
+
+    said = refusal(lambda: require_programs([run], there), MissingPart)
+
+    assert "nagle: gost 3.2.6" in said and "take gost: relay" in said
+
+
 def test_a_run_of_http_alone_needs_no_iperf3() -> None:
     run = replace(run_of(), flows=[replace(run_of().flows[0], kind="http", size_bytes=1)])
 

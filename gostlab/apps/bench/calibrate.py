@@ -123,7 +123,7 @@ def ways_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Way]:
         for transport in transports
         for name, one in programs.items()
         if PROGRAM.fullmatch(f"{name}+mwss/near")
-        and not why_not_through(tunnel_kind(f"{GOST}+{transport}"), one, {})
+        and not why_not_through(tunnel_kind(f"{GOST}+{transport}"), one)
     ]
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gostlab.declared.tunnels import GOST, tunnel_kind
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter
 from gostlab.guest.anew import begin_anew
@@ -94,7 +94,7 @@ def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | 
     if found is None:
         missing = " or ".join(kind.programs or (kind.program,))
         raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")
-    if why := why_not_through(kind, found, {}) if kind.program == GOST else "":
+    if why := why_not_through(kind, found, options=run.tunnel_options):
         raise TunnelError(why)
     if run.clock == "virtual" and cycle_counter.seeds_by_it(found.version):
         return replace(found, cycle_counter_at=cycle_counter.place_in(found.path))

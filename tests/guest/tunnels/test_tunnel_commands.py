@@ -3,15 +3,15 @@ one as for the lab's relay, which stands in for it.
 """
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.network import Network
-from gostlab.guest.tunnels.gost import end_argv, start_relay
-from gostlab.guest.tunnels.launch import Launch, TunnelError, pairs_of
+from gostlab.guest.tunnels.gost import end_argv
+from gostlab.guest.tunnels.launch import Launch, pairs_of
 from gostlab.setup.parts import TunnelBinary
 from tests.describe.resolve.test_flows import one
 
@@ -85,10 +85,3 @@ def test_a_session_of_datagrams_outlives_its_first_answer() -> None:
     near, _ = commands("{tunnel: gost+ws, flows: {big: {}, lag: {kind: ping}}}", "relay+ws")
 
     assert "-L udp://:443?keepalive=true " in near
-
-
-def test_a_real_gost_has_no_switch_for_nagle() -> None:
-    launch: Any = launch_of(one("{tunnel: gost+ws, nagle: 'on'}"))
-
-    with pytest.raises(TunnelError, match=r"gost v3\.2\.6.* has no switch for TCP_NODELAY"):
-        start_relay(launch, "relay+ws")
