@@ -44,6 +44,11 @@ class Unread(ModuleType):
             read(self)
         return ModuleType.__getattribute__(self, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(value, ModuleType):  # as a package is given what is imported from it
+            read(self)  # which would set it anew
+        ModuleType.__setattr__(self, name, value)
+
 
 @contextmanager
 def signals_wait() -> Iterator[Callable[[], object]]:

@@ -63,6 +63,12 @@ def test_a_module_is_read_once_however_many_threads_ask(unread) -> None:  # type
     assert found == ["read_late"] * 8
 
 
+def test_what_is_set_on_a_module_stays_although_it_is_read_later(unread) -> None:  # type: ignore[no-untyped-def]
+    module = unread("limit = 1\ndef ask(): return limit")
+    module.limit = 2
+    assert (module.ask(), module.limit) == (2, 2)
+
+
 def test_a_module_that_cannot_be_read_says_so_each_time(unread) -> None:  # type: ignore[no-untyped-def]
     module = unread("import no_such_module_at_all")
     for _ in range(2):
