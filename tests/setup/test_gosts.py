@@ -3,6 +3,7 @@
 import io
 import lzma
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,13 @@ def packed(form: str, folder: Path) -> Path:
         member.size = len(SAYS)
         archive.addfile(member, io.BytesIO(SAYS.encode()))
     return file
+
+
+def test_a_program_that_does_not_end_says_no_version(tmp_path: Path) -> None:
+    began_s = time.monotonic()
+
+    assert parts.output_of([a_gost(tmp_path / "gost", "#!/bin/sh\nsleep 20\n"), "-V"], 0.1) == ""
+    assert time.monotonic() - began_s < 10
 
 
 @pytest.mark.parametrize("form", ["plain", "xz", "tar.gz"])
