@@ -26,6 +26,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.transforms import Bbox
 
 from gostlab.declared.colours import CC_COLOURS as CC_COLOURS
 from gostlab.declared.colours import cc_colour as cc_colour
@@ -162,6 +163,10 @@ def lay_out(figure: Figure) -> None:
     if engine is not None:
         engine.execute(figure)
     figure.set_layout_engine(None)
+    for ax in figure.axes:
+        # The layout's last digits follow from the order in which it met its constraints, which
+        # is another in each process.
+        ax.set_position(Bbox(ax.get_position(original=True).get_points().round(6)))
     settle(figure)
 
 
