@@ -92,6 +92,8 @@ def test_how_far_a_run_is_is_read_from_its_last_whole_sample(tmp_path: Path) -> 
 
 def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
     heard: list[str] = []
+    loading_s: list[float | None] = []
+    promised_s: list[float] = []
 
     class Told(schedule.Quiet):
         def planned(
@@ -101,6 +103,10 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
 
         def moved(self, moving: Sequence[Moving], left_s: float) -> None:
             heard.extend(f"{each.share}" for each in moving)
+            loading_s.extend(each.load_elapsed_s for each in moving)
+
+        def finished(self, done: schedule.Finished, left_s: float) -> None:
+            promised_s.append(left_s)
 
     class Slow:
         complaint: str | None = None
@@ -109,6 +115,7 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
 
         def __init__(self, folder: Path) -> None:
             self.folder = folder
+            (folder / "outcome.json").write_text(json.dumps({"outcome": "ok", "error": None}))
 
         def poll(self) -> int | None:
             self.polls += 1
@@ -119,5 +126,8 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
         def kill(self) -> None:
             pass
 
-    schedule.run_all(RUNS[:1], tmp_path, (0,), lambda run, folder, slot: Slow(folder), Told())
-    assert heard[0] == "planned 1 0" and "0.5" in heard
+    schedule.run_all(RUNS[:2], tmp_path, (0,), lambda run, folder, slot: Slow(folder), Told())
+    assert heard[0] == "planned 2 0" and "0.5" in heard
+    assert any(each is not None for each in loading_s)
+    # what the first took is what the second will
+    assert promised_s[0] < expected_s(RUNS[1]) / 2 and promised_s[1] == 0.0

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,8 @@ def test_figures_come_from_the_files_that_own_them() -> None:
     assert run.rtt_ms == 168.0
     assert run.bdp_pkts == pytest.approx(1967e6 * 0.168 / 8 / 1500)
     assert run.buffer_bdp == pytest.approx(1.0, abs=1e-4)
+    unlimited, unknown = replace(run, rate_bps=None), replace(run, buffer_pkts=None)
+    assert (unlimited.buffer_bdp, unknown.buffer_bdp) == (None, None)
 
 
 def test_a_runs_commands_are_what_the_lab_did_without_the_scripts_own_functions() -> None:
