@@ -76,6 +76,12 @@ def test_offloads_where_the_queue_decides_are_a_warning_that_degrades() -> None:
     assert "offloads_queue" not in found(one(profile="la-hamina", offloads="on", buffers="debian"))
 
 
+def test_datagrams_want_the_rate_that_they_are_sent_at() -> None:
+    flows = "{a: {kind: udp, rate: 10mbit}, b: {kind: udp, rate: 15mbit}}"
+
+    assert found(one(offloads="on", flows=flows))["offloads_queue"].asked == 25_000_000
+
+
 def test_debians_window_is_named_with_its_rate_and_spoils_nothing() -> None:
     run = one(profile="la-hamina", buffers="debian")
     guard = found(run)["window_limit"]
