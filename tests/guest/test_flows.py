@@ -142,6 +142,12 @@ def test_a_part_of_the_load_is_measured_by_itself(lab: Lab, tunnel: str) -> None
     assert 0 < found["one"]["retransmits"] < all_of_it["one"]["retransmits"]
 
 
+def test_the_edges_of_what_is_measured_are_sampled_between_the_samples(lab: Lab) -> None:
+    done = lab.run(written("{rate: 20mbit, duration: 2s, measure: 0.25s..1.25s}"))
+
+    assert {0.2, 0.25, 0.3, 1.2, 1.25, 1.3} <= {row["t_s"] for row in done.queue()}
+
+
 def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_one_run(
     lab: Lab,
 ) -> None:

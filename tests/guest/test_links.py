@@ -34,10 +34,10 @@ with links_of(os.getpid()) as links:
 REFUSED = (
     ("ip link add one type veth peer name third", "File exists"),
     ("ip link set none up", "No such device"),
-    ("ip link set one mtu 20", ""),  # the kernel's own words
+    ("ip link set one mtu 20", "mtu less than device minimum"),  # the kernel's own words
     ("ip addr add 10.0.0.1/24 dev none", "no interface with this name"),
     ("ip addr add 10.0.0.300/24 dev one", "not permitted"),
-    ("ip route add default via 192.168.0.1", ""),
+    ("ip route add default via 192.168.0.1", "Nexthop has invalid gateway"),
     ("ip route add 10.0.0.0/8 past one", "via ADDRESS, dev NAME"),
 )
 

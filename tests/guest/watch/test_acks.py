@@ -4,14 +4,17 @@ none.
 
 from pathlib import Path
 
+import pytest
+
 from gostlab.guest.watch.acks import (
     event_fields,
     parse_line,
     port_filter,
+    sample_s,
     write_acks,
     write_samples,
 )
-from tests.sandboxed import Done
+from tests.sandboxed import Done, describe
 
 LINE = (
     "          <idle>-0       [000] ..s2.  {t}: tcp_probe: family=AF_INET src=10.1.1.1:{port}"
@@ -126,6 +129,13 @@ def test_samples_stand_in_where_there_is_no_tracepoint(tmp_path: Path) -> None:
     sample |= {"srtt_ms": 20.0, "snd_wnd_bytes": 64000, "unacked_pkts": 3, "mss": 1448}
     assert write_samples(tmp_path, [sample, {**sample, "leg": "app"}]) == 1
     assert Done(tmp_path).acks[0]["inflight_bytes"] == "4344"
+
+
+@pytest.mark.parametrize(("acks", "asked_ms", "then_s"), [(False, 50.0, 0.05), (True, 50.0, 0.01)])
+def test_samples_are_as_far_apart_as_asked_and_closer_where_they_stand_in(
+    acks: bool, asked_ms: float, then_s: float
+) -> None:
+    assert sample_s(describe(acks=acks, sample_ms=asked_ms), None) == then_s
 
 
 def test_the_filter_names_each_port_once() -> None:
