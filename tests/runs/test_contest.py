@@ -61,6 +61,7 @@ def test_a_row_for_each_flow_with_a_bar_of_its_share() -> None:
     rows = {line.split(" ")[0]: line for line in file.getvalue().splitlines() if "ms)" in line}
 
     assert "25.0" in rows["a"] and "20.0 – 30.0" in rows["a"]
+    assert " 5.00 " in rows["a"] and " 15.0 " in rows["b"]  # Mbit/s
     assert rows["b"].count("█") > 2 * rows["a"].count("█")
     (first, second) = csv.DictReader(io.StringIO(to_csv([standings(contest(0.2))])))
     assert (first["flow"], first["share"], first["below_since_s"]) == ("a", "0.2", "16")

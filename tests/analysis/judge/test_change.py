@@ -1,6 +1,7 @@
 """Two results folders: what got better, what worse, and when nobody can say."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,10 @@ def test_the_table_has_the_worse_first_and_counts_the_rest(tmp_path: Path) -> No
     verdicts = [row["verdict"] for row in table.rows]
     assert verdicts == sorted(verdicts, key=("worse", "better").index)
     assert table.rows[0]["show_as"] == "100 → 50" and "of 2 cells" in table.note
+    assert [row["cell"].split(", ")[-1] for row in table.rows] == ["BBR", "CUBIC"]
+    times = next(column for column in table.columns if column.key == "times")
+    assert [times.show(row["times"]) for row in table.rows] == ["0.50", "2.00"]
+    assert times.show(math.inf) == "from none"
 
 
 @pytest.mark.parametrize(("new", "status"), [(100.0, 0), (50.0, 1)])
