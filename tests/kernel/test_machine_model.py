@@ -421,5 +421,8 @@ def test_a_run_charges_its_programs_as_asked_says_so_and_repeats_bit_for_bit(lab
         assert {key: used[key] for key in cost} == cost
         # iperf3 3.18 writes 128 KiB at once.
         assert used["bytes"] > 10_000_000 and used["calls"] > 100
+    commands = (one.folder / "commands.sh").read_text()
+    for name, cost in costs.items():  # a replay by hand pays, too
+        assert f"{name} {cost['call_ns']} {cost['byte_ps']}" in commands
     assert charged == other.json("env.json")["program_costs"]
     assert one.goodput_bps == other.goodput_bps
