@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.guest.commands import CommandLog, Needs
+from gostlab.guest.commands import CommandLog, Needs, with_environ
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,8 @@ def test_a_file_written_into_it_is_the_same_file(tmp_path: Path, content: bytes)
 
     assert made.read_bytes() == content
     assert made.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_program_s_own_environment_stands_before_it() -> None:
+    assert with_environ(["ping", "a"], {"X": "1 2"}) == ["env", "X=1 2", "ping", "a"]
+    assert with_environ(["ping", "a"], {}) == ["ping", "a"]
