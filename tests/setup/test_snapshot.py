@@ -41,14 +41,16 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.fixture
-def gpg(tmp_path: Path) -> list[str]:
+def gpg(tmp_path: Path) -> Iterator[list[str]]:
     """gpg with a key of its own."""
     home = tmp_path / "gpg"
     home.mkdir(mode=0o700)
     words = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
     subprocess.run([*words, "--quick-gen-key", "x"], check=True)
     subprocess.run([*words, "--output", tmp_path / "keys.gpg", "--export"], check=True)
-    return words
+    yield words
+    # It starts an agent, which would stay.
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=True)
 
 
 def archive_of(folder: Path, version: str, until: int, gpg: list[str]) -> str:
