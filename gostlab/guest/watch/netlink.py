@@ -37,9 +37,7 @@ NO_MIN_RTT = 0xFFFFFFFF
 
 
 class Sending(NamedTuple):
-    """What is asked of every socket at every sample, as tcp_info has it: a fifth of what it takes
-    to read all of it.
-    """
+    """What is asked of every socket at every sample, as tcp_info has it: of most, no more is."""
 
     mss: int
     unacked_pkts: int

@@ -68,8 +68,8 @@ IN_A_LINE = json.JSONEncoder(sort_keys=True)
 UNWRITTEN = ("state", "since_sent_ms")
 # What stands together in a row, where the congestion control tells it.
 BBR_MODEL = ("bw_bps", "cwnd_gain", "min_rtt_ms", "pacing_gain")
-# A row has them as IN_A_LINE would write them. To fill a row takes a quarter of the encoder's time,
-# which is what a run of many sockets spends most on.
+# A row has them as IN_A_LINE would write them. To fill in a text is quicker than to encode, and a
+# run of many sockets writes thousands of rows.
 WRITTEN = {each.name for each in fields(netlink.TcpSocket)}.difference(
     UNWRITTEN, MARKED, (f"bbr_{name}" for name in BBR_MODEL)
 ) | {"bbr", "end", "flow", "host", "leg", "t_s"}
