@@ -3,10 +3,13 @@ done. Python's own library alone.
 """
 
 import multiprocessing
+import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from multiprocessing.connection import Connection, wait
@@ -125,9 +128,16 @@ class Working:
 
     def stop(self) -> None:
         """End what is under way, and wait until it is gone."""
-        for _, process in self.steps.values():
+        processes = [process for _, process in self.steps.values()]
+        for process in processes:
             process.terminate()
-        for _, process in self.steps.values():
+        for process in processes:
+            assert process.pid is not None
+            # Not yet reaped, so that its number names no other group. The signal may find it
+            # between the start of a program and the call that would end that program.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.join()
 
 
@@ -162,7 +172,8 @@ def take_steps(steps: Sequence[Step], progress: Progress, bench: Workbench) -> d
 
 
 def _work(step: Step, bench: Workbench, said: Connection) -> None:
-    """What a step's process does."""
+    """What a step's process does, and leads the group of what it starts."""
+    os.setpgid(0, 0)
 
     def say(text: str) -> None:
         said.send(("…", text))

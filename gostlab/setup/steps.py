@@ -430,6 +430,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.umask(0o022)
         cache = system.system_folder() or cache
     signal.signal(signal.SIGTERM, _exit_on_signal)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        # The steps are no part of the terminal's group.
+        signal.signal(signal.SIGHUP, _exit_on_signal)
     began = time.monotonic()
     try:
         failed = take_all(arguments, cache)

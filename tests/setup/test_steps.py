@@ -16,6 +16,7 @@ import threading
 import time
 from collections import namedtuple
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,6 +227,16 @@ def test_what_fails_stops_what_needs_it_and_nothing_else(
     assert "packages: the mirror is gone" in said and "without packages" in said
 
 
+def wait_for_end(pid: int) -> None:
+    """Until a process is gone, or is only waited for by another."""
+    process = Path("/proc", str(pid), "stat")
+    deadline = time.monotonic() + 10
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while process.read_text().split()[2] != "Z":
+            assert time.monotonic() < deadline, "the program runs on"
+            time.sleep(0.01)
+
+
 def test_an_interrupted_set_up_ends_what_is_under_way(bench: Workbench) -> None:
     def long(bench: Workbench) -> str:
         bench.say("begun")
@@ -244,7 +255,25 @@ def test_an_interrupted_set_up_ends_what_is_under_way(bench: Workbench) -> None:
             take_steps([Step("long", long)], Interrupted(1, quiet=True), bench)
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert not Path("/proc", (bench.cache / "pid").read_text().strip()).exists()
+    wait_for_end(int((bench.cache / "pid").read_text()))
+
+
+def test_an_interrupted_set_up_ends_a_program_that_its_step_does_not(bench: Workbench) -> None:
+    def long(bench: Workbench) -> str:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        program = subprocess.Popen(["sleep", "600"])
+        (bench.cache / "pid").write_text(str(program.pid))
+        bench.say("begun")
+        program.wait()
+        return "never"
+
+    class Interrupted(Progress):
+        def say(self, name: str, text: str) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take_steps([Step("long", long)], Interrupted(1, quiet=True), bench)
+    wait_for_end(int((bench.cache / "pid").read_text()))
 
 
 # -- downloads
