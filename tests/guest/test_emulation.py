@@ -4,6 +4,8 @@ in the sandbox.
 Every bound is stated with the probability that a correct lab misses it.
 """
 
+import resource
+
 import pytest
 from scipy.stats import binom
 
@@ -110,3 +112,7 @@ def test_download_is_sent_by_the_target(lab: Lab) -> None:
     assert done.outcome["outcome"] == "ok"
     assert done.leg("wan")["sender"] == "target"
     assert done.leg("wan")["bytes_acked"] > 10_000_000
+    # All TCP sockets together may hold what was asked, and commands.sh tells who repeats it.
+    pages = 512 * 2**20 // resource.getpagesize()
+    assert done.json("env.json")["tcp_mem_pages"][2] == f"{pages}"
+    assert "could hold 512 MiB in the run" in (done.folder / "commands.sh").read_text()

@@ -403,6 +403,8 @@ def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:
     assert "delay 52.980000ms" in commands  # Tokyo's own, although nothing is sent there
     # Only the path under test is sampled: both its bottlenecks and both its delay lines.
     assert {row["node"] for row in done.lines("queues.jsonl")} == {"near2", "far2"}
+    off = {device.partition("-")[0] for device in done.json("env.json")["offloads"]}
+    assert off == {"client", "hub", "near2", "far2", "site2"}
 
 
 @pytest.mark.parametrize("version", OWN)

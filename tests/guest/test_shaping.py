@@ -8,11 +8,12 @@ import pytest
 
 from gostlab.describe.resolve.expand import single_run
 from gostlab.guest import environment
+from gostlab.guest.idle import idle_rtt_ms, is_steady, jitter_range_ms
 from gostlab.guest.qdiscs import ShapingMismatch, build_bottleneck, install_argvs, parse_shown
 from gostlab.guest.qdiscs.htb import Htb
 from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.qdiscs.tbf import Tbf
-from gostlab.guest.shaping import gact_intervals, periodic_loss_argv
+from gostlab.guest.shaping import NO_DELAY_LINE, gact_intervals, periodic_loss_argv
 from gostlab.guest.watch import netlink
 
 FORWARD = {
@@ -42,6 +43,12 @@ def test_rate_and_buffer_stand_apart_from_delay_and_loss() -> None:
         "tc qdisc add dev b-eth1 root netem limit 1000000 delay 84.000000ms"
         " loss random 0.10000000% seed 14"
     )
+
+
+def test_a_bottleneck_adds_to_the_idle_path_its_rates_time_for_a_ping_and_no_jitter() -> None:
+    path = [{**NO_DELAY_LINE, "rate_bps": 1_000_000}, {**FORWARD, "rate_bps": None}]
+    assert idle_rtt_ms(path) == 84.0 + 0.784  # a frame of 98 bytes
+    assert is_steady(path[:1]) and jitter_range_ms(path) == (0.0, 0.0)
 
 
 def test_a_change_repeats_everything_with_its_seed() -> None:

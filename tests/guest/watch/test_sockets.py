@@ -2,11 +2,15 @@
 
 import json
 import socket
+import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from gostlab.guest.tunnels.launch import Leg
+from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink, probes
 
 PLAIN = {"ssthresh_pkts": None, "min_rtt_ms": None, "pacing_rate_bps": None, "cc": None}
@@ -61,3 +65,16 @@ def test_a_glance_at_a_message_tells_what_all_of_it_does(message: netlink.Socket
     assert (sending.mss, sending.since_sent_ms) == (tcp.mss, tcp.since_sent_ms)
     assert (sending.srtt_us / 1000, sending.min_rtt_us / 1000) == (tcp.srtt_ms, tcp.min_rtt_ms)
     assert sending.busy_us / 1000 == tcp.busy_ms
+
+
+def test_what_breaks_the_sampler_is_raised_when_the_load_has_ended(tmp_path: Path) -> None:
+    """A disk that is full by then."""
+    (tmp_path / "hosts.jsonl").symlink_to("/dev/full")
+    no_nodes: Any = SimpleNamespace(nodes=[], interfaces=[])
+    sampling = probes.Probes(no_nodes, Tunnel({}, ()), [], tmp_path, interval_s=0.01)
+
+    sampling.begin()
+    time.sleep(0.1)
+
+    with pytest.raises(OSError, match="No space left"):
+        sampling.end()
