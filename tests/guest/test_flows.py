@@ -112,34 +112,36 @@ def test_data_begin_at_the_asked_instant_behind_a_full_queue(
         assert check(done, "data_start_late")["verdict"] == "ok"
 
 
-def until(done: Done, last_s: float) -> list[dict[str, Any]]:
-    """The bottleneck's samples while the load ran: what iperf3 says after it is not."""
-    return [row for row in done.queue() if row["t_s"] <= last_s]
+PART = (
+    "topology: dumbbell, rate: 20mbit, loss: 0.1%, duration: 6s, flows: {one: {streams: 2},"
+    " two: {start: 2s, duration: 3s}, noise: {kind: udp, rate: 2mbit},"
+    " lag: {kind: ping, interval: 100ms}}"
+)
 
 
 @pytest.mark.parametrize("tunnel", ["direct", "gost+wss", "wireguard"])
 def test_a_part_of_the_load_is_measured_by_itself(lab: Lab, tunnel: str) -> None:
-    asked = (
-        f"{{topology: dumbbell, rate: 20mbit, loss: 0.1%, duration: 9s, tunnel: {tunnel},"
-        " flows: {one: {streams: 2}, two: {start: 3s, duration: 3s},"
-        " noise: {kind: udp, rate: 2mbit}, lag: {kind: ping, interval: 100ms}}"
-    )
-    whole = lab.run(written(f"{asked}}}"))
-    part = lab.run(written(f"{asked}, measure: 4s..6s}}"))
+    done = lab.run(written(f"{{{PART}, tunnel: {tunnel}, measure: 3s..5s}}"))
 
-    # the same load: only what is taken of it differs
-    assert until(part, 9.0) == until(whole, 9.0)
-    found, all_of_it = flows(part), flows(whole)
+    found = flows(done)
     for name in ("one", "two", "noise"):
         assert found[name]["seconds"] == 2.0
-        assert found[name]["whole"]["bytes"] == all_of_it[name]["bytes"]
-        assert found[name]["bytes"] < all_of_it[name]["bytes"]
+        assert found[name]["bytes"] < found[name]["whole"]["bytes"]
     assert found["noise"]["goodput_bps"] == pytest.approx(2e6, rel=0.1)
     assert found["lag"]["round_trips"]["sent"] == 20
-    passed = [row["sent_bytes"] for row in part.queue() if row["t_s"] in (4.0, 6.0)]
+    passed = [row["sent_bytes"] for row in done.queue() if row["t_s"] in (3.0, 5.0)]
     got = sum(found[name]["bytes"] for name in ("one", "two", "noise"))
     assert got == pytest.approx(passed[1] - passed[0], rel=0.12)
-    assert 0 < found["one"]["retransmits"] < all_of_it["one"]["retransmits"]
+    assert 0 < found["one"]["retransmits"] < found["one"]["whole"]["retransmits"]
+
+
+def test_the_load_of_which_a_part_is_measured_is_the_same_load(lab: Lab) -> None:
+    whole, part = (lab.run(written(f"{{{PART}{more}}}")) for more in ("", ", measure: 3s..5s"))
+
+    of_all, of_part = ([row for row in done.queue() if row["t_s"] <= 6.0] for done in (whole, part))
+    assert of_part == of_all  # while it ran: what iperf3 says after it is not
+    for name in ("one", "two", "noise"):
+        assert flows(part)[name]["whole"]["bytes"] == flows(whole)[name]["bytes"]
 
 
 def test_the_edges_of_what_is_measured_are_sampled_between_the_samples(lab: Lab) -> None:
@@ -151,15 +153,15 @@ def test_the_edges_of_what_is_measured_are_sampled_between_the_samples(lab: Lab)
 def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_one_run(
     lab: Lab,
 ) -> None:
-    plain = written("{topology: dumbbell, duration: 2s, flows: {a: {}, b: {}}}")
+    plain = written("{topology: dumbbell, rate: 20mbit, duration: 2s, flows: {a: {}, b: {}}}")
 
     def carried(seed: int, start_spread_s: float) -> list[tuple[str, int, float]]:
         done = lab.run(replace(plain, seed=seed, start_spread_s=start_spread_s))
         return [(name, row["bytes"], row["ended_s"]) for name, row in flows(done).items()]
 
-    spread = [carried(seed, 0.02) for seed in (1, 2, 3, 4, 5)]
-    assert len({str(each) for each in spread}) == 5
-    assert carried(5, 0.02) == spread[-1]
+    spread = [carried(seed, 0.02) for seed in (1, 2, 3)]
+    assert len({str(each) for each in spread}) == 3
+    assert carried(3, 0.02) == spread[-1]
     assert carried(1, 0.0) == carried(2, 0.0)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -19,7 +18,7 @@ from gostlab import machine
 from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import MachineError, sandbox
 from gostlab.machine.memory import memory_place
-from tests.offspring import adopt_orphans, all_gone, mounts_in, sandboxes
+from tests.offspring import adopt_orphans, all_gone, mounts_in
 from tests.sandboxed import STARTING, Done, Lab, booting, kill_a_guests_parent
 
 pytestmark = pytest.mark.sandbox
@@ -233,23 +232,3 @@ def test_it_has_the_callers_terminal(lab: Lab) -> None:
     os.close(ours)
 
     assert b"/dev/tty0" in said and b"heard you" in said, said
-
-
-def test_sigint_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
-    lab_words = "-m gostlab run thesis-tunnel --quick --machine sandbox --results".split()
-    process = subprocess.Popen(
-        ["env", "--default-signal=INT", sys.executable, *lab_words, str(tmp_path / "results")],
-        cwd=machine.CHECKOUT,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while process.poll() is None and not sandboxes():
-        time.sleep(0.05)
-    time.sleep(0.5)
-
-    process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=30)
-
-    assert process.returncode == 130
-    assert "interrupted" in words and "Traceback" not in words
-    assert not all_gone()

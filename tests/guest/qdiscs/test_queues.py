@@ -59,7 +59,7 @@ def test_each_queue_is_installed_sampled_and_known_to_those_who_judge_drops(
     assert least < median < most
 
 
-@pytest.mark.parametrize("packets", [3, 11, 12])
+@pytest.mark.parametrize("packets", [3, 12])
 def test_red_is_installed_behind_a_buffer_of_a_few_packets(lab: Lab, packets: int) -> None:
     # tc's own least mean queue, a twelfth of the limit, would be below one packet and refused.
     there = direction(rate_bps=10_000_000, delay_ms=1.0, buffer_pkts=packets)
