@@ -197,30 +197,30 @@ import os, time
 began = time.clock_gettime_ns(4)
 for _ in range(10000): os.getppid()
 print(\\"took\\", (time.clock_gettime_ns(4) - began) / 1e6, flush=True)" """
+# share in permille, burst in µs, programs: what each takes, ms
+SHARES = {
+    (0, 0, 2): 200,  # all of both CPUs
+    (1000, 0, 2): 400,  # one CPU's time for two
+    (1000, 0, 1): 200,  # who is alone has his CPU
+    (500, 0, 1): 400,
+    (500, 100_000, 1): 200,  # 100 ms ahead are as much as 200 ms at half pay need
+    (500, 50_000, 1): 300,
+}
 
 
-@pytest.mark.parametrize(
-    ("share_permille", "burst_us", "programs", "expected_ms"),
-    [
-        (0, 0, 2, 200),  # all of both CPUs
-        (1000, 0, 2, 400),  # one CPU's time for two
-        (1000, 0, 1, 200),  # who is alone has his CPU
-        (500, 0, 1, 400),
-        (500, 100_000, 1, 200),  # 100 ms ahead are as much as 200 ms at half pay need
-        (500, 50_000, 1, 300),
-    ],
-)
-def test_a_hosts_cpus_have_a_share_of_a_cpus_time_and_a_burst(
-    lab: Lab, share_permille: int, burst_us: int, programs: int, expected_ms: float
-) -> None:
-    """10,000 calls of 20 us each: settings cpu_share and cpu_burst. A program's start is work, too,
-    and has used up some of the burst.
+def test_a_hosts_cpus_have_a_share_of_a_cpus_time_and_a_burst(lab: Lab) -> None:
+    """10,000 calls of 20 us each, on a host after the other: settings cpu_share and cpu_burst. A
+    program's start is work, too, and has used up some of the burst.
     """
-    script = SHARED_CORE % (burst_us, share_permille, " & ".join([COUNT] * programs))
+    scripts = [SHARED_CORE % (us, share, " & ".join([COUNT] * n)) for share, us, n in SHARES]
+    script = "\necho next\n".join(scripts)
+
     log = lab.command(script, syscall_cost_us=20, cpus=CpuModel(host_cpus=2)).log
 
-    assert took_ms(log) == pytest.approx([expected_ms] * programs, rel=0.15)
-    assert ("share_permille" in log) == bool(share_permille)
+    said = log.split("next\n")
+    for ((share, _, programs), expected_ms), told in zip(SHARES.items(), said, strict=True):
+        assert took_ms(told) == pytest.approx([expected_ms] * programs, rel=0.15)
+        assert ("share_permille" in told) == bool(share)
 
 
 # Mean waits in units of the service time, at half load. One CPU: Pollaczek and Khinchine. Two: the

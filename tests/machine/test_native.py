@@ -55,7 +55,7 @@ def test_auto_takes_native_for_root_on_a_kernel_with_netem_says_so_and_leaves_it
     assert (done.folder / "before").read_text() == (done.folder / "after").read_text()
 
 
-@pytest.mark.parametrize("kernel", ["5.10", "6.1", "6.12", "7.3"])
+@pytest.mark.parametrize("kernel", ["5.10", "6.12"])
 def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
     lab: Lab, kernel: str
 ) -> None:
@@ -77,7 +77,7 @@ def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
     assert json.loads((folder / "status.json").read_text())["outcome"] == "ok"
     checks = json.loads((folder / "fidelity.json").read_text())["checks"]
     said = [each["reason"] for each in checks if each["name"] == "kernel_lacks"]
-    assert ["no seed of netem" in each for each in said] == [True] * (kernel in ("5.10", "6.1"))
+    assert ["no seed of netem" in each for each in said] == [True] * (kernel == "5.10")
 
 
 def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:

@@ -62,7 +62,7 @@ def executed(
     return found
 
 
-@pytest.mark.parametrize("tunnel", ["direct", "gost+ws", "wireguard"])
+@pytest.mark.parametrize("tunnel", ["gost+ws", "wireguard"])
 def test_two_labs_and_caches_make_the_same_samples(
     tunnel: str, made: Root, elsewhere: tuple[Path, Path], tmp_path: Path
 ) -> None:
