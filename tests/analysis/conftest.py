@@ -11,6 +11,8 @@ from matplotlib.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import synthetic
+
 from analysis.draw import style
 from analysis.page import report, studies
 
@@ -36,3 +38,19 @@ def _figures_are_sketched(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     for page in (report, studies):
         monkeypatch.setattr(page, "save", sketch)
     monkeypatch.setattr(style, "lay_out", lambda figure: None)
+
+
+@pytest.fixture(scope="session")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The made-up experiment's results, whole."""
+    results = tmp_path_factory.mktemp("everything")
+    synthetic.write_everything(results)
+    return results
+
+
+@pytest.fixture(scope="session")
+def singles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its matrix of streams, a run of each cell."""
+    results = tmp_path_factory.mktemp("singles")
+    synthetic.write_matrix(results, 1)
+    return results

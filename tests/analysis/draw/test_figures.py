@@ -10,13 +10,12 @@ import pandas as pd
 import pytest
 import synthetic
 from matplotlib.figure import Figure
-from synthetic import check_texts, figure_of
+from synthetic import check_texts, figure_of, matrices_of
 
 from analysis.draw.drawings import series
 from analysis.draw.levels import one_row, tunnel_title
 from analysis.draw.style import CC_COLOURS, cc_colour, save, tunnel_marker
-from analysis.judge.cells import MatrixResults, cpu_cells, to_matrices, to_table
-from analysis.read.runs import load_results
+from analysis.judge.cells import MatrixResults, cpu_cells, to_table
 from gostlab.declared.controls import IN_LINUX
 
 # Dozens of figures: `make test` has them, `make fast` does not.
@@ -24,10 +23,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MatrixResults]:
-    results = tmp_path_factory.mktemp("results")
-    synthetic.write_everything(results)
-    return {matrix.name: matrix for matrix in to_matrices(load_results(results, "made-up").runs)}
+def matrices(everything: Path) -> dict[str, MatrixResults]:
+    return {matrix.name: matrix for matrix in matrices_of(everything)}
 
 
 @pytest.fixture(scope="module")
@@ -204,9 +201,8 @@ def test_degraded_cells_are_marked(drawn: dict[str, Figure]) -> None:
     assert {point.get_markerfacecolor() for point in points} == {"white", CC_COLOURS["cubic"]}
 
 
-def test_intervals_only_with_six_runs(tmp_path: Path, drawn: dict[str, Figure]) -> None:
-    synthetic.write_matrix(tmp_path, 1)
-    (single,) = to_matrices(load_results(tmp_path, "made-up").runs)
+def test_intervals_only_with_six_runs(singles: Path, drawn: dict[str, Figure]) -> None:
+    (single,) = matrices_of(singles)
     figure = figure_of("goodput", to_table(single.cells, synthetic.STUDY, {}))
 
     assert artists(figure, "interval") == []

@@ -254,8 +254,18 @@ def test_the_command_opens_a_run_by_its_folder_and_by_its_name(
     assert "name no experiment" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("desktop", [{"DISPLAY": ":7"}, {"WAYLAND_DISPLAY": "wayland-0"}, {}])
-@pytest.mark.parametrize("asked", [["--open"], ["--open", "main-run"], ["--open", "--json"]])
+X11, WAYLAND = {"DISPLAY": ":7"}, {"WAYLAND_DISPLAY": "wayland-0"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "desktop"),
+    [
+        (["--open"], X11),
+        (["--open", "main-run"], WAYLAND),
+        (["--open", "main-run"], {}),
+        (["--open", "--json"], X11),
+    ],
+)
 def test_the_page_is_opened_where_there_is_a_desktop(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

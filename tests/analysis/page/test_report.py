@@ -64,10 +64,9 @@ def report(results: Path, out: Path, study: Study = synthetic.STUDY) -> Page:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
-    results, out = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("out")
-    synthetic.write_everything(results)
-    return out, report(results, out)
+def whole(everything: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
+    out = tmp_path_factory.mktemp("out")
+    return out, report(everything, out)
 
 
 def test_the_page_needs_nothing_beside_it(whole: tuple[Path, Page]) -> None:
@@ -125,12 +124,11 @@ def test_the_page_says_what_was_asked_answered_made_and_set_aside(
 
 
 @pytest.mark.parametrize("question", [synthetic.STUDY.question, "Why is it so? " * 30])
-def test_the_first_screen_is_short(tmp_path: Path, question: str) -> None:
+def test_the_first_screen_is_short(singles: Path, tmp_path: Path, question: str) -> None:
     """Question, an answer of 25 words, one picture; what it rests on in a line; then the cells."""
-    synthetic.write_matrix(tmp_path, 2)
     study = replace(synthetic.STUDY, question=question)
-    first = to_chapter(study, load_results(tmp_path, study.name)).first
-    html = write_studies(tmp_path, [study], tmp_path / "out").read_text(encoding="utf-8")
+    first = to_chapter(study, load_results(singles, study.name)).first
+    html = write_studies(singles, [study], tmp_path).read_text(encoding="utf-8")
     before, _, after = html[html.index("<article") :].partition("<img")
     words = re.sub(r"<[^>]+>", " ", before).split()
     assert first.picture and 0 < len(first.answer.split()) <= 25 and len(words) <= 60
@@ -141,13 +139,13 @@ def test_the_first_screen_is_short(tmp_path: Path, question: str) -> None:
 
 def test_where_windows_are_drawn_the_table_has_their_means(tmp_path: Path) -> None:
     """A figure is looked at; a number is read from a table."""
-    synthetic.write_everything(tmp_path / "results")
-    drawn = replace(synthetic.STUDY, matrix_draws=(("main", ("by-loss",)),))
-    report(tmp_path / "results", tmp_path / "with", drawn)
-    report(tmp_path / "results", tmp_path / "without")
+    for cc in ("cubic", "bbr"):
+        synthetic.write_run(tmp_path, synthetic.cell(cc, 4), seconds=8)
+    for word, filled in (("by-loss", True), ("cells", False)):
+        study = replace(synthetic.STUDY, matrix_draws=(("main", (word,)),))
+        report(tmp_path, tmp_path / word, study)
 
-    for kind, filled in (("with", True), ("without", False)):
-        with (tmp_path / f"{kind}/tables/made-up-main-goodput.csv").open() as file:
+        with (tmp_path / word / "tables/made-up-main-goodput.csv").open() as file:
             assert {bool(row["window_pkts"]) for row in csv.DictReader(file)} == {filled}
 
 
@@ -176,9 +174,8 @@ def test_a_busy_cpu_beside_a_full_bottleneck_has_not_decided(tmp_path: Path) -> 
     assert "CPU-bound" not in text
 
 
-def test_one_run_per_cell_is_said_and_has_no_interval(tmp_path: Path) -> None:
-    synthetic.write_matrix(tmp_path, 1)
-    page = report(tmp_path, tmp_path / "out")
+def test_one_run_per_cell_is_said_and_has_no_interval(singles: Path, tmp_path: Path) -> None:
+    page = report(singles, tmp_path)
     assert "n = 1: one run per cell" in page.text
     assert "Interval (coverage)" not in page.text
 
@@ -311,16 +308,16 @@ def test_cells_made_by_two_programs_are_pointed_out(tmp_path: Path) -> None:
     assert "Not all of one making" in report(tmp_path, tmp_path / "out").text
 
 
-def test_a_report_made_again_is_the_same_and_leaves_nothing_old(tmp_path: Path) -> None:
-    results, out = tmp_path / "results", tmp_path / "out"
-    synthetic.write_matrix(results, 1)
-    report(results, out)
-    first = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    (out / "mine.txt").write_text("a user's own file")
-    report(results, out)
+def test_a_report_made_again_is_the_same_and_leaves_nothing_old(
+    singles: Path, tmp_path: Path
+) -> None:
+    report(singles, tmp_path)
+    first = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    (tmp_path / "mine.txt").write_text("a user's own file")
+    report(singles, tmp_path)
     assert {path: path.read_bytes() for path in first} == first
-    report(synthetic.FIXTURE, out, Study("other", "Other"))
-    assert not list((out / "figures").iterdir()) and (out / "mine.txt").exists()
+    report(synthetic.FIXTURE, tmp_path, Study("other", "Other"))
+    assert not list((tmp_path / "figures").iterdir()) and (tmp_path / "mine.txt").exists()
 
 
 def test_two_experiments_on_one_page_have_a_way_to_each(tmp_path: Path) -> None:
