@@ -75,8 +75,8 @@ def declared_in(
     names: Mapping[str, Any] = {},
     forms: Mapping[str, Form] = {},
 ) -> list[T]:
-    """What the modules of a folder declare, as `CONSTANT = Kind(...)` beside a function of that
-    name; a module with neither only helps others.
+    """What the modules of a folder declare, as `CONSTANT = Kind(...)`, or a tuple of several,
+    beside a function of that name; a module with neither only helps others.
 
     names  constants that a declaration may use
     forms  what else than Kind it may be, and how that is said as one
@@ -97,21 +97,36 @@ def declared_in(
             )
         if not has_function:
             raise BadInput(f"{origin}: {constant} without a function {function}()")
-        where = f"{origin}:{declaration.lineno}"
-        if not isinstance(declaration, ast.Call) or declaration.args:
-            raise BadInput(f"{where}: {constant} is not {kind.__name__}(name=..., ...)")
-        values = {
-            str(word.arg): names[word.value.id]
-            if isinstance(word.value, ast.Name) and word.value.id in names
-            else literal_of(path, str(word.arg), word.value)
-            for word in declaration.keywords
-        }
-        if isinstance(declaration.func, ast.Name) and declaration.func.id in forms:
-            values = forms[declaration.func.id](values)
-        values["module"] = path.stem
-        found.append(declared_as(kind, f"{where}: {constant}", values))
+        several = declaration.elts if isinstance(declaration, ast.Tuple) else [declaration]
+        for each in several:
+            values = keywords_of(path, constant, kind, each, names, forms)
+            values["module"] = path.stem
+            found.append(declared_as(kind, f"{origin}:{each.lineno}: {constant}", values))
         check_written(path, body)
     return found
+
+
+def keywords_of(
+    path: Path,
+    constant: str,
+    kind: type,
+    declaration: ast.expr,
+    names: Mapping[str, Any],
+    forms: Mapping[str, Form],
+) -> dict[str, Any]:
+    """The keywords that `Kind(...)` has in a file, or what else says the same. Raises BadInput."""
+    if not isinstance(declaration, ast.Call) or declaration.args:
+        where = f"{from_root(path)}:{declaration.lineno}"
+        raise BadInput(f"{where}: {constant} is not {kind.__name__}(name=..., ...)")
+    values = {
+        str(word.arg): names[word.value.id]
+        if isinstance(word.value, ast.Name) and word.value.id in names
+        else literal_of(path, str(word.arg), word.value)
+        for word in declaration.keywords
+    }
+    if isinstance(declaration.func, ast.Name) and declaration.func.id in forms:
+        return forms[declaration.func.id](values)
+    return values
 
 
 def by_name(kinds: Iterable[T], folder: Path) -> dict[str, T]:

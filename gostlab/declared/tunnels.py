@@ -142,6 +142,7 @@ def relay_keywords(said: dict[str, Any]) -> dict[str, Any]:
         "spellings": (f"relay+{transport}",),
         "program": GOST,
         "carries": ("tcp", "udp"),
+        "options": ("shared",) if said.get("one_connection") else ("nagle",),
         **legs,
         **said,
     }
@@ -149,7 +150,7 @@ def relay_keywords(said: dict[str, Any]) -> dict[str, Any]:
 
 def gost_relay(**said: Any) -> TunnelKind:
     """GOST's relay over one of its transports: gost+TRANSPORT, which GOST calls relay+TRANSPORT.
-    What is said besides is TunnelKind's; program, legs, chain and what it carries follow.
+    What is said besides is TunnelKind's; program, legs, chain, options and what it carries follow.
     """
     return TunnelKind(**relay_keywords(said))
 

@@ -2,7 +2,7 @@
 
 A file declares `TUNNEL = TunnelKind(...)` (gostlab.declared.tunnels) and defines `start(launch)`,
 which starts the far end and the near end, waits until both listen, and gives the entry and the
-legs. That is all: nothing else names it. A transport of GOST's is `gost_relay(...)`, started alike.
+legs. That is all: nothing else names it. GOST's transports are `gost_relay(...)`, all in one file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
