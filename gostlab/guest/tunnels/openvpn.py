@@ -1,11 +1,44 @@
-"""OpenVPN over UDP or TCP: one peer at each end, TLS with certificates made per run."""
+"""OpenVPN over UDP or TCP, which is TCP inside of TCP: one peer at each end, TLS with certificates
+made per run.
+"""
 
 from collections.abc import Mapping
 
+from gostlab.declared.tunnels import TunnelKind, tunnel_kind
 from gostlab.guest.tunnels.certificate import make_certificate
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 from gostlab.guest.tunnels.vpn import device_of, inside_of, lead_behind, vpn_legs, wait_inside
 
+TUNNEL = (
+    TunnelKind(
+        name="openvpn+udp",
+        says="OpenVPN over UDP",
+        program="openvpn",
+        helpers=("openssl",),
+        unpacked=("openvpn", "openssl"),
+        legs=("inner",),
+        over="udp",
+        carries=("tcp", "udp"),
+        options=("sndbuf", "rcvbuf"),
+        charged_as="openvpn",
+        packet_bytes=52,  # IP, UDP, opcode and peer, packet's number, tag
+        mtu_less=52,
+    ),
+    TunnelKind(
+        name="openvpn+tcp",
+        says="OpenVPN over TCP",
+        program="openvpn",
+        helpers=("openssl",),
+        unpacked=("openvpn", "openssl"),
+        legs=("inner", "wan"),
+        carries=("tcp", "udp"),
+        options=("sndbuf", "rcvbuf"),
+        one_connection=True,
+        charged_as="openvpn",
+        packet_bytes=26,  # length, opcode and peer, packet's number, tag
+        mtu_less=78,  # one packet inside is one segment outside
+    ),
+)
 CONFIG = """dev {device}
 dev-type tun
 {way}
@@ -23,8 +56,9 @@ verb 3
 {options}"""
 
 
-def start_openvpn(launch: Launch, over: str) -> Tunnel:
+def start(launch: Launch) -> Tunnel:
     """Both ends, whose packets fit the link's MTU. Raises TunnelError or NetworkError."""
+    over = tunnel_kind(launch.run.tunnel).over
     certificates = {node: make_certificate(launch, node) for node in (launch.near, launch.far)}
     far, inside = launch.far_address, inside_of(launch)
     ends: Mapping[str, Mapping[str, str]] = {
