@@ -1,7 +1,7 @@
 """Queueing disciplines: one file each, and the commands that install them and read them back.
 
-A file declares `QDISC = QdiscKind(...)` (gostlab.declared.qdiscs) and defines `build(direction,
-seed)`, which gives a `Qdisc`. That is all: nothing else names it.
+A file declares `QDISC = QdiscKind(...)` (gostlab.declared.qdiscs), or several, and defines
+`build(kind, direction, seed)`, which gives a `Qdisc`. That is all: nothing else names it.
 
 One whose rate is a class's says what tc is to know of that class (`class_options`): it has one,
 and the next qdisc stands under that.
@@ -21,7 +21,7 @@ CLASS = "1:1"
 def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: int) -> list[Qdisc]:
     """A bottleneck's qdiscs from the root down: its rate, and its queue where that takes one."""
     return [
-        import_module(f"{__name__}.{kind.module}").build(direction, seed)
+        import_module(f"{__name__}.{kind.module}").build(kind, direction, seed)
         for kind in bottleneck_kinds(bottleneck, queue)
     ]
 

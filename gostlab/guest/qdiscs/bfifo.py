@@ -10,6 +10,6 @@ QDISC = QdiscKind(
 )
 
 
-def build(direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
     """As many bytes as full packets of the buffer have."""
     return Queue("bfifo", min(MOST_BYTES, queue_pkts(direction) * FRAME_BYTES), unit="bytes")

@@ -21,7 +21,7 @@ PACKET_MEMORY_BYTES = 8192
 LEAST_BYTES = 1 << 16
 
 
-def build(direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
     """Room for as many packets as the buffer has, however they lie in memory; interval 100 ms."""
     wanted = max(LEAST_BYTES, min(MOST_BYTES, queue_pkts(direction) * PACKET_MEMORY_BYTES))
     words = ("unlimited", "besteffort")

@@ -38,7 +38,7 @@ class DualPi2(Queue):
         return super().installed(options) if self.word in options else self
 
 
-def build(direction: Direction, seed: int) -> DualPi2:
+def build(kind: QdiscKind, direction: Direction, seed: int) -> DualPi2:
     """As many packets as the buffer has."""
     target_us = round(1000 * direction.get("target_ms", 0.0))
     return DualPi2("dualpi2", queue_pkts(direction), target_us=target_us)

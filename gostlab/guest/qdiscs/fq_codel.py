@@ -43,11 +43,11 @@ class WithThreshold(Queue):
         ]
 
 
-def build(direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
     """1024 queues, target 5 ms, interval 100 ms, the kernel's defaults; for L4S also the step of
     RFC 9332, at 1 ms, for packets of ECT(1).
     """
-    queue = queue_of(QDISC, direction)
+    queue = queue_of(kind, direction)
     if direction.get("ecn") != "l4s":
         return queue
     return WithThreshold(**vars(queue), threshold_us=THRESHOLD_US)

@@ -96,7 +96,7 @@ def class_numbers(shown: str) -> dict[str, int]:
     }
 
 
-def build(direction: Direction, seed: int) -> Htb:
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Htb:
     """A bottleneck's rate: borrowed from nobody, so that its ceiling is its rate."""
     rate_bps = int(direction["rate_bps"])
     burst_bytes = max(BUCKET_BYTES, math.ceil(rate_bps * BUCKET_S / 8))

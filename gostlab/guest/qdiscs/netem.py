@@ -117,7 +117,7 @@ def same_loss(one: Sequence[float], other: Sequence[float]) -> bool:
     )
 
 
-def build(direction: Direction, seed: int) -> Netem:
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Netem:
     """A bottleneck: rate and buffer. Nothing in it is random; netem wants a seed all the same."""
     return Netem(limit_pkts=queue_pkts(direction), rate_bps=direction["rate_bps"], seed=seed)
 

@@ -13,7 +13,7 @@ QDISC = QdiscKind(
 AVERAGE_PACKET_BYTES = 1000
 
 
-def build(direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
     """As many full packets as the buffer has. Its thresholds are tc's own, a twelfth and a quarter
     of that, but at least one full packet and three: a queue of one packet is none yet, and tc
     refuses less. By the rate the queue's mean ages while nothing comes.
@@ -23,5 +23,5 @@ def build(direction: Direction, seed: int) -> Queue:
     if limit < 12 * FRAME_BYTES:
         words += ["min", str(FRAME_BYTES), "max", str(min(3 * FRAME_BYTES, limit))]
     words += ["bandwidth", f"{int(direction['rate_bps'])}bit"]
-    flags = ("adaptive", *marking(QDISC, direction))
+    flags = ("adaptive", *marking(kind, direction))
     return Queue("red", limit, unit="bytes", more=tuple(words), flags=flags)

@@ -66,7 +66,7 @@ class Tbf:
         ]
 
 
-def build(direction: Direction, seed: int) -> Tbf:
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Tbf:
     """A bottleneck's rate."""
     rate_bps = int(direction["rate_bps"])
     return Tbf(
