@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from gostlab.guest.namespaces import inside
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 NLM_F_REQUEST, NLM_F_DUMP = 1, 0x300
 NLMSG_ERROR, NLMSG_DONE = 2, 3
-SOCK_DIAG_BY_FAMILY = 20
+TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
 RTM_GETLINK, RTM_GETQDISC = 18, 38
 SKNLGRP_INET_TCP_DESTROY = 1
 SKNLGRP_INET6_TCP_DESTROY = 3
@@ -29,6 +29,13 @@ TCP_ESTABLISHED, TCP_LISTEN = 1, 10
 # Everything that can still carry or owe data; not LISTEN, CLOSE or TIME_WAIT (which has no
 # tcp_info).
 LIVE_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
+# struct inet_diag_req, by which one dump tells of both families: the newer one asks for each.
+OF_ALL_FAMILIES = struct.pack(
+    "=3xB48xII",
+    1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1),
+    LIVE_STATES,
+    0,
+)
 BBR_UNIT = 256  # tcp_bbr_info: gains are fractions of 256
 INFINITE_SSTHRESH = 0x7FFFFFFF
 TCP_INFO = struct.Struct("=8x24I4Q6I4Q2I20x3I")  # struct tcp_info, as far as it is read here
@@ -101,8 +108,7 @@ class TcpSocket:
         return int(self.peer.rpartition(":")[2])
 
 
-@dataclass(frozen=True)
-class Qdisc:
+class Qdisc(NamedTuple):
     """A root qdisc's statistics."""
 
     ifindex: int
@@ -180,18 +186,9 @@ class SocketMessage:
         return Sending._make(SENDING.unpack_from(self.attributes[INET_DIAG_INFO]))
 
 
-def tcp_sockets(link: socket.socket) -> list[SocketMessage]:
+def tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
     """Every live TCP socket of a namespace (dual-stack listeners have IPv4 peers as IPv6)."""
-    extensions = (
-        1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1)
-    )
-    found: list[SocketMessage] = []
-    for family in (socket.AF_INET, socket.AF_INET6):
-        request = struct.pack(
-            "=BBBBI", family, socket.IPPROTO_TCP, extensions, 0, LIVE_STATES
-        ) + bytes(48)
-        found += socket_messages(_dump(link, SOCK_DIAG_BY_FAMILY, request))
-    return found
+    return socket_messages(_dump(link, TCPDIAG_GETSOCK, OF_ALL_FAMILIES))
 
 
 def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
@@ -385,7 +382,10 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
                 backlog_pkts=qlen,
             )
         )
-    return [replace(qdisc, marks=marked.get(qdisc.ifindex)) for qdisc in found]
+    return [
+        qdisc._replace(marks=marked[qdisc.ifindex]) if qdisc.ifindex in marked else qdisc
+        for qdisc in found
+    ]
 
 
 def interface_index(link: socket.socket, name: str) -> int:

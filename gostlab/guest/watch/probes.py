@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
@@ -63,13 +65,12 @@ COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes
 MARKED = ("marked_pkts",)  # which stand where there were any
 TIMED = ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
 
-IN_A_LINE = json.JSONEncoder(sort_keys=True)
 # What of a socket stands in no row: it says nothing besides.
 UNWRITTEN = ("state", "since_sent_ms")
 # What stands together in a row, where the congestion control tells it.
 BBR_MODEL = ("bw_bps", "cwnd_gain", "min_rtt_ms", "pacing_gain")
-# A row has them as IN_A_LINE would write them. To fill in a text is quicker than to encode, and a
-# run of many sockets writes thousands of rows.
+# A row has them as json.dumps(..., sort_keys=True) would write them. To fill in a text is quicker
+# than to encode, and a run of many sockets writes thousands of rows.
 WRITTEN = {each.name for each in fields(netlink.TcpSocket)}.difference(
     UNWRITTEN, MARKED, (f"bbr_{name}" for name in BBR_MODEL)
 ) | {"bbr", "end", "flow", "host", "leg", "t_s"}
@@ -90,6 +91,27 @@ BBR_TEXT = filler({name: f"bbr_{name}" for name in BBR_MODEL})
 ROW, MARKED_ROW = (
     filler({name: name for name in sorted(names)}) for names in (WRITTEN, WRITTEN.union(MARKED))
 )
+QUEUED = ("backlog_bytes", "backlog_pkts", "drops", "sent_bytes", "sent_pkts")
+
+
+class HostFile:
+    """A file of /proc/net of a process's host, kept open: to open it anew takes six calls."""
+
+    def __init__(self, pid: int | str, name: str) -> None:
+        self._descriptor = os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
+
+    def lines(self) -> list[bytes]:
+        """What it says now."""
+        return os.pread(self._descriptor, 1 << 14, 0).splitlines()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def __enter__(self) -> HostFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def cpu_seconds() -> tuple[float, float]:
@@ -106,8 +128,12 @@ def host_cpu_use(pid: int) -> dict[str, int]:
 
     docs/explanation/machine-model.md says what a host's CPUs are.
     """
-    lines = Path(f"/proc/{pid}/net/host_cpu").read_text(encoding="ascii").splitlines()
-    return {name: int(value) for name, value in map(str.split, lines)}
+    with HostFile(pid, "host_cpu") as file:
+        return used_in(file)
+
+
+def used_in(host_cpu: HostFile) -> dict[str, int]:
+    return {name.decode(): int(value) for name, value in map(bytes.split, host_cpu.lines())}
 
 
 def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
@@ -121,21 +147,20 @@ def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
     return found
 
 
-def host_cpu_time(pid: int) -> tuple[float, float]:
-    """Seconds that the CPUs of a process's host were busy so far, as a part of all that they may be
-    (a cpu_share's, where the host has one), and those of them that they received packets. Raises
+def host_cpu_time(host_cpu: HostFile) -> tuple[float, float]:
+    """Seconds that a host's CPUs were busy so far, as a part of all that they may be (a
+    cpu_share's, where the host has one), and those of them that they received packets. Raises
     OSError.
     """
-    used = host_cpu_use(pid)
+    used = used_in(host_cpu)
     most_ns = min(1e9 * used["cpus"], 1e6 * used.get("share_permille", math.inf))
     return used["busy_ns"] / most_ns, used["packets_busy_ns"] / most_ns
 
 
-def tcp_memory_pages(pid: int | str = "self") -> int:
-    """Pages of TCP memory of a process's host, or of this machine if that has no pool."""
-    with open(f"/proc/{pid}/net/sockstat", encoding="ascii") as file:
-        words = next(line for line in file if line.startswith("TCP:")).split()
-    return int(words[words.index("mem") + 1])
+def tcp_memory_pages(sockstat: HostFile) -> int:
+    """Pages of TCP memory of a host now, or of this machine if that has no pool."""
+    words = next(line for line in sockstat.lines() if line.startswith(b"TCP:")).split()
+    return int(words[words.index(b"mem") + 1])
 
 
 def nstat(pid: int) -> dict[str, int]:
@@ -257,10 +282,10 @@ class Probes:
             for host in count_links
         }
         paying = self._hosts if own_cpus else []
-        self._cpus_before = {node: host_cpu_time(self._pids[node]) for node in paying}
-        self._pools: dict[str, int | str] = (
-            {node: self._pids[node] for node in self._hosts} if own_tcp_memory else {"": "self"}
-        )
+        self._cpus = {node: HostFile(self._pids[node], "host_cpu") for node in paying}
+        self._cpus_before = {node: host_cpu_time(file) for node, file in self._cpus.items()}
+        pools = {node: self._pids[node] for node in self._hosts} if own_tcp_memory else {"": "self"}
+        self._pools = {host: HostFile(pid, "sockstat") for host, pid in pools.items()}
         self._diag = {
             node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG)
             for node in self._hosts
@@ -268,11 +293,18 @@ class Probes:
         self._closed = {
             node: netlink.watch_closed_sockets(self._pids[node]) for node in self._hosts
         }
+        self._closes = select.epoll()  # which of them have something to say: one call for all
+        self._node_by_closes = {link.fileno(): node for node, link in self._closed.items()}
+        for descriptor in self._node_by_closes:
+            self._closes.register(descriptor, select.EPOLLIN)
         self._route = {
             node: netlink.open_in(self._pids[node], netlink.NETLINK_ROUTE)
             for node in sorted({i.node for i in queues})
         }
-        self._shaped = {(i.node, interface_index(self._pids[i.node], i.name)): i for i in queues}
+        self._shaped = {
+            (each.node, interface_index(self._pids[each.node], each.name)): queue_texts(each)
+            for each in queues
+        }
         self._files: dict[str, IO[str]] = {
             name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
             for name in ("sockets", "queues", "hosts")
@@ -341,15 +373,16 @@ class Probes:
             self.error = error
 
     def _sample(self, at_s: float) -> None:
+        self._collect_closed()
         for node in self._hosts:
-            self._collect_closed(node)
             self._sample_sockets(at_s, node)
         self.data.sampled(at_s)
+        at = {"t_s": repr(round(at_s, 6))}
         for node, link in self._route.items():
             for qdisc in netlink.qdiscs(link):
-                interface = self._shaped.get((node, qdisc.ifindex))
-                if interface is not None:
-                    self._write("queues", queue_row(at_s, interface, qdisc))
+                texts = self._shaped.get((node, qdisc.ifindex))
+                if texts is not None:
+                    self._files["queues"].write(queue_row(qdisc, at | texts))
         self._sample_machine(at_s)
         self._files["hosts"].flush()  # a reader sees how far the run is
 
@@ -394,27 +427,25 @@ class Probes:
     def _sample_machine(self, at_s: float) -> None:
         """A row of the CPU's time since the load began, and of what all TCP sockets hold."""
         busy, idle = cpu_seconds()
-        pages = {host: tcp_memory_pages(pid) for host, pid in self._pools.items()}
+        pages = {host: tcp_memory_pages(file) for host, file in self._pools.items()}
         for host, held in pages.items():
             self.tcp_memory_peak_pages[host] = max(self.tcp_memory_peak_pages[host], held)
         memory_mib = {host: round(held * PAGE_MIB, 2) for host, held in pages.items()}
-        self._write(
-            "hosts",
-            {
-                "t_s": round(at_s, 6),
-                "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
-                "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
-                "tcp_memory_mib": max(memory_mib.values()),
-                **({} if "" in memory_mib else {"host_tcp_memory_mib": memory_mib}),
-                **self._work_of_hosts(),
-            },
-        )
+        row = {
+            "t_s": round(at_s, 6),
+            "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
+            "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
+            "tcp_memory_mib": max(memory_mib.values()),
+            **({} if "" in memory_mib else {"host_tcp_memory_mib": memory_mib}),
+            **self._work_of_hosts(),
+        }
+        self._files["hosts"].write(json.dumps(row, sort_keys=True) + "\n")
 
     def _work_of_hosts(self) -> dict[str, dict[str, float]]:
         """What each host's own CPUs have done since the load began."""
         busy, packets = {}, {}
         for node, before in self._cpus_before.items():
-            busy_s, packets_s = host_cpu_time(self._pids[node])
+            busy_s, packets_s = host_cpu_time(self._cpus[node])
             busy[node] = round(busy_s - before[0], 6)
             packets[node] = round(packets_s - before[1], 6)
         return {
@@ -422,17 +453,17 @@ class Probes:
             **({"host_packets_s": packets} if any(packets.values()) else {}),
         }
 
-    def _collect_closed(self, node: str) -> None:
-        try:
-            closed = netlink.closed_sockets(self._closed[node])
-        except OSError:
-            self.missed_closes = True  # then the last live sample of a socket stands for its end
-            return
-        for said in closed:
-            self._watched(node, said)
-
-    def _write(self, name: str, row: Mapping[str, Any]) -> None:
-        self._files[name].write(IN_A_LINE.encode(row) + "\n")
+    def _collect_closed(self) -> None:
+        """What each socket said last that has closed since the last call."""
+        for descriptor, _ in self._closes.poll(0):
+            node = self._node_by_closes[descriptor]
+            try:
+                for said in netlink.closed_sockets(self._closed[node]):
+                    self._watched(node, said)
+            except OSError:
+                self.missed_closes = (
+                    True  # then the last live sample of a socket stands for its end
+                )
 
     def _cc_of(self, leg: Leg, end: str) -> list[str]:
         """The congestion controls of a leg's data; of all its sockets if none surely sent data."""
@@ -457,8 +488,7 @@ class Probes:
         """legs.json: per leg what its sending sockets did, and the counters of every host.
         `sending_ends`: of each flow's connections the one that sends the data, "near" or "far".
         """
-        for node in self._hosts:
-            self._collect_closed(node)
+        self._collect_closed()
         before, after = self._window()
         return {
             "legs": [
@@ -516,10 +546,10 @@ class Probes:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        for link in (*self._diag.values(), *self._closed.values(), *self._route.values()):
-            link.close()
-        for file in self._files.values():
-            file.close()
+        for links in (self._diag, self._closed, self._route, self._cpus, self._pools, self._files):
+            for each in links.values():
+                each.close()
+        self._closes.close()
 
 
 def without_zeros(counts: Mapping[str, float]) -> dict[str, float]:
@@ -562,22 +592,23 @@ def classify(
     return None
 
 
-def queue_row(at_s: float, interface: Interface, qdisc: netlink.Qdisc) -> dict[str, Any]:
-    """One line of queues.jsonl."""
-    return {
-        "t_s": round(at_s, 6),
-        "node": interface.node,
-        "dev": interface.name,
-        "role": interface.role,
-        "direction": interface.direction,
-        **({"link": interface.link} if interface.link else {}),
-        "backlog_pkts": qdisc.backlog_pkts,
-        "backlog_bytes": qdisc.backlog_bytes,
-        "drops": qdisc.drops,
-        **({} if qdisc.marks is None else {"marks": qdisc.marks}),
-        "sent_pkts": qdisc.sent_pkts,
-        "sent_bytes": qdisc.sent_bytes,
-    }
+def queue_texts(interface: Interface) -> dict[str, str]:
+    """What stands in each of a queue's rows, as JSON."""
+    names = {"node": interface.node, "dev": interface.name, "role": interface.role}
+    names |= {"direction": interface.direction}
+    names |= {"link": interface.link} if interface.link else {}
+    return {key: json.dumps(name) for key, name in names.items()}
+
+
+@cache
+def row_of(names: Sequence[str]) -> Callable[[Mapping[str, Any]], str]:
+    return filler({name: name for name in sorted(names)})
+
+
+def queue_row(qdisc: netlink.Qdisc, texts: Mapping[str, str]) -> str:
+    """One line of queues.jsonl. texts: what stands in it as JSON."""
+    marks = () if qdisc.marks is None else ("marks",)
+    return row_of((*texts, *QUEUED, *marks))({**qdisc._asdict(), **texts}) + "\n"
 
 
 def texts_of(node: str, leg: Leg, end: str, tcp: netlink.TcpSocket) -> dict[str, str]:
