@@ -97,6 +97,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         for device, card in cards.items():
             offloads[device]["generic-receive-offload"] = card["gro"]
         shaper = Shaper(network, run)
+        # A queue's timers follow from its start, and from no call of the lab's before it.
+        begin_anew(run.clock, run.seed)
         qdiscs_before = shaper.install()
         paced = pace_senders(network, run) if run.pacing == "fq" else []
         checks = check_idle(network, run, shaper, "idle_rtt_before")

@@ -19,17 +19,18 @@ title: mine
 settings: {profile: plain-100ms, rate: 50mbit, loss: 1%, jitter: 3ms, duration: 2s, cc: bbr}
 matrices: [{name: one}]
 """
-# A lab that has more data, and does other things before a load.
+# A lab that has more data, and does other things before a queue and before a load.
 MORE_BEFORE = """
 import subprocess, time
 HELD = [bytes(3000) for _ in range(700)]
-as_ever = check_idle
+as_ever = {name}
 
-def check_idle(*asked):
+def {name}(*asked):
     time.sleep(0.1)
     subprocess.run(["true"])
     return as_ever(*asked)
 """
+BEFORE = {"hosts": "silence_ipv6", "idle": "check_idle"}  # a module of the guest's: its function
 HERE, AWAY, FAR, BUSY = "here", "there-in-a-folder-of-a-longer-name", "y" * 90, "busy"
 SAMPLES = ("flows.json", "sockets.jsonl", "queues.jsonl")
 
@@ -39,8 +40,9 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CopiedLab]:
     """Copies of the lab in folders of other names, one of them with more lines in what it reads."""
     place = tmp_path_factory.mktemp("labs")
     made = {name: copy_lab(place / name) for name in (HERE, AWAY, FAR, BUSY)}
-    with (made[BUSY].root / "gostlab/guest/idle.py").open("a", encoding="utf-8") as module:
-        module.write(MORE_BEFORE)
+    for name, function in BEFORE.items():
+        module = made[BUSY].root / f"gostlab/guest/{name}.py"
+        module.write_text(module.read_text() + MORE_BEFORE.format(name=function))
     return made
 
 
@@ -135,3 +137,12 @@ def test_what_comes_before_a_load_has_no_say(labs: dict[str, CopiedLab], kernel:
     names = SAMPLES[:2] if kernel in ("5.10", "6.1") else SAMPLES
 
     assert samples_of(labs[HERE], text, names) == samples_of(labs[BUSY], text, names)
+
+
+@pytest.mark.parametrize("queue", ["dualpi2", "pie"])
+def test_what_comes_before_a_queue_has_no_say_in_when_its_timer_goes_off(
+    labs: dict[str, CopiedLab], queue: str
+) -> None:
+    text = LOSSY.replace("loss: 1%, jitter: 3ms, ", "").replace("cc: bbr", f"queue: {queue}")
+
+    assert samples_of(labs[HERE], text, SAMPLES) == samples_of(labs[BUSY], text, SAMPLES)
