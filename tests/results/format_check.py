@@ -9,30 +9,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
 from gostlab.results.format import Field, File, files
 
-# What a field is called, and what JSON has then; it may be null, and it may be absent.
-KINDS: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "number": (int, float),
-    "count": (int,),
-    "yes/no": (bool,),
-    "object": (dict,),
-    "list": (list,),
-    "text or object": (str, dict),
-    "any": (object,),
+# What a field is called, and how JSON Schema calls it; it may be null, and it may be absent.
+KINDS: dict[str, tuple[str, ...]] = {
+    "text": ("string",),
+    "number": ("number",),
+    "count": ("integer",),
+    "yes/no": ("boolean",),
+    "object": ("object",),
+    "list": ("array",),
+    "text or object": ("string", "object"),
+    "any": ("string", "number", "boolean", "object", "array"),
 }
 
 
 def kind_of(field: Field) -> str:
     return field.kind_words.removesuffix(", may be absent").removesuffix(" or null")
-
-
-def is_always(expected: dict[str, Any]) -> bool:
-    """Whether a key must be there: unless all that it leads to may be absent."""
-    if leaf := expected.get(""):
-        return not leaf.kind_words.endswith(", may be absent")
-    return any(is_always(each) for each in expected.values())
 
 
 def complaints(folder: Path) -> list[str]:
@@ -58,22 +53,24 @@ def wrong_in(path: Path, file: File) -> Iterator[str]:
         if not file.fields:
             return
         if file.form == "JSON":
-            yield from wrong_at(json.loads(path.read_bytes()), tree_of(file.fields), "")
+            values = [json.loads(path.read_bytes())]
         elif file.form == "JSON lines":
-            for line in path.read_text(encoding="utf-8").splitlines():
-                yield from wrong_at(json.loads(line), tree_of(file.fields), "")
+            values = list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
         else:
             with gzip.open(path, "rt", encoding="utf-8", newline="") as rows:
-                heading = dict.fromkeys(next(csv.reader(rows), []))
-            yield from wrong_keys(heading, tree_of(file.fields), "")
+                values = [dict.fromkeys(next(csv.reader(rows), []), "any")]
+        for value in values:
+            for error in schema_of(file.fields).iter_errors(value):
+                if file.form != "CSV, gzip" or not error.path:  # of a table, only its columns
+                    yield f"{error.json_path}: {error.message}"
     except (OSError, ValueError) as error:
         yield f"cannot be read ({error})"
 
 
 @cache
-def tree_of(fields: Sequence[Field]) -> dict[str, Any]:
-    """Fields as a tree of the keys that lead to them; a list's elements stand under "[]", a field
-    itself under "".
+def schema_of(fields: Sequence[Field]) -> Any:
+    """A table of fields as a schema's validator. Fields first become a tree of the keys that lead
+    to them, a list's elements below "[]", a field itself below "".
     """
     root: dict[str, Any] = {}
     for each in fields:
@@ -81,45 +78,25 @@ def tree_of(fields: Sequence[Field]) -> dict[str, Any]:
         for key in each.path.replace("[]", ".[]").split("."):
             at = at.setdefault(key, {})
         at[""] = each
-    return root
+    return jsonschema.Draft202012Validator(schema_at(root))
 
 
-def wrong_at(value: Any, expected: dict[str, Any], path: str) -> Iterator[str]:
-    """What is wrong with a value and all inside it."""
-    said = expected.get("")
-    if value is None:
-        if said is None or " or null" not in said.kind_words:
-            yield f"{path or 'all of it'} is null"
-    elif said is not None and not is_kind(value, kind_of(said)):
-        yield f"{path} is no {kind_of(said)}"
-    elif isinstance(value, list) and "[]" in expected:
-        for each in value:
-            yield from wrong_at(each, expected["[]"], f"{path}[]")
-    elif isinstance(value, dict) and expected.keys() - {""}:
-        yield from wrong_keys(value, expected, path)
-        for key in value.keys() & expected.keys() if "*" not in expected else value:
-            inside = expected.get(key) or expected["*"]
-            yield from wrong_at(value[key], inside, f"{path}.{key}".removeprefix("."))
-    elif said is None:
-        yield f"{path or 'all of it'} is no {'list' if '[]' in expected else 'object'}"
+def schema_at(tree: dict[str, Any]) -> dict[str, Any]:
+    said = tree.get("")
+    types = list(KINDS[kind_of(said)]) if said else ["array" if "[]" in tree else "object"]
+    if said and " or null" in said.kind_words:
+        types.append("null")
+    inner = {key: schema_at(each) for key, each in tree.items() if key}
+    if "[]" in inner:
+        return {"type": types, "items": inner["[]"]}
+    others = inner.pop("*", not inner)
+    needed = [key for key in inner if is_always(tree[key])]
+    found = {"properties": inner, "required": needed, "additionalProperties": others}
+    return {"type": types, **found}
 
 
-def wrong_keys(value: dict[str, Any], expected: dict[str, Any], path: str) -> Iterator[str]:
-    """Which keys of an object, or columns of a table, are unknown or missing."""
-    before = f"{path}." if path else ""
-    if "*" not in expected:
-        yield from (
-            f"{before}{key}: no field of the format" for key in value if key not in expected
-        )
-    for key in expected.keys() - {"", "*", "[]"}:
-        if key not in value and is_always(expected[key]):
-            yield f"{before}{key} is missing"
-
-
-def is_kind(value: Any, kind: str) -> bool:
-    """Whether a value is of a kind; a truth value is no number, a whole number may be a float."""
-    if isinstance(value, bool):
-        return kind in ("any", "yes/no")
-    if kind == "count" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, KINDS[kind])
+def is_always(tree: dict[str, Any]) -> bool:
+    """Whether a key must be there: unless all that it leads to may be absent."""
+    if leaf := tree.get(""):
+        return not leaf.kind_words.endswith(", may be absent")
+    return any(is_always(each) for each in tree.values())

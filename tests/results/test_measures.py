@@ -25,13 +25,8 @@ from tests.sandboxed import describe, direction
 def sent_by(
     t_s: float, sent_bytes: float, dev: str = "wan_a-eth1", direction: str = "forward"
 ) -> dict[str, Any]:
-    return {
-        "role": "bottleneck",
-        "direction": direction,
-        "dev": dev,
-        "t_s": t_s,
-        "sent_bytes": sent_bytes,
-    }
+    where = {"role": "bottleneck", "direction": direction, "dev": dev}
+    return {**where, "t_s": t_s, "sent_bytes": sent_bytes}
 
 
 def test_the_bottleneck_is_full_at_the_rate_that_it_has_just_then() -> None:
@@ -43,9 +38,8 @@ def test_the_bottleneck_is_full_at_the_rate_that_it_has_just_then() -> None:
         ],
     )
     sent = [0.0, 1e6, 2e6, 2.25e6, 2.5e6, 2.75e6]
-    assert bottleneck_used(
-        run.to_json(), [sent_by(float(t_s), each) for t_s, each in enumerate(sent)]
-    ) == pytest.approx(1.0)
+    rows = [sent_by(float(t_s), each) for t_s, each in enumerate(sent)]
+    assert bottleneck_used(run.to_json(), rows) == pytest.approx(1.0)
     assert bottleneck_used(run.to_json(), [sent_by(0.0, 0.0)]) is None
     assert bottleneck_used(replace(run, changes=[]).to_json(), []) is None
 
@@ -73,14 +67,8 @@ def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Pat
         {"kind": kind, "goodput_bps": bps} for kind, bps in (("tcp", 3), ("http", 4), ("udp", 9))
     )
     assert (total([tcp, http, udp]), total([udp])) == (7, 9)
-    for damaged in (
-        None,
-        3,
-        [3],
-        [{"kind": "tcp"}],
-        [{"kind": "tcp", "goodput_bps": "many"}],
-        [{"kind": "tcp", "goodput_bps": None}],
-    ):
+    rateless = [[{"kind": "tcp", "goodput_bps": rate}] for rate in ("many", None)]
+    for damaged in (None, 3, [3], [{"kind": "tcp"}], *rateless):
         assert total(damaged) is None
     assert goodput_bps(tmp_path / "nowhere") is None
 
@@ -145,37 +133,25 @@ def test_round_trips_are_the_senders_across_the_wan_while_their_flow_is_active()
     ]
     did = [{"name": "late", "started_s": 5.0, "ended_s": 8.0}]
     found = srtt_held(asked({"duration_s": 2.0}, late), did, rows)
-    assert [(held.value, held.seconds, flow) for held, flow in found] == [
-        (20.0, 1.0, "flow1"),
-        (7000.0, 1.0, "late"),
-        (40.0, 2.0, "late"),
-    ]
+    held = [(each.value, each.seconds, flow) for each, flow in found]
+    assert held == [(20.0, 1.0, "flow1"), (7000.0, 1.0, "late"), (40.0, 2.0, "late")]
+
+
+def queue(t_s: float, backlog_bytes: int, role: str = "bottleneck") -> dict[str, Any]:
+    """A sample of a queue of node a."""
+    held = {"role": role, "backlog_bytes": backlog_bytes, "node": "a"}
+    return sent_by(t_s, 1e6 * t_s) | held
 
 
 def test_a_queue_s_delay_is_its_bytes_at_the_rate_of_that_moment() -> None:
-    def queue(t_s: float, backlog_bytes: int, role: str = "bottleneck") -> dict[str, Any]:
-        return {
-            **sent_by(t_s, 1e6 * t_s),
-            "role": role,
-            "backlog_bytes": backlog_bytes,
-            "node": "a",
-        }
-
-    rows = [
-        queue(0.0, 0),
-        queue(4.0, 1000),
-        queue(8.0, 50_000),
-        *(queue(t, 10**9, "delay") for t in (0.0, 4.0)),
-    ]
+    rows = [queue(0.0, 0), queue(4.0, 1000), queue(8.0, 50_000)]
+    rows += [queue(t_s, 10**9, "delay") for t_s in (0.0, 4.0)]
     assert queue_delay_ms(asked(), [], rows) == Spread(1.0, 50.0)
     slower = [{"at_s": 5.0, "direction": "forward", "rate_bps": 800_000}]
     assert queue_delay_ms(asked(changes=slower), [], rows) == Spread(1.0, 500.0)
 
 
 def test_a_queue_before_an_outage_waits_for_its_end_and_no_longer() -> None:
-    def queue(t_s: float, backlog_bytes: int) -> dict[str, Any]:
-        return {**sent_by(t_s, 1e6 * t_s), "backlog_bytes": backlog_bytes, "node": "a"}
-
     rows = [queue(float(t_s), 50_000) for t_s in range(10)]
     outage = [
         {"at_s": 4.0, "direction": "forward", "rate_bps": 1000},
@@ -201,23 +177,15 @@ def test_a_folder_s_delays_and_what_an_older_lab_s_tell(tmp_path: Path) -> None:
     old = {key: value for key, value in asked().items() if key not in ("flows", "changes")}
     (tmp_path / "run.json").write_text(json.dumps(old))
     assert latency(tmp_path) == Latency(20.0, None, None)
-    lines = [
-        {"t_s": 1.0, "srtt_ms": 25.0, "leg": "wan"},
-        {"t_s": 2.0, "srtt_ms": None, "leg": "wan"},
-    ]
+    lines = [{"t_s": t_s, "srtt_ms": ms, "leg": "wan"} for t_s, ms in ((1.0, 25.0), (2.0, None))]
     (tmp_path / "sockets.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert latency(tmp_path) == Latency(20.0, Spread(25.0, 25.0), None)
-    for damage in (
-        {},
-        {"path": 3},
-        {**old, "path": {}},
-        {**old, "flows": [{}]},
-        {**old, "changes": [{}]},
-    ):
+    (tmp_path / "queues.jsonl").write_text(json.dumps(queue(1.0, 9)) + "\n")
+    damaged = (
+        old | {key: value} for key, value in (("path", {}), ("flows", [{}]), ("changes", [{}]))
+    )
+    for damage in ({}, {"path": 3}, *damaged):
         (tmp_path / "run.json").write_text(json.dumps(damage))
-        (tmp_path / "queues.jsonl").write_text(
-            json.dumps(sent_by(1.0, 1.0) | {"backlog_bytes": 9}) + "\n"
-        )
         assert latency(tmp_path) is None
 
 
