@@ -1,11 +1,14 @@
 """One run, as a test asks for it; and what is said where it cannot be."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from gostlab.declared.errors import BadInput
-from gostlab.describe.resolve.expand import single_run
+from gostlab.describe.file.document import parse_document
+from gostlab.describe.file.experiment import read_experiment
+from gostlab.describe.resolve.expand import expand, single_run
 from gostlab.describe.resolve.run_description import RunDescription
 
 
@@ -14,6 +17,11 @@ def run_of(on: str = "sandbox", clock: str = "virtual", **settings: str) -> RunD
     asked = {"profile": "plain-100ms", "cc": "cubic", **settings}
     profile, cc = asked.pop("profile"), asked.pop("cc")
     return single_run(profile=profile, cc=cc, machine=on, clock=clock, overrides=asked)
+
+
+def runs_of(experiment: str) -> list[RunDescription]:
+    """The runs of an experiment's text, f.yaml."""
+    return expand(read_experiment(parse_document(experiment, "f.yaml"), Path("f.yaml")))
 
 
 def refusal(ask: Callable[[], object], kind: type[Exception] = BadInput) -> str:

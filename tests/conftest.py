@@ -6,10 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
+from gostlab.apps.cli import main
 from gostlab.setup import gosts as gosts_of_setup
 from gostlab.setup.parts import (
     MissingPart,
@@ -20,6 +22,7 @@ from gostlab.setup.parts import (
     require_kernel,
     what_gost_says,
 )
+from tests.lab_command import Typed
 from tests.sandboxed import Lab
 
 TESTS = Path(__file__).resolve().parent
@@ -35,6 +38,26 @@ os.environ.pop("COLUMNS", None)  # a newer pytest-xdist says 80, and tables are 
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """The sandbox as tests use it."""
     return Lab(tmp_path_factory.mktemp("lab"))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which the test stands in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
+    """What `./lab WORDS` comes to, in this process."""
+
+    def type_in(*words: object) -> CompletedProcess[str]:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        printed, told = capsys.readouterr()
+        return CompletedProcess(words, status, printed, told)
+
+    return type_in
 
 
 def folder_of(path: Path) -> str:

@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+# The fixture `typed`: ./lab's words in this process.
+Typed = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -14,10 +14,15 @@ from gostlab.describe.resolve.run_description import RunDescription
 from tests.asked import run_of
 
 one = partial(run_of, buffers="bdp", duration="30s")
+debians = partial(one, profile="la-hamina", buffers="debian")  # as the thesis had it
 
 
 def found(run: RunDescription) -> dict[str, Guard]:
     return {guard.name: guard for guard in guards(run)}
+
+
+def verdicts(run: RunDescription) -> dict[str, str]:
+    return {check.name: check.verdict for check in checks(run)}
 
 
 def test_a_plain_run_has_none() -> None:
@@ -36,12 +41,11 @@ def test_a_delay_line_that_cannot_hold_what_is_in_flight_is_an_error() -> None:
 
 
 def test_jitter_and_changes_count_for_the_delay_line() -> None:
-    big = {"rate": "100gbit", "buffer": "100pkts", "buffers": "system"}
-    assert "delay_line" not in found(one(delay="110ms", **big))
-    assert found(one(delay="110ms", jitter="20ms", **big))["delay_line"].asked == pytest.approx(
-        1e11 * 0.13 / 12000
-    )
-    assert "delay_line" in found(one(delay="110ms", changes="[{at: 1s, delay: 130ms}]", **big))
+    big = partial(one, rate="100gbit", buffer="100pkts", buffers="system", delay="110ms")
+    assert "delay_line" not in found(big())
+    jittery = found(big(jitter="20ms"))["delay_line"]
+    assert jittery.asked == pytest.approx(1e11 * 0.13 / 12000)
+    assert "delay_line" in found(big(changes="[{at: 1s, delay: 130ms}]"))
 
 
 def test_offloads_with_loss_are_an_error_unless_they_are_what_is_asked() -> None:
@@ -59,21 +63,18 @@ def test_losses_of_lumps_may_be_asked_for_and_are_marked_then() -> None:
 
     guard = found(run)["offloads_loss"]
     assert guard.level == "warning" and "allowed" in guard.sentence
-    assert {check.name: check.verdict for check in checks(run)}["guard_offloads_loss"] == "degraded"
+    assert verdicts(run)["guard_offloads_loss"] == "degraded"
     assert one(allow="[super-packets]").allow == run.allow
 
 
 def test_offloads_where_the_queue_decides_are_a_warning_that_degrades() -> None:
-    run = one(profile="la-hamina", offloads="on", buffers="debian", streams="16")
+    run = debians(offloads="on", streams="16")
     guard = found(run)["offloads_queue"]
     # Sixteen windows of 3 MiB per 168 ms against nine tenths of 1967 Mbit/s.
-    assert guard.asked == pytest.approx(16 * 3 * 2**20 * 8 / 0.168, abs=1) and guard.limit == round(
-        0.9 * 1_967_000_000
-    )
-    assert {check.name: check.verdict for check in checks(run)}[
-        "guard_offloads_queue"
-    ] == "degraded"
-    assert "offloads_queue" not in found(one(profile="la-hamina", offloads="on", buffers="debian"))
+    assert guard.asked == pytest.approx(16 * 3 * 2**20 * 8 / 0.168, abs=1)
+    assert guard.limit == round(0.9 * 1_967_000_000)
+    assert verdicts(run)["guard_offloads_queue"] == "degraded"
+    assert "offloads_queue" not in found(debians(offloads="on"))
 
 
 def test_datagrams_want_the_rate_that_they_are_sent_at() -> None:
@@ -83,16 +84,14 @@ def test_datagrams_want_the_rate_that_they_are_sent_at() -> None:
 
 
 def test_debians_window_is_named_with_its_rate_and_spoils_nothing() -> None:
-    run = one(profile="la-hamina", buffers="debian")
+    run = debians()
     guard = found(run)["window_limit"]
     assert guard.level == "warning" and guard.asked == 3 * 2**20
     assert "149.8 Mbit/s of 1.967 Gbit/s" in guard.sentence
     assert worst(checks(run)) == "ok"
-    assert (
-        "the queue is never full"
-        in found(one(profile="la-hamina", buffers="debian", streams="16"))["window_limit"].sentence
-    )
-    assert "window_limit" not in found(one(profile="la-hamina", buffers="debian", streams="128"))
+    sixteen = found(debians(streams="16"))["window_limit"]
+    assert "the queue is never full" in sixteen.sentence
+    assert "window_limit" not in found(debians(streams="128"))
 
 
 def test_nobody_knows_the_window_of_the_kernels_own_buffers() -> None:
@@ -100,12 +99,8 @@ def test_nobody_knows_the_window_of_the_kernels_own_buffers() -> None:
 
 
 def test_bdp_buffers_are_large_enough_for_the_longest_flow() -> None:
-    run = one(
-        profile="li2018",
-        topology="dumbbell",
-        buffer="100pkts",
-        flows="{flow1: {}, flow2: {rtt: 100ms}}",
-    )
+    two = {"topology": "dumbbell", "flows": "{flow1: {}, flow2: {rtt: 100ms}}"}
+    run = one(profile="li2018", buffer="100pkts", **two)
     assert "window_limit" not in found(run)
     small = [replace(flow, buffers=one(profile="li2018").flows[0].buffers) for flow in run.flows]
     guard = found(replace(run, flows=small))["window_limit"]
@@ -135,10 +130,8 @@ def test_bursts_are_measured_against_a_tenth_of_what_the_path_holds() -> None:
 def test_jitter_reorders_from_where_it_spreads_further_than_packets_are_apart() -> None:
     # 100 Mbit/s: a packet each 0.12 ms.
     assert "reordering" not in found(one(jitter="0.06ms"))
-    assert found(one(jitter="0.12ms"))["reordering"].sentence.startswith(
-        "jitter spreads packets over 0.24 ms"
-    )
-    assert "12%" in found(one(jitter="0.12ms"))["reordering"].sentence
+    guard = found(one(jitter="0.12ms"))["reordering"]
+    assert "over 0.24 ms" in guard.sentence and "12%" in guard.sentence
     assert "reordering" not in found(one(jitter="5ms", ordered="on"))
     assert "reordering" in found(one(changes="[{at: 1s, jitter: 5ms}]"))
     assert worst(checks(one(jitter="5ms"))) == "ok"
@@ -189,29 +182,22 @@ def test_the_share_is_that_of_packets_sent_on_their_way(
 def test_a_flow_of_few_round_trips_is_a_warning_that_degrades() -> None:
     assert "few_round_trips" not in found(one(duration="2s"))
     short = one(duration="1s")
-    assert (found(short)["few_round_trips"].asked, found(short)["few_round_trips"].limit) == (
-        1.0,
-        2.0,
-    )
+    guard = found(short)["few_round_trips"]
+    assert (guard.asked, guard.limit) == (1.0, 2.0)
     assert worst(checks(short)) == "degraded"
-    flows = one(
-        profile="li2018",
-        topology="dumbbell",
-        duration="5s",
-        flows="{flow1: {}, flow2: {rtt: 400ms}}",
-    )
+    two = {"topology": "dumbbell", "flows": "{flow1: {}, flow2: {rtt: 400ms}}"}
+    flows = one(profile="li2018", duration="5s", **two)
     assert found(flows)["few_round_trips"].sentence.startswith("flow2 ")
-    assert "few_round_trips" in found(
-        one(duration="3s", changes="[{at: 1s, delay: 100ms, direction: both}]")
-    )
+    later = one(duration="3s", changes="[{at: 1s, delay: 100ms, direction: both}]")
+    assert "few_round_trips" in found(later)
 
 
 def test_memory_is_an_error_for_the_sandbox_and_a_warning_for_tcp() -> None:
-    small = one(profile="la-hamina", streams="128", buffers="debian", memory="512MiB")
+    small = debians(streams="128", memory="512MiB")
     assert found(small)["memory"].level == "error"
     assert "memory" not in found(replace(small, machine="native"))
-    assert "memory" not in found(one(profile="la-hamina", streams="128", buffers="debian"))
-    tight = one(profile="la-hamina", streams="128", buffers="debian", tcp_memory="365MiB")
+    assert "memory" not in found(debians(streams="128"))
+    tight = debians(streams="128", tcp_memory="365MiB")
     assert set(found(tight)) == {"tcp_memory"}
     assert (found(tight)["tcp_memory"].level, worst(checks(tight))) == ("warning", "ok")
 
@@ -221,15 +207,15 @@ def test_a_path_without_a_rate_has_the_cpu_for_bottleneck() -> None:
 
 
 def test_a_matrix_is_told_once_with_the_worst_and_how_many() -> None:
-    runs = [
-        one(profile="la-hamina", buffers="debian", streams=streams)
-        for streams in ("1", "4", "128", "1")
-    ]
+    runs = [debians(streams=streams) for streams in ("1", "4", "128", "1")]
     errors, warned = survey(runs)
     assert errors == []
     [warning] = warned
     assert (warning.runs, warning.of, warning.guard) == (3, 4, found(runs[0])["window_limit"])
     assert warning.line.startswith("warning: single, 3 of 4 runs: the 3 MiB of window")
+
+
+HTTP = "{kind: http, size: 1MB, direction: download}"
 
 
 def test_any_run_has_sentences_and_finite_numbers() -> None:
@@ -245,20 +231,15 @@ def test_any_run_has_sentences_and_finite_numbers() -> None:
         "duration": ["1s", "100s"],
         "tcp_memory": ["ample", "1MiB"],
         "memory": ["auto", "128MiB"],
-        "flows": [
-            "{flow1: {}}",
-            "{a: {kind: udp, rate: 1mbit}, b: {}}",
-            "{a: {kind: http, size: 1MB, direction: download}}",
-        ],
+        "flows": ["{flow1: {}}", "{a: {kind: udp, rate: 1mbit}, b: {}}", f"{{a: {HTTP}}}"],
     }
     chance = random.Random(3)
     for _ in range(300):
         asked: dict[str, Any] = {key: chance.choice(words) for key, words in options.items()}
         for guard in guards(one(**asked)):
             assert guard.sentence.isprintable() and guard.level in ("error", "warning")
-            assert all(
-                number is None or math.isfinite(number) for number in (guard.asked, guard.limit)
-            ), guard
+            numbers = [each for each in (guard.asked, guard.limit) if each is not None]
+            assert all(map(math.isfinite, numbers)), guard
 
 
 def test_many_rates_under_netem_are_warned_of_and_under_a_token_bucket_are_not() -> None:

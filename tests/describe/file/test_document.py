@@ -28,6 +28,7 @@ from gostlab.describe.file.units import RATE_PATTERN, rate
 from tests.asked import refusal
 
 RATE = quantity(rate, RATE_PATTERN)
+NAMED = {"x": Field(text_of), "rate": Field(RATE)}
 
 
 def refused(text: str, **fields: Field) -> str:
@@ -38,18 +39,10 @@ def refused(text: str, **fields: Field) -> str:
 @pytest.mark.parametrize(
     ("text", "fields", "message"),
     [
-        (
-            "name: x\nratee: 100mbit\n",
-            {"name": Field(text_of), "rate": Field(RATE)},
-            "a.yaml:2: ratee: unknown key (did you mean rate?)",
-        ),
-        (
-            "x: 1\n",
-            {"x": Field(text_of), "y": Field(RATE, required=True)},
-            "a.yaml:1: y is missing",
-        ),
-        ("y: 100\n", {"y": Field(RATE)}, 'a.yaml:1: y "100": no unit (write 100mbit)'),
-        ("[1]", {"a": Field(text_of)}, "a.yaml:1: a list where a mapping (key: value) should be"),
+        ("x: 1\nratee: 1mbit\n", NAMED, "a.yaml:2: ratee: unknown key (did you mean rate?)"),
+        ("x: 1\n", NAMED | {"y": Field(RATE, required=True)}, "a.yaml:1: y is missing"),
+        ("rate: 100\n", NAMED, 'a.yaml:1: rate "100": no unit (write 100mbit)'),
+        ("[1]", NAMED, "a.yaml:1: a list where a mapping (key: value) should be"),
     ],
 )
 def test_what_a_table_of_fields_does_not_read_is_named(
@@ -61,10 +54,8 @@ def test_what_a_table_of_fields_does_not_read_is_named(
 def test_every_value_knows_its_line_and_key() -> None:
     document = parse_document("a: 1\nb:\n  - c: x\n    d: [p, q]\n", "a.yaml")
     [first] = mapping_of(document)["b"].items or ()
-    assert [each.where for each in mapping_of(first)["d"].items or ()] == [
-        "a.yaml:4: b[0].d[0]",
-        "a.yaml:4: b[0].d[1]",
-    ]
+    places = [each.where for each in mapping_of(first)["d"].items or ()]
+    assert places == ["a.yaml:4: b[0].d[0]", "a.yaml:4: b[0].d[1]"]
 
 
 def test_scalars_stay_as_written() -> None:
@@ -82,23 +73,13 @@ def test_scalars_stay_as_written() -> None:
         ("a: 1\n---\nb: 2\n", "a.yaml:2: a second YAML document (one per file)"),
         ("? [a]\n: 1\n", "a.yaml:1: a mapping or list where a key should be"),
         ("[" * 100 + "]" * 100, "a.yaml:1: nested more than 12 deep"),
+        ("a: 1\nb: [1\n", "a.yaml:3: not YAML: "),
         ("", "a.yaml: empty"),
         ("# only a comment\n", "a.yaml: empty"),
     ],
 )
 def test_what_yaml_allows_and_the_lab_does_not(text: str, message: str) -> None:
     assert message in refused(text)
-
-
-def test_broken_yaml_is_refused_with_its_line() -> None:
-    assert refused("a: 1\nb: [1\n").startswith("a.yaml:3: not YAML: ")
-
-
-def test_a_billion_laughs_are_not_laughed() -> None:
-    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-        f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)
-    )
-    assert "aliases" in refused(bomb)
 
 
 @pytest.mark.parametrize(

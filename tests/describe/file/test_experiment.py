@@ -5,6 +5,7 @@ stands.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,6 @@ from gostlab.describe.file.settings import show_level
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from tests.asked import refusal, run_of
-from tests.sandboxed import direction
 
 SMALL = """name: small
 title: A small one
@@ -84,12 +84,11 @@ def test_the_order_is_shuffled_within_a_repetition_by_the_experiments_seed() -> 
 
     repetitions = [run.repetition for run in small()]
     assert repetitions == sorted(repetitions)
-    assert order(SMALL) == order(SMALL)
-    assert [sorted(cells) for cells in order(SMALL)[1:]] == [
-        sorted(set(order(SMALL)[0]) & set(order(SMALL)[1]))
-    ]
-    assert order(SMALL)[0][:8] != sorted(order(SMALL)[0])[:8]
-    assert order(SMALL)[0] != order(SMALL.replace("title:", "seed: 2\ntitle:"))[0]
+    first, second = order(SMALL)
+    assert order(SMALL) == [first, second]
+    assert sorted(second) == sorted(set(first) & set(second))
+    assert first[:8] != sorted(first)[:8]
+    assert first != order(SMALL.replace("title:", "seed: 2\ntitle:"))[0]
 
 
 def test_real_clock_runs_come_last_in_their_repetition() -> None:
@@ -100,12 +99,8 @@ def test_real_clock_runs_come_last_in_their_repetition() -> None:
 
 
 def test_quick_overrides_and_skips() -> None:
-    runs = small(quick=True)
-    assert {(run.matrix, run.cc, run.path["forward"]["loss"]["p"]) for run in runs} == {
-        ("main", "cubic", 0.0),
-        ("main", "bbr", 0.0),
-    }
-    assert len(runs) == 2
+    made = [(run.matrix, run.cc, run.path["forward"]["loss"]["p"]) for run in small(quick=True)]
+    assert sorted(made) == [("main", "bbr", 0.0), ("main", "cubic", 0.0)]
 
 
 def test_a_matrix_of_the_quick_form_is_in_no_other() -> None:
@@ -128,19 +123,14 @@ def test_levels_stand_in_run_json_as_people_write_them() -> None:
 
 def test_factors_of_a_run_are_only_what_varies() -> None:
     assert {tuple(run.factors) for run in small()} == {("cc", "loss"), ("streams",)}
-    assert {json.dumps(run.factors) for run in small() if run.matrix == "other"} == {
-        '{"streams": 1}'
-    }
+    assert [run.factors for run in small() if run.matrix == "other"] == [{"streams": 1}]
 
 
 def test_names_are_readable_unique_and_fit_for_files() -> None:
     names = [run.name for run in small()]
     assert len(set(names)) == len(names)
     assert any(name.startswith("main-cubic-loss0.1_-r2-") for name in names)
-    assert all(
-        set(name) < set("abcdefghijklmnopqrstuvwxyz0123456789.+_-") and len(name) < 200
-        for name in names
-    )
+    assert all(re.fullmatch(r"[a-z0-9.+_-]{1,199}", name) for name in names)
 
 
 def test_a_cell_is_the_same_for_every_repetition() -> None:
@@ -149,9 +139,8 @@ def test_a_cell_is_the_same_for_every_repetition() -> None:
 
 
 def test_a_changed_question_has_another_name() -> None:
-    assert not {run.name for run in small()} & {
-        run.name for run in expand(changed("duration: 10s", "duration: 11s"))
-    }
+    longer = expand(changed("duration: 10s", "duration: 11s"))
+    assert {run.name for run in small()}.isdisjoint(run.name for run in longer)
 
 
 def test_a_run_is_its_json() -> None:
@@ -176,12 +165,6 @@ def test_set_replaces_a_factors_levels_a_setting_or_makes_a_factor() -> None:
     runs = small(overrides={"streams": "1, 2,16"})
     assert {run.streams for run in runs if run.matrix == "main"} == {1, 2, 16}
     assert all("streams" in run.factors for run in runs)
-
-
-def test_set_overrides_the_path() -> None:
-    asked = {"rate": "10 mbit", "delay": "5ms", "buffer": "1bdp", "loss": "2%"}
-    each_way = direction(rate_bps=10**7, delay_ms=5.0, loss=0.02, buffer_pkts=10)
-    assert small(overrides=asked)[0].path == {"forward": each_way, "reverse": each_way}
 
 
 @pytest.mark.parametrize("direction", ["upload", "download"])
@@ -258,15 +241,13 @@ matrices:
 
 def test_a_factor_may_have_a_name_of_its_own() -> None:
     runs = expand(written(NAMED))
-    assert {(run.factors["loss"], run.path["forward"]["loss"]["p"]) for run in runs} == {
-        ("1%", 0.01),
-        ("2%", 0.02),
+    asked_and_got = {
+        (*run.factors.values(), run.path["forward"]["loss"]["p"], run.flows[0].cc) for run in runs
+    }
+    assert asked_and_got == {
+        (f"{percent}%", cc, percent / 100, cc) for percent in (1, 2) for cc in ("bbr", "cubic")
     }
     assert {run.path["reverse"]["loss"]["p"] for run in runs} == {0}
-    assert {(run.factors["sender"], run.flows[0].cc) for run in runs} == {
-        ("bbr", "bbr"),
-        ("cubic", "cubic"),
-    }
 
 
 def test_a_named_factor_stays_what_it_is_in_the_quick_form_and_by_set() -> None:
@@ -310,10 +291,8 @@ def test_set_says_a_thing_once_by_whatever_name(overrides: dict[str, str], messa
 
 def test_set_that_reaches_no_flow_is_refused() -> None:
     harm = load_experiment("harm")
-    assert (
-        refusal(lambda: expand(harm, quick=True, overrides={"cc": "bbr"}))
-        == "--set cc: every flow has its own here (set victim.cc or other.cc)"
-    )
+    said = refusal(lambda: expand(harm, quick=True, overrides={"cc": "bbr"}))
+    assert said.startswith("--set cc: ") and "set victim.cc or other.cc" in said
     with pytest.raises(BadInput, match=r"^--set streams: every flow .* \(set bulk.streams\)$"):
         expand(load_experiment("aqm"), quick=True, overrides={"streams": "2"})
     # one flow of one matrix that it reaches is enough
@@ -381,24 +360,17 @@ def test_advice_is_what_is_meant_there(name: str, text: str, advice: str) -> Non
     assert advice in refusal(lambda: one(**{name: text}))
 
 
+GATEWAY, DOWNLOAD = {"tunnel": "gost+ws", "placement": "gateway"}, {"direction": "download"}
 CC_BY_END = [
     ({"cc": "{client: bbr, target: cubic}"}, "bbr", {"target": "cubic"}),
     ({"cc": "{client: bbr, target: bbr}"}, "bbr", {}),
     ({"cc.client": "bbr"}, "bbr", {"target": "cubic"}),
     ({"cc.target": "bbr"}, "cubic", {"target": "bbr"}),
     ({"cc": "reno", "cc.client": "bbr"}, "bbr", {"target": "reno"}),
-    ({"cc.target": "bbr", "direction": "download"}, "bbr", {"client": "cubic"}),
+    (DOWNLOAD | {"cc.target": "bbr"}, "bbr", {"client": "cubic"}),
     ({"cc.wan": "bbr"}, "bbr", {"client": "cubic", "target": "cubic", "wan": "bbr"}),
-    (
-        {"tunnel": "gost+ws", "placement": "gateway", "cc": "{client: bbr, gost: reno}"},
-        "bbr",
-        {"gost": "reno", "target": "cubic"},
-    ),
-    (
-        {"tunnel": "gost+ws", "placement": "gateway", "direction": "download", "cc.gost": "bbr"},
-        "bbr",
-        {"client": "cubic", "target": "cubic"},
-    ),
+    (GATEWAY | {"cc": "{client: bbr, gost: reno}"}, "bbr", {"gost": "reno", "target": "cubic"}),
+    (GATEWAY | DOWNLOAD | {"cc.gost": "bbr"}, "bbr", {"client": "cubic", "target": "cubic"}),
     (
         {"tunnel": "gost+ws", "cc": "reno", "cc.wan": "bbr", "cc.exit": "cubic"},
         "bbr",
@@ -473,9 +445,8 @@ def test_buffers_are_written_as_numbers_unless_they_are_the_kernels() -> None:
 
 
 def test_memory_is_sized_to_the_run_and_within_2_gib_up_to_16_streams() -> None:
-    assert (
-        one(streams="1").memory_mib < one(streams="16").memory_mib < one(streams="128").memory_mib
-    )
+    few, some, many = (one(streams=count).memory_mib for count in ("1", "16", "128"))
+    assert few < some < many
     for tunnel in tunnel_kinds():
         for buffers in ("debian", "system", "bdp"):
             for streams in ("1", "4", "16"):
@@ -566,10 +537,8 @@ def test_cells_with_more_repetitions_keep_the_others_order() -> None:
     cell = next(run.cell for run in first if run.cc == "bbr")
     longer = expand(experiment, repetitions_of={cell: 8})
     assert longer[: len(first)] == first
-    assert [(run.cell, run.repetition, run.seed) for run in longer[len(first) :]] == [
-        (cell, 7, 1007),
-        (cell, 8, 1008),
-    ]
+    more = [(run.cell, run.repetition, run.seed) for run in longer[len(first) :]]
+    assert more == [(cell, 7, 1007), (cell, 8, 1008)]
 
 
 @pytest.mark.parametrize(
@@ -595,18 +564,9 @@ def test_nonsense_stopping_rules_are_sentences(until: str, message: str) -> None
 
 
 def test_a_missing_experiment_is_refused_with_what_there_is() -> None:
-    with pytest.raises(
-        BadInput,
-        match=r'^experiment "thesis-tunel": not in experiments/ \(did you mean thesis-tunnel\?\)',
-    ):
-        load_experiment("thesis-tunel")
-    with pytest.raises(BadInput, match="no such file"):
-        load_experiment("./nowhere.yaml")
-
-
-def test_a_users_own_file_is_read_by_its_path(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(SMALL, encoding="utf-8")
-    assert len(expand(load_experiment(str(tmp_path / "mine.yaml")))) == 13
+    said = refusal(lambda: load_experiment("thesis-tunel"))
+    assert said.startswith('experiment "thesis-tunel": ') and "mean thesis-tunnel?" in said
+    assert "no such file" in refusal(lambda: load_experiment("./nowhere.yaml"))
 
 
 def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
@@ -625,11 +585,7 @@ def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
         ("goodput_mbit: 1, ", "figure: jain, ", "nothing to compare with"),
         ("goodput_mbit: 1, ", "figure: speed, value: 1, ", "not known here"),
         ("goodput_mbit: 1, ", "figure: ratio, value: 1, ", "figure ratio needs versus"),
-        (
-            "goodput_mbit: 1, ",
-            "goodput_mbit: 1, least: 1, ",
-            "value, least and most belong to a figure",
-        ),
+        ("goodput_mbit: 1, ", "goodput_mbit: 1, least: 1, ", "least and most belong to a figure"),
     ):
         spoilt = text.replace(old, new, 1)
         assert message in refusal(partial(written, spoilt))

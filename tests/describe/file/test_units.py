@@ -125,19 +125,15 @@ def test_quantities_are_shown_for_people() -> None:
 @pytest.mark.parametrize(
     ("read", "pattern", "texts"),
     [
-        (
-            units.rate,
-            units.RATE_PATTERN,
-            ["100mbit", "10 Gbit", "512kbit/s", "1.5Mbits", "1e3kbit"],
-        ),
-        (units.seconds, units.TIME_PATTERN, ["84ms", "30s", "5us", "2min", ".5 s"]),
-        (units.share, units.SHARE_PATTERN, ["0.1%", "100 %"]),
-        (units.size, units.SIZE_PATTERN, ["6MiB", "150kB", "1 B"]),
-        (units.buffer, units.BUFFER_PATTERN, ["1bdp", "2.5 BDP", "100pkts", "150kB", "300ms"]),
+        (units.rate, units.RATE_PATTERN, "100mbit,10 Gbit,512kbit/s,1.5Mbits,1e3kbit"),
+        (units.seconds, units.TIME_PATTERN, "84ms,30s,5us,2min,.5 s"),
+        (units.share, units.SHARE_PATTERN, "0.1%,100 %"),
+        (units.size, units.SIZE_PATTERN, "6MiB,150kB,1 B"),
+        (units.buffer, units.BUFFER_PATTERN, "1bdp,2.5 BDP,100pkts,150kB,300ms"),
     ],
 )
-def test_an_editors_pattern_takes_what_the_reader_takes(read, pattern, texts: list[str]) -> None:
-    for text in texts:
+def test_an_editors_pattern_takes_what_the_reader_takes(read, pattern, texts: str) -> None:
+    for text in texts.split(","):
         read(text)
         assert re.search(pattern, text), text
     for text in ("100", "fast", "10 furlongs", "-1", "1,5mbit"):

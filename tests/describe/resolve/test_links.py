@@ -9,6 +9,7 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.links import in_a_row, links_crossed, reversed_path
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results.measures import bottleneck_rate_bps, bottleneck_steps
+from tests.asked import refusal
 from tests.describe.resolve.test_flows import one, runs
 
 
@@ -100,20 +101,16 @@ VPNS = [kind.name for kind in tunnel_kinds().values() if kind.is_vpn]
 def test_a_tunnel_that_ends_connections_makes_a_chain(tunnel: str) -> None:
     run = one(f"{{hops: 2, tunnel: {tunnel}}}")
 
-    way = run.tunnel_way(run.flows[0])
-    assert way == (() if tunnel == "direct" else ("client", "gost", "target"))
     gateway = one(f"{{hops: 2, tunnel: {tunnel}, placement: gateway}}")
-    assert gateway.tunnel_way(gateway.flows[0])[1:] == (
-        () if tunnel == "direct" else ("gost", "gost2")
-    )
+    ways = run.tunnel_way(run.flows[0]), gateway.tunnel_way(gateway.flows[0])[1:]
+    chain = ("client", "gost", "target"), ("gost", "gost2")
+    assert ways == (((), ()) if tunnel == "direct" else chain)
 
 
 @pytest.mark.parametrize("tunnel", VPNS)
 def test_a_vpn_makes_no_chain_and_that_is_said_before_anything_runs(tunnel: str) -> None:
-    with pytest.raises(
-        BadInput, match=r"hops: 2: .* carries packets over the first path .placement: gateway"
-    ):
-        one(f"{{hops: 2, tunnel: {tunnel}}}")
+    said = refusal(lambda: one(f"{{hops: 2, tunnel: {tunnel}}}"))
+    assert "hops: 2: " in said and "placement: gateway" in said
 
 
 def test_every_flow_between_a_pair_has_a_tunnel_of_its_own() -> None:
@@ -122,11 +119,8 @@ def test_every_flow_between_a_pair_has_a_tunnel_of_its_own() -> None:
         " b: {sender: 1, receiver: 2}, c: {sender: 2, receiver: 3, cc: bbr}}}"
     )
 
-    assert [run.tunnel_way(flow) for flow in run.flows] == [
-        ("s1", "r2"),
-        ("s1", "r2"),
-        ("s2", "r3"),
-    ]
+    ways = [run.tunnel_way(flow) for flow in run.flows]
+    assert ways == [("s1", "r2"), ("s1", "r2"), ("s2", "r3")]
 
 
 def test_each_leg_of_a_chain_may_have_a_congestion_control_of_its_own() -> None:

@@ -62,6 +62,7 @@ REFUSED = [
     ({"tunnel": "gost+quic", "acks": "on"}, "gost.quic sends datagrams across the path"),
     # what no topology, link, queue or program is
     ({"topology": "torus"}, "torus"),
+    ({"topology": "parking-lot", "flows": "{a: {sender: 17}}"}, "there is no s17 in topolog"),
     ({"flows": "{a: {sender: 2}}"}, "sender belongs to topology dumbbell"),
     ({"hops": "3"}, "1 to 2"),
     ({"hops": "2", "topology": "dumbbell"}, "one behind the other in topology tunnel, not in d"),
