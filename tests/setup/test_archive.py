@@ -45,15 +45,13 @@ def test_a_named_keyring_goes_before_the_usual_one(keyring: Path, tmp_path: Path
     named.touch()
     rows = [[*BOOKWORM[3][:6], str(named)]]
     mirror = archive.parse_mirror(targets(rows), "", [str(keyring)])
-    assert mirror is not None
-    assert mirror.keyring == named
+    assert mirror is not None and mirror.keyring == named
 
 
 def test_a_keyring_that_is_not_a_file_is_passed_over() -> None:
     rows = [[*BOOKWORM[3][:6], "6D33866EDD8FFA41C0143AEDDCC9EFBF77E11517"]]
     mirror = archive.parse_mirror(targets(rows), "", ["/nonexistent.gpg"])
-    assert mirror is not None
-    assert mirror.keyring is None
+    assert mirror is not None and mirror.keyring is None
     assert "signed-by" not in archive.sources_list(mirror, ["sid"])
 
 
@@ -62,20 +60,16 @@ def test_before_the_first_update_the_codename_comes_from_the_suite_or_the_system
     uri = "http://m.example/debian/"
     by_suite = archive.parse_mirror(targets([[uri, "trixie", *unknown]]), "bookworm", [])
     by_system = archive.parse_mirror(targets([[uri, "stable", *unknown]]), "bookworm", [])
-    assert by_suite is not None
-    assert by_system is not None
+    assert by_suite is not None and by_system is not None
     assert (by_suite.codename, by_system.codename) == ("trixie", "bookworm")
 
 
 def test_no_mirror_of_debians() -> None:
-    others = [("ubuntu", "noble", "Ubuntu"), ("debian", "bookworm-backports", "Debian")]
-    for rows in (
-        [],
-        *(
-            [[f"http://m.example/{place}/", suite, suite, origin, "main", "amd64", ""]]
-            for place, suite, origin in others
-        ),
-    ):
+    ubuntu, backports = (
+        ["http://m.example/debian/", suite, suite, origin, "main", "amd64", ""]
+        for suite, origin in (("noble", "Ubuntu"), ("bookworm-backports", "Debian"))
+    )
+    for rows in ([], [ubuntu], [backports]):
         assert archive.parse_mirror(targets(rows), "bookworm", []) is None
 
 
@@ -140,12 +134,17 @@ def fingerprint(folder: Path) -> str:
     return total.hexdigest()
 
 
+@pytest.fixture
+def mirror() -> Mirror:
+    """Where this machine has its packages from."""
+    found = archive.find_mirror() if shutil.which("apt-get") else None
+    return found or pytest.skip("this machine's apt knows no mirror of Debian's")
+
+
 @pytest.mark.network
-@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
-def test_a_private_look_leaves_the_machines_apt_byte_identical(tmp_path: Path) -> None:
-    mirror = archive.find_mirror()
-    if mirror is None:
-        pytest.skip("this machine's apt knows no mirror of Debian's")
+def test_a_private_look_leaves_the_machines_apt_byte_identical(
+    tmp_path: Path, mirror: Mirror
+) -> None:
     # The smallest suite there is: the point is what the look leaves behind, not what it finds.
     suites = [f"{mirror.codename}-backports"]
     watched = [Path("/etc/apt"), Path("/var/lib/apt"), Path("/var/cache/apt")]
@@ -161,25 +160,17 @@ def test_a_private_look_leaves_the_machines_apt_byte_identical(tmp_path: Path) -
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
 def test_the_private_apt_reads_no_configuration_of_the_machines(tmp_path: Path) -> None:
-    private = archive.PrivateApt(
-        tmp_path, Mirror("http://m.example/debian", "bookworm", "amd64", None)
-    )
-    done = said_by(
-        *("apt-config", "dump"),
-        env={"APT_CONFIG": str(private.folder / "apt.conf"), "PATH": "/usr/bin:/bin"},
-        check=True,
-    )
+    mirror = Mirror("http://m.example/debian", "bookworm", "amd64", None)
+    private = archive.PrivateApt(tmp_path, mirror)
+    environ = {"APT_CONFIG": str(private.folder / "apt.conf"), "PATH": "/usr/bin:/bin"}
+    done = said_by("apt-config", "dump", env=environ, check=True)
     assert "Post-Invoke" not in done.stdout
     assert f'Dir::State::status "{tmp_path}/state/status";' in done.stdout
     assert 'Dir::Etc::sourceparts "/dev/null";' in done.stdout
 
 
 @pytest.mark.network
-@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
-def test_lists_that_the_keyring_does_not_verify_are_refused(tmp_path: Path) -> None:
-    mirror = archive.find_mirror()
-    if mirror is None:
-        pytest.skip("this machine's apt knows no mirror of Debian's")
+def test_lists_that_the_keyring_does_not_verify_are_refused(tmp_path: Path, mirror: Mirror) -> None:
     nobodys = tmp_path / "nobodys.gpg"
     nobodys.write_bytes(b"")
     apt = archive.PrivateApt(tmp_path / "apt", replace(mirror, keyring=nobodys))

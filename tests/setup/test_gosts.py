@@ -1,8 +1,5 @@
 """GOSTs of several versions, side by side; what is none is one line."""
 
-import io
-import lzma
-import tarfile
 import time
 from pathlib import Path
 
@@ -10,8 +7,7 @@ import pytest
 
 from gostlab.declared.errors import BadInput
 from gostlab.setup import gosts, parts
-
-SAYS = "#!/bin/sh\necho 'gost v3.2.6 (go1.26.8 linux/amd64)'\n"
+from tests.setup.programs import GOST, packed_gost, script
 
 
 @pytest.fixture(autouse=True)
@@ -22,38 +18,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def a_gost(path: Path, says: str = SAYS) -> Path:
-    path.write_text(says)
-    path.chmod(0o755)
-    return path
-
-
-def packed(form: str, folder: Path) -> Path:
-    """A GOST in a file of some form."""
-    if form == "plain":
-        return a_gost(folder / "gost")
-    if form == "xz":
-        file = folder / "gost-3.2.6-linux-amd64.xz"
-        file.write_bytes(lzma.compress(SAYS.encode()))
-        return file
-    file = folder / "gost.tar.gz"
-    with tarfile.open(file, "w:gz") as archive:
-        member = tarfile.TarInfo("gost")
-        member.size = len(SAYS)
-        archive.addfile(member, io.BytesIO(SAYS.encode()))
-    return file
-
-
 def test_a_program_that_does_not_end_says_no_version(tmp_path: Path) -> None:
     began_s = time.monotonic()
 
-    assert parts.output_of([a_gost(tmp_path / "gost", "#!/bin/sh\nsleep 20\n"), "-V"], 0.1) == ""
+    assert parts.output_of([script(tmp_path / "gost", "#!/bin/sh\nsleep 20\n"), "-V"], 0.1) == ""
     assert time.monotonic() - began_s < 10
 
 
 @pytest.mark.parametrize("form", ["plain", "xz", "tar.gz"])
-def test_a_gost_is_kept_by_its_version_however_it_is_packed(tmp_path: Path, form: str) -> None:
-    added = gosts.add(str(packed(form, tmp_path)))
+def test_a_gost_is_kept_by_its_version_however_it_is_packed_gost(tmp_path: Path, form: str) -> None:
+    added = gosts.add(str(packed_gost(form, tmp_path)))
 
     assert (added.name, str(added.said)) == ("3.2.6", "gost 3.2.6, go1.26.8")
     assert parts.find_gosts()["3.2.6"].sha256 == parts.file_sha256(added.path)
@@ -62,7 +36,7 @@ def test_a_gost_is_kept_by_its_version_however_it_is_packed(tmp_path: Path, form
 
 def test_two_of_one_version_stand_side_by_side_and_one_can_go(tmp_path: Path) -> None:
     for name in (None, "mine"):
-        gosts.add(str(packed("plain", tmp_path)), name)
+        gosts.add(str(packed_gost("plain", tmp_path)), name)
     assert list(parts.find_gosts()) == ["3.2.6", "mine"]
 
     gosts.remove("mine")
@@ -82,7 +56,7 @@ def test_two_of_one_version_stand_side_by_side_and_one_can_go(tmp_path: Path) ->
 def test_another_program_is_refused(tmp_path: Path, cache: Path, text: bytes, says: str) -> None:
     (tmp_path / "gost").write_bytes(text)
 
-    kept = gosts.add(str(packed("xz", tmp_path))).path
+    kept = gosts.add(str(packed_gost("xz", tmp_path))).path
     (tmp_path / "gost").chmod(0o755)
 
     with pytest.raises(BadInput, match=says):
@@ -103,7 +77,7 @@ def test_another_program_is_refused(tmp_path: Path, cache: Path, text: bytes, sa
 def test_a_version_or_a_name_that_cannot_be_is_refused(
     tmp_path: Path, words: tuple[str, str | None], says: str
 ) -> None:
-    what = str(packed("plain", tmp_path)) if words[0] == "FILE" else words[0]
+    what = str(packed_gost("plain", tmp_path)) if words[0] == "FILE" else words[0]
 
     with pytest.raises(BadInput, match=says):
         gosts.add(what, words[1])
@@ -119,9 +93,9 @@ def test_a_spoilt_archive_is_refused(tmp_path: Path) -> None:
 def test_which_one_is_taken_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert "there is no GOST" in parts.find_parts().tunnel_why
-    added = gosts.add(str(packed("plain", tmp_path)))
+    added = gosts.add(str(packed_gost("plain", tmp_path)))
     assert parts.find_parts().gost == added.path
-    named = a_gost(tmp_path / "mine", SAYS.replace("3.2.6", "3.3.0"))
+    named = script(tmp_path / "mine", GOST.replace("3.2.6", "3.3.0"))
     monkeypatch.setenv("GOSTLAB_GOST", str(named))
     found = parts.find_parts()
     assert (found.gost, found.tunnel_why) == (named, "GOSTLAB_GOST names it")
@@ -144,7 +118,7 @@ def test_one_that_was_not_added_is_named(tmp_path: Path) -> None:
 def test_what_gost_cannot_be_is_said_with_what_there_is(
     tmp_path: Path, asked: str, says: str
 ) -> None:
-    gosts.add(str(packed("plain", tmp_path)))
+    gosts.add(str(packed_gost("plain", tmp_path)))
 
     with pytest.raises(parts.MissingPart, match=says):
         parts.find_parts(Path(asked))
@@ -155,6 +129,6 @@ def test_of_several_the_newest_is_taken_whatever_others_are_called(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     for version, name in (("3.9.0", None), ("3.10.0", None), ("3.0.0-rc8", "mine")):
-        gosts.add(str(a_gost(tmp_path / "gost", SAYS.replace("3.2.6", version))), name)
+        gosts.add(str(script(tmp_path / "gost", GOST.replace("3.2.6", version))), name)
 
     assert str(parts.find_parts().gost_says).startswith("gost 3.10.0")

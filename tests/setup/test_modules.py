@@ -170,7 +170,7 @@ HOSTILE = {
 def test_a_hostile_file_is_held_to_its_folder_and_to_limits(
     lab: Lab, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(loading, "LIMIT_S", 3.0)  # of CPU time; the others do not come so far
+    monkeypatch.setattr(loading, "LIMIT_S", 1.0)  # of CPU time; the others do not come so far
     source, says = HOSTILE[what]
     file = tmp_path / "hostile.c"
     file.write_text(source)
