@@ -6,7 +6,6 @@ import pytest
 
 from gostlab import api
 from gostlab.api import making
-from gostlab.apps import cli
 from gostlab.describe.file.document import BadInput
 
 MINE = """name: mine
@@ -74,8 +73,3 @@ def test_the_newest_form_of_an_experiment_s_file_lies_with_its_results(
         making.keep_file(plan, tmp_path)
         assert copy.read_bytes() == mine.read_bytes()
     assert [each.name for each in (tmp_path / "mine").iterdir()] == ["experiment.yaml"]
-
-
-def test_the_catalogue_needs_a_core(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["catalogue", "--cores", "0"]) == cli.EXIT_BAD_INPUT
-    assert "--cores" in capsys.readouterr().err

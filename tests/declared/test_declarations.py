@@ -14,13 +14,11 @@ from gostlab.declared.qdiscs import names_for, qdisc_kinds
 from gostlab.declared.topologies import topologies, topology_of
 from gostlab.declared.traffic import traffic_kinds
 from gostlab.declared.tunnels import GOST, TunnelKind, tunnel_kind, tunnel_kinds
-from gostlab.describe.file.document import BadInput, parse_document
-from gostlab.describe.file.experiment import read_experiment
-from gostlab.describe.resolve.expand import expand
+from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import hand_over, require_programs
 from gostlab.setup.parts import Iproute2, MissingPart, OwnProgram, Parts, TunnelBinary
-from tests.asked import refusal, run_of
+from tests.asked import refusal, run_of, runs_of
 
 DECLARATION = 'TUNNEL = TunnelKind(name="mine", says="a pipe", program="socat")\n'
 START = "def start(launch):\n    return None\n"
@@ -71,16 +69,8 @@ def read(what: Callable[[Path], object], folder: Path, text: str) -> Any:
         (topologies, RING.replace('"ring"', '"ri" + x'), r"topo\.py:2: RingTopo\.name: not a lit"),
         (topologies, RING + RING.replace("RingTopo", "Other"), "two topologies are called ring"),
         (qdisc_kinds, QDISC.partition("def")[0].format(""), r"mine\.py: QDISC without a function"),
-        (
-            qdisc_kinds,
-            "def build(direction, seed):\n    pass\n",
-            r"mine\.py: build\(\) without QDISC",
-        ),
-        (
-            qdisc_kinds,
-            QDISC.format(""),
-            r"mine\.py: option is missing: write option=.*kernel/options",
-        ),
+        (qdisc_kinds, "def build(direction, seed): ...\n", r"mine\.py: build\(\) without QDISC"),
+        (qdisc_kinds, QDISC.format(""), r"mine\.py: option is missing: .*kernel/options"),
         (qdisc_kinds, MARKS.format("=True"), r"mine\.py: .*marks_at=.*pkt_sched\.h"),
         (qdisc_kinds, MARKS.format("_at=12"), r"mine\.py: .*needs marks=True"),
         (qdisc_kinds, QDISC.format(', option="X", use="q"'), r"mine\.py: use: 'q' is neither"),
@@ -117,11 +107,8 @@ def test_a_file_in_the_folder_is_a_tunnel(tmp_path: Path) -> None:
     found = kinds(tmp_path, mine=DECLARATION + START, helper="def start_both():\n    pass\n")
 
     assert list(found) == ["mine"]
-    assert (found["mine"].module, found["mine"].program, len(found["mine"].legs)) == (
-        "mine",
-        "socat",
-        3,
-    )
+    mine = found["mine"]
+    assert (mine.module, mine.program, len(mine.legs)) == ("mine", "socat", 3)
 
 
 def test_two_tunnels_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -145,11 +132,8 @@ def test_the_topologies_are_topo_pys_classes_in_their_order() -> None:
     shaped = ("parking-lot", "ring", "mesh")
     assert tuple(topologies()) == ("tunnel", "dumbbell", "router", "star", *shaped)
     assert topology_of("star").path_per_site and topology_of("dumbbell").own_rtts
-    assert [name for name in topologies() if topology_of(name).tunnel_near] == [
-        "tunnel",
-        "dumbbell",
-        *shaped,
-    ]
+    with_tunnels = [name for name in topologies() if topology_of(name).tunnel_near]
+    assert with_tunnels == ["tunnel", "dumbbell", *shaped]
 
 
 def test_a_class_is_a_topology(tmp_path: Path) -> None:
@@ -177,13 +161,9 @@ matrices:
   - {name: one, factors: {topology: [tunnel, dumbbell]}}
   - {name: two, settings: {topology: star, sites: [plain-100ms, la-hamina]}}
 """
-    runs = expand(read_experiment(parse_document(text, "mine.yaml"), Path("mine.yaml")))
+    receivers = {run.topology: run.flows[0].receiver for run in runs_of(text)}
 
-    assert sorted((run.topology, run.flows[0].receiver) for run in runs) == [
-        ("dumbbell", "r1"),
-        ("star", "site1"),
-        ("tunnel", "target"),
-    ]
+    assert receivers == {"dumbbell": "r1", "star": "site1", "tunnel": "target"}
 
 
 # -- queueing disciplines

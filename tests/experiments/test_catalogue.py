@@ -15,7 +15,7 @@ from gostlab.describe.file.settings import DEFAULT_SYSCALL_COST_US
 from gostlab.describe.guards import survey
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
-from tests.experiments.run_names import kept
+from tests.experiments.run_names import FORMS, kept, said_short
 from tests.lab_command import said_by
 
 STREAMS = (1, 4, 16, 128)
@@ -72,11 +72,31 @@ def what_a_shipped_one_lacks(path: Path) -> list[str]:
     return [f"{path.name} lacks {each}" for each in lacks]
 
 
-@pytest.mark.parametrize("name", experiments.list_experiments())
+@pytest.fixture(scope="module", params=experiments.list_experiments())
+def name(request: pytest.FixtureRequest) -> str:
+    """An experiment of the folder; pytest asks all of one before the next."""
+    return str(request.param)
+
+
 def test_every_file_in_experiments_runs_and_ours_open_with_question_and_drawing(name: str) -> None:
     assert why_it_does_not_run(EXPERIMENTS / f"{name}.yaml") == []
     if name in SHIPPED:
         assert what_a_shipped_one_lacks(EXPERIMENTS / f"{name}.yaml") == []
+
+
+def test_a_shipped_experiment_asks_what_it_asked(name: str) -> None:
+    if name not in SHIPPED:
+        pytest.skip("an experiment of somebody's own")
+    _, *forms = expanded(EXPERIMENTS / f"{name}.yaml")
+    names = (sorted(run.name for run in runs) for runs in forms)
+    assert dict(zip(FORMS, map(said_short, names), strict=True)) == kept()[name], (
+        f"another question in {name}: `python3 -m tests.experiments.run_names {name}` prints its"
+        " runs' names, here and in a checkout of before; without NAME it writes what is to stay"
+    )
+
+
+def test_no_run_name_is_of_an_experiment_that_is_gone() -> None:
+    assert set(SHIPPED) <= set(experiments.list_experiments())
 
 
 def test_what_is_committed_is_shipped() -> None:
@@ -153,19 +173,14 @@ def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> No
     assert {run.kernel for run in by_matrix["today"]} == {"shipped"}
     short = ("cpu", "own-cpus", "probes", "share", "packet", "size", "cap")
     assert {run.duration_s for run in runs if run.matrix not in short} == {30.0}
-    assert {(run.clock, run.syscall_cost_us) for run in by_matrix["main"]} == {
-        ("virtual", float(DEFAULT_SYSCALL_COST_US))
-    }
-    assert {(run.streams, run.syscall_cost_us) for run in by_matrix["cpu"]} == {
-        (streams, cost) for streams in (16, 128) for cost in (0.0, 2.0, 5.0, 20.0)
-    }
-    assert {(run.host_cpus, run.streams, run.clock_reads) for run in by_matrix["own-cpus"]} == {
-        (cpus, 128, "free") for cpus in (0, 1, 2)
-    }
-    assert {(run.streams, run.clock) for run in by_matrix["real-clock"]} == {
-        (16, "real"),
-        (128, "real"),
-    }
+    costs_us = {name: {run.syscall_cost_us for run in by_matrix[name]} for name in ("main", "cpu")}
+    assert costs_us == {"main": {DEFAULT_SYSCALL_COST_US}, "cpu": {0.0, 2.0, 5.0, 20.0}}
+    assert {run.streams for run in by_matrix["cpu"]} == {16, 128}
+    own_cpus = {(run.host_cpus, run.streams, run.clock_reads) for run in by_matrix["own-cpus"]}
+    assert own_cpus == {(cpus, 128, "free") for cpus in (0, 1, 2)}
+    assert {run.clock for run in by_matrix["main"]} == {"virtual"}
+    real = {(run.streams, run.clock) for run in by_matrix["real-clock"]}
+    assert real == {(16, "real"), (128, "real")}
     packets = {run.path["forward"]["buffer_pkts"] for run in by_matrix["buffer"]}
     assert packets == {283, 849, 2829, 8488, 28292, 84877}
     assert {run.placement for run in runs} == {"endpoint"}
