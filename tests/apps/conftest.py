@@ -4,18 +4,17 @@ from collections.abc import Callable
 
 import pytest
 
-from gostlab.apps.cli import main
+from tests.lab_command import Typed
 
 
 @pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def refused(typed: Typed) -> Callable[..., str]:
     """The one line that some words are refused with, and exit code 2."""
 
     def say(*words: object) -> str:
-        capsys.readouterr()
-        assert main([str(word) for word in words]) == 2
-        printed, told = capsys.readouterr()
-        assert printed == "" and "Traceback" not in told and len(told.strip().splitlines()) == 1
-        return told
+        done = typed(*words)
+        assert (done.returncode, done.stdout) == (2, "") and "Traceback" not in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        return done.stderr
 
     return say

@@ -1,17 +1,17 @@
 """Bad input: one line on standard error that says what and where, exit code 2, no traceback."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gostlab.apps import cli
-from gostlab.apps.cli import main
 from gostlab.apps.command import Verb
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import host_has_netem
-from tests.lab_command import run_lab, said_by
+from tests.lab_command import ROOT, Typed, run_lab, said_by
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +40,6 @@ matrices:
         (["run", "no-such"], "no-such"),
         (["run", "thesis-tunnel", "--set", "streems=1"], "streams"),
         (["run", "thesis-tunnel", "--set", "streams"], "factor=value"),
-        (["run", "thesis-tunnel", "--set", "cc=cubik"], "cubik"),
-        (["run", "thesis-tunnel", "--set", "delay=-5ms"], "-5ms"),
         (["run", "thesis-tunnel", "--matrix", "nope"], "nope"),
         (["run", "thesis-tunnel", "--jobs", "0"], "at least 1"),
         (["run", "thesis-tunnel", "--set", "rate=10,5mbit"], "10.5mbit"),
@@ -62,10 +60,7 @@ matrices:
         (["catalogue", "--sample", "x"], "'x'"),
         (["profile", "record", "192.0.2.1", "--out", "/nowhere/at/all"], "/nowhere/at/all"),
         (["profile", "record", "192.0.2.1", "--name", "la-hamina"], "la-hamina"),
-        (["run", "li2018", "--set", "flow3.cc=bbr"], "flow3"),
-        (["run", "li2018", "--matrix", "fig8", "--set", "changes=[{at: 1s}]"], "of nothing"),
         (["run", "thesis-baseline", "--set", "sites=[client-tokyo]"], "star's sites"),
-        (["run", "course-report", "--set", "acks=maybe"], "maybe"),
         (["report", "--site", "nothing-there", "--results", "/nowhere"], "nothing-there"),
     ],
 )
@@ -75,22 +70,10 @@ def test_bad_words_are_one_line_and_exit_code_2(
     assert says in refused(*words)
 
 
-@pytest.mark.parametrize(
-    ("change", "line", "says"),
-    [
-        (("factors: {cc: [cubic]}", "factors: {cc: [cubic]}\n    repetition: 3"), 7, "repetition"),
-        (("profile: plain-100ms", "profle: plain-100ms"), 3, "profile"),
-        (("duration: 5s", "duration: 5"), 3, "5"),
-        (("cubic", "cubics"), 6, "cubics"),
-    ],
-)
-def test_a_wrong_file_is_named_with_its_line(
-    refused: Callable[..., str], tmp_path: Path, change: tuple[str, str], line: int, says: str
-) -> None:
+def test_a_wrong_file_is_named_with_its_line(refused: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(EXPERIMENT.replace(*change))
-    told = refused("run", file, "--dry-run")
-    assert f"mine.yaml:{line}:" in told and says in told
+    file.write_text(EXPERIMENT.replace("duration: 5s", "duration: 5"))
+    assert "mine.yaml:3: settings.duration" in refused("run", file, "--dry-run")
 
 
 def test_a_kernel_that_is_missing_and_cannot_be_built_is_said_in_one_line(tmp_path: Path) -> None:
@@ -111,8 +94,8 @@ def test_a_kernel_that_is_missing_and_cannot_be_built_is_said_in_one_line(tmp_pa
     assert "kernel 5.10: " in refused and "mirror" in refused
 
 
-def test_native_says_why_it_cannot() -> None:
-    done = run_lab("run", "thesis-tunnel", "--quick", "--machine", "native", "--dry-run")
+def test_native_says_why_it_cannot(typed: Typed) -> None:
+    done = typed("run", "thesis-tunnel", "--quick", "--machine", "native", "--dry-run")
 
     if os.geteuid() == 0 and host_has_netem():
         assert done.returncode == 0 and "main-" in done.stdout
@@ -122,26 +105,25 @@ def test_native_says_why_it_cannot() -> None:
 
 
 @pytest.mark.sandbox
-def test_results_that_cannot_be_written_are_said(tmp_path: Path) -> None:
+def test_results_that_cannot_be_written_are_said(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
     (tmp_path / "results").write_text("a file")
 
     words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox"]
-    done = run_lab(*words, "--results", tmp_path / "results")
-    assert done.returncode == 2 and "results" in done.stderr and "Traceback" not in done.stderr
+    assert "results" in refused(*words, "--results", tmp_path / "results")
 
 
 @pytest.mark.parametrize("verb", cli.VERBS, ids=lambda verb: verb.name)
-def test_every_verb_has_help_with_an_example(
-    verb: Verb, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([verb.name, "--help"]) == 0
-    told = capsys.readouterr().out
-    assert "example" in told or verb.name in ("labs", "lab")
+def test_every_verb_has_help_with_an_example(verb: Verb, typed: Typed) -> None:
+    done = typed(verb.name, "--help")
+    assert done.returncode == 0
+    assert "example" in done.stdout or verb.name in ("labs", "lab")
 
 
-def test_a_dry_run_lists_the_matrix() -> None:
+def test_a_dry_run_lists_the_matrix(typed: Typed) -> None:
     words = ["run", "thesis-tunnel", "--quick", "--matrix", "main", "--dry-run"]
-    names = run_lab(*words).stdout.split()
+    names = typed(*words).stdout.split()
 
     assert len(names) == len(set(names)) == 16
 
@@ -155,8 +137,8 @@ def test_a_trap_that_is_an_error_names_its_cell_before_anything_runs(
     assert not (tmp_path / "results").exists()
 
 
-def test_warnings_are_said_once_per_kind_and_matrix() -> None:
-    done = run_lab("run", "thesis-tunnel", "--matrix", "main", "--matrix", "memory", "--dry-run")
+def test_warnings_are_said_once_per_kind_and_matrix(typed: Typed) -> None:
+    done = typed("run", "thesis-tunnel", "--matrix", "main", "--matrix", "memory", "--dry-run")
 
     assert [line.split(": ")[1] for line in done.stderr.splitlines()] == [
         "main, 60 of 80 runs",
@@ -165,10 +147,14 @@ def test_warnings_are_said_once_per_kind_and_matrix() -> None:
     assert all(word.startswith(("main-", "memory-")) for word in done.stdout.split())
 
 
-def test_topo_py_runs_under_whatever_python() -> None:
-    done = said_by("python3", "topo.py", "--dry-run", "--matrix", "main")
+def test_topo_py_runs_under_whatever_python_from_anywhere() -> None:
+    """It hands its words to ./lab beside it, and its top level imports nothing of the lab's."""
+    topo = ROOT / "topo.py"
+    done = said_by("python3", topo, "--dry-run", "--matrix", "main", cwd="/")
     assert done.returncode == 0, done.stderr
     assert "main-cubic-gost+ws-streams1" in done.stdout
+    imported = re.findall(r"^(?:import|from) (\w+)", topo.read_text(), re.MULTILINE)
+    assert "gostlab" not in imported
 
 
 @pytest.mark.parametrize(
@@ -203,13 +189,13 @@ def test_words_that_are_not_understood_are_one_line_with_what_was_meant(
     ],
 )
 def test_what_was_chosen_and_what_never_happens_is_said_before_a_run(
-    matrix: str, parts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    matrix: str, parts: list[str], tmp_path: Path, typed: Typed
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
         "name: mine\ntitle: mine\nsettings: {rate: 10mbit, rtt: 40ms, duration: 5s}\n"
         f"matrices:\n  - name: main\n    {matrix}\n"
     )
-    assert cli.main(["run", str(file), "--dry-run"]) == 0
-    said = capsys.readouterr().err
-    assert [part for part in parts if part not in said] == []
+    done = typed("run", file, "--dry-run")
+    assert done.returncode == 0
+    assert [part for part in parts if part not in done.stderr] == []

@@ -1,13 +1,13 @@
 """A reader who follows the README, a tutorial or a how-to page to the letter sees what it shows."""
 
-import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 from gostlab.declared.folders import ROOT
 from tests.docs.console import Command, difference, steps
-from tests.lab_command import said_by
+from tests.lab_command import Typed, said_by
 
 DOCS = ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
@@ -18,18 +18,22 @@ FOLLOWED = [DOCS / "how-to" / f"{name}.md" for name in ("path", "queue", "figure
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", *TUTORIALS, *FOLLOWED], ids=lambda page: page.stem
 )
-def test_every_command_of_a_page_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+def test_every_command_of_a_page_prints_what_the_page_shows(
+    page: Path, here: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "96")
     for name in ("labs", "netem_profiles"):
-        (tmp_path / name).symlink_to(ROOT / name)
+        (here / name).symlink_to(ROOT / name)
     asked = 0
     for step in steps(page):
         if not isinstance(step, Command):
-            (tmp_path / step.name).write_text(step.text, encoding="utf-8")
+            (here / step.name).write_text(step.text, encoding="utf-8")
             continue
         asked += 1
-        words = step.words.replace("./lab", str(ROOT / "lab"))
-        environment = {**os.environ, "COLUMNS": "96"}
-        done = said_by("sh", "-c", words, cwd=tmp_path, timeout=600, env=environment)
+        if step.words.startswith("./lab "):
+            done = typed(*shlex.split(step.words)[1:])
+        else:
+            done = said_by("sh", "-c", step.words.replace("./lab", str(ROOT / "lab")), cwd=here)
         assert done.returncode == 0, f"{step.words}: {done.stderr}"
         assert difference(step.shown, done.stdout) == "", f"{step.words}:\n{done.stdout}"
     assert asked

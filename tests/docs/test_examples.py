@@ -2,22 +2,27 @@
 
 import csv
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.examples import experiments, write_examples
-from tests.lab_command import said_by
+from tests.lab_command import Typed, said_by
 
 pytestmark = pytest.mark.sandbox
 
-LAB = Path(__file__).resolve().parents[2] / "lab"
 
+@pytest.fixture
+def lab(here: Path, typed: Typed) -> Callable[..., str]:
+    """What ./lab prints in a folder of the test's own."""
 
-def lab(folder: Path, *words: str) -> str:
-    done = said_by(LAB, *words, cwd=folder, timeout=900)
-    assert done.returncode in (0, 3), done.stderr
-    return done.stdout
+    def run(*words: str) -> str:
+        done = typed(*words)
+        assert done.returncode in (0, 3), done.stderr
+        return done.stdout
+
+    return run
 
 
 # A few cells of the large ones, and two seconds of each.
@@ -29,40 +34,44 @@ SHORTER = {
 
 
 @pytest.mark.parametrize("file", experiments())
-def test_an_example_runs_and_is_reported_by_its_own_file(file: str, tmp_path: Path) -> None:
-    write_examples(tmp_path)
+def test_an_example_runs_and_is_reported_by_its_own_file(
+    file: str, here: Path, lab: Callable[..., str]
+) -> None:
+    write_examples(here)
     name = Path(file).stem
 
     shorter = [word for one in SHORTER[file] for word in ("--set", one)]
 
-    table = lab(tmp_path, "run", f"./{file}", "--quick", *shorter)
-    page = lab(tmp_path, "report", f"./{file}").strip()
+    table = lab("run", f"./{file}", "--quick", *shorter)
+    page = lab("report", f"./{file}").strip()
 
     assert f"next: ./lab report {name}" in table
-    question = (tmp_path / file).read_text().split("question: ")[1].splitlines()[0]
-    assert question.replace("'", "&#39;") in (tmp_path / page).read_text()
-    kept = tmp_path / "results" / name / "experiment.yaml"
-    assert kept.read_bytes() == (tmp_path / file).read_bytes()
-    with (tmp_path / f"results/report/tables/{name}-runs.csv").open() as rows:
+    question = (here / file).read_text().split("question: ")[1].splitlines()[0]
+    assert question.replace("'", "&#39;") in (here / page).read_text()
+    kept = here / "results" / name / "experiment.yaml"
+    assert kept.read_bytes() == (here / file).read_bytes()
+    with (here / f"results/report/tables/{name}-runs.csv").open() as rows:
         assert {row["state"] for row in csv.DictReader(rows)} == {"ok"}
-    assert list((tmp_path / "results/report/figures").glob(f"{name}-*.png"))
-    script = tmp_path / f"{name}.py"
+    assert list((here / "results/report/figures").glob(f"{name}-*.png"))
+    script = here / f"{name}.py"
     if script.exists():
-        said = said_by(sys.executable, script, cwd=tmp_path, check=True).stdout
+        said = said_by(sys.executable, script, cwd=here, check=True).stdout
         assert "westwood" in said and "NaN" not in said
 
 
-def test_a_question_without_a_file_is_answered_and_the_second_time_at_once(tmp_path: Path) -> None:
+def test_a_question_without_a_file_is_answered_and_the_second_time_at_once(
+    here: Path, lab: Callable[..., str]
+) -> None:
     asked = ["try", "--rate", "5mbit", "--rtt", "20ms", "--cc", "cubic", "--for", "2s"]
-    table = lab(tmp_path, *asked)
+    table = lab(*asked)
     assert "5 Mbit/s" not in table and "█" in table and " ok" in table
-    [place] = (tmp_path / "results").iterdir()
+    [place] = (here / "results").iterdir()
     assert f"kept in results/{place.name}" in table
     [status] = place.glob("*/status.json")
     made = status.stat().st_mtime_ns
 
-    [row] = csv.DictReader(lab(tmp_path, *asked, "--csv", "--save", "mine.yaml").splitlines())
+    [row] = csv.DictReader(lab(*asked, "--csv", "--save", "mine.yaml").splitlines())
 
     assert 4 < float(row["goodput_mbit"]) < 5 and row["verdict"] == "ok"
-    lab(tmp_path, "run", "./mine.yaml")
+    lab("run", "./mine.yaml")
     assert [each.stat().st_mtime_ns for each in place.glob("*/status.json")] == [made]

@@ -24,6 +24,7 @@ PAGES = sorted(
         *(ROOT / "labs").glob("*/plan.md"),
     ]
 )
+HEADINGS = {"Goal", "Background", "Tasks", "Questions", "Hand in"}
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 # Where a formula of check.yaml is used, the page has it: a part that no other formula has.
 FORMULAS = {
@@ -87,8 +88,11 @@ def test_no_command_or_link_leads_nowhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_a_lab_is_whole_and_its_page_has_every_question_and_value(lab: Lab) -> None:
+def test_a_lab_is_whole_and_its_page_has_every_question_value_and_section(lab: Lab) -> None:
     check_whole(lab)
+    assert (lab.folder / "figure.png").is_file()
+    page = (lab.folder / "README.md").read_text("utf-8")
+    assert set(re.findall(r"^## (.+)$", page, re.MULTILINE)) >= HEADINGS
 
 
 def numbers_in(formula: str) -> set[str]:

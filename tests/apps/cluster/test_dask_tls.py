@@ -190,10 +190,3 @@ def test_without_or_with_anothers_it_is_refused_in_one_line(
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
     assert re.search(says, done.stderr), done.stderr
     assert (folder / "log.txt").read_text().count("Register worker") == before
-
-
-def test_plain_tcp_off_this_machine_is_refused_in_one_line(ask: Asked) -> None:
-    done = ask("tcp://192.0.2.1:8786", "home")
-
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert "ssh -L" in done.stderr

@@ -17,9 +17,8 @@ import jsonschema
 import pytest
 import yaml
 
-from gostlab.apps.cli import main
 from gostlab.apps.course import formats
-from gostlab.apps.course.answers import as_number, read_answers
+from gostlab.apps.course.answers import as_number
 from gostlab.apps.course.assignment import (
     ROUNDS,
     assign,
@@ -37,7 +36,6 @@ from gostlab.apps.course.coursework import (
     sealed_seed,
     unfinished,
 )
-from gostlab.apps.course.evidence import FIGURES
 from gostlab.apps.course.formula import FormulaError, evaluate, filled
 from gostlab.apps.course.grading import Grade, grade
 from gostlab.apps.course.lab import Lab, find_lab, list_labs, load_lab
@@ -58,7 +56,7 @@ from tests.apps.course.handins import (
     shortened,
     write_answers,
 )
-from tests.lab_command import said_by
+from tests.lab_command import Typed, said_by
 
 ROOT = Path(__file__).resolve().parents[3]
 LABS = [load_lab(str(folder)) for folder in list_labs()]
@@ -85,27 +83,6 @@ def graded(folder: Path, student: str = "alice") -> Grade:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_a_labs_folder_has_all_that_it_needs(lab: Lab) -> None:
-    names = {path.name for path in lab.folder.iterdir()}
-    assert {"README.md", "experiment.yaml", "answers.yaml", "check.yaml", "figure.png"} <= names
-    assert lab.name in (ROOT / "labs/README.md").read_text("utf-8")
-    guide = (lab.folder / "README.md").read_text("utf-8")
-    for heading in ("## Goal", "## Background", "## Tasks", "## Questions", "## Hand in"):
-        assert heading in guide
-
-
-@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_the_sheet_asks_for_what_earns_points_and_for_nothing_else(lab: Lab) -> None:
-    sheet = lab.folder / "answers.yaml"
-    read_answers(sheet, lab)  # an unknown key is refused
-    for section in ("predictions", "answers"):
-        for key in lab.keys(section):
-            assert re.search(rf"^  {key}:", sheet.read_text("utf-8"), re.MULTILINE)
-    assert sum(point.points for point in lab.points if not point.by_hand) == lab.most
-    assert all(wanted.figure in FIGURES for wanted in lab.measured.values())
-
-
-@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_every_draw_is_an_experiment_that_no_guard_refuses(lab: Lab) -> None:
     for number in range(12):
         assignment = asked_of(lab, f"student-{number}")
@@ -114,11 +91,6 @@ def test_every_draw_is_an_experiment_that_no_guard_refuses(lab: Lab) -> None:
         assert max(run.path["forward"]["rate_bps"] for run in runs) <= 100_000_000
         errors, _ = guards.survey(runs)
         assert errors == []
-        names = {**assignment.values, **dict.fromkeys(lab.measured, 1.0)}
-        for point in lab.points:
-            for formula in (point.expect, point.got, point.least, point.most):
-                if formula is not None:
-                    evaluate(formula, names)
 
 
 def test_a_lab_is_found_by_number_name_and_path() -> None:
@@ -127,14 +99,6 @@ def test_a_lab_is_found_by_number_name_and_path() -> None:
         assert find_lab(word).resolve() == folder.resolve()
     with pytest.raises(BadInput, match="there is no such lab"):
         find_lab("bufferbleat")
-
-
-def test_an_unknown_name_in_a_labs_formula_is_refused(tmp_path: Path) -> None:
-    own = tmp_path / "mine"
-    shutil.copytree(warm_up().folder, own)
-    rewrite(own / "check.yaml", 'expect: "rtt_ms"', 'expect: "rttt"')
-    with pytest.raises(BadInput, match="did you mean rtt_ms"):
-        load_lab(str(own))
 
 
 # -- formulas
@@ -232,9 +196,10 @@ def test_what_a_student_is_to_find_out_is_not_told(tmp_path: Path) -> None:
     assert f"| trap | {assignment.values['trap']}" not in (tmp_path / "TASK.md").read_text("utf-8")
 
 
-def test_numbers_are_read_as_people_write_them() -> None:
+def test_numbers_are_read_as_people_and_programs_write_them() -> None:
     assert [as_number(text) for text in ("41.2", "1e-4", " 5 % ", "-0.5")] == [41.2, 1e-4, 5, -0.5]
-    for text in ("", "4,1", "1_0", "0x10", "nan", "inf", "1e999", "4 Mbit/s", "²"):
+    assert as_number("0.00011840000000000005") == pytest.approx(1.184e-4)
+    for text in ("", "4,1", "1_0", "0x10", "nan", "inf", "1e999", "4 Mbit/s", "²", "0." + "1" * 31):
         assert as_number(text) is None
 
 
@@ -310,24 +275,18 @@ def test_a_ticket_checks_itself_its_lab_its_student_and_its_course() -> None:
     ],
 )
 def test_an_honest_students_work_is_not_graded_by_a_command_that_lacks_the_course(
-    tmp_path: Path,
-    refused: Callable[..., str],
-    capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    says: str,
+    here: Path, typed: Typed, refused: Callable[..., str], words: list[str], says: str
 ) -> None:
-    secret = tmp_path / "SECRET"
-    secret.write_text("0123456789abcdef")
+    (here / "SECRET").write_text("0123456789abcdef")
     lab = warm_up()
-    asked = assigned(lab, "alice", "spring", secret.read_bytes())
-    folder = make_hand_in(tmp_path / "alice", asked, full_link)
-    words = [str(secret) if word == "SECRET" else word for word in words]
+    asked = assigned(lab, "alice", "spring", b"0123456789abcdef")
+    make_hand_in(here / "alice", asked, full_link)
 
-    assert says in refused("grade", 0, folder, *words)
-    assert "0-warm-up" in refused("grade", 1, folder, *words)
-    right = ["--course", "spring", "--secret", str(secret), "--format", "json"]
-    assert main(["grade", "0", str(folder), *right]) == 0
-    assert json.loads(capsys.readouterr().out)["points"] == lab.most
+    assert says in refused("grade", 0, "alice", *words)
+    assert "0-warm-up" in refused("grade", 1, "alice", *words)
+    done = typed(*"grade 0 alice --course spring --secret SECRET --format json".split())
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["points"] == lab.most
 
 
 @pytest.mark.parametrize("text", ["46,1", "46.1 Mbit/s", "nan", "1e400", ""])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.apps.course import download, upload
-from gostlab.apps.course.download import Download, read_download
+from gostlab.apps.course.download import Download, HandedIn, read_download
 from gostlab.describe.file.document import BadInput
 from tests.apps.course.handins import zipped
 
@@ -48,60 +48,41 @@ submission_8:
 """
 
 
+NAMED = {"Alice Smith", "Bob Ott"}
+
+
 def layouts(one: bytes) -> dict[str, tuple[dict[str, bytes], str, set[str]]]:
     """By layout: its files, the platform, and whom it names."""
-    unpacked = {
-        f"submission_{number}/{name}": content
+    moodle = "{}_assignsubmission_file_{}"
+    folders = {
+        moodle.format("Alice Smith_31", "/0-warm-up-a.zip"): one,
+        moodle.format("Bob Ott_32", "/0-warm-up-b.zip"): one,
+        moodle.format("Bob Ott_32", "/note.txt"): b"hello",
+    }
+    files = {moodle.format(who, "0-warm-up.zip"): one for who in ("Alice Smith_31", "Bob Ott_32")}
+    canvas = dict.fromkeys(
+        ("smithalice_41_900_0-warm-up.zip", "ottbob_LATE_42_901_0-warm-up-1.zip"), one
+    )
+    gradescope = {"assignment_5_export/submission_metadata.yml": METADATA} | {
+        f"assignment_5_export/submission_{number}/{name}": content
         for number in (7, 8)
         for name, content in INSIDE.items()
     }
+    plain = {f"{who}/{name}": each for who in ("alice", "bob") for name, each in INSIDE.items()}
+    archives = {"all/alice.zip": one, "all/bob.tar.gz": one, "all/readme.txt": b"x"}
     return {
-        "Moodle's folders": (
-            {
-                "Alice Smith_31_assignsubmission_file_/0-warm-up-a.zip": one,
-                "Bob Ott_32_assignsubmission_file_/0-warm-up-b.zip": one,
-                "Bob Ott_32_assignsubmission_file_/note.txt": b"hello",
-            },
-            "Moodle",
-            {"Alice Smith", "Bob Ott"},
-        ),
-        "Moodle's files": (
-            {
-                "Alice Smith_31_assignsubmission_file_0-warm-up.zip": one,
-                "Bob Ott_32_assignsubmission_file_0-warm-up.zip": one,
-            },
-            "Moodle",
-            {"Alice Smith", "Bob Ott"},
-        ),
-        "Canvas": (
-            {"smithalice_41_900_0-warm-up.zip": one, "ottbob_LATE_42_901_0-warm-up-1.zip": one},
-            "Canvas",
-            {"smithalice", "ottbob"},
-        ),
-        "Gradescope": (
-            {"assignment_5_export/submission_metadata.yml": METADATA}
-            | {f"assignment_5_export/{name}": content for name, content in unpacked.items()},
-            "Gradescope",
-            {"Alice Smith", "Bob Ott"},
-        ),
-        "plain folders": (
-            {f"{who}/{name}": each for who in ("alice", "bob") for name, each in INSIDE.items()},
-            "",
-            {""},
-        ),
-        "plain archives in a folder": (
-            {"all/alice.zip": one, "all/bob.tar.gz": one, "all/readme.txt": b"x"},
-            "",
-            {""},
-        ),
+        "Moodle's folders": (folders, "Moodle", NAMED),
+        "Moodle's files": (files, "Moodle", NAMED),
+        "Canvas": (canvas, "Canvas", {"smithalice", "ottbob"}),
+        "Gradescope": (gradescope, "Gradescope", NAMED),
+        "plain folders": (plain, "", {""}),
+        "plain archives in a folder": (archives, "", {""}),
     }
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("layout", list(layouts(b"")))
-def test_every_layout_is_read_from_a_folder_and_a_zip(
-    form: str, layout: str, tmp_path: Path
-) -> None:
+def test_every_layout_is_read_whether_packed_or_not(form: str, layout: str, tmp_path: Path) -> None:
     files, platform, names = layouts(archive(tmp_path))[layout]
     found = read_download(FORMS[form](files, tmp_path))
     assert (found.platform, len(found.hand_ins)) == (platform, 2)
@@ -115,16 +96,17 @@ def test_every_layout_is_read_from_a_folder_and_a_zip(
 
 def test_what_the_platform_says_of_time_decides_which_is_later(tmp_path: Path) -> None:
     one = archive(tmp_path)
-    canvas = read_download(
-        zipped({"a_1_900_x.zip": one, "a_1_89_x-1.zip": one}, tmp_path / "canvas.zip")
-    )
-    assert max(canvas.hand_ins, key=lambda each: each.order).label == "a_1_900_x.zip"
-    files = layouts(one)["Gradescope"][0]
-    of_gradescope = read_download(zipped(files, tmp_path / "g.zip"))
-    assert max(of_gradescope.hand_ins, key=lambda each: each.order).who.sid == "12"
+
+    def last(path: Path) -> HandedIn:
+        return max(read_download(path).hand_ins, key=lambda each: each.order)
+
+    canvas = zipped({"a_1_900_x.zip": one, "a_1_89_x-1.zip": one}, tmp_path / "canvas.zip")
+    assert last(canvas).label == "a_1_900_x.zip"
+    gradescope = zipped(layouts(one)["Gradescope"][0], tmp_path / "g.zip")
+    assert last(gradescope).who.sid == "12"
     plain = spread({"a1.zip": one, "a2.zip": one}, tmp_path / "plain")
     os.utime(plain / "a2.zip", (1, 1))
-    assert max(read_download(plain).hand_ins, key=lambda each: each.order).label == "a1.zip"
+    assert last(plain).label == "a1.zip"
 
 
 @pytest.mark.parametrize(

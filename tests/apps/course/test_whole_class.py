@@ -25,7 +25,7 @@ from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole_class import KEPT
 from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
 from tests.apps.course.handins import asked_of, full_link, make_hand_in, rewrite, shortened, zipped
-from tests.lab_command import ROOT
+from tests.lab_command import ROOT, Typed
 
 Refused = Callable[..., str]
 ROSTER = """student,name,email
@@ -56,9 +56,10 @@ def everybody(lab: Lab, tmp_path: Path) -> Path:
     return folder
 
 
-def grade(lab: Lab, download: Path, *words: object) -> int:
+@pytest.fixture
+def grade(lab: Lab, typed: Typed) -> Typed:
     """`./lab grade LAB DOWNLOAD --roster …`, into a folder beside it."""
-    return main(words_for(lab, download, *words))
+    return lambda download, *words: typed(*words_for(lab, download, *words))
 
 
 def words_for(lab: Lab, download: Path, *words: object, jobs: int = 1) -> list[str]:
@@ -77,11 +78,12 @@ def points(out: Path) -> dict[str, str]:
 
 
 def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
-    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+    lab: Lab, everybody: Path, grade: Typed
 ) -> None:
     out = everybody.parent / "out"
-    assert grade(lab, everybody) == 0
-    told = capsys.readouterr().out
+    done = grade(everybody)
+    told = done.stdout
+    assert done.returncode == 0
     assert re.search(rf"alice\s+Alice Smith\s+{lab.most}\b", told)
     assert re.search(r"carol\s+Carol Uhl\s+–\s+missing", told)
     assert "2 graded, 1 missing" in told
@@ -108,9 +110,9 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
 
 
 def test_feedback_is_in_words_with_the_number_and_why_and_no_formula(
-    lab: Lab, everybody: Path
+    lab: Lab, everybody: Path, grade: Typed
 ) -> None:
-    grade(lab, everybody)
+    grade(everybody)
     page = (everybody.parent / "out/feedback/bob.html").read_text("utf-8")
     assert re.search(r"You said 1; [\d.]+ \(± 1 %\) was wanted, because the receiver counted", page)
     for each in list_labs():
@@ -130,20 +132,17 @@ def test_every_point_of_every_lab_says_why(each: Path) -> None:
 
 
 def test_what_was_graded_is_not_graded_again_and_what_changed_is(
-    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+    lab: Lab, everybody: Path, grade: Typed
 ) -> None:
-    grade(lab, everybody)
+    grade(everybody)
     kept = {path: path.stat().st_mtime_ns for path in (everybody.parent / "out" / KEPT).iterdir()}
-    capsys.readouterr()
-    grade(lab, everybody)
-    assert "2 as they were graded before" in capsys.readouterr().out
+    assert "2 as they were graded before" in grade(everybody).stdout
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     rewrite(everybody / "bob/answers.yaml", "^  sawtooth_of: .*$", '  sawtooth_of: "rate"')
-    grade(lab, everybody)
-    assert "1 as they were graded before" in capsys.readouterr().out
+    assert "1 as they were graded before" in grade(everybody).stdout
     assert points(everybody.parent / "out")["bob"] == str(lab.most - 4)
-    grade(lab, everybody, "--course", "other")  # another course is another grade
-    assert "graded before" not in capsys.readouterr().out
+    # another course is another grade
+    assert "graded before" not in grade(everybody, "--course", "other").stdout
 
 
 def test_an_interruption_keeps_what_was_finished(lab: Lab, tmp_path: Path) -> None:
@@ -169,27 +168,27 @@ def test_an_interruption_keeps_what_was_finished(lab: Lab, tmp_path: Path) -> No
 
 
 def test_of_two_hand_ins_the_last_counts_and_it_is_said(
-    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lab: Lab, tmp_path: Path, grade: Typed
 ) -> None:
     first = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link, {"read-goodput": "1"})
     last = make_hand_in(tmp_path / "b/0-warm-up", asked_of(lab), full_link)
     for folder, name in ((first, "smithalice_1_90_a.zip"), (last, "smithalice_1_91_a-1.zip")):
         (tmp_path / "all").mkdir(exist_ok=True)
         upload.pack(folder, tmp_path / "all" / name)
-    assert grade(lab, tmp_path / "all") == 0
+    done = grade(tmp_path / "all")
+    assert done.returncode == 0 and "handed in 2 times" in done.stdout
     assert points(tmp_path / "out")["alice"] == str(lab.most)
-    assert "handed in 2 times" in capsys.readouterr().out
     page = (tmp_path / "out/index.html").read_text("utf-8")
     assert "smithalice_1_91_a-1.zip counts, not smithalice_1_90_a.zip" in page
 
 
 def test_a_hand_in_that_another_account_uploads_counts_for_nothing(
-    lab: Lab, tmp_path: Path
+    lab: Lab, tmp_path: Path, grade: Typed
 ) -> None:
     folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
     (tmp_path / "all").mkdir()
     upload.pack(folder, tmp_path / "all/Bob Ott_7_assignsubmission_file_x.zip")
-    grade(lab, tmp_path / "all")
+    grade(tmp_path / "all")
     assert points(tmp_path / "out") == {"alice": "", "bob": "0", "carol": ""}
     page = (tmp_path / "out/feedback/bob.html").read_text("utf-8")
     assert "not bob" in page and "alice" in page
@@ -197,7 +196,7 @@ def test_a_hand_in_that_another_account_uploads_counts_for_nothing(
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_folder_named_as_a_student_is_not_anothers(
-    lab: Lab, tmp_path: Path, packed: bool
+    lab: Lab, tmp_path: Path, packed: bool, grade: Typed
 ) -> None:
     folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
     for name in ("alice", "bob"):
@@ -206,22 +205,23 @@ def test_a_folder_named_as_a_student_is_not_anothers(
             upload.pack(folder, tmp_path / "all" / name / "work.zip")
         else:
             shutil.copytree(folder, tmp_path / "all" / name / folder.name)
-    grade(lab, tmp_path / "all")
+    grade(tmp_path / "all")
     assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": "0", "carol": ""}
 
 
 def test_who_is_not_on_the_roster_is_graded_and_said_to_be(
-    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+    lab: Lab, everybody: Path, grade: Typed
 ) -> None:
     make_hand_in(everybody / "dora", asked_of(lab, "dora"), full_link)
-    assert grade(lab, everybody) == 0
-    told = capsys.readouterr().out
+    done = grade(everybody)
+    told = done.stdout
+    assert done.returncode == 0
     assert re.search(rf"dora\s+{lab.most}\s+not on the roster", told)
     assert "dora" not in (everybody.parent / "out/moodle.csv").read_text("utf-8")
 
 
 def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
-    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+    lab: Lab, everybody: Path, grade: Typed
 ) -> None:
     sheet = everybody / "bob/answers.yaml"
     text = "the first second is slow start, and each packet has 66 bytes of headers"
@@ -230,8 +230,8 @@ def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
     given = read_answers(sheet, lab)
     copied = {point.name: given.text(*point.answer) for point in lab.points if point.answer}
     make_hand_in(everybody / "carol", asked_of(lab, "carol"), full_link, copied)
-    grade(lab, everybody)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "resembling" in line]
+    told = grade(everybody).stdout
+    (line,) = [line for line in told.splitlines() if "resembling" in line]
     assert "bob and carol" in line and "alice" not in line and "word for word" in line
     found = re.search(r"of (\d+) numbers (\d+) equal answers and (\d+) equal predictions", line)
     assert found is not None and int(found[2]) + int(found[3]) >= 3
@@ -240,13 +240,14 @@ def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
 
 
 def test_one_of_another_course_or_no_hand_in_stops_nobody(
-    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+    lab: Lab, everybody: Path, grade: Typed
 ) -> None:
     make_hand_in(everybody / "carol", assigned(lab, "carol", "spring"), full_link)
     zipped({"essay.txt": b"hello"}, everybody / "dora.zip")
     (everybody / "notes.txt").write_text("mine")
-    assert grade(lab, everybody) == 1
-    told = capsys.readouterr().out
+    done = grade(everybody)
+    told = done.stdout
+    assert done.returncode == 1
     assert "'spring'" in told and "dora.zip" in told and "answers.yaml" in told
     assert "no hand-in: notes.txt" in told
     assert "/tmp" not in told.partition("resembl")[0].partition(str(everybody.parent))[0]
@@ -257,7 +258,7 @@ def test_one_of_another_course_or_no_hand_in_stops_nobody(
 
 
 def test_a_bomb_and_a_name_that_leads_out_cost_their_own_points_alone(
-    lab: Lab, everybody: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, everybody: Path, monkeypatch: pytest.MonkeyPatch, grade: Typed
 ) -> None:
     monkeypatch.setattr(upload, "MOST_FILE_BYTES", 10**6)
     for name, content in (
@@ -265,14 +266,14 @@ def test_a_bomb_and_a_name_that_leads_out_cost_their_own_points_alone(
         ("../answers.yaml", b"x"),
     ):
         zipped({name: content}, everybody / "Carol Uhl_3_assignsubmission_file_x.zip")
-        assert grade(lab, everybody) == 0
+        assert grade(everybody).returncode == 0
         found = points(everybody.parent / "out")
         assert (found["carol"], found["alice"]) == ("0", str(lab.most))
     assert not (everybody / "answers.yaml").exists()
 
 
 def test_a_command_that_lacks_the_course_grades_nobody(
-    lab: Lab, tmp_path: Path, refused: Refused
+    lab: Lab, tmp_path: Path, refused: Refused, grade: Typed
 ) -> None:
     (tmp_path / "secret").write_text("0123456789abcdef")
     for name in ("alice", "bob"):
@@ -283,7 +284,7 @@ def test_a_command_that_lacks_the_course_grades_nobody(
     assert "--course" in refused(*words_for(lab, everybody))
     assert "--secret" in refused(*words_for(lab, everybody, "--course", "spring"))
     right = ["--course", "spring", "--secret", tmp_path / "secret"]
-    assert grade(lab, everybody, *right) == 0
+    assert grade(everybody, *right).returncode == 0
     assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": str(lab.most)}
 
 
@@ -313,26 +314,20 @@ def test_a_class_without_a_roster_or_with_none_that_can_be_read_is_told_so(
     assert not (everybody.parent / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("empty.zip", b"PK\x05\x06" + b"\0" * 18, "no hand-in"),
-        ("essay.zip", b"hello", "neither a folder nor a zip"),
-        ("none.zip", None, "no such"),
-    ],
-)
 def test_what_is_no_download_is_told_in_a_line_and_leaves_nothing(
-    name: str, content: bytes | None, says: str, lab: Lab, tmp_path: Path, refused: Refused
+    lab: Lab, tmp_path: Path, refused: Refused
 ) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    told = refused(*words_for(lab, tmp_path / name))
-    assert says in told and name in told
+    (tmp_path / "essay.zip").write_bytes(b"hello")
+    told = refused(*words_for(lab, tmp_path / "essay.zip"))
+    assert "essay.zip: neither a folder nor a zip" in told
     assert not (tmp_path / "out").exists()
-    (tmp_path / "out").write_text("a file")
-    (tmp_path / "all/alice").mkdir(parents=True)
-    (tmp_path / "all/alice/answers.yaml").write_text("student: alice\n")
-    assert "name a folder" in refused(*words_for(lab, tmp_path / "all"))
+
+
+def test_a_file_in_the_place_of_the_grades_is_refused(
+    lab: Lab, everybody: Path, refused: Refused
+) -> None:
+    (everybody.parent / "out").write_text("a file")
+    assert "name a folder" in refused(*words_for(lab, everybody))
 
 
 def test_the_hand_ins_say_their_lab_and_two_labs_are_asked_about(
@@ -359,22 +354,20 @@ def test_options_may_stand_between_the_lab_and_the_hand_in(lab: Lab, everybody: 
 
 
 def test_a_key_is_the_teachers_alone_and_says_what_is_right(
-    lab: Lab, tmp_path: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+    lab: Lab, tmp_path: Path, refused: Refused, typed: Typed
 ) -> None:
     words = ["lab", "key", str(lab.folder), "--student", "alice", "--course", "spring"]
     assert "--secret" in refused(*words)
     (tmp_path / "secret").write_text("0123456789abcdef")
     words += ["--secret", str(tmp_path / "secret")]
-    assert main(words) == 0
-    told = capsys.readouterr().out
+    told = typed(*words).stdout
     asked = assigned(lab, "alice", "spring", b"0123456789abcdef")
     assert f"predict-idle-rtt: {asked.values['rtt_ms']} (± 0.5)" in told
     assert re.search(r"read-goodput: from the runs of a hand-in", told)
     folder = make_hand_in(tmp_path / "alice", asked, full_link)
-    assert main([*words, "--hand-in", str(folder)]) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"read-goodput: [\d.]+ \(± 1 %\)", told)
-    assert main([*words, "--hand-in", str(tmp_path)]) == 0  # finds the folder inside
+    for place in (folder, tmp_path):  # it finds the folder inside
+        told = typed(*words, "--hand-in", place).stdout
+        assert re.search(r"read-goodput: [\d.]+ \(± 1 %\)", told)
 
 
 # -- how the pages look
@@ -389,9 +382,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
-    browser: Browser, lab: Lab, everybody: Path, tmp_path: Path
+    browser: Browser, lab: Lab, everybody: Path, tmp_path: Path, grade: Typed
 ) -> None:
-    grade(lab, everybody)
+    grade(everybody)
     out = everybody.parent / "out"
     backgrounds = set()
     for page in (out / "index.html", out / "feedback/bob.html"):
@@ -408,27 +401,31 @@ def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
     assert browser.complaints == []
 
 
-def test_what_a_student_writes_is_no_markup_on_a_page(lab: Lab, everybody: Path) -> None:
+def test_what_a_student_writes_is_no_markup_on_a_page(
+    lab: Lab, everybody: Path, grade: Typed
+) -> None:
     evil = "<script>alert(1)</script> \u202e"
     rewrite(everybody / "bob/answers.yaml", '"words"', json.dumps(evil))
-    grade(lab, everybody)
+    grade(everybody)
     page = (everybody.parent / "out/feedback/bob.html").read_text("utf-8")
     assert "<script>" not in page and "&lt;script&gt;" in page and "\u202e" not in page
 
 
 def test_no_cell_of_a_gradebook_is_a_formula_of_a_spreadsheet(
-    lab: Lab, everybody: Path, roster: Path
+    lab: Lab, everybody: Path, roster: Path, grade: Typed
 ) -> None:
     roster.write_text('student,name\nalice,"=HYPERLINK(""http://x"")"\nbob,+1\n')
-    grade(lab, everybody)
+    grade(everybody)
     for name in ("canvas.csv", "gradescope.csv", "grades.csv", "moodle.csv"):
         with (everybody.parent / "out" / name).open(encoding="utf-8", newline="") as opened:
             cells = [cell for row in csv.reader(opened) for cell in row]
         assert not any(cell[:1] in ("=", "+", "@") for cell in cells), name
 
 
-def test_with_several_processes_the_grades_are_the_same(lab: Lab, everybody: Path) -> None:
-    grade(lab, everybody)
+def test_with_several_processes_the_grades_are_the_same(
+    lab: Lab, everybody: Path, grade: Typed
+) -> None:
+    grade(everybody)
     alone = (everybody.parent / "out/grades.csv").read_bytes()
     shutil.rmtree(everybody.parent / "out")
     assert main(words_for(lab, everybody, jobs=max(2, len(os.sched_getaffinity(0))))) == 0

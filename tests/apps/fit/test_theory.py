@@ -4,15 +4,12 @@ import pytest
 
 from gostlab.apps.fit.theory import limits_of
 from gostlab.describe.physics.response import cubic_throughput_bps
-from gostlab.describe.resolve.expand import single_run
+from tests.asked import run_of
 
 
 def got(cc: str = "cubic", **settings: str) -> float:
     words = {"rate": "100mbit", "rtt": "100ms", "buffers": "debian", **settings}
-    run = single_run(
-        profile="plain-100ms", cc=cc, machine="sandbox", clock="virtual", overrides=words
-    )
-    return limits_of(run).goodput_bps
+    return limits_of(run_of(cc=cc, **words)).goodput_bps
 
 
 def test_the_rate_limits_a_path_without_loss() -> None:
@@ -26,7 +23,6 @@ def test_the_window_limits_a_long_path() -> None:
 
 
 def test_loss_limits_cubic_by_its_response_and_bbr_hardly() -> None:
-    assert got(**{"forward.loss": "1%"}) == pytest.approx(
-        0.99 * cubic_throughput_bps(0.01, 0.1), rel=0.02
-    )
-    assert got("bbr", **{"forward.loss": "1%"}) > 90e6
+    lossy = {"forward.loss": "1%"}
+    assert got(**lossy) == pytest.approx(0.99 * cubic_throughput_bps(0.01, 0.1), rel=0.02)
+    assert got("bbr", **lossy) > 90e6

@@ -18,13 +18,11 @@ from gostlab.apps import cli
 from gostlab.apps.paths.formats import FORMATS
 from gostlab.apps.paths.recordings import Recording, Unreadable
 from gostlab.apps.paths.steps import packet_bits, rate_steps, repeated, replay_error
-from gostlab.describe.file.document import parse_document
-from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.file.profile import load_profile
 from gostlab.describe.file.trace import Change, changes_of
 from gostlab.describe.physics.capacity import CapacityOf
-from gostlab.describe.resolve.expand import expand
 from netem_profiles import make_starlink_like
+from tests.asked import runs_of
 
 BITS = packet_bits(1500)
 IMPORT = ("profile", "import")
@@ -252,7 +250,7 @@ def test_a_replay_longer_than_its_recording_begins_anew(tmp_path: Path) -> None:
         f"name: f\ntitle: f\nmatrices: [{{name: m}}]\nsettings: {{profile: {tmp_path}/cell.yaml,"
         f" trace: {tmp_path}/cell.csv, bottleneck: tbf, duration: 3s}}\n"
     )
-    (run,) = expand(read_experiment(parse_document(text, "f.yaml"), Path("f.yaml")))
+    (run,) = runs_of(text)
     once = [change.at_s for change in changes(tmp_path / "cell.csv")]
     assert 0 < once[-1] < 1
     assert [change["at_s"] for change in run.changes] == pytest.approx(

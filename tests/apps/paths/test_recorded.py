@@ -23,7 +23,6 @@ from scipy.stats import ks_2samp
 
 from gostlab.apps.paths.loss_model import (
     PING_BITS,
-    DelayTable,
     burst_lengths,
     delay_table,
     fit_loss,
@@ -38,6 +37,7 @@ from gostlab.apps.paths.recorded import Order, write_recorded
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.profile import LossModel, Profile, load_profile, path_json
 from gostlab.describe.file.trace import changes_of
+from tests.asked import refusal
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -180,9 +180,8 @@ def test_the_fit_is_the_shares_of_packets_after_which_a_state_was_left() -> None
     lost = ([False] * 8 + [True] * 2) * 10
     # 80 received packets, after 10 of which one is lost; 19 lost ones that have a next, after 9 of
     # which one is received.
-    assert fit_loss(lost) == LossModel(
-        "gemodel", p=10 / 80, r=1 - 10 / 19, one_minus_h=1.0, one_minus_k=0.0
-    )
+    p, r = 10 / 80, 1 - 10 / 19
+    assert fit_loss(lost) == LossModel("gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
 
 
 def test_without_bursts_enough_loss_is_random_with_its_share() -> None:
@@ -254,10 +253,6 @@ def test_what_lies_beyond_four_standard_deviations_is_not_cut_and_nothing_is_bel
     assert min(netem_delays_ms(made.table, made.delay_ms, made.jitter_ms)) >= 0
 
 
-def test_always_the_same_delay_needs_no_table() -> None:
-    assert delay_table([10.0] * 200) == DelayTable(10.0, 0.0, ())
-
-
 def pings_of(rtts_ms: Sequence[float | None], interval_s: float = 0.02) -> Pings:
     """A recording of these round trips, None for a lost one."""
     answers = tuple(
@@ -284,10 +279,8 @@ def replayed_rtts_ms(path: dict, rate_bps: int) -> list[float]:
     forward, reverse = path["forward"], path["reverse"]
     table = forward["distribution"] or [0]
     sending_ms = 2 * 1000 * PING_BITS / rate_bps
-    return [
-        delay_ms + reverse["delay_ms"] + sending_ms
-        for delay_ms in netem_delays_ms(table, forward["delay_ms"], forward["jitter_ms"])
-    ]
+    delays_ms = netem_delays_ms(table, forward["delay_ms"], forward["jitter_ms"])
+    return [delay_ms + reverse["delay_ms"] + sending_ms for delay_ms in delays_ms]
 
 
 @pytest.mark.parametrize("rate", ["1gbit", "1mbit"])
@@ -393,10 +386,8 @@ def test_a_queue_that_fills_and_empties_keeps_order_though_its_delays_are_far_ap
 
 
 def test_a_rate_at_which_a_ping_alone_takes_longer_is_refused() -> None:
-    with pytest.raises(
-        BadInput, match=re.escape("a ping alone would take 1.568 ms, the least round trip is 1 ms")
-    ):
-        fit_path(pings_of([1.0] * 100), 0.02, 10**6)
+    said = refusal(lambda: fit_path(pings_of([1.0] * 100), 0.02, 10**6))
+    assert "ping alone would take 1.568 ms" in said and "round trip is 1 ms" in said
 
 
 def test_the_trace_is_the_recording_in_windows(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ import yaml
 
 from gostlab.apps.worst.axes import read_axes
 from gostlab.describe.file.profile import load_profile
-from tests.lab_command import ROOT, run_lab
+from tests.lab_command import ROOT, Typed, run_lab
 
+# Runs come one at a time: no machine ends them all before it is interrupted.
 SMALL = (
     "worst --cc cubic --against reno --over rate=2mbit..8mbit,buffer,queue=fifo|codel --budget 12"
-    " --set rtt=20ms --set duration=2s"
+    " --jobs 1 --set rtt=20ms --set duration=2s --json"
 ).split()
 
 
@@ -63,15 +65,22 @@ def test_bad_input_is_one_line(
     assert said in refused("worst", *cc, *given, "--dry-run", "--results", tmp_path)
 
 
-def search(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    (folder / "profiles").mkdir(exist_ok=True)
-    places = ["--results", str(folder / "results"), "--out", str(folder / "profiles")]
-    return run_lab(*SMALL, *places, *more)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
+    """A search that nobody interrupted: its folder, and what it came to."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, run_lab(*SMALL, *into(folder))
+
+
+def into(folder: Path) -> tuple[object, ...]:
+    return ("--results", folder, "--out", folder)
 
 
 @pytest.mark.sandbox
-def test_a_search_ends_with_a_path_that_is_confirmed(tmp_path: Path) -> None:
-    done = search(tmp_path, "--json")
+def test_a_search_ends_with_a_path_that_is_confirmed(
+    whole: tuple[Path, CompletedProcess[str]], typed: Typed
+) -> None:
+    folder, done = whole
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     worst = found["paths"][0]
@@ -85,46 +94,37 @@ def test_a_search_ends_with_a_path_that_is_confirmed(tmp_path: Path) -> None:
     assert written["rate"] == worst["settings"]["rate"] and written["delay"] == "10ms"
     assert asked["factors"] == worst["settings"] and asked["path"]["forward"]["delay_ms"] == 10.0
 
-    again = search(tmp_path, "--json")  # asks the same, and has the answers
+    again = typed(*SMALL, *into(folder))  # asks the same, and has the answers
     assert json.loads(again.stdout) == found
 
 
-# Eleven runs come after the first, one at a time: no machine ends them before it is interrupted.
-LONG = (
-    "worst --cc cubic --against reno --over rate=2mbit..8mbit,buffer --budget 12 --jobs 1"
-    " --set rtt=20ms --set duration=2s --json"
-).split()
-
-
 @pytest.mark.sandbox
-def test_a_search_that_is_interrupted_goes_on_to_the_same_path(tmp_path: Path) -> None:
-    def words(name: str) -> list[str]:
-        (tmp_path / name).mkdir()
-        return [*LONG, "--results", str(tmp_path / name), "--out", str(tmp_path / name)]
-
-    broken = words("broken")
+def test_a_search_that_is_interrupted_goes_on_to_the_same_path(
+    tmp_path: Path, whole: tuple[Path, CompletedProcess[str]], typed: Typed
+) -> None:
+    words = [*SMALL, *map(str, into(tmp_path))]
     running = subprocess.Popen(
-        ["env", "--default-signal=INT", sys.executable, "-m", "gostlab", *broken],
+        ["env", "--default-signal=INT", sys.executable, "-m", "gostlab", *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not finished(tmp_path / "broken"):
+    while not finished(tmp_path):
         assert running.poll() is None
         time.sleep(0.01)
     running.send_signal(signal.SIGINT)
     printed, said = running.communicate(timeout=60)
     assert running.returncode == 130 and printed == "", said
     assert "interrupted" in said and "Traceback" not in said
-    kept = finished(tmp_path / "broken")
+    kept = finished(tmp_path)
 
-    resumed, whole = run_lab(*broken), run_lab(*words("whole"))
-    assert (resumed.returncode, whole.returncode) == (0, 0), resumed.stderr + whole.stderr
-    assert found_by(resumed) == found_by(whole)
-    ends = finished(tmp_path / "broken")
+    resumed = typed(*words)
+    assert resumed.returncode == 0, resumed.stderr
+    assert found_by(resumed) == found_by(whole[1])
+    ends = finished(tmp_path)
     assert kept.items() <= ends.items() and len(kept) < len(ends)  # none was run twice
-    assert ends.keys() == finished(tmp_path / "whole").keys()
+    assert ends.keys() == finished(whole[0]).keys()
 
 
 def finished(results: Path) -> dict[str, bytes]:
@@ -132,7 +132,7 @@ def finished(results: Path) -> dict[str, bytes]:
     return {path.parent.name: path.read_bytes() for path in results.glob("*/*/status.json")}
 
 
-def found_by(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+def found_by(done: CompletedProcess[str]) -> dict[str, Any]:
     """What a search found, without where its files are."""
     found: dict[str, Any] = json.loads(done.stdout)
     for path in found["paths"]:
