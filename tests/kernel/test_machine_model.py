@@ -11,7 +11,6 @@ import pytest
 
 from gostlab.declared.kernels import SHIPPED
 from gostlab.describe.resolve.cpu_model import CpuModel
-from gostlab.setup import parts
 from tests.sandboxed import BIG_BUFFERS, Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
@@ -56,8 +55,6 @@ def test_a_look_at_the_clock_is_charged_unless_it_is_asked_to_be_free(lab: Lab) 
 @pytest.mark.parametrize("kernel", [SHIPPED, "5.10", "6.1", "6.12"])
 def test_a_page_fault_is_no_end_of_looks_in_a_row(lab: Lab, kernel: str) -> None:
     """Else where a program has its data would decide when it pays."""
-    if kernel != SHIPPED and parts.built_version(kernel) is None:
-        pytest.skip(f"there is no kernel {kernel} here: ./lab kernel add {kernel}")
     script = """
 import json, mmap, time
 step, times = 17 * mmap.PAGESIZE, 640  # a fault brings 16 pages at most

@@ -13,7 +13,6 @@ import pytest
 
 from gostlab.declared.kernels import declared_kernels
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.setup.parts import built_version
 from tests.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 pytestmark = pytest.mark.sandbox
@@ -115,8 +114,6 @@ def test_the_samples_are_the_same_with_reading_on_and_without(lab: Lab, name: st
 @pytest.mark.parametrize("name", ["bbr-loss-four-streams", "charged-clock-reads"])
 @pytest.mark.parametrize("kernel", [name for name in declared_kernels() if name != "7.3"])
 def test_they_are_on_the_other_kernels_too(lab: Lab, kernel: str, name: str) -> None:
-    if built_version(kernel) is None:
-        pytest.skip(f"kernel {kernel} is not built")
     on, off = on_and_off(lab, describe(**DESCRIPTIONS[name], kernel=kernel))
 
     assert (reads_made(off), reads_made(on) > 0) == (0, True)

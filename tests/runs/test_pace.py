@@ -14,6 +14,7 @@ from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.runs import pace, schedule
 from gostlab.runs.pace import Forecast, Moving, expected_s, sampled_s
+from tests.runs.test_schedule import GOOD, Job
 
 RUNS = expand(load_experiment("thesis-tunnel"), quick=True)
 SWEPT = expand(load_experiment("thesis-tunnel"))
@@ -108,25 +109,16 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
         def finished(self, done: schedule.Finished, left_s: float) -> None:
             promised_s.append(left_s)
 
-    class Slow:
-        complaint: str | None = None
-        from_outside = False
-        polls = 0
-
-        def __init__(self, folder: Path) -> None:
-            self.folder = folder
-            (folder / "outcome.json").write_text(json.dumps({"outcome": "ok", "error": None}))
-
+    class Slow(Job):
         def poll(self) -> int | None:
-            self.polls += 1
             half_s = RUNS[0].length_s / 2
             (self.folder / "hosts.jsonl").write_text(json.dumps({"t_s": half_s}) + "\n")
-            return 0 if self.polls > 40 else None
+            return super().poll()
 
-        def kill(self) -> None:
-            pass
+    def start(run: RunDescription, folder: Path, slot: int) -> Slow:
+        return Slow(folder, GOOD, polls=40)
 
-    schedule.run_all(RUNS[:2], tmp_path, (0,), lambda run, folder, slot: Slow(folder), Told())
+    schedule.run_all(RUNS[:2], tmp_path, (0,), start, Told())
     assert heard[0] == "planned 2 0" and "0.5" in heard
     assert any(each is not None for each in loading_s)
     # what the first took is what the second will

@@ -28,10 +28,11 @@ def runs(count: int, clock: str = "virtual") -> list[RunDescription]:
 class Job:
     """A run that ends after a few polls."""
 
+    complaint: str | None = None
+    from_outside = False
+
     def __init__(self, folder: Path, outcome: dict | None, polls: int = 2) -> None:
         self.folder, self.outcome, self.left, self.killed = folder, outcome, polls, False
-        self.complaint = None
-        self.from_outside = False
 
     def poll(self) -> int | None:
         self.left -= 1

@@ -6,7 +6,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +15,11 @@ import pytest
 from scipy import stats
 
 from analysis.judge.statistics import relative_halfwidth
+from gostlab import results
 from gostlab.apps import cli
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.runs import schedule
+from tests.runs.test_schedule import GOOD, Job
 
 EXPERIMENT = """name: narrow
 title: Until it is narrow
@@ -40,28 +41,15 @@ def noisy(run: RunDescription) -> float | None:
     )
 
 
-@dataclass
-class Job:
+def over(folder: Path, goodput: float | None) -> Job:
     """A run that is over at once: None fails, a negative goodput is invalid."""
-
-    folder: Path
-    goodput: float | None
-    complaint: str | None = None
-    from_outside = False
-
-    def poll(self) -> int:
-        ended = "failed" if self.goodput is None else "ok"
-        said = {"outcome": {"outcome": ended, "error": None, "guest_s": 1.0}}
-        if self.goodput is not None:
-            flow = {"kind": "tcp", "goodput_bps": abs(self.goodput)}
-            verdict = "ok" if self.goodput > 0 else "invalid"
-            said |= {"flows": {"flows": [flow]}, "fidelity": {"verdict": verdict, "checks": []}}
-        for name, value in said.items():
-            (self.folder / f"{name}.json").write_text(json.dumps(value))
-        return 0
-
-    def kill(self) -> None:
-        pass
+    if goodput is None:
+        return Job(folder, {**GOOD, "outcome": "failed"}, polls=0)
+    flow = {"kind": "tcp", "goodput_bps": abs(goodput)}
+    results.write_json(folder / "flows.json", {"flows": [flow]})
+    verdict = "ok" if goodput > 0 else "invalid"
+    results.write_json(folder / "fidelity.json", {"verdict": verdict, "checks": []})
+    return Job(folder, GOOD, polls=0)
 
 
 @pytest.fixture
@@ -100,7 +88,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
             if len(started) == stop_after:
                 raise KeyboardInterrupt
             started.append(described.name)
-            return Job(place, answer(described))
+            return over(place, answer(described))
 
         monkeypatch.setattr(sandbox, "start_run", start)
         where = ["--results", str(tmp_path / folder), "--jobs", "1"]
