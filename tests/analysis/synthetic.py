@@ -428,6 +428,24 @@ def repeated(repetition: int) -> dict[str, int]:
     return {"repetition": repetition, "seed": 1000 + repetition}
 
 
+def write_at(
+    results: Path,
+    levels: Mapping[str, Any],
+    repetition: int = 1,
+    asked: Mapping[str, Any] = MappingProxyType({}),
+    **measured: Any,
+) -> Path:
+    """The folder of a run at these levels of its factors; `asked`: what it asks for besides."""
+    own = {name: levels[name] for name in ("cc", "streams", "tunnel") if name in levels}
+    if str(levels.get("loss")).endswith("%"):
+        own["loss"] = {"model": "random", "p": float(levels["loss"][:-1]) / 100}
+    if "rtt" in levels:
+        own["rtt_ms"] = float(levels["rtt"].removesuffix("ms"))
+    run = description(**own, **repeated(repetition), factors=dict(levels), **asked)
+    name = "-".join([*map(str, levels.values()), f"r{repetition}"])
+    return write_run(results, run, name=name, **measured)
+
+
 def write_matrix(results: Path, repetitions: int = 6) -> None:
     """{cubic, bbr} × three tunnels × {1, 4, 16, 128}: round numbers, 128 streams starved of CPU,
     one run invalid, one failed.

@@ -24,17 +24,10 @@ PAYLOAD_MS = 75_000 * 8 / 1967e6 * 1000  # a step of the made-up queue, at the m
 
 def write(results: Path, cc: str, repetition: int = 1, srtt_ms: float = 0.0, **more: Any) -> None:
     """A run of 4 s that is sampled at 1, 2 and 3 s: at 168, 170 and 172 ms and so much more."""
-    factors = more.pop("factors", {})
-    run = synthetic.description(
-        cc=cc,
-        repetition=repetition,
-        seed=1000 + repetition,
-        duration_s=4.0,
-        factors={"cc": cc, **factors},
-        **{key: more.pop(key) for key in ("rtt_ms", "buffer_pkts") if key in more},
-    )
-    name = "-".join([cc, *map(str, factors.values()), str(repetition)])
-    folder = synthetic.write_run(results, run, name=name, **more)
+    levels = {"cc": cc, **more.pop("factors", {})}
+    asked = {"duration_s": 4.0}
+    asked |= {key: more.pop(key) for key in ("buffer_pkts",) if key in more}
+    folder = synthetic.write_at(results, levels, repetition, asked, **more)
     if srtt_ms:
         rows = [
             {"t_s": t, "leg": "wan", "end": "near", "flow": "flow1", "srtt_ms": srtt_ms}
@@ -132,7 +125,6 @@ def write_grid(results: Path, ccs: tuple[str, ...] = ("cubic", "bbr")) -> None:
                 results,
                 cc,
                 factors={"buffer": buffer, "rtt": f"{rtt}ms"},
-                rtt_ms=float(rtt),
                 goodput_mbit=rate,
                 idle=0.01 if at == ("cubic", "1bdp", 10) else 0.5,
             )

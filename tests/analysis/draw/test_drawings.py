@@ -68,7 +68,8 @@ matrices:
 """
 
 
-# A study's number of every cell of matrix m.
+# The matrix of that experiment, and a study's number of every cell of it.
+OF_M = {"experiment": "mine", "matrix": "m"}
 EVERYWHERE = Published("m", {}, 10.0, source="made up")
 
 
@@ -98,8 +99,7 @@ def test_a_new_drawing_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     experiment = load_experiment(str(experiment_that_draws(tmp_path, "pies")))
     assert experiment.matrices[0].draw == ("pies",)
     for cc in ("cubic", "bbr"):
-        run = synthetic.description(experiment="mine", matrix="m", cc=cc, factors={"cc": cc})
-        synthetic.write_run(tmp_path / "results", run)
+        synthetic.write_at(tmp_path / "results", {"cc": cc}, asked=OF_M)
     study = Study("mine", "Mine", matrix_draws=(("m", ("pies",)),))
     html = write_studies(tmp_path / "results", [study], tmp_path / "out").read_text("utf-8")
     assert "Pies, of all things." in html and "Is it a pie?" in html and "2 slices." in html
@@ -221,15 +221,8 @@ def described(word: str, axis: str, level: Any, cc: str, others: Mapping[str, An
         "streams": {"streams": level},
     }[axis]
     factors = {"cc": cc, axis: level, **others}
-    asked = {
-        "experiment": "mine",
-        "matrix": "m",
-        "cc": cc,
-        "factors": factors,
-        "duration_s": 20.0,
-        "direction": others["direction"],
-        **changes,
-    }
+    asked = {**OF_M, "cc": cc, "factors": factors, "duration_s": 20.0, **changes}
+    asked["direction"] = others["direction"]
     if word == "shares":
         return synthetic.several({"cc": cc}, {"cc": cc}, **{**asked, "streams": 1})
     return synthetic.description(**asked)
@@ -324,14 +317,8 @@ def test_no_drawing_drops_or_merges_a_cell_without_saying_so(word: str, tmp_path
 
 def test_too_many_levels_for_figures_are_counted_on_each(tmp_path: Path) -> None:
     for index in range(MOST_FIGURES + 3):
-        run = synthetic.description(
-            experiment="mine",
-            matrix="m",
-            cc="cubic",
-            streams=4,
-            factors={"cc": "cubic", "streams": 4, "weather": f"w{index:02}"},
-        )
-        synthetic.write_run(tmp_path, run, name=f"{index}")
+        levels = {"cc": "cubic", "streams": 4, "weather": f"w{index:02}"}
+        synthetic.write_at(tmp_path, levels, asked=OF_M)
     pictures = pictures_of("goodput", tmp_path)
     assert len(pictures) == MOST_FIGURES
     words = f"{MOST_FIGURES} of {MOST_FIGURES + 3} cells are shown"
@@ -341,12 +328,9 @@ def test_too_many_levels_for_figures_are_counted_on_each(tmp_path: Path) -> None
 
 def test_close_cells_do_not_stand_on_the_figure_s_edge(tmp_path: Path) -> None:
     for streams, goodput in ((1, 139.0), (2, 141.0), (4, 142.0)):
-        for seed in range(6):
-            factors = {"cc": "cubic", "streams": streams}
-            run = synthetic.description(experiment="mine", matrix="m", seed=seed, factors=factors)
-            synthetic.write_run(
-                tmp_path, run, name=f"{streams}-{seed}", goodput_mbit=goodput + 0.1 * seed
-            )
+        for number in range(6):
+            levels, mbit = {"cc": "cubic", "streams": streams}, goodput + 0.1 * number
+            synthetic.write_at(tmp_path, levels, number + 1, OF_M, goodput_mbit=mbit)
     (picture,) = pictures_of("cells", tmp_path)
     (ax,) = picture.figure.axes
     reached = max(float(x) for line in ax.lines for x in line.get_xdata())
@@ -426,14 +410,8 @@ def test_a_buffer_is_asked_to_explain_only_what_was_published(
     tmp_path: Path, published: tuple, called: str, heading: str
 ) -> None:
     for buffer in (100, 1000):
-        run = synthetic.description(
-            experiment="mine",
-            matrix="m",
-            cc="cubic",
-            buffer_pkts=buffer,
-            factors={"buffer": f"{buffer}pkts"},
-        )
-        synthetic.write_run(tmp_path, run, name=str(buffer))
+        asked = {**OF_M, "buffer_pkts": buffer}
+        synthetic.write_at(tmp_path, {"buffer": f"{buffer}pkts"}, asked=asked)
     numbers = tuple(EVERYWHERE for _ in published)
     said = said_of(tmp_path, Study("mine", "Mine", published=numbers, called=called))
     assert any(each.startswith(heading) for each in said), list(said)
@@ -446,19 +424,12 @@ def test_a_buffer_is_asked_to_explain_only_what_was_published(
 def test_rows_of_windows_share_their_scale_or_say_that_they_do_not(tmp_path: Path) -> None:
     for name, windows in (("near", (100, 130)), ("far", (10, 1000))):
         for condition, window in zip(("a", "b"), windows, strict=True):
-            run = synthetic.description(
-                experiment="mine",
-                matrix="m",
-                cc="cubic",
-                tunnel="direct",
-                duration_s=10.0,
-                factors={"cc": "cubic", "condition": condition},
-            )
-            folder = synthetic.write_run(tmp_path / name, run, name=condition)
-            flow = run["flows"][0]["name"]
-            synthetic.write_over_time(
-                folder, run, {flow: lambda t: 10.0}, windows={flow: lambda t, w=window: w}
-            )
+            asked = {**OF_M, "tunnel": "direct", "duration_s": 10.0}
+            levels = {"cc": "cubic", "condition": condition}
+            folder = synthetic.write_at(tmp_path / name, levels, asked=asked)
+            grown = {"flow1": lambda t, w=window: w}
+            run = json.loads((folder / "run.json").read_text())
+            synthetic.write_over_time(folder, run, {"flow1": lambda t: 10.0}, windows=grown)
     (near,), (far,) = (pictures_of("cwnd", tmp_path / name) for name in ("near", "far"))
     assert len({ax.get_ylim() for ax in near.figure.axes}) == 1
     assert "scale of its own" not in texts_of(near.figure)
@@ -468,14 +439,7 @@ def test_rows_of_windows_share_their_scale_or_say_that_they_do_not(tmp_path: Pat
 
 def test_figures_of_several_levels_say_that_their_scales_differ(tmp_path: Path) -> None:
     for streams, weather in itertools.product((1, 4), ("dry", "wet")):
-        run = synthetic.description(
-            experiment="mine",
-            matrix="m",
-            cc="cubic",
-            streams=streams,
-            factors={"streams": streams, "weather": weather},
-        )
-        synthetic.write_run(tmp_path, run, name=f"{streams}-{weather}")
+        synthetic.write_at(tmp_path, {"streams": streams, "weather": weather}, asked=OF_M)
     pictures = pictures_of("goodput", tmp_path)
     assert [picture.name for picture in pictures] == [
         f"mine-goodput-{name}" for name in map(registry.file_name, ("weather dry", "weather wet"))

@@ -80,10 +80,8 @@ def test_downloads_are_drawn_by_size(tmp_path: Path) -> None:
 def test_windows_are_drawn_against_what_a_round_trip_allows(tmp_path: Path) -> None:
     for number, most in enumerate((1_000_000, 8_000_000)):
         sizes = {"rmem": [4096, 131072, most], "wmem": [4096, 16384, most]}
-        run = synthetic.description(
-            buffers=sizes, factors={"cc": "cubic", "buffers": f"b{number}"}, cc="cubic"
-        )
-        synthetic.write_run(tmp_path, run, name=f"run-{number}")
+        levels = {"cc": "cubic", "buffers": f"b{number}"}
+        synthetic.write_at(tmp_path, levels, asked={"buffers": sizes})
     made = drawn(tmp_path, "knee")
 
     [line] = labelled(made.pictures[0].figure, "lab cubic")

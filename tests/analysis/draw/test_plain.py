@@ -31,16 +31,14 @@ def said(*gains: Gain) -> str:
     return compare(gains, "CUBIC", "BBR", "thesis").replace("\u00a0", " ")
 
 
-def write(results: Path, mbit: float, repetitions: int = 1, **changes: Any) -> None:
+def write(
+    results: Path, mbit: float, repetitions: int = 1, verdict: str = "ok", **levels: Any
+) -> None:
     """Runs of one cell, all alike but for a hundredth of the goodput."""
-    more = {name: changes.pop(name) for name in ("verdict", "idle", "seconds") if name in changes}
-    own = {key: value for key, value in changes.items() if key in ("cc", "streams", "tunnel")}
-    for repetition in range(1, repetitions + 1):
-        same = {"experiment": "made-up", "matrix": "main", "factors": changes, "seed": repetition}
-        run = synthetic.description(**same, repetition=repetition, **own)
-        name = "-".join([*map(str, changes.values()), f"r{repetition}"])
-        goodput_mbit = mbit * (1 + 0.01 * (repetition - 1))
-        synthetic.write_run(results, run, goodput_mbit=goodput_mbit, name=name, **more)
+    for number in range(repetitions):
+        goodput_mbit = mbit * (1 + 0.01 * number)
+        measured = {"goodput_mbit": goodput_mbit, "verdict": verdict}
+        synthetic.write_at(results, levels, number + 1, **measured)
 
 
 def sentences(results: Path) -> list[str]:

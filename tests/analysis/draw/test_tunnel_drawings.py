@@ -75,32 +75,22 @@ def test_a_level_of_a_link_is_named_as_the_links() -> None:
 
 
 def test_numbers_in_fields_have_as_many_digits_each() -> None:
-    assert [short(value) for value in (144.2, 18.3, 8.0, 3.04, 0.5, 0.0)] == [
-        "144",
-        "18.3",
-        "8.0",
-        "3.0",
-        "0.50",
-        "0",
-    ]
+    shown = [short(value) for value in (144.2, 18.3, 8.0, 3.04, 0.5, 0.0)]
+    assert shown == ["144", "18.3", "8.0", "3.0", "0.50", "0"]
 
 
 def test_every_tunnel_is_on_every_path_and_sentences_say_which(tmp_path: Path) -> None:
     for tunnel, rate in RATES.items():
         for loss, left in (("0%", 1.0), ("5%", 0.5)):
             levels = {"tunnel": tunnel, "loss": loss, "cc": "cubic"}
-            lost = {"model": "random", "p": float(loss[:-1]) / 100}
-            run = synthetic.description(tunnel=tunnel, factors=levels, loss=lost)
-            synthetic.write_run(tmp_path, run, name=f"{tunnel}{loss}", goodput_mbit=rate * left)
+            synthetic.write_at(tmp_path, levels, goodput_mbit=rate * left)
     made = drawn(tmp_path, "by-path")
 
     [picture] = made.pictures
     [ax, *_] = picture.figure.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == list(RATES)
-    assert [label.get_text() for label in ax.get_xticklabels()] == [
-        "0\N{NO-BREAK SPACE}% loss",
-        "5\N{NO-BREAK SPACE}% loss",
-    ]
+    losses = [label.get_text() for label in ax.get_xticklabels()]
+    assert losses == ["0\u00a0% loss", "5\u00a0% loss"]
     assert {"40.0", "5.0"} <= {text.get_text() for text in ax.texts}
     [answer] = made.answers
     assert "0 % loss: wireguard carries most, 38 Mbit/s" in answer.sentences[0]
@@ -111,11 +101,7 @@ def test_every_tunnel_is_on_every_path_and_sentences_say_which(tmp_path: Path) -
 def test_many_paths_have_a_map_for_each_round_trip_the_middle_one_first(tmp_path: Path) -> None:
     for rtt, loss in itertools.product(("20ms", "100ms", "300ms"), ("0%", "1%", "5%")):
         levels = {"tunnel": "gost+ws", "loss": loss, "rtt": rtt, "cc": "cubic"}
-        lost = {"model": "random", "p": float(loss[:-1]) / 100}
-        run = synthetic.description(
-            tunnel="gost+ws", factors=levels, loss=lost, rtt_ms=float(rtt[:-2])
-        )
-        synthetic.write_run(tmp_path, run, name=f"{rtt}{loss}")
+        synthetic.write_at(tmp_path, levels)
     made = drawn(tmp_path, "by-path")
 
     axes = [each.figure.axes[0] for each in made.pictures]
@@ -159,14 +145,7 @@ def test_what_is_not_apart_from_the_first_shares_its_sentence(
     for tunnel, rates in AMONG.items():
         for repetition, rate in enumerate(rates if tunnel not in left_out else (), 1):
             levels = {"tunnel": tunnel, "loss": "1%", "cc": "cubic"}
-            run = synthetic.description(
-                tunnel=tunnel,
-                factors=levels,
-                loss={"model": "random", "p": 0.01},
-                repetition=repetition,
-                seed=repetition,
-            )
-            synthetic.write_run(tmp_path, run, name=f"{tunnel}{repetition}", goodput_mbit=rate)
+            synthetic.write_at(tmp_path, levels, repetition, goodput_mbit=rate)
 
     [answer] = drawn(tmp_path, "by-path").answers
 
