@@ -59,6 +59,10 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+# The study with one figure, where words and tables are looked at.
+PLAIN = replace(synthetic.STUDY, matrix_draws=(("main", ("cells",)),))
+
+
 def report(results: Path, out: Path, study: Study = synthetic.STUDY) -> Page:
     return Page(write_studies(results, [study], out).read_text(encoding="utf-8"))
 
@@ -175,13 +179,13 @@ def test_a_busy_cpu_beside_a_full_bottleneck_has_not_decided(tmp_path: Path) -> 
 
 
 def test_one_run_per_cell_is_said_and_has_no_interval(singles: Path, tmp_path: Path) -> None:
-    page = report(singles, tmp_path)
+    page = report(singles, tmp_path, PLAIN)
     assert "n = 1: one run per cell" in page.text
     assert "Interval (coverage)" not in page.text
 
 
 def test_the_fixture_s_every_folder_is_on_the_page(tmp_path: Path) -> None:
-    page = report(synthetic.FIXTURE, tmp_path)
+    page = report(synthetic.FIXTURE, tmp_path, PLAIN)
     names = [path.name for path in (synthetic.FIXTURE / "made-up").iterdir()]
     for words in (*names, "run.json: it is empty", "10 run folders, 4 of them in the summaries"):
         assert words in page.text
@@ -195,7 +199,7 @@ def test_no_results_give_a_page_that_says_so(tmp_path: Path, experiments: list[s
 
 def test_only_unfinished_runs_give_a_page_that_says_so(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.cell("bbr", 1), outcome=None)
-    page = report(tmp_path, tmp_path / "out")
+    page = report(tmp_path, tmp_path / "out", PLAIN)
     assert "No finished, valid run yet" in page.text and "no status.json" in page.text
 
 
@@ -247,7 +251,7 @@ def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
     first, second = to_matrices(load_results(tmp_path, "made-up").runs)
     assert (first.variant, second.variant) == ("duration 30 s", "duration 5 s")
     assert [len(matrix.runs) for matrix in (first, second)] == [2, 1]
-    assert "duration 5 s" in report(tmp_path, tmp_path / "out").text
+    assert "duration 5 s" in report(tmp_path, tmp_path / "out", PLAIN).text
 
 
 def test_the_study_s_values_stand_beside_a_sweep_on_the_same_path_only(tmp_path: Path) -> None:
@@ -305,7 +309,7 @@ def test_cells_made_by_two_programs_are_pointed_out(tmp_path: Path) -> None:
         tunnel = {"kind": "gost", "version": "gost v3", "path": "/x", "sha256": sha * 32}
         asked = synthetic.cell("bbr", 16, repetition=repetition)
         synthetic.write_run(tmp_path, asked, env={"tunnel": tunnel})
-    assert "Not all of one making" in report(tmp_path, tmp_path / "out").text
+    assert "Not all of one making" in report(tmp_path, tmp_path / "out", PLAIN).text
 
 
 def test_a_report_made_again_is_the_same_and_leaves_nothing_old(
@@ -367,12 +371,12 @@ def test_runs_of_an_older_lab_are_shown_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synthetic.write_run(tmp_path, synthetic.cell("bbr", 16))
-    current = report(tmp_path, tmp_path / "current")
+    current = report(tmp_path, tmp_path / "current", PLAIN)
     assert "Of an older lab" not in current.text
     monkeypatch.setattr("gostlab.results.EPOCHS", (*EPOCHS, "the clock ticks twice as often"))
     monkeypatch.setattr("analysis.page.chapter.EPOCH", EPOCH + 1)
 
-    page = report(tmp_path, tmp_path / "later")
+    page = report(tmp_path, tmp_path / "later", PLAIN)
 
     assert "Of an older lab" in page.text and "the clock ticks twice as often" in page.text
 
@@ -391,7 +395,7 @@ def test_the_report_has_both_directions_of_every_path(tmp_path: Path) -> None:
     keys = ("forward_loss_p", "reverse_loss_p", "runs")
     shown = [tuple(row[key] for key in keys) for row in shown_paths(tmp_path)]
     assert shown == [("0%", "0%", "1"), ("0%", "2%", "1")]
-    assert "reverse: loss" in report(tmp_path, tmp_path / "out").text
+    assert "reverse: loss" in report(tmp_path, tmp_path / "out", PLAIN).text
 
 
 def test_the_report_has_the_path_of_every_link_that_has_its_own(tmp_path: Path) -> None:
@@ -402,4 +406,4 @@ def test_the_report_has_the_path_of_every_link_that_has_its_own(tmp_path: Path) 
     keys = ("link", "forward_rate_mbit", "forward_delay_ms")
     shown = [tuple(row[key] for key in keys) for row in shown_paths(tmp_path)]
     assert shown == [("–", "1,967", "84"), ("hop2", "10", "5")]
-    assert "A link that is named" in report(tmp_path, tmp_path / "out").text
+    assert "A link that is named" in report(tmp_path, tmp_path / "out", PLAIN).text

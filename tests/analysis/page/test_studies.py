@@ -229,11 +229,11 @@ def test_one_study_is_made_anew_and_the_others_stay_as_they_are(
     assert "study-li-2018" not in alone.read_text()
 
 
-def test_a_page_that_something_else_wrote_loses_no_pictures(results: Path, tmp_path: Path) -> None:
+def test_a_page_that_something_else_wrote_loses_no_pictures(tmp_path: Path) -> None:
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies/old.png").write_bytes(b"x")
     (tmp_path / "studies.md").write_text("by hand: ![x](studies/old.png)")
-    write_studies_page(results, ["li-2018"], tmp_path / "studies.md")
+    write_studies_page(tmp_path / "none", ["li-2018"], tmp_path / "studies.md")
     assert (tmp_path / "studies/old.png").exists()
 
 
