@@ -63,18 +63,18 @@ def test_it_reads_0_in_memory_and_the_file_stays(
     assert program.read_bytes() == before
 
 
-def test_a_program_that_never_execs_is_found_by_whoever_waits_for_it() -> None:
-    started = subprocess.Popen(["/bin/sh", "-c", "exit 3"], **cycle_counter.STANDING_STILL)
+@pytest.mark.parametrize(
+    ("argv", "place", "execs", "status"),
+    [(["/bin/sh", "-c", "exit 3"], 0, 2, 3), (["/bin/true"], 1 << 40, 1, 0)],
+    ids=["never execs", "another at that place"],
+)
+def test_another_program_stays_as_it_is_and_ends_for_whoever_waits_for_it(
+    argv: list[str], place: int, execs: int, status: int
+) -> None:
+    started = subprocess.Popen(argv, **cycle_counter.STANDING_STILL)
 
-    assert not cycle_counter.let_go(started.pid, 0, execs=2)
-    assert started.wait(10) == 3
-
-
-def test_another_program_at_that_place_stays_as_it_is() -> None:
-    started = subprocess.Popen(["/bin/true"], **cycle_counter.STANDING_STILL)
-
-    assert not cycle_counter.let_go(started.pid, 1 << 40, execs=1)
-    assert started.wait(10) == 0
+    assert not cycle_counter.let_go(started.pid, place, execs=execs)
+    assert started.wait(10) == status
 
 
 def test_a_program_without_it_has_no_such_place(tmp_path: Path) -> None:

@@ -36,16 +36,16 @@ def test_cubic_fills_a_deep_buffer_and_its_round_trip_is_the_path_s_and_the_queu
     assert found.srtt_ms.p95 == pytest.approx(IDLE_MS + found.queue_delay_ms.p95, rel=0.05)
 
 
-def test_bbr_leaves_most_of_the_same_buffer_empty(lab: Lab) -> None:
-    found = delays_of(lab, "bbr")
+# CoDel's target is 5 ms (RFC 8289).
+@pytest.mark.parametrize(
+    ("cc", "bottleneck", "most_ms"),
+    [("bbr", {}, 0.25 * FULL_MS), ("cubic", {"bottleneck": "tbf", "queue": "fq_codel"}, 10.0)],
+    ids=["BBR", "a queue that acts"],
+)
+def test_who_keeps_the_queue_short_waits_less_and_the_samples_see_it(
+    lab: Lab, cc: str, bottleneck: dict[str, str], most_ms: float
+) -> None:
+    found = delays_of(lab, cc, **bottleneck)
     assert found.srtt_ms is not None and found.queue_delay_ms is not None
-    assert found.queue_delay_ms.median < 0.25 * FULL_MS
-    assert found.srtt_ms.median == pytest.approx(IDLE_MS + found.queue_delay_ms.median, rel=0.1)
-
-
-def test_a_queue_that_acts_keeps_cubic_s_wait_short_and_the_samples_see_it(lab: Lab) -> None:
-    found = delays_of(lab, "cubic", bottleneck="tbf", queue="fq_codel")
-    assert found.srtt_ms is not None and found.queue_delay_ms is not None
-    # CoDel's target is 5 ms (RFC 8289)
-    assert found.queue_delay_ms.median < 10
+    assert found.queue_delay_ms.median < most_ms
     assert found.srtt_ms.median == pytest.approx(IDLE_MS + found.queue_delay_ms.median, rel=0.1)

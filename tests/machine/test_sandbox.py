@@ -132,21 +132,21 @@ def limited(lab: Lab, command: str, clock: str = "virtual") -> sandbox.Guest:
     return lab.boot(["/bin/sh", "-c", command], clock=clock, limit_s=2.0)
 
 
-def test_a_wall_clock_limit_ends_it_and_says_so(lab: Lab) -> None:
-    guest = limited(lab, "exec sleep 1000", clock="real")
+@pytest.mark.parametrize(
+    ("command", "clock", "says"),
+    [
+        ("exec sleep 1000", "real", "2 s by the wall clock"),
+        ("while :; do :; done", "virtual", "s of CPU time, its limit"),  # of work alone
+    ],
+)
+def test_its_clocks_limit_ends_it_and_says_so(
+    lab: Lab, command: str, clock: str, says: str
+) -> None:
+    guest = limited(lab, command, clock)
 
     guest.wait()
 
-    assert "2 s by the wall clock" in (guest.complaint or "")
-    assert not all_gone()
-
-
-def test_on_the_virtual_clock_the_limit_is_of_work(lab: Lab) -> None:
-    guest = limited(lab, "while :; do :; done")
-
-    guest.wait()
-
-    assert "s of CPU time, its limit" in (guest.complaint or "")
+    assert says in (guest.complaint or "")
     assert not all_gone()
 
 

@@ -178,11 +178,6 @@ def test_a_state_has_one_colour_in_all_figures_and_none_that_another_has() -> No
     assert one["UP"] == other["UP"] and len(set(other.values())) == 4
 
 
-def test_without_a_state_it_says_what_it_needs(tmp_path: Path) -> None:
-    synthetic.write_run(tmp_path, synthetic.description(factors={"cc": "cubic"}))
-    assert "shows its state" in drawn(tmp_path, "cc-state").note
-
-
 def test_no_text_is_outside_or_small(run: Run) -> None:
     check_texts(cc_state.plot_state(run, only(run), "made up"))
 

@@ -405,20 +405,19 @@ def test_a_figure_drawn_twice_is_the_same() -> None:
     assert first == second
 
 
-def test_a_value_parts_from_its_unit_before_a_word_breaks() -> None:
-    assert style.wrapped("1000\u00a0packets", 11) == "1000\npackets"
-    two = style.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12)
-    assert two == "loss\u00a01\u00a0%,\nstreams\u00a02"
-
-
-def test_a_long_word_breaks_behind_a_mark_and_not_inside_its_parts() -> None:
-    assert style.wrapped("fixedrate(rate_kbit=15000)", 14) == "fixedrate(\nrate_kbit=\n15000)"
-    assert style.wrapped("gost+mwss", 20) == "gost+mwss"
-
-
-def test_a_place_of_a_congestion_control_is_said_as_people_say_it() -> None:
-    assert named_level("factor:where.app", "bbr") == "BBR at app"
-    assert cell_words({"where.app": "bbr", "loss": "1%"}, cc_name) == "BBR at app, 1\u00a0% loss"
+@pytest.mark.parametrize(
+    ("text", "letters", "lines"),
+    [
+        # A value parts from its unit before a word breaks,
+        ("1000\u00a0packets", 11, "1000\npackets"),
+        ("loss\u00a01\u00a0%, streams\u00a02", 12, "loss\u00a01\u00a0%,\nstreams\u00a02"),
+        # a long word behind a mark and not inside its parts.
+        ("fixedrate(rate_kbit=15000)", 14, "fixedrate(\nrate_kbit=\n15000)"),
+        ("gost+mwss", 20, "gost+mwss"),
+    ],
+)
+def test_a_name_breaks_where_it_is_read(text: str, letters: int, lines: str) -> None:
+    assert style.wrapped(text, letters) == lines
 
 
 def test_seven_places_of_one_congestion_control_stand_in_one_row() -> None:
@@ -452,19 +451,28 @@ def test_bars_of_many_factors_are_named_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "heading", "level"),
+    ("factor", "level", "named"),
     [
-        ("forward.loss", "Packet loss, forward", "forward.loss 1\u00a0%"),
-        ("cc.client", "Congestion control, client", "BBR at client"),
-        ("late.rtt", "Round-trip time of late", "late.rtt 1\u00a0%"),
+        ("forward.loss", "1%", "forward.loss 1\u00a0%"),
+        ("cc.client", "bbr", "BBR at client"),
+        ("where.app", "bbr", "BBR at app"),
+        ("late.rtt", "1%", "late.rtt 1\u00a0%"),
+        ("second.hop2.loss", "1%", "hop2 loss 1\u00a0%"),
+        ("links.n1-n2.rtt", "60ms", "n1-n2 rtt 60\u00a0ms"),
+        ("loss.packets", "305", "one loss in 305 packets"),
     ],
 )
-def test_a_factor_of_one_end_or_direction_is_named_after_it(
-    factor: str, heading: str, level: str
+def test_a_level_of_one_end_direction_or_link_is_named_after_it(
+    factor: str, level: str, named: str
 ) -> None:
-    value = "bbr" if factor == "cc.client" else "1%"
-    assert factor_heading(f"factor:{factor}") == heading
-    assert named_level(f"factor:{factor}", value) == level
+    assert named_level(f"factor:{factor}", level) == named
+
+
+def test_a_factor_of_one_end_direction_or_flow_is_named_after_it() -> None:
+    assert factor_heading("factor:forward.loss") == "Packet loss, forward"
+    assert factor_heading("factor:cc.client") == "Congestion control, client"
+    assert factor_heading("factor:late.rtt") == "Round-trip time of late"
+    assert cell_words({"where.app": "bbr", "loss": "1%"}, cc_name) == "BBR at app, 1\u00a0% loss"
 
 
 def test_the_losses_of_many_students_do_not_stand_in_each_other() -> None:
@@ -485,4 +493,3 @@ def test_the_losses_of_many_students_do_not_stand_in_each_other() -> None:
             if label.get_visible() and label.get_text()
         ]
         assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
-    assert named_level("factor:loss.packets", "305") == "one loss in 305 packets"

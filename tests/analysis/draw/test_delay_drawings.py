@@ -83,15 +83,6 @@ def test_a_place_is_said_without_the_congestion_control_that_the_sentence_begins
     assert said.endswith("least at 1\u00a0BDP of buffer: 3 ms.")
 
 
-def test_runs_without_samples_have_no_figure_and_it_says_why(tmp_path: Path) -> None:
-    for cc in ("cubic", "bbr"):
-        write(tmp_path, cc)
-    for path in tmp_path.rglob("*.jsonl"):
-        path.unlink()
-    made = drawn(tmp_path, "latency")
-    assert not made.pictures and "sampled its sockets" in made.note
-
-
 # -- ping
 
 
@@ -182,13 +173,6 @@ def test_where_flows_compete_the_first_ones_share_is_mapped_in_percent(tmp_path:
     assert sorted(words_on(picture.figure)[:4]) == ["25.0", "25.0", "75.0", "75.0"]
     assert "flow1: Share of the sum" in picture.caption
     assert picture.figure.axes[-1].get_ylabel().startswith("flow1: Share")
-
-
-def test_one_factor_makes_no_map_and_it_says_why(tmp_path: Path) -> None:
-    write(tmp_path, "cubic")
-    write(tmp_path, "bbr")
-    made = drawn(tmp_path, "heatmap")
-    assert not made.pictures and "two factors that vary" in made.note
 
 
 def test_a_file_names_the_map_s_two_factors_across_and_down(tmp_path: Path) -> None:

@@ -186,11 +186,35 @@ def test_without_draw_the_factors_choose_and_not_the_matrix_s_name(
     assert [words_for(matrix) for matrix in matrices] == [words, words]
 
 
-def test_what_a_drawing_needs_and_does_not_find_is_said(tmp_path: Path) -> None:
-    synthetic.write_run(tmp_path, synthetic.cell("cubic", 1))
-    study = Study("made-up", "x", matrix_draws=(("main", ("shares",)),))
+@pytest.mark.parametrize(
+    ("word", "needs"),
+    [
+        ("ping", "ping flow"),
+        ("lag", "ping"),
+        ("fetches", "short flow"),
+        ("knee", "buffers"),
+        ("cc-state", "shows its state"),
+        ("rivals", "exactly two flows"),
+        ("dips", "sampled its sockets"),
+        ("latency", "sampled its sockets"),
+        ("heatmap", "two factors that vary"),
+        ("shares", "two flows that compete"),
+    ],
+)
+def test_what_a_drawing_needs_and_does_not_find_is_said(
+    tmp_path: Path, word: str, needs: str
+) -> None:
+    """Runs of one flow with no factor but the congestion control, and no samples."""
+    for cc in ("cubic", "bbr"):
+        folder = synthetic.write_at(tmp_path, {"cc": cc}, asked={"buffers": "system"})
+        for series in folder.glob("*.jsonl"):
+            series.unlink()
+    study = Study("made-up", "x", matrix_draws=(("main", (word,)),))
+
     (part,) = to_chapter(study, load_results(tmp_path, "made-up")).parts
-    assert "No figure shares: it needs two flows that compete." in part.note
+
+    assert f"No figure {word}: it needs" in part.note and needs in part.note
+    assert not part.pictures
 
 
 # -- no drawing loses a cell

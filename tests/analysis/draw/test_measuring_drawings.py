@@ -87,12 +87,3 @@ def test_windows_are_drawn_against_what_a_round_trip_allows(tmp_path: Path) -> N
     [line] = labelled(made.pictures[0].figure, "lab cubic")
     assert list(line.get_xdata()) == pytest.approx([500_000, 4_000_000])
     assert made.answers[0].sentences[0].startswith("gost+ws")
-
-
-@pytest.mark.parametrize("word", ["ping", "lag", "fetches", "knee"])
-def test_without_what_it_needs_a_drawing_makes_nothing(tmp_path: Path, word: str) -> None:
-    run = synthetic.description(cc="cubic", factors={"cc": "cubic"}, buffers="system")
-    synthetic.write_run(tmp_path, run, name="plain")
-    made = drawn(tmp_path, word)
-
-    assert made.pictures == [] and "it needs" in made.note

@@ -73,9 +73,3 @@ def test_another_factor_makes_a_facet_of_its_own(tmp_path: Path) -> None:
     write_pairs(tmp_path, buffer="4bdp")
     figure = drawn(tmp_path, "rivals").pictures[0].figure
     assert len([ax for ax in figure.axes if ax.get_xlabel() == "beside this one"]) == 2
-
-
-def test_runs_of_one_flow_are_no_meeting_and_it_says_so(tmp_path: Path) -> None:
-    synthetic.write_run(tmp_path, synthetic.description(factors={"cc": "bbr"}))
-    made = drawn(tmp_path, "rivals")
-    assert not made.pictures and "exactly two flows" in made.note

@@ -7,7 +7,6 @@ import pytest
 import synthetic
 from synthetic import drawn
 
-from analysis.draw.levels import named_level
 from analysis.draw.registry import Sweep, drawing_of
 from analysis.draw.style import short
 from analysis.judge.cells import to_matrices
@@ -67,11 +66,6 @@ def test_what_goes_over_the_wire_leads_where_a_matrix_is_drawn_by_it(results: Pa
     assert first.sentences[0].startswith("Most goes over the wire with")
     assert first.sentences[1].startswith("Measured and computed differ by at most")
     assert "goodput is" in first.sentences[2]
-
-
-def test_a_level_of_a_link_is_named_as_the_links() -> None:
-    assert named_level("factor:second.hop2.loss", "1%") == "hop2 loss 1\u00a0%"
-    assert named_level("factor:links.n1-n2.rtt", "60ms") == "n1-n2 rtt 60\u00a0ms"
 
 
 def test_numbers_in_fields_have_as_many_digits_each() -> None:

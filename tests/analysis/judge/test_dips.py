@@ -46,10 +46,3 @@ def test_the_figure_has_a_panel_per_flow_and_the_sentences_say_the_cost(tmp_path
     for part in ("0.7 of its median", "90 Mbit/s 4 times, 10.0 s apart", "costs 4.0 %"):
         assert part in dipping
     assert "BBRv3 never" in steady
-
-
-def test_without_samples_there_is_no_dip(tmp_path: Path) -> None:
-    folder = written(tmp_path)
-    (folder / "sockets.jsonl").unlink()
-    made = drawn(tmp_path, "dips")
-    assert not made.pictures and "sampled its sockets" in made.note

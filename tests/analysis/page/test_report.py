@@ -381,9 +381,10 @@ def test_runs_of_an_older_lab_are_shown_as_such(
     assert "Of an older lab" in page.text and "the clock ticks twice as often" in page.text
 
 
-def shown_paths(results: Path) -> list[dict[str, str]]:
+def shown_paths(results: Path, *keys: str) -> list[tuple[str, ...]]:
     table = path_table(load_results(results, "made-up"), "paths")
-    return [dict(zip((c.key for c in table.columns), row, strict=True)) for row in table.shown()]
+    rows = [dict(zip((c.key for c in table.columns), row, strict=True)) for row in table.shown()]
+    return [tuple(row[key] for key in keys) for row in rows]
 
 
 def test_the_report_has_both_directions_of_every_path(tmp_path: Path) -> None:
@@ -392,8 +393,7 @@ def test_the_report_has_both_directions_of_every_path(tmp_path: Path) -> None:
         lossy = {**asked["path"]["reverse"], "loss": {"model": "random", "p": p}}
         asked["path"] = {**asked["path"], "reverse": lossy}
         synthetic.write_run(tmp_path, asked, name=f"lost-{p}")
-    keys = ("forward_loss_p", "reverse_loss_p", "runs")
-    shown = [tuple(row[key] for key in keys) for row in shown_paths(tmp_path)]
+    shown = shown_paths(tmp_path, "forward_loss_p", "reverse_loss_p", "runs")
     assert shown == [("0%", "0%", "1"), ("0%", "2%", "1")]
     assert "reverse: loss" in report(tmp_path, tmp_path / "out", PLAIN).text
 
@@ -403,7 +403,6 @@ def test_the_report_has_the_path_of_every_link_that_has_its_own(tmp_path: Path) 
     slow = {**asked["path"]["forward"], "rate_bps": 10_000_000, "delay_ms": 5.0}
     asked |= {"hops": 2, "links": {"hop2": {"forward": slow, "reverse": slow}}}
     synthetic.write_run(tmp_path, asked)
-    keys = ("link", "forward_rate_mbit", "forward_delay_ms")
-    shown = [tuple(row[key] for key in keys) for row in shown_paths(tmp_path)]
+    shown = shown_paths(tmp_path, "link", "forward_rate_mbit", "forward_delay_ms")
     assert shown == [("–", "1,967", "84"), ("hop2", "10", "5")]
     assert "A link that is named" in report(tmp_path, tmp_path / "out", PLAIN).text

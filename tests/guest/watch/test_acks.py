@@ -56,13 +56,10 @@ def test_a_line_of_the_trace_is_an_ack() -> None:
     assert said == (1.5, 12, 77, 20.48, 65160)
 
 
-def test_an_infinite_threshold_is_none() -> None:
-    ack = parse_line(line())
-    assert ack is not None and ack.ssthresh_pkts is None
-
-
-def test_the_larger_of_threshold_and_three_quarters_of_the_window_is_not_the_threshold() -> None:
-    ack = parse_line(line(ssthresh=90, own_ssthresh=None))
+# An infinite one, and the larger of the threshold and three quarters of the window.
+@pytest.mark.parametrize("shown", [line(), line(ssthresh=90, own_ssthresh=None)])
+def test_what_is_no_threshold_is_none(shown: str) -> None:
+    ack = parse_line(shown)
     assert ack is not None and ack.ssthresh_pkts is None
 
 
