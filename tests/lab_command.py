@@ -8,6 +8,8 @@ from typing import Any
 
 # The fixture `typed`: ./lab's words in this process.
 Typed = Callable[..., subprocess.CompletedProcess[str]]
+# The fixture `refused`: the one line that ./lab's words are refused with.
+Refused = Callable[..., str]
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -1,14 +1,12 @@
 """What the tests of the command line share."""
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.lab_command import Typed
+from tests.lab_command import Refused, Typed
 
 
 @pytest.fixture
-def refused(typed: Typed) -> Callable[..., str]:
+def refused(typed: Typed) -> Refused:
     """The one line that some words are refused with, and exit code 2."""
 
     def say(*words: object) -> str:

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from gostlab.apps import cli
 from gostlab.apps.command import Verb
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import host_has_netem
-from tests.lab_command import ROOT, Typed, run_lab, said_by
+from tests.lab_command import ROOT, Refused, Typed, run_lab, said_by
 
 
 @pytest.fixture(autouse=True)
@@ -34,43 +33,77 @@ matrices:
 """
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["run", "no-such"], "no-such"),
-        (["run", "thesis-tunnel", "--set", "streems=1"], "streams"),
-        (["run", "thesis-tunnel", "--set", "streams"], "factor=value"),
-        (["run", "thesis-tunnel", "--matrix", "nope"], "nope"),
-        (["run", "thesis-tunnel", "--jobs", "0"], "at least 1"),
-        (["run", "thesis-tunnel", "--set", "rate=10,5mbit"], "10.5mbit"),
-        (["try", "--cc", ",,"], "comma"),
-        (["try", "--rate", "-1mbit"], "negative"),
-        (["window", "100mbit", "-1ms"], "negative"),
-        (["try", "--results", __file__], "is a file"),
-        (["run", "thesis-tunnel", "--gost", "/nowhere/gost"], "gost"),
-        (["report", "nothing-there", "--results", "/nowhere"], "nothing-there"),
-        (["profile", "show", "nowhere"], "nowhere"),
-        (["profile", "record", "nosuch.invalid"], "nosuch.invalid"),
-        (["profile", "record", "127.0.0.2"], "127.0.0.2"),
-        (["profile", "record", "::1"], "this machine itself"),
-        (["profile", "record", "localhost"], "this machine itself"),
-        (["profile", "record", "192.0.2.1", "--count", "1"], "--count 1"),
-        (["bench", "--repeat", "0"], "at least 1"),
-        (["catalogue", "--cores", "0"], "at least 1"),
-        (["catalogue", "--sample", "x"], "'x'"),
-        (["profile", "record", "192.0.2.1", "--out", "/nowhere/at/all"], "/nowhere/at/all"),
-        (["profile", "record", "192.0.2.1", "--name", "la-hamina"], "la-hamina"),
-        (["run", "thesis-baseline", "--set", "sites=[client-tokyo]"], "star's sites"),
-        (["report", "--site", "nothing-there", "--results", "/nowhere"], "nothing-there"),
-    ],
-)
+BAD_WORDS = [
+    ("run no-such", "no-such"),
+    ("run thesis-tunnel --set streems=1", "streams"),
+    ("run thesis-tunnel --set streams", "factor=value"),
+    ("run thesis-tunnel --matrix nope", "nope"),
+    ("run thesis-tunnel --jobs 0", "at least 1"),
+    ("run thesis-tunnel --set rate=10,5mbit", "10.5mbit"),
+    ("try --cc ,,", "comma"),
+    ("try --rate -1mbit", "negative"),
+    ("window 100mbit -1ms", "negative"),
+    (f"try --results {__file__}", "is a file"),
+    ("run thesis-tunnel --gost /nowhere/gost", "gost"),
+    ("report nothing-there --results /nowhere", "nothing-there"),
+    ("profile show nowhere", "nowhere"),
+    ("profile record nosuch.invalid", "nosuch.invalid"),
+    ("profile record 127.0.0.2", "127.0.0.2"),
+    ("profile record ::1", "this machine itself"),
+    ("profile record localhost", "this machine itself"),
+    ("profile record 192.0.2.1 --count 1", "--count 1"),
+    ("bench --repeat 0", "at least 1"),
+    ("catalogue --cores 0", "at least 1"),
+    ("catalogue --sample x", "'x'"),
+    ("profile record 192.0.2.1 --out /nowhere/at/all", "/nowhere/at/all"),
+    ("profile record 192.0.2.1 --name la-hamina", "la-hamina"),
+    ("run thesis-baseline --set sites=[client-tokyo]", "star's sites"),
+    ("report --site nothing-there --results /nowhere", "nothing-there"),
+    ("fit la-hamina --from tunel-rates --out . --dry-run", "did you mean tunnel-rates?"),
+    ("fit no-such --from tunnel-rates --out . --dry-run", "profile"),
+    ("fit la-hamina --from tunnel-rates --points 0 --out . --dry-run", "--points 0"),
+    ("fit la-hamina --from tunnel-rates --free x --out . --dry-run", "--free"),
+    ("fit la-hamina --from tunnel-rates --set profile=x --out . --dry-run", "--set profile"),
+    (
+        "fit la-hamina --from speed-tests --out . --dry-run",
+        "no number in it is of profile la-hamina",
+    ),
+    ("fit la-hamina --from thesis-tunnel --matrix none --out . --dry-run", "--matrix none"),
+    ("fit la-hamina --from thesis-tunnel --out . --dry-run", "nothing is free"),
+    ("fit la-hamina --from thesis-tunnel --out . --dry-run", "--free forward.loss="),
+    ("worst --cc cubic --over nothing", "no such setting"),
+    ("worst --cc cubic --over rate,rate", "rate twice"),
+    ("worst --cc cubic --over queue=fifo|codel,aqm=fifo|codel", "queue twice"),
+    ("worst --cc cubic --over mtu", "from where to where"),
+    ("worst --cc cubic --over rate=9mbit..1mbit", "not more than from"),
+    ("worst --cc cubic --over rate=1mbit..2s", "another unit"),
+    ("worst --cc cubic --over queue=fifo|nonesuch", "nonesuch"),
+    ("worst --cc nonesuch", "no congestion control nonesuch"),
+    ("worst --cc cubic --against nonesuch", "no congestion control nonesuch"),
+    ("worst --cc cubic --budget 3", "not within 10 to"),
+    ("worst --cc cubic --measure share", "beside whom"),
+    ("worst --cc cubic --set rate", "not of the form"),
+    ("worst --cc cubic --set rate=1mbit", "said by another option"),
+    ("worst --cc cubic --seed -1", "--seed"),
+    ("worst --cc cubic --name Ä", "not a profile's name"),
+    ("worst --cc cubic --out /nonesuch", "no such folder"),
+    ("conform --packetdrill /nowhere/packetdrill", "/nowhere/packetdrill"),
+    ("conform --packetdrill /etc/passwd", "no program"),
+    ("conform --packetdrill /bin/true --kernel 5.99", "5.99"),
+    ("conform --packetdrill /bin/true --jobs 0", "at least 1"),
+    ("bench --part sped", "--part sped: not one of before, native,"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), BAD_WORDS)
 def test_bad_words_are_one_line_and_exit_code_2(
-    refused: Callable[..., str], words: list[str], says: str
+    refused: Refused, here: Path, words: str, says: str
 ) -> None:
-    assert says in refused(*words)
+    assert says in refused(*words.split())
+    assert list(here.iterdir()) == []
 
 
-def test_a_wrong_file_is_named_with_its_line(refused: Callable[..., str], tmp_path: Path) -> None:
+def test_a_wrong_file_is_named_with_its_line(refused: Refused, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(EXPERIMENT.replace("duration: 5s", "duration: 5"))
     assert "mine.yaml:3: settings.duration" in refused("run", file, "--dry-run")
@@ -105,9 +138,7 @@ def test_native_says_why_it_cannot(typed: Typed) -> None:
 
 
 @pytest.mark.sandbox
-def test_results_that_cannot_be_written_are_said(
-    tmp_path: Path, refused: Callable[..., str]
-) -> None:
+def test_results_that_cannot_be_written_are_said(tmp_path: Path, refused: Refused) -> None:
     (tmp_path / "results").write_text("a file")
 
     words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox"]
@@ -129,7 +160,7 @@ def test_a_dry_run_lists_the_matrix(typed: Typed) -> None:
 
 
 def test_a_trap_that_is_an_error_names_its_cell_before_anything_runs(
-    refused: Callable[..., str], tmp_path: Path
+    refused: Refused, tmp_path: Path
 ) -> None:
     words = ["run", "thesis-tunnel", "--matrix", "real-clock", "--set", "loss=0.1%"]
     told = refused(*words, "--results", tmp_path / "results")
@@ -171,7 +202,7 @@ def test_topo_py_runs_under_whatever_python_from_anywhere() -> None:
     ],
 )
 def test_words_that_are_not_understood_are_one_line_with_what_was_meant(
-    refused: Callable[..., str], words: list[str], parts: list[str]
+    refused: Refused, words: list[str], parts: list[str]
 ) -> None:
     line = refused(*words)
     assert [part for part in (*parts, "--help") if part not in line] == []

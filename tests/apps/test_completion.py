@@ -3,11 +3,10 @@
 import importlib.util
 import shutil
 import subprocess
-from collections.abc import Callable
 
 import pytest
 
-from tests.lab_command import ROOT
+from tests.lab_command import ROOT, Refused
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("argcomplete") is None, reason="argcomplete is not installed"
@@ -70,5 +69,5 @@ def test_setting_and_value_of_set_are_offered() -> None:
     assert completed("fish", "./lab run thesis-tunnel --set topology=ri") == ["topology=ring"]
 
 
-def test_an_unknown_shell_is_one_line(refused: Callable[..., str]) -> None:
+def test_an_unknown_shell_is_one_line(refused: Refused) -> None:
     assert "'csh': not known" in refused("completion", "csh")

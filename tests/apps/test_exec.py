@@ -6,7 +6,6 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,7 +23,7 @@ from gostlab.runs import schedule, single
 from gostlab.runs.pace import expected_s
 from gostlab.runs.shard import Shard, deal
 from gostlab.runs.single import Task
-from tests.lab_command import Typed, said_by
+from tests.lab_command import Refused, Typed, said_by
 
 GOOD = {"outcome": "ok", "error": None, "guest_s": 1.0}
 BAD = {"outcome": "failed", "error": "iperf3 failed", "guest_s": 1.0}
@@ -289,7 +288,7 @@ def test_what_is_no_description_is_one_line(
 
 
 def test_a_run_json_alone_needs_a_folder(
-    run: RunDescription, tmp_path: Path, refused: Callable[..., str]
+    run: RunDescription, tmp_path: Path, refused: Refused
 ) -> None:
     (tmp_path / "run.json").write_text(json.dumps(run.to_json()))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ from gostlab.apps.bench import page, speed, versions
 from gostlab.apps.bench.figures import Figure, meets
 
 LAB = Path(__file__).parents[3] / "lab"
-
-
-def test_a_part_that_is_not_there_is_refused_with_those_that_are(
-    refused: Callable[..., str],
-) -> None:
-    assert "--part sped: not one of before, native," in refused("bench", "--part", "sped")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import lzma
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,21 +60,6 @@ def test_scripts_are_chosen_by_name_or_by_their_beginning(order: Order) -> None:
     assert scripts.chosen(order.scripts, ["tw", "one.pkt"]) == ["two.pkt", "one.pkt"]
     with pytest.raises(BadInput, match="no such script"):
         scripts.chosen(order.scripts, ["three"])
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--packetdrill", "/nowhere/packetdrill"], "/nowhere/packetdrill"),
-        (["--packetdrill", "/etc/passwd"], "no program"),
-        (["--packetdrill", "/bin/true", "--kernel", "5.99"], "5.99"),
-        (["--packetdrill", "/bin/true", "--jobs", "0"], "at least 1"),
-    ],
-)
-def test_what_is_missing_is_one_line(
-    words: list[str], says: str, refused: Callable[..., str]
-) -> None:
-    assert says in refused("conform", *words)
 
 
 @pytest.mark.sandbox

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from gostlab.apps.course.coursework import begin, open_coursework, task_of
 from gostlab.apps.course.lab import load_lab
 from gostlab.declared.errors import BadInput
 from tests.apps.course.handins import asked_of
+from tests.lab_command import Refused
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def begun(here: Path) -> Path:
 
 
 def test_a_report_before_a_run_names_the_command_that_comes_first(
-    begun: Path, refused: Callable[..., str]
+    begun: Path, refused: Refused
 ) -> None:
     for step in ("report", "hand-in"):
         assert "./lab lab predict 3" in refused("lab", step, 3)

@@ -56,7 +56,7 @@ from tests.apps.course.handins import (
     shortened,
     write_answers,
 )
-from tests.lab_command import Typed, said_by
+from tests.lab_command import Refused, Typed, said_by
 
 ROOT = Path(__file__).resolve().parents[3]
 LABS = [load_lab(str(folder)) for folder in list_labs()]
@@ -275,7 +275,7 @@ def test_a_ticket_checks_itself_its_lab_its_student_and_its_course() -> None:
     ],
 )
 def test_an_honest_students_work_is_not_graded_by_a_command_that_lacks_the_course(
-    here: Path, typed: Typed, refused: Callable[..., str], words: list[str], says: str
+    here: Path, typed: Typed, refused: Refused, words: list[str], says: str
 ) -> None:
     (here / "SECRET").write_text("0123456789abcdef")
     lab = warm_up()

@@ -2,7 +2,6 @@
 
 import csv
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from gostlab.declared.controls import own_controls
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput
 from tests.apps.course.handins import asked_of, full_link, make_hand_in
+from tests.lab_command import Refused
 
 SECRET = b"0123456789abcdef"
 TEMPLATE = (ROOT / "cc/template.c").read_text("utf-8")
@@ -114,11 +114,7 @@ def test_who_handed_in_no_file_or_the_template_has_a_line_and_no_rank(tmp_path: 
     ],
 )
 def test_a_ranking_that_cannot_be_is_refused_in_a_line(
-    words: list[str],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    refused: Callable[..., str],
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.c").write_text(TEMPLATE)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,9 +25,8 @@ from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole_class import KEPT
 from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
 from tests.apps.course.handins import asked_of, full_link, make_hand_in, rewrite, shortened, zipped
-from tests.lab_command import ROOT, Typed
+from tests.lab_command import ROOT, Refused, Typed
 
-Refused = Callable[..., str]
 ROSTER = """student,name,email
 alice,Alice Smith,alice@x.org
 bob,Bob Ott,bob@x.org

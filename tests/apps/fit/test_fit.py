@@ -13,11 +13,10 @@ import pytest
 import yaml
 
 from analysis.draw.style import save
-from gostlab.apps import cli
 from gostlab.apps.fit.fit import Told
 from gostlab.apps.fit.fit_figure import fit_figure
 from gostlab.apps.fit.fit_files import numbers_bare, write_fitted
-from gostlab.apps.fit.fit_verb import conclusion, parameter_lines, print_fitted, read_order, verdict
+from gostlab.apps.fit.fit_verb import conclusion, parameter_lines, print_fitted, verdict
 from gostlab.apps.fit.fitting import own_settings
 from gostlab.apps.fit.free import reaching, read_all_free, read_word
 from gostlab.apps.fit.measurements import (
@@ -366,25 +365,6 @@ def test_the_table_and_the_figure_hold_every_number() -> None:
     assert save(figure, "png")[:4] == b"\x89PNG"
     one = replace(fitted(), parameters=fitted().parameters[:1], trade_offs=())
     assert save(fit_figure(one, "one"), "png")[:4] == b"\x89PNG"
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (["no-such", "--from", "tunnel-rates"], "profile"),
-        (["la-hamina", "--from", "tunel-rates"], "did you mean tunnel-rates?"),
-        (["la-hamina", "--from", "tunnel-rates", "--points", "0"], "--points 0"),
-        (["la-hamina", "--from", "tunnel-rates", "--free", "x"], "--free"),
-        (["la-hamina", "--from", "tunnel-rates", "--set", "profile=x"], "--set profile"),
-        (["la-hamina", "--from", "speed-tests"], "no number in it is of profile la-hamina"),
-        (["la-hamina", "--from", "thesis-tunnel", "--matrix", "none"], "--matrix none"),
-        (["la-hamina", "--from", "thesis-tunnel"], "nothing is free"),
-        (["la-hamina", "--from", "thesis-tunnel"], "--free forward.loss="),
-    ],
-)
-def test_bad_input_is_one_line(words: list[str], error: str) -> None:
-    arguments = cli.parser().parse_args(["fit", *words, "--dry-run"])
-    assert error in refusal(lambda: read_order(arguments, "sandbox"))
 
 
 def test_progress_says_how_many_runs_and_how_long_at_most(

@@ -6,7 +6,6 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -17,7 +16,7 @@ from gostlab.apps.course.assignment import assign, assigned
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.new.teaching import write_classroom
 from tests.apps.course.handins import asked_of, full_link, make_hand_in, rewrite
-from tests.lab_command import ROOT, Typed, said_by
+from tests.lab_command import ROOT, Refused, Typed, said_by
 
 PARTS = {"README.md", "experiment.yaml", "answers.yaml", "check.yaml", "plan.md"}
 
@@ -102,7 +101,7 @@ def test_a_lab_of_ones_own_goes_from_the_command_to_a_grade(mine: Path, typed: T
     ],
 )  # fmt: skip
 def test_a_part_that_does_not_fit_the_others_is_refused_by_file(
-    mine: Path, refused: Callable[..., str], file: str, old: str, new: str, says: tuple[str, ...]
+    mine: Path, refused: Refused, file: str, old: str, new: str, says: tuple[str, ...]
 ) -> None:
     rewrite(mine / file, re.escape(old), new)
 
@@ -113,9 +112,7 @@ def test_a_part_that_does_not_fit_the_others_is_refused_by_file(
 
 
 @pytest.mark.parametrize("part", sorted(PARTS - {"check.yaml"}))
-def test_a_part_that_is_missing_is_named(
-    mine: Path, refused: Callable[..., str], part: str
-) -> None:
+def test_a_part_that_is_missing_is_named(mine: Path, refused: Refused, part: str) -> None:
     (mine / part).unlink()
     assert f"mine/{part}" in refused("lab", "start", mine, "--student", "alice")
 
@@ -134,7 +131,7 @@ def test_a_part_that_is_missing_is_named(
     ],
 )
 def test_what_cannot_be_made_is_one_line_and_writes_nothing(
-    here: Path, refused: Callable[..., str], words: tuple[str, ...], says: str
+    here: Path, refused: Refused, words: tuple[str, ...], says: str
 ) -> None:
     (here / "there").mkdir()
     (here / "there/work.txt").write_text("my own")

@@ -8,7 +8,7 @@ import gzip
 import itertools
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gostlab.describe.file.trace import Change, changes_of
 from gostlab.describe.physics.capacity import CapacityOf
 from netem_profiles import make_starlink_like
 from tests.asked import runs_of
+from tests.lab_command import Refused
 
 BITS = packet_bits(1500)
 IMPORT = ("profile", "import")
@@ -197,7 +198,7 @@ MAHIMAHI, RATE = ["--rtt", "1ms", "--format", "mahimahi"], ["--rate", "1mbit"]
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
-    tmp_path: Path, refused: Callable[..., str], text: str, words: list[str], says: str
+    tmp_path: Path, refused: Refused, text: str, words: list[str], says: str
 ) -> None:
     (tmp_path / "bad.txt").write_text(text)
     assert says in refused(*IMPORT, tmp_path / "bad.txt", *words, "--out", tmp_path)
@@ -225,9 +226,7 @@ def test_no_text_makes_a_reader_stumble(name: str) -> None:
             one.read([Recording("x", text)] * len(one.files))
 
 
-def test_a_profile_that_is_there_is_not_replaced(
-    tmp_path: Path, refused: Callable[..., str]
-) -> None:
+def test_a_profile_that_is_there_is_not_replaced(tmp_path: Path, refused: Refused) -> None:
     (tmp_path / "a.up").write_text(stamps([1] * 100))
     words = [str(tmp_path / "a.up"), "--rtt", "1ms"]
     assert imported(tmp_path, *words) == 0

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -34,35 +33,6 @@ def test_a_name_alone_has_its_usual_range() -> None:
 def test_a_range_from_zero_is_linear_and_whole_numbers_stay_whole() -> None:
     [loss, streams] = read_axes("forward.loss=0%..4%,streams=1..9")
     assert loss.text(0.5) == "2%" and streams.text(0.4) == "2"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--over nothing", "no such setting"),
-        ("--over rate,rate", "rate twice"),
-        ("--over queue=fifo|codel,aqm=fifo|codel", "queue twice"),
-        ("--over mtu", "from where to where"),
-        ("--over rate=9mbit..1mbit", "not more than from"),
-        ("--over rate=1mbit..2s", "another unit"),
-        ("--over queue=fifo|nonesuch", "nonesuch"),
-        ("--cc nonesuch", "no congestion control nonesuch"),
-        ("--against nonesuch", "no congestion control nonesuch"),
-        ("--budget 3", "not within 10 to"),
-        ("--measure share", "beside whom"),
-        ("--set rate", "not of the form"),
-        ("--set rate=1mbit", "said by another option"),
-        ("--seed -1", "--seed"),
-        ("--name Ä", "not a profile's name"),
-        ("--out /nonesuch", "no such folder"),
-    ],
-)
-def test_bad_input_is_one_line(
-    tmp_path: Path, refused: Callable[..., str], words: str, said: str
-) -> None:
-    given = words.split()
-    cc = [] if given[0] == "--cc" else ["--cc", "cubic"]
-    assert said in refused("worst", *cc, *given, "--dry-run", "--results", tmp_path)
 
 
 @pytest.fixture(scope="module")
