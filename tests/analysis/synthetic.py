@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from matplotlib.figure import Figure
@@ -328,22 +328,31 @@ def write_measured(
     put(folder, "env.json", {**ENV, **as_asked, **made, **env})
 
 
+N = TypeVar("N", int, float)
+Over = Callable[[float], N] | N
+
+
+def over_time(value: Over[N]) -> Callable[[float], N]:
+    return value if callable(value) else lambda t: value
+
+
 def write_over_time(
     folder: Path,
     run: Mapping[str, Any],
-    rates: Mapping[str, Callable[[float], float]],
+    rates: Mapping[str, Over[float]],
     *,
-    windows: Mapping[str, Callable[[float], int]] = MappingProxyType({}),
+    windows: Mapping[str, Over[int]] = MappingProxyType({}),
     sample_s: float = 0.1,
 ) -> None:
-    """sockets.jsonl of flows that go at given rates (Mbit/s at a time), one row per socket and
-    sample, evenly over its sockets.
+    """sockets.jsonl of flows that go at given rates (Mbit/s, or what it is at a time), one row per
+    socket and sample, evenly over its sockets.
 
     A UDP flow's rate goes into its receiver's report.
     """
     rows = []
     for each in run["flows"]:
-        rate, start = rates[each["name"]], each["start_s"]
+        rate, start = over_time(rates[each["name"]]), each["start_s"]
+        window = over_time(windows.get(each["name"], 100))
         if each["kind"] == "udp":
             sums = [
                 {"start": float(t), "end": t + 1.0, "seconds": 1.0, "lost_packets": 0}
@@ -357,7 +366,7 @@ def write_over_time(
         while t_s < start + each["duration_s"] - sample_s / 2:
             delivered += rate(t_s + sample_s / 2) * 1e6 / 8 * sample_s / each["streams"] / 1000
             t_s = round(t_s + sample_s, 6)
-            cwnd = windows.get(each["name"], lambda at: 100)(t_s)
+            cwnd = window(t_s)
             rows += [
                 {"t_s": t_s, "host": each["sender"], "leg": "wan", "flow": each["name"]}
                 | {"local": f"10.0.0.1:{stream}", "peer": f"10.0.1.1:{each['name']}"}

@@ -163,9 +163,7 @@ def test_where_flows_compete_the_first_ones_share_is_mapped_in_percent(tmp_path:
         run["factors"] = {"queue": queue, "buffer": buffer}
         folder = synthetic.write_run(tmp_path, run, name=f"{queue}-{buffer}", goodput_mbit=80.0)
         first = 20.0 if queue == "fifo" else 60.0
-        rates = {"flow1": first, "flow2": 80.0 - first}
-        constant = {name: lambda _, rate=rate: rate for name, rate in rates.items()}
-        synthetic.write_over_time(folder, run, constant)
+        synthetic.write_over_time(folder, run, {"flow1": first, "flow2": 80.0 - first})
 
     [picture, *_] = drawn(tmp_path, "heatmap(buffer, queue)").pictures
 

@@ -269,13 +269,8 @@ def write_cells(results: Path, word: str) -> dict[str, float]:
             rates = {each["name"]: goodput if word == "dips" else 90.0 for each in run["flows"]}
             if len(rates) > 1:
                 rates = {"flow1": 90 * share, "flow2": 90 * (1 - share)}
-            synthetic.write_over_time(
-                folder,
-                run,
-                {name: lambda t, rate=rate: rate for name, rate in rates.items()},  # type: ignore[misc]
-                windows={name: lambda t, window=window: window for name in rates},  # type: ignore[misc]
-                sample_s=1.0,
-            )
+            windows = dict.fromkeys(rates, window)
+            synthetic.write_over_time(folder, run, rates, windows=windows, sample_s=1.0)
             delays_apart(folder, 30.0 + 2 * index)
         streams = 1 if word == "shares" else run["streams"]
         shown[str(index)] = {
@@ -451,9 +446,8 @@ def test_rows_of_windows_share_their_scale_or_say_that_they_do_not(tmp_path: Pat
             asked = {**OF_M, "tunnel": "direct", "duration_s": 10.0}
             levels = {"cc": "cubic", "condition": condition}
             folder = synthetic.write_at(tmp_path / name, levels, asked=asked)
-            grown = {"flow1": lambda t, w=window: w}
             run = json.loads((folder / "run.json").read_text())
-            synthetic.write_over_time(folder, run, {"flow1": lambda t: 10.0}, windows=grown)
+            synthetic.write_over_time(folder, run, {"flow1": 10.0}, windows={"flow1": window})
     (near,), (far,) = (pictures_of("cwnd", tmp_path / name) for name in ("near", "far"))
     assert len({ax.get_ylim() for ax in near.figure.axes}) == 1
     assert "scale of its own" not in texts_of(near.figure)

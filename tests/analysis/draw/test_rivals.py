@@ -30,7 +30,7 @@ def write_pairs(results: Path, repetitions: int = 1, **more: Any) -> None:
                 run,
                 name="-".join([first, second, *map(str, more.values()), str(repetition)]),
             )
-            rates = {"flow1": lambda _, mbit=mbit: mbit, "flow2": lambda _, mbit=mbit: 100 - mbit}
+            rates = {"flow1": mbit, "flow2": 100 - mbit}
             synthetic.write_over_time(folder, run, rates)
 
 

@@ -89,7 +89,7 @@ def changed(results: Path) -> Run:
             "flow1": lambda t: (
                 55 if 5 < t < 15 else 47 if 20 < t < 25 else 19 if 25 < t < 40 else 95
             ),
-            "flow2": lambda t: 38.0,
+            "flow2": 38.0,
         },
         windows={"flow1": lambda t: int(100 + 5 * (t % 8) ** 2)},
     )

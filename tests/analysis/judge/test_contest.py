@@ -19,7 +19,7 @@ def write(tmp_path: Path, *flows: dict[str, Any], ended_s: float = 60.0) -> Path
     run = synthetic.several(*flows)
     folder = synthetic.write_run(tmp_path, run)
     names = [each["name"] for each in run["flows"]]
-    rates = {name: lambda t, name=name: 60.0 if name == names[0] else 20.0 for name in names}
+    rates = {name: 60.0 if name == names[0] else 20.0 for name in names}
     synthetic.write_over_time(folder, run, rates)
     rows = [json.loads(line) for line in (folder / "sockets.jsonl").read_text().splitlines()]
     synthetic.put_lines(

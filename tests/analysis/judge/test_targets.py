@@ -138,7 +138,7 @@ def test_a_ratio_is_that_of_runs_of_one_seed(tmp_path: Path) -> None:
 def test_a_flow_s_figure_is_its_own(tmp_path: Path) -> None:
     run = synthetic.several({}, {})
     folder = synthetic.write_run(tmp_path, run, goodput_mbit=100.0, name="one")
-    synthetic.write_over_time(folder, run, {"flow1": lambda t: 60.0, "flow2": lambda t: 30.0})
+    synthetic.write_over_time(folder, run, {"flow1": 60.0, "flow2": 30.0})
     told = (
         ("goodput_mbit", 50.0, "flow2"),
         ("share", 1 / 3, "flow2"),
@@ -155,7 +155,7 @@ def test_a_flow_s_figure_is_its_own(tmp_path: Path) -> None:
 def test_a_run_that_never_converges_disagrees_with_any_time(tmp_path: Path) -> None:
     run = synthetic.several({}, {"start_s": 5.0, "duration_s": 55.0})
     folder = synthetic.write_run(tmp_path, run, name="one")
-    synthetic.write_over_time(folder, run, {"flow1": lambda t: 90.0, "flow2": lambda t: 10.0})
+    synthetic.write_over_time(folder, run, {"flow1": 90.0, "flow2": 10.0})
     (row,) = rows_of(tmp_path, entry("convergence_s", matrix="fair", most=20.0))
     assert row.verdict == "disagrees" and math.isinf(row.got.median)
     assert to_table([row]).shown()[0][4] == "never"

@@ -145,7 +145,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env = {"qdiscs_before": {"a": HOSTILE}}
         folder = synthetic.write_run(results, run, name=f"fair-{cc}", log=HOSTILE, env=env)
         (folder / "commands.sh").write_text(f"# {HOSTILE}\n")
-        synthetic.write_over_time(folder, run, {"flow1": lambda _: 60.0, "flow2": lambda _: 30.0})
+        synthetic.write_over_time(folder, run, {"flow1": 60.0, "flow2": 30.0})
         rows = read_series(folder, "sockets")
         app = [row | {"leg": "app", "bytes_acked": int(1e6 * row["t_s"])} for row in rows]
         synthetic.put_lines(folder, "sockets", [*rows, *app])
@@ -208,7 +208,7 @@ def test_what_tells_two_runs_apart_is_only_what_differs(tmp_path: Path) -> None:
 def test_the_page_of_one_run_has_every_sample_as_it_is(tmp_path: Path) -> None:
     run = synthetic.several({"cc": "cubic"}, {"cc": "bbr"}, duration_s=500.0)
     folder = synthetic.write_run(tmp_path, run)
-    synthetic.write_over_time(folder, run, {"flow1": lambda t: 1 / 3 + t, "flow2": lambda _: 3.0})
+    synthetic.write_over_time(folder, run, {"flow1": lambda t: 1 / 3 + t, "flow2": 3.0})
     page = write_run(folder, tmp_path / "one.html")
     told, columns = block_of(page)
     (found,) = told["run"]

@@ -100,10 +100,7 @@ def write_results(results: Path) -> None:
         )
         folder = synthetic.write_run(results, run, goodput_mbit=95, name=f"fair-{rtt}")
         synthetic.write_over_time(
-            folder,
-            run,
-            {"flow1": lambda t, s=share: 95 * s, "flow2": lambda t, s=share: 95 * (1 - s)},
-            sample_s=0.5,
+            folder, run, {"flow1": 95 * share, "flow2": 95 * (1 - share)}, sample_s=0.5
         )
     for rtt, rate in ((10.0, 95), (20.0, 94), (50.0, 60)):
         asked = {"matrix": "rtt", "cc": "bbr", "rtt_ms": rtt, "factors": {"rtt": f"{rtt:g}ms"}}

@@ -30,7 +30,7 @@ TWO = ({}, {"start_s": 10.0, "duration_s": 50.0})
 def made(
     tmp_path: Path,
     run: Mapping[str, Any],
-    rates: Mapping[str, Callable[[float], float]] | None = None,
+    rates: Mapping[str, synthetic.Over[float]] | None = None,
     name: str = "one",
     **kept: Any,
 ) -> Run:
@@ -64,7 +64,7 @@ def test_the_windows_hold_what_was_delivered_and_no_more(tmp_path: Path, window_
 
 def test_a_flow_that_starts_and_ends_within_a_window_has_its_own_rate_there(tmp_path: Path) -> None:
     asked = synthetic.several({}, {"start_s": 10.3, "duration_s": 20.0})
-    run = made(tmp_path, asked, {"flow1": lambda t: 50.0, "flow2": lambda t: 30.0})
+    run = made(tmp_path, asked, {"flow1": 50.0, "flow2": 30.0})
     rates = series.flow_rates(run, 1.0)["flow2"]
     assert (rates.t_s[0], rates.t_s[-1]) == (11.0, 30.0)  # 30.0 to 30.3 is less than half a window
     assert rates.value == pytest.approx([30.0] * 20)
@@ -72,15 +72,15 @@ def test_a_flow_that_starts_and_ends_within_a_window_has_its_own_rate_there(tmp_
 
 def test_udp_s_rate_is_what_its_receiver_reports(tmp_path: Path) -> None:
     udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000, "start_s": 5.0, "duration_s": 10.0}
-    rates = {"flow1": lambda t: 50.0, "flow2": lambda t: 29.0 if t < 10 else 27.0}
+    rates = {"flow1": 50.0, "flow2": lambda t: 29.0 if t < 10 else 27.0}
     run = made(tmp_path, synthetic.several({}, udp), rates)
     rates = series.flow_rates(run, 1.0)["flow2"]
     assert rates.t_s[0] == 6.0 and rates.value == pytest.approx([29.0] * 5 + [27.0] * 5)
 
 
 def test_fields_add_up_over_sockets_and_times_are_means(tmp_path: Path) -> None:
-    asked, windows = synthetic.several({"streams": 3}), {"flow1": lambda t: 7}
-    run = made(tmp_path, asked, {"flow1": lambda t: 30.0}, windows=windows)
+    asked, windows = synthetic.several({"streams": 3}), {"flow1": 7}
+    run = made(tmp_path, asked, {"flow1": 30.0}, windows=windows)
     for key, value in (("cwnd_pkts", 21.0), ("srtt_ms", 11.0)):
         assert set(series.socket_series(run, key)["flow1"].value) == {value}
     for key in ("ssthresh_pkts", "bbr.bw_bps"):
@@ -127,7 +127,7 @@ def test_the_mean_window_is_weighted_by_time_not_by_acks(tmp_path: Path) -> None
 def test_a_saw_tooth_s_mean_window_is_its_integral(tmp_path: Path) -> None:
     asked = synthetic.several({"duration_s": 40.0})
     tooth = {"flow1": lambda t: int(100 + 10 * (t % 10))}
-    run = made(tmp_path, asked, {"flow1": lambda t: 9.0}, windows=tooth, sample_s=0.05)
+    run = made(tmp_path, asked, {"flow1": 9.0}, windows=tooth, sample_s=0.05)
     mean, _ = integrate.quad(lambda t: 100 + 10 * (t % 10), 10, 40, points=[20, 30])
     assert series.mean_window_pkts(run) == pytest.approx(mean / 30, abs=1.0)
 
@@ -141,8 +141,8 @@ def test_a_mean_window_begins_when_slow_start_ends_if_that_is_late(tmp_path: Pat
 
 
 def test_several_sockets_of_a_flow_are_added_up_though_acks_are_there(tmp_path: Path) -> None:
-    asked, windows = synthetic.several({"streams": 2}), {"flow1": lambda t: 7}
-    run = made(tmp_path, asked, {"flow1": lambda t: 30.0}, windows=windows)
+    asked, windows = synthetic.several({"streams": 2}), {"flow1": 7}
+    run = made(tmp_path, asked, {"flow1": 30.0}, windows=windows)
     synthetic.write_acks(run.folder, [(1.0, "flow1", 7, ""), (50.0, "flow1", 7, "")])
     assert series.mean_window_pkts(run) == pytest.approx(14.0)
 
@@ -188,7 +188,7 @@ def test_shares_of_a_part_are_of_that_part(tmp_path: Path) -> None:
 
 
 def test_one_flow_has_no_fairness(tmp_path: Path) -> None:
-    run = made(tmp_path, synthetic.several({}), {"flow1": lambda t: 50.0})
+    run = made(tmp_path, synthetic.several({}), {"flow1": 50.0})
     assert fairness.jain(run) is fairness.convergence_s(run) is None
     assert not fairness.converges(run)
     assert fairness.active_rates(run) == {"flow1": pytest.approx(50.0)}
@@ -196,14 +196,14 @@ def test_one_flow_has_no_fairness(tmp_path: Path) -> None:
 
 def test_flows_that_never_meet_have_no_shares(tmp_path: Path) -> None:
     asked = synthetic.several({"duration_s": 10.0}, {"start_s": 20.0, "duration_s": 10.0})
-    run = made(tmp_path, asked, {"flow1": lambda t: 50.0, "flow2": lambda t: 50.0})
+    run = made(tmp_path, asked, {"flow1": 50.0, "flow2": 50.0})
     assert fairness.active_rates(run) == {}
     assert fairness.jain(run) is fairness.convergence_s(run) is None
 
 
 def test_background_has_no_share(tmp_path: Path) -> None:
     udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000}
-    rates = {"flow1": lambda t: 40.0, "flow2": lambda t: 30.0, "flow3": lambda t: 30.0}
+    rates = {"flow1": 40.0, "flow2": 30.0, "flow3": 30.0}
     run = made(tmp_path, synthetic.several({}, {}, udp), rates)
     assert set(fairness.shares(run)) == {"flow1", "flow2"}
 
@@ -236,7 +236,7 @@ def test_fair_shares_that_do_not_last_are_no_convergence(tmp_path: Path) -> None
 @pytest.mark.parametrize(("share", "fair"), [(0.54, True), (0.56, False)])
 def test_delta_is_that_of_rfc_5166(tmp_path: Path, share: float, fair: bool) -> None:
     # (1 + delta)/2 with delta = 0.1 is 0.55
-    rates = {"flow1": lambda t: 100 * share, "flow2": lambda t: 100 * (1 - share)}
+    rates = {"flow1": 100 * share, "flow2": 100 * (1 - share)}
     run = made(tmp_path, synthetic.several(*TWO), rates)
     assert (fairness.convergence_s(run) == 0.0) is fair
 
@@ -247,7 +247,7 @@ def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> 
     def tcp(t: float) -> float:
         return float(np.interp(t, [20, 20, 23, 23, 40, 45], [95, 20, 20, 45, 45, 95]))
 
-    run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": lambda t: 50.0})
+    run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": 50.0})
     assert fairness.events(run) == (20.0, 40.0)
     assert fairness.settle_s(run, 20.0, 45.0) == pytest.approx(3.0)
     assert fairness.settle_s(run, 20.0, 70.0) is None
@@ -261,9 +261,9 @@ def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> 
 def test_changes_of_the_path_are_events_unless_it_never_rests(tmp_path: Path) -> None:
     change = {"direction": "forward", "rate_bps": 50_000_000}
     few = synthetic.several({}, changes=[{"at_s": at, **change} for at in (20.0, 20.5, 59.0)])
-    assert fairness.events(made(tmp_path, few, {"flow1": lambda t: 50.0})) == (20.5,)
+    assert fairness.events(made(tmp_path, few, {"flow1": 50.0})) == (20.5,)
     trace = synthetic.several({}, changes=[{"at_s": float(t), **change} for t in range(1, 50)])
-    assert fairness.events(made(tmp_path, trace, {"flow1": lambda t: 50.0}, name="trace")) == ()
+    assert fairness.events(made(tmp_path, trace, {"flow1": 50.0}, name="trace")) == ()
 
 
 def test_segments_out_of_order_are_counted_per_segment_that_arrived(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_a_cell_that_the_kernel_lacks_says_so(tmp_path: Path) -> None:
 
 def with_sampled_ssthresh(tmp_path: Path, ssthresh_pkts: int | None) -> Run:
     """A run whose flow1 has a window of 40 and this threshold in every sample."""
-    run = made(tmp_path, synthetic.several({}), {"flow1": lambda t: 30.0})
+    run = made(tmp_path, synthetic.several({}), {"flow1": 30.0})
     file = run.folder / "sockets.jsonl"
     rows = [json.loads(row) for row in file.read_text(encoding="utf-8").splitlines()]
     synthetic.put_lines(
