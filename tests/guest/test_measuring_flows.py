@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.describe.file.document import BadInput, parse_document
-from gostlab.describe.file.experiment import read_experiment
-from gostlab.describe.resolve.expand import expand
+from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import fetches
 from gostlab.guest.reports import Part, percentile
@@ -17,15 +15,11 @@ from gostlab.guest.traffic_kinds import last_said, result_of, udp
 from gostlab.guest.traffic_kinds.ping import pings_in
 from gostlab.guest.tunnels.launch import pairs_of, sink_ports
 from gostlab.results.measures import total_goodput_bps
-
-
-def run_of(settings: str) -> RunDescription:
-    text = f"name: t\ntitle: t\nmatrices:\n  - name: m\n    settings: {settings}\n"
-    return expand(read_experiment(parse_document(text, "t.yaml"), Path("t.yaml")))[0]
+from tests.describe.resolve.test_flows import one
 
 
 def test_a_ping_flow_asks_ten_times_a_second_and_has_no_congestion_control() -> None:
-    run = run_of("{flows: {bulk: {}, lag: {kind: ping}}}")
+    run = one("{flows: {bulk: {}, lag: {kind: ping}}}")
 
     lag = run.flows[1]
     assert (lag.interval_ms, lag.cc, lag.streams, lag.is_tcp) == (100.0, None, 1, False)
@@ -33,15 +27,15 @@ def test_a_ping_flow_asks_ten_times_a_second_and_has_no_congestion_control() -> 
 
 
 def test_a_short_flow_downloads_whatever_way_the_others_go() -> None:
-    [bulk, web] = run_of("{flows: {bulk: {}, web: {kind: short}}}").flows
+    [bulk, web] = one("{flows: {bulk: {}, web: {kind: short}}}").flows
 
     assert (bulk.direction, web.direction) == ("upload", "download")
     assert web.sizes_bytes == [10_000, 100_000, 1_000_000, 10_000_000]
 
 
 def test_short_downloads_follow_each_other_or_begin_some_time_apart() -> None:
-    [one_by_one] = run_of("{flows: {web: {kind: short}}}").flows
-    [each_second] = run_of("{flows: {web: {kind: short, interval: 1s}}}").flows
+    [one_by_one] = one("{flows: {web: {kind: short}}}").flows
+    [each_second] = one("{flows: {web: {kind: short, interval: 1s}}}").flows
 
     assert (one_by_one.interval_ms, each_second.interval_ms) == (0.0, 1000.0)
 
@@ -67,14 +61,14 @@ def test_a_second_apart_is_when_downloads_begin(capsys: pytest.CaptureFixture[st
 def test_one_connection_for_all_where_a_tunnel_has_one() -> None:
     flows = "shared: auto, flows: {bulk: {}, web: {kind: short}}"
 
-    assert [*pairs_of(run_of(f"{{tunnel: gost+mws, {flows}}}"))] == ["bulk"]
-    assert [*pairs_of(run_of(f"{{tunnel: gost+ws, {flows}}}"))] == ["bulk", "web"]
-    asked = run_of(f"{{tunnel: gost+mws, {flows}}}").tunnel_options
+    assert [*pairs_of(one(f"{{tunnel: gost+mws, {flows}}}"))] == ["bulk"]
+    assert [*pairs_of(one(f"{{tunnel: gost+ws, {flows}}}"))] == ["bulk", "web"]
+    asked = one(f"{{tunnel: gost+mws, {flows}}}").tunnel_options
     assert asked == {"shared": "on"}  # the same question, asked in two ways
 
 
 def test_what_no_flow_of_old_has_is_not_in_its_run() -> None:
-    assert {"sizes_bytes", "interval_ms"}.isdisjoint(run_of("{}").to_json()["flows"][0])
+    assert {"sizes_bytes", "interval_ms"}.isdisjoint(one("{}").to_json()["flows"][0])
 
 
 @pytest.mark.parametrize(
@@ -94,21 +88,21 @@ def test_what_no_flow_of_old_has_is_not_in_its_run() -> None:
 )
 def test_fields_of_another_kind_are_refused(flow: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        run_of(f"{{flows: {{one: {{{flow}}}}}}}")
+        one(f"{{flows: {{one: {{{flow}}}}}}}")
 
 
 def test_a_forwarder_has_a_pair_of_ends_for_each_stream_and_datagrams_take_the_first() -> None:
     flows = "flows: {lag: {kind: ping}, bulk: {}, web: {kind: short}}"
 
-    assert [*pairs_of(run_of(f"{{tunnel: gost+ws, {flows}}}"))] == ["bulk", "web"]
-    assert [*pairs_of(run_of(f"{{tunnel: split, {flows}}}"))] == ["bulk", "lag", "web"]
-    ports = sink_ports(run_of(f"{{tunnel: gost+ws, {flows}}}"))
+    assert [*pairs_of(one(f"{{tunnel: gost+ws, {flows}}}"))] == ["bulk", "web"]
+    assert [*pairs_of(one(f"{{tunnel: split, {flows}}}"))] == ["bulk", "lag", "web"]
+    ports = sink_ports(one(f"{{tunnel: gost+ws, {flows}}}"))
     assert ports["lag"] == ports["bulk"] != ports["web"]
 
 
 def test_a_tunnel_that_nothing_goes_through_is_refused() -> None:
     with pytest.raises(BadInput, match="no flow goes through it"):
-        run_of("{tunnel: gost+ws, flows: {one: {kind: udp, rate: 1mbit}}}")
+        one("{tunnel: gost+ws, flows: {one: {kind: udp, rate: 1mbit}}}")
 
 
 def row(kind: str, bytes: int, started_s: float, seconds: float) -> dict[str, object]:
@@ -127,10 +121,10 @@ def test_a_total_is_of_one_window_and_pings_do_not_count() -> None:
 
 def test_a_total_of_a_part_is_of_that_part() -> None:
     inside = {"measured_from_s": 40.0, "measured_to_s": 100.0}
-    one = {**row("tcp", 6 * 10**6, 0.0, 60.0), **inside}
+    first = {**row("tcp", 6 * 10**6, 0.0, 60.0), **inside}
     late = {**row("tcp", 3 * 10**6, 70.0, 30.0), **inside, "measured_from_s": 70.0}
     over = {**row("tcp", 0, 2.0, 1.0), "measured_from_s": 40.0, "measured_to_s": 40.0}
-    assert total_goodput_bps([one, late, over]) == pytest.approx(1.2e6)
+    assert total_goodput_bps([first, late, over]) == pytest.approx(1.2e6)
 
 
 def test_a_udp_flow_s_part_is_of_its_receiver_s_intervals(tmp_path: Path) -> None:
@@ -166,7 +160,7 @@ def test_irtts_report_and_the_echos_say_the_same(tmp_path: Path) -> None:
     }
     assert pings_in(irtt) == pings_in(echo) == [(0.0, 20.0), (0.1, None)]
 
-    flow = run_of("{flows: {lag: {kind: ping}}}").flows[0]
+    flow = one("{flows: {lag: {kind: ping}}}").flows[0]
     report = tmp_path / "ping.json"
     report.write_text(json.dumps(irtt), encoding="utf-8")
     found = result_of(flow, report, (0.0, 1.0)).to_json()["round_trips"]
@@ -175,7 +169,7 @@ def test_irtts_report_and_the_echos_say_the_same(tmp_path: Path) -> None:
 
 
 def test_downloads_are_summed_up_by_size(tmp_path: Path) -> None:
-    flow = run_of("{flows: {web: {kind: short, sizes: [1kB, 2kB]}}}").flows[0]
+    flow = one("{flows: {web: {kind: short, sizes: [1kB, 2kB]}}}").flows[0]
     lines = [(0.0, 1000, 0.2), (0.2, 2000, 0.5), (0.7, 1000, 0.4)]
     report = tmp_path / "short.jsonl"
     report.write_text(
