@@ -106,7 +106,7 @@ def declared_in(
             values["module"] = path.stem
             found.append(declared_as(kind, f"{origin}:{each.lineno}: {constant}", values))
         check_written(path, body)
-    return found
+    return sorted(found, key=lambda each: str(vars(each)["name"]))  # however they share files
 
 
 def keywords_of(
