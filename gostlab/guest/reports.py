@@ -50,7 +50,7 @@ class FlowResult:
     measured_from_s: float | None = None
     measured_to_s: float | None = None
     whole: Mapping[str, Any] | None = None  # the same numbers of all that it ran
-    counted_by: str | None = None  # command: sockets, or its hosts' links
+    counted_by: str | None = None  # server of a tcp flow; of a command: sockets, or hosts' links
 
     def of_part(self, from_s: float, to_s: float, part: Part) -> FlowResult:
         """The same of a part of the load; nothing where the flow did not run then."""

@@ -26,6 +26,7 @@ from gostlab.guest.reports import FlowResult, TrafficError
 from gostlab.guest.traffic_kinds import (
     carrier,
     failure_of,
+    has_no_results,
     last_said,
     measured_rows,
     report_name,
@@ -401,7 +402,8 @@ class Timeline:
         if status and flow.traffic.is_counted:
             said = last_said(self._order.folder / report_name(self._order.run, flow))
             raise TrafficError(f"{flow.name}: its client {ending_of(status)}: {said}")
-        if status:
+        report = self._order.folder / report_name(self._order.run, flow)
+        if status and not has_no_results(flow.traffic, report):
             raise TrafficError(failure_of(self._order.run, flow, self._order.folder))
 
     def _look_for_overdue(self) -> None:

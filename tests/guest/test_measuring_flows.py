@@ -10,7 +10,7 @@ import pytest
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import fetches
-from gostlab.guest.reports import Part, percentile
+from gostlab.guest.reports import Part, TrafficError, percentile
 from gostlab.guest.traffic_kinds import last_said, result_of, udp
 from gostlab.guest.traffic_kinds.ping import pings_in
 from gostlab.guest.tunnels.launch import pairs_of, sink_ports
@@ -201,3 +201,21 @@ def test_the_reason_of_a_failure_is_what_the_program_said(
 ) -> None:
     (tmp_path / "report").write_text(report)
     assert last_said(tmp_path / "report") == said
+
+
+def test_a_client_that_gave_up_on_its_servers_results_has_the_servers(tmp_path: Path) -> None:
+    """Through a tunnel of one connection the results wait behind the data: iperf3 gives up."""
+    [flow] = one("{}").flows
+    report, of_server = tmp_path / "iperf3-a.json", tmp_path / "iperf3-a-server.json"
+    gave_up = {"end": {}, "error": "unable to receive results: No such file or directory"}
+    report.write_text(f"warning: Failed to read JSON data size\n{json.dumps(gave_up)}")
+    received = {"bits_per_second": 4e5, "bytes": 10**6, "seconds": 20.0}
+    of_server.write_text(json.dumps({"end": {"sum_received": received, "sum_sent": {}}}))
+
+    found = result_of(flow, report, (0.0, 31.0))
+
+    assert (found.goodput_bps, found.bytes, found.seconds) == (4e5, 10**6, 20.0)
+    assert (found.retransmits, found.counted_by) == (None, "server")
+    of_server.write_text(json.dumps({"end": {}, "error": "the client is gone"}))
+    with pytest.raises(TrafficError, match=rf"{flow.name}: iperf3's report cannot be read"):
+        result_of(flow, report, (0.0, 31.0))
