@@ -126,7 +126,7 @@ def test_a_transport_that_a_program_has_not_is_refused_in_one_line(
 def crowded(lab: Lab, gosts: dict[str, TunnelBinary]) -> Any:
     """A run of eight CUBIC streams through a GOST, once for all tests."""
 
-    def run(tunnel: str, version: str = NEWEST) -> Done:
+    def run(tunnel: str, version: str) -> Done:
         return through(lab, tunnel, of_version(gosts, version), streams=8)
 
     return cache(run)
@@ -136,7 +136,7 @@ def crowded(lab: Lab, gosts: dict[str, TunnelBinary]) -> Any:
 def test_who_sends_in_place_of_the_kernel_is_recorded(
     lab: Lab, gosts: dict[str, TunnelBinary], crowded: Any, tunnel: str
 ) -> None:
-    one = crowded(tunnel)
+    one = crowded(tunnel, NEWEST)
     other = through(lab, tunnel, of_version(gosts, NEWEST), streams=8, cc="bbr")
 
     [check] = [each for name, each in one.checks.items() if name.startswith("guard_sent_by_")]
