@@ -42,22 +42,12 @@ from gostlab.visible import Visible
 
 # As --help lists them.
 VERBS = (
-    *run.VERBS[:3],
-    *report.VERBS[:2],
-    fit.VERB,
-    worst.VERB,
-    run.SHELL,
-    profile_verb.VERB,
-    validate_verb.VERB,
-    conform_verb.VERB,
-    *own.VERBS,
-    *report.VERBS[2:],
-    *say.VERBS,
-    bench_verb.VERB,
-    run.TOPO,
-    new_verb.VERB,
-    *course.VERBS,
-    completion.VERB,
+    *(run.run_verb, run.try_verb, run.exec_verb, report.report_verb, report.compare_verb),
+    *(fit.fit, worst.worst, run.shell_verb, profile_verb.profile_verb),
+    *(validate_verb.validate_verb, conform_verb.conform_verb),
+    *(own.cc_verb, own.kernel_verb, own.gost_verb, report.replay_verb, report.catalogue_verb),
+    *(say.settings_verb, say.window_verb, bench_verb.bench_verb, run.topo_verb),
+    *(new_verb.new_verb, *course.VERBS, completion.completion_verb),
 )
 
 FIRST_WORDS = """\

@@ -87,13 +87,16 @@ def likeliest(word: str, known: Sequence[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
+Arguments = Callable[[argparse.ArgumentParser], None]
+
+
 @dataclass(frozen=True)
 class Verb:
     """A verb: `arguments` adds its words to a parser, `run` does it and returns the exit code."""
 
     name: str
     says: str
-    arguments: Callable[[argparse.ArgumentParser], None]
+    arguments: Arguments
     run: Callable[[argparse.Namespace], int]
     example: str = ""
     parser: Mapping[str, Any] = field(default_factory=dict)  # what of its parser is special
@@ -108,6 +111,13 @@ class Verb:
         if with_options:
             self.arguments(made)
         return made
+
+
+def verb(
+    name: str, says: str, arguments: Arguments, example: str = "", **parser: Any
+) -> Callable[[Callable[[argparse.Namespace], int]], Verb]:
+    """Makes a verb of the function that does it."""
+    return lambda run: Verb(name, says, arguments, run, example, parser)
 
 
 def add_actions(verb: argparse.ArgumentParser) -> Any:

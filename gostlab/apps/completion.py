@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from gostlab.apps.command import EXIT_OK, Verb
+from gostlab.apps.command import EXIT_OK, verb
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import EXPERIMENTS, PROFILES
 from gostlab.describe.file import settings
@@ -27,6 +27,12 @@ def completion_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("shell", choices=SHELLS, help="the shell that will read it")
 
 
+@verb(
+    "completion",
+    'completion at Tab for your shell: eval "$(./lab completion bash)"',
+    completion_arguments,
+    "./lab completion fish | source",
+)
 def completion_verb(arguments: argparse.Namespace) -> int:
     try:
         import argcomplete
@@ -109,12 +115,3 @@ def words_in(schema: Mapping[str, Any]) -> Iterator[str]:
     yield from (str(word) for word in schema.get("enum", ()))
     for each in schema.get("anyOf", ()):
         yield from words_in(each)
-
-
-VERB = Verb(
-    "completion",
-    'completion at Tab for your shell: eval "$(./lab completion bash)"',
-    completion_arguments,
-    completion_verb,
-    "./lab completion fish | source",
-)

@@ -143,7 +143,7 @@ def test_lab_without_a_verb_says_what_to_try(capsys: pytest.CaptureFixture[str])
     assert cli.main([]) == cli.EXIT_BAD_INPUT
     told = capsys.readouterr().out
     command = next(line for line in told.splitlines() if "./lab try" in line).split()
-    assert cli.parser().parse_args(command[1:]).verb is try_verb
+    assert cli.parser().parse_args(command[1:]).verb is try_verb.run
 
 
 def test_saving_and_listing_ask_for_the_same_runs(

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from gostlab.apps.bench import calibrate, speed
-from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, Verb, add_json, complain, count
+from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, add_json, complain, count, verb
 
 
 def bench_arguments(verb: argparse.ArgumentParser) -> None:
@@ -47,6 +47,12 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
     )
 
 
+@verb(
+    "bench",
+    "how fast the lab is on this machine, beside the version before it",
+    bench_arguments,
+    "./lab bench --json",
+)
 def bench_verb(arguments: argparse.Namespace) -> int:
     if arguments.costs is not None:
         try:
@@ -67,12 +73,3 @@ def bench_verb(arguments: argparse.Namespace) -> int:
         before=None if arguments.before == "none" else arguments.before,
         write=arguments.write,
     )
-
-
-VERB = Verb(
-    "bench",
-    "how fast the lab is on this machine, beside the version before it",
-    bench_arguments,
-    bench_verb,
-    "./lab bench --json",
-)

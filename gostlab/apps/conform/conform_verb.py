@@ -11,12 +11,12 @@ from gostlab import api
 from gostlab.apps.command import (
     EXIT_FAILED,
     EXIT_OK,
-    Verb,
     add_jobs,
     add_json,
     add_results,
     complain,
     print_json,
+    verb,
 )
 from gostlab.apps.conform import conform, scripts
 from gostlab.apps.verbs.own import Said
@@ -44,6 +44,12 @@ def conform_arguments(verb: argparse.ArgumentParser) -> None:
     add_json(verb)
 
 
+@verb(
+    "conform",
+    "is the sandbox's TCP Linux's? its own packetdrill scripts, on the virtual clock",
+    conform_arguments,
+    "./lab conform --kernel shipped,5.10 --packetdrill ./packetdrill",
+)
 def conform_verb(arguments: argparse.Namespace) -> int:
     """A table with a row for each kernel; 1 where a script fails and nobody knows why."""
     packetdrill = program(arguments.packetdrill)
@@ -105,12 +111,3 @@ def print_conformed(found: list[conform.Conformed], count: int, version: str) ->
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             named = ", ".join(names[:MOST_NAMED])
             console.print(f"{each.kernel}: {reason}: {named}{more}", soft_wrap=True)
-
-
-VERB = Verb(
-    "conform",
-    "is the sandbox's TCP Linux's? its own packetdrill scripts, on the virtual clock",
-    conform_arguments,
-    conform_verb,
-    "./lab conform --kernel shipped,5.10 --packetdrill ./packetdrill",
-)

@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from gostlab.apps.command import Verb, add_flag, add_gost, add_jobs, add_machine, add_results
+from gostlab.apps.command import add_flag, add_gost, add_jobs, add_machine, add_results, verb
 from gostlab.apps.fit import fit_verb, free
 from gostlab.apps.paths import profile_writer
 
@@ -81,17 +81,14 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
     add_gost(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+@verb(
+    "fit",
+    "the inverse question: which path makes the lab say what was measured?",
+    fit_arguments,
+    "./lab fit la-hamina --from tunnel-rates",
+)
+def fit(arguments: argparse.Namespace) -> int:
     """`./lab fit PROFILE --from MEASUREMENTS`."""
     # Its matrices are small: threads would only wait for each other beside the runs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return fit_verb.fit_verb(arguments)
-
-
-VERB = Verb(
-    "fit",
-    "the inverse question: which path makes the lab say what was measured?",
-    fit_arguments,
-    run,
-    "./lab fit la-hamina --from tunnel-rates",
-)

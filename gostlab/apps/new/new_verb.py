@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from gostlab.apps import new
-from gostlab.apps.command import EXIT_OK, Verb
+from gostlab.apps.command import EXIT_OK, verb
 from gostlab.apps.course.words import PUBLIC_COURSE
 from gostlab.apps.new import teaching
 from gostlab.declared import folders
@@ -22,6 +22,7 @@ def new_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--course", help="for a classroom: a word for course and year")
 
 
+@verb("new", "a file to fill in", new_arguments, "./lab new tunnel socat  (CONTRIBUTING.md)")
 def new_verb(arguments: argparse.Namespace) -> int:
     """`./lab new KIND NAME`."""
     folder = Path(arguments.name)
@@ -48,8 +49,3 @@ def new_verb(arguments: argparse.Namespace) -> int:
         print(f"to fill in: {folders.from_root(path)}")
     print("then: make fast; python3 -m gostlab.apps.reference makes its row in the docs")
     return EXIT_OK
-
-
-VERB = Verb(
-    "new", "a file to fill in", new_arguments, new_verb, "./lab new tunnel socat  (CONTRIBUTING.md)"
-)

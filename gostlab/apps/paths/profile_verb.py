@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from gostlab.apps.command import EXIT_OK, Verb, add_actions
+from gostlab.apps.command import EXIT_OK, add_actions, verb
 from gostlab.apps.paths import import_verb, record_verb
 from gostlab.describe.file import profile as profiles
 
@@ -43,6 +43,7 @@ def profile_arguments(verb: argparse.ArgumentParser) -> None:
     import_verb.add_arguments(imported)
 
 
+@verb("profile", "WAN paths", profile_arguments, "./lab profile show la-hamina")
 def profile_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "import":
         return import_verb.import_verb(arguments)
@@ -56,6 +57,3 @@ def profile_verb(arguments: argparse.Namespace) -> int:
         else:
             print(f"{loaded.name}: {profiles.summary(loaded)}")
     return EXIT_OK
-
-
-VERB = Verb("profile", "WAN paths", profile_arguments, profile_verb, "./lab profile show la-hamina")

@@ -6,13 +6,13 @@ import sys
 from gostlab.apps.command import (
     EXIT_FAILED,
     EXIT_OK,
-    Verb,
     add_flag,
     add_jobs,
     add_json,
     add_results,
     complain,
     print_json,
+    verb,
 )
 from gostlab.apps.validate import validation
 from gostlab.runs import progress
@@ -37,6 +37,12 @@ def validate_arguments(verb: argparse.ArgumentParser) -> None:
     add_json(verb)
 
 
+@verb(
+    "validate",
+    "does the lab do what is known of Linux's congestion controls?",
+    validate_arguments,
+    "./lab validate --quick",
+)
 def validate_verb(arguments: argparse.Namespace) -> int:
     """`./lab validate`: target, lab and verdict; 1 if one disagrees."""
     with progress.progress_on_stderr("validation", quiet=False) as told:
@@ -66,12 +72,3 @@ def validate_verb(arguments: argparse.Namespace) -> int:
         print(counts)
         print(judged.table)
     return EXIT_OK if judged.holds else EXIT_FAILED
-
-
-VERB = Verb(
-    "validate",
-    "does the lab do what is known of Linux's congestion controls?",
-    validate_arguments,
-    validate_verb,
-    "./lab validate --quick",
-)

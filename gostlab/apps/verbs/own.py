@@ -12,11 +12,11 @@ from gostlab.apps.command import (
     EXIT_BAD_INPUT,
     EXIT_FAILED,
     EXIT_OK,
-    Verb,
     add_actions,
     add_jobs,
     complain,
     say,
+    verb,
 )
 from gostlab.declared.kernels import FEATURES
 from gostlab.setup import modules, workbench
@@ -37,6 +37,12 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
     remove.add_argument("name")
 
 
+@verb(
+    "cc",
+    "congestion controls: the lab's, and your own from a C file",
+    cc_arguments,
+    "./lab cc add my_cc.c --name mine (docs/how-to/congestion-control.md goes through it)",
+)
 def cc_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         print("\n".join(api.congestion_controls()))
@@ -76,6 +82,12 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
     remove.add_argument("name")
 
 
+@verb(
+    "kernel",
+    "the sandbox's kernels: other versions of Linux, and trees of your own",
+    kernel_arguments,
+    "./lab kernel add 5.10 (docs/reference/kernels.md says what each lacks)",
+)
 def kernel_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         print("\n".join(api.kernel_lines()))
@@ -114,6 +126,12 @@ def gost_arguments(verb: argparse.ArgumentParser) -> None:
     remove.add_argument("name")
 
 
+@verb(
+    "gost",
+    "GOSTs of several versions, side by side",
+    gost_arguments,
+    "./lab gost add gost-3.2.6-linux-amd64.xz",
+)
 def gost_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         print("\n".join(api.gost_lines()))
@@ -149,28 +167,3 @@ class Said:
         """Clear the line."""
         if self._on_terminal:
             print("\r\033[K", end="", file=beneath(sys.stderr), flush=True)
-
-
-VERBS = (
-    Verb(
-        "cc",
-        "congestion controls: the lab's, and your own from a C file",
-        cc_arguments,
-        cc_verb,
-        "./lab cc add my_cc.c --name mine (docs/how-to/congestion-control.md goes through it)",
-    ),
-    Verb(
-        "kernel",
-        "the sandbox's kernels: other versions of Linux, and trees of your own",
-        kernel_arguments,
-        kernel_verb,
-        "./lab kernel add 5.10 (docs/reference/kernels.md says what each lacks)",
-    ),
-    Verb(
-        "gost",
-        "GOSTs of several versions, side by side",
-        gost_arguments,
-        gost_verb,
-        "./lab gost add gost-3.2.6-linux-amd64.xz",
-    ),
-)

@@ -13,13 +13,13 @@ from gostlab.apps import catalogue, replay
 from gostlab.apps.command import (
     EXIT_FAILED,
     EXIT_OK,
-    Verb,
     add_flag,
     add_json,
     add_results,
     complain,
     count,
     print_json,
+    verb,
 )
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import experiment
@@ -59,6 +59,12 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     add_flag(verb, "--json", 'print {"report": path}')
 
 
+@verb(
+    "report",
+    "tables, figures and one page from the results",
+    report_arguments,
+    "./lab report thesis-tunnel",
+)
 def report_verb(arguments: argparse.Namespace) -> int:
     run = arguments.open if isinstance(arguments.open, Path) else None
     named = arguments.experiment
@@ -113,6 +119,12 @@ def compare_arguments(verb: argparse.ArgumentParser) -> None:
     add_json(verb)
 
 
+@verb(
+    "compare",
+    "what changed between two experiments' results folders; exit code 1 if something is worse",
+    compare_arguments,
+    "./lab compare old/thesis-tunnel results/thesis-tunnel",
+)
 def compare_verb(arguments: argparse.Namespace) -> int:
     """`./lab compare BEFORE AFTER`: 1 if something got worse."""
     found = api.compare(arguments.before, arguments.after, arguments.threshold / 100)
@@ -145,6 +157,12 @@ def replay_arguments(verb: argparse.ArgumentParser) -> None:
     add_flag(verb, "--json", "the figures as JSON and nothing else")
 
 
+@verb(
+    "replay",
+    "run a result's commands.sh again in the sandbox and compare",
+    replay_arguments,
+    "./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
+)
 def replay_verb(arguments: argparse.Namespace) -> int:
     """`./lab replay RUN`: 1 if a replay differs from its run."""
     replays = []
@@ -177,6 +195,12 @@ def catalogue_arguments(verb: argparse.ArgumentParser) -> None:
     add_json(verb)
 
 
+@verb(
+    "catalogue",
+    "every experiment, what it costs, and how long it took here",
+    catalogue_arguments,
+    "./lab catalogue --cores 2",
+)
 def catalogue_verb(arguments: argparse.Namespace) -> int:
     if arguments.sample is not None:
         return sample_verb(arguments)
@@ -205,35 +229,3 @@ def sample_verb(arguments: argparse.Namespace) -> int:
         cpus = arguments.cores or len(machine.usable_cpus())
         print(catalogue.sample_to_markdown(estimates, cpus))
     return EXIT_OK
-
-
-VERBS = (
-    Verb(
-        "report",
-        "tables, figures and one page from the results",
-        report_arguments,
-        report_verb,
-        "./lab report thesis-tunnel",
-    ),
-    Verb(
-        "compare",
-        "what changed between two experiments' results folders; exit code 1 if something is worse",
-        compare_arguments,
-        compare_verb,
-        "./lab compare old/thesis-tunnel results/thesis-tunnel",
-    ),
-    Verb(
-        "replay",
-        "run a result's commands.sh again in the sandbox and compare",
-        replay_arguments,
-        replay_verb,
-        "./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
-    ),
-    Verb(
-        "catalogue",
-        "every experiment, what it costs, and how long it took here",
-        catalogue_arguments,
-        catalogue_verb,
-        "./lab catalogue --cores 2",
-    ),
-)

@@ -18,7 +18,6 @@ from gostlab.apps.command import (
     EXIT_INVALID,
     EXIT_OK,
     RESULTS,
-    Verb,
     add_flag,
     add_gost,
     add_jobs,
@@ -26,6 +25,7 @@ from gostlab.apps.command import (
     add_results,
     complain,
     print_json,
+    verb,
 )
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
@@ -222,6 +222,12 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
+@verb(
+    "run",
+    "run an experiment's matrix; finished runs are kept and not run again",
+    run_arguments,
+    "./lab run thesis-tunnel --quick --set streams=1,4",
+)
 def run_verb(arguments: argparse.Namespace) -> int:
     experiment = api.Experiment.from_file(
         arguments.experiment,
@@ -268,6 +274,18 @@ def provide_missing(
         api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=quiet)
 
 
+@verb(
+    "try",
+    "a question without a file: settings as options, lists are compared",
+    try_arguments,
+    "./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws",
+    usage="./lab try [--SETTING A,B …] [--repeat N] [--json | --csv] [--save FILE] …",
+    description="Run every combination of what is asked and print a table. A list (cubic,bbr) is"
+    " compared, one value is a setting. Results are kept: the same question is answered at once,"
+    " more --repeat goes on from the runs that there are.",
+    # a setting's name is written out: --rat is no rate, and a later setting changes nothing
+    allow_abbrev=False,
+)
 def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.json and arguments.csv:
         raise BadInput("--json and --csv: only one of them")
@@ -340,6 +358,13 @@ def list_runs(experiment: api.Experiment, results: Path, *, as_json: bool) -> in
     return EXIT_OK
 
 
+@verb(
+    "exec",
+    "make one run from its description, for job arrays and graders (exit code 0: it has a"
+    " status, whatever that says)",
+    exec_arguments,
+    "./lab exec run.json results/mine/again",
+)
 def exec_verb(arguments: argparse.Namespace) -> int:
     """`./lab exec`: 0 as soon as there is a status, whatever it says."""
     end = api.execute(
@@ -382,6 +407,12 @@ def exit_code(outcome: finished.Outcome) -> int:
     return EXIT_INVALID if outcome.invalid else EXIT_OK
 
 
+@verb(
+    "shell",
+    "Mininet's prompt in the lab, on a shaped path",
+    shell_arguments,
+    "./lab shell --profile la-hamina --cc bbr",
+)
 def shell_verb(arguments: argparse.Namespace) -> int:
     shell = api.shell(
         arguments.profile,
@@ -395,70 +426,22 @@ def shell_verb(arguments: argparse.Namespace) -> int:
     return shell.open()
 
 
+@verb(
+    "topo",
+    "what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
+    topo_arguments,
+    prog="topo.py",
+    description="Build the lab: open it (--cli), or run the quick matrix and report it.",
+    epilog="examples: python topo.py --cli · sudo python topo.py",
+)
 def topo_verb(arguments: argparse.Namespace) -> int:
     """`python topo.py`: open the lab (--cli), or run an experiment (quick) and report it."""
     if arguments.cli:
-        return shell_verb(arguments)
+        return shell_verb.run(arguments)
     arguments.quick = not arguments.full
-    status = run_verb(arguments)
+    status = run_verb.run(arguments)
     if arguments.dry_run or arguments.json:
         return status
 
     print(api.report(arguments.results, [arguments.experiment]))
     return status
-
-
-TRY_PARSER = {
-    "usage": "./lab try [--SETTING A,B …] [--repeat N] [--json | --csv] [--save FILE] …",
-    "description": (
-        "Run every combination of what is asked and print a table. A list (cubic,bbr) is"
-        " compared, one value is a setting. Results are kept: the same question is answered"
-        " at once, more --repeat goes on from the runs that there are."
-    ),
-    # a setting's name is written out: --rat is no rate, and a later setting changes nothing
-    "allow_abbrev": False,
-}
-TOPO_PARSER = {
-    "prog": "topo.py",
-    "description": "Build the lab: open it (--cli), or run the quick matrix and report it.",
-    "epilog": "examples: python topo.py --cli · sudo python topo.py",
-}
-VERBS = (
-    Verb(
-        "run",
-        "run an experiment's matrix; finished runs are kept and not run again",
-        run_arguments,
-        run_verb,
-        "./lab run thesis-tunnel --quick --set streams=1,4",
-    ),
-    Verb(
-        "try",
-        "a question without a file: settings as options, lists are compared",
-        try_arguments,
-        try_verb,
-        "./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws",
-        parser=TRY_PARSER,
-    ),
-    Verb(
-        "exec",
-        "make one run from its description, for job arrays and graders (exit code 0: it has a"
-        " status, whatever that says)",
-        exec_arguments,
-        exec_verb,
-        "./lab exec run.json results/mine/again",
-    ),
-)
-SHELL = Verb(
-    "shell",
-    "Mininet's prompt in the lab, on a shaped path",
-    shell_arguments,
-    shell_verb,
-    "./lab shell --profile la-hamina --cc bbr",
-)
-TOPO = Verb(
-    "topo",
-    "what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
-    topo_arguments,
-    topo_verb,
-    parser=TOPO_PARSER,
-)

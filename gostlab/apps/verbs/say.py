@@ -2,7 +2,7 @@
 
 import argparse
 
-from gostlab.apps.command import EXIT_OK, Verb, add_json, print_json
+from gostlab.apps.command import EXIT_OK, add_json, print_json, verb
 from gostlab.declared.errors import BadInput, bounded
 from gostlab.describe import window
 from gostlab.describe.file import manual, units
@@ -15,6 +15,7 @@ def settings_arguments(verb: argparse.ArgumentParser) -> None:
     add_json(verb)
 
 
+@verb("settings", "the settings of a run", settings_arguments, "./lab settings buffer")
 def settings_verb(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(manual.settings_json(arguments.setting))
@@ -30,6 +31,12 @@ def window_arguments(verb: argparse.ArgumentParser) -> None:
     add_json(verb)
 
 
+@verb(
+    "window",
+    "how large TCP's buffers must be for a path",
+    window_arguments,
+    "./lab window 100mbit 168ms",
+)
 def window_verb(arguments: argparse.Namespace) -> int:
     try:
         rate_bps = units.rate(arguments.rate)
@@ -43,21 +50,3 @@ def window_verb(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(advice.lines()))
     return EXIT_OK
-
-
-VERBS = (
-    Verb(
-        "settings",
-        "the settings of a run",
-        settings_arguments,
-        settings_verb,
-        "./lab settings buffer",
-    ),
-    Verb(
-        "window",
-        "how large TCP's buffers must be for a path",
-        window_arguments,
-        window_verb,
-        "./lab window 100mbit 168ms",
-    ),
-)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from gostlab.apps.command import Verb, add_flag, add_jobs, add_machine, add_results
+from gostlab.apps.command import add_flag, add_jobs, add_machine, add_results, verb
 from gostlab.apps.paths import profile_writer
 from gostlab.apps.worst import SAYS, worst_verb
 
@@ -38,14 +38,11 @@ def worst_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    return worst_verb.worst_verb(arguments)
-
-
-VERB = Verb(
+@verb(
     "worst",
     "on which path does a congestion control do worst? An optimiser looks",
     worst_arguments,
-    run,
     f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
 )
+def worst(arguments: argparse.Namespace) -> int:
+    return worst_verb.worst_verb(arguments)
