@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.read import frames
 from gostlab import machine as machines
 from gostlab.api.making import Gathered, Making, make
-from gostlab.api.plan import Plan, check_matrices, expand_on, refusal
+from gostlab.api.plan import Plan, check_matrices, refusal
 from gostlab.declared.errors import SandboxOnly
 from gostlab.describe import guards
 from gostlab.describe.file.document import BadInput
@@ -228,10 +228,17 @@ class Experiment(Plan):
         shard     "3/40": the third of forty parts
         Raises BadInput, also for a run that one of the guards refuses, and MachineError.
         """
-        given = experiment if isinstance(experiment, File) else load_experiment(str(experiment))
-        given = with_repetitions(with_seed(given, seed), repeat)
-        overrides = {name: words_of(levels) for name, levels in (settings or {}).items()}
-        return cls._expanded(given, quick, overrides, matrices, machine, clock, shard)
+        file = experiment if isinstance(experiment, File) else load_experiment(str(experiment))
+        asked = cls(
+            file=with_repetitions(with_seed(file, seed), repeat),
+            machine=machines.choose(machine),
+            clock=clock,
+            quick=quick,
+            overrides={name: words_of(levels) for name, levels in (settings or {}).items()},
+            matrices=tuple(matrices),
+            shard=None if shard is None else Shard.read(shard),
+        )
+        return asked._expanded(may_choose=machine == "auto")
 
     @classmethod
     def of(
@@ -250,50 +257,34 @@ class Experiment(Plan):
     def asking(cls, question: Question, machine: str = "auto") -> Experiment:
         """The same of a question that is read already."""
         file = question.to_experiment(Path(f"{question.name}.yaml"))
-        return replace(cls._expanded(file, False, {}, (), machine, None, None), asked=question)
+        asked = cls(file=file, machine=machines.choose(machine), asked=question)
+        return asked._expanded(may_choose=machine == "auto")
 
-    @classmethod
-    def _expanded(
-        cls,
-        file: File,
-        quick: bool,
-        overrides: Mapping[str, str],
-        matrices: Collection[str],
-        on: str,
-        clock: str | None,
-        shard: str | None,
-    ) -> Experiment:
-        """Every run, checked. Raises what from_file does."""
-        dealt = None if shard is None else Shard.read(shard)
-        check_matrices(file, matrices, quick=quick)
-        choice = machines.choose(on)
-        if choice.name == "native" and clock == "virtual":
+    def _expanded(self, *, may_choose: bool) -> Experiment:
+        """With every run, checked. `may_choose`: another machine, where runs need it. Raises what
+        from_file does.
+        """
+        check_matrices(self.file, self.matrices, quick=self.quick)
+        native = self.machine.name == "native"
+        if native and self.clock == "virtual":
             raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
+        there = replace(self, clock="real") if native else self
         try:
-            runs, clock_there = expand_on(choice, file, quick, overrides, clock, matrices)
+            runs = there.described()
         except SandboxOnly:
-            if on != "auto":
+            if not may_choose:
                 raise
-            choice = machines.Choice("sandbox", "another kernel than this machine's is requested")
-            runs, clock_there = expand_on(choice, file, quick, overrides, clock, matrices)
+            why = "another kernel than this machine's is requested"
+            there = replace(self, machine=machines.Choice("sandbox", why))
+            runs = there.described()
         errors, warned = guards.survey(runs)
         if errors:
             raise BadInput(refusal(errors))
-        rules = stopping_rules(file, quick=quick)
-        if dealt is not None:
-            runs = dealt.take(runs, rules)
-        return cls(
-            file=file,
-            machine=choice,
-            clock=clock_there,
-            quick=quick,
-            overrides=overrides,
-            matrices=tuple(matrices),
-            runs=tuple(runs),
-            until={name: rule for name, rule in rules.items() if not matrices or name in matrices},
-            warned=tuple(warned),
-            shard=dealt,
-        )
+        rules = stopping_rules(self.file, quick=self.quick)
+        if self.shard is not None:
+            runs = self.shard.take(runs, rules)
+        wanted = {name: each for name, each in rules.items() if name in (self.matrices or rules)}
+        return replace(there, runs=tuple(runs), until=wanted, warned=tuple(warned))
 
     def run(
         self,
@@ -322,17 +313,8 @@ class Experiment(Plan):
             watcher = held.enter_context(shown.progress_on_stderr(self.name, quiet=False))
         elif callable(progress):
             watcher = Told(progress)
-
-        begin = partial(
-            make,
-            self,
-            Path(results),
-            jobs=jobs,
-            gost=gost,
-            retry_failed=retry_failed,
-            progress=watcher,
-            workers=workers,
-        )
+        how: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
+        begin = partial(make, self, Path(results), progress=watcher, workers=workers, **how)
         return Running(self, begin, held)
 
 

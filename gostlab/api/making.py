@@ -42,12 +42,12 @@ def make(
     plan: Plan,
     folder: Path,
     *,
-    jobs: int | None = None,
-    gost: Path | None = None,
-    retry_failed: bool = False,
-    progress: schedule.Quiet | None = None,
-    workers: Gathered | None = None,
-    look: Callable[[], None] = lambda: None,
+    jobs: int | None,
+    gost: Path | None,
+    retry_failed: bool,
+    progress: schedule.Quiet,
+    workers: Gathered | None,
+    look: Callable[[], None],
 ) -> Making:
     """What makes the runs of a plan that have no answer yet in a results folder, once it is asked
     for their ends; it returns what became of all of them.
@@ -62,7 +62,6 @@ def make(
     machine.require_programs(plan.runs, found)
     machine.require_kernels(plan.runs, found)
     start = starter(plan.machine.name, found)
-    told = progress or schedule.Quiet()
 
     def more(ends: Sequence[Finished]) -> list[RunDescription]:
         # One more, of each cell that wants it.
@@ -82,9 +81,9 @@ def make(
                 own_jobs = jobs if plan.machine.name != "native" else 1
                 slots = held.enter_context(claimed_cpus(own_jobs))
             else:
-                slots, begin = held.enter_context(workers(told.say))
+                slots, begin = held.enter_context(workers(progress.say))
             parts_of_loads = dict.fromkeys(measured_words(run.to_json()) for run in plan.runs)
-            told.say(
+            progress.say(
                 f"{plan.file.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
                 f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
                 f" {gost_words(plan.runs, found)} · taken over {' or '.join(parts_of_loads)} ·"
@@ -95,13 +94,13 @@ def make(
             makers = results.makers_line(folder, plan.runs)
             for line in (*(each.line for each in plan.warned), *plan.notes, older, makers):
                 if line:
-                    told.say(line)
+                    progress.say(line)
             ends = yield from schedule.ends_of(
                 plan.runs,
                 folder.resolve(),
                 slots,
                 begin,
-                told,
+                progress,
                 retry_failed=retry_failed,
                 more=more,
                 look=look,

@@ -27,7 +27,7 @@ class Plan:
 
     file: File  # as it was read
     machine: machine.Choice
-    runs: tuple[RunDescription, ...]  # the first block
+    runs: tuple[RunDescription, ...] = field(default_factory=tuple)  # the first block
     clock: str | None = None  # of every matrix; None: what the file says
     quick: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
@@ -66,8 +66,8 @@ class Plan:
     def tasks(self, results_folder: Path) -> list[Task]:
         return [Task(run, schedule.place_of(run, results_folder)) for run in self.runs]
 
-    def described(self, repetitions_of: Mapping[str, int]) -> list[RunDescription]:
-        """The runs, when these cells are to have so many repetitions."""
+    def described(self, repetitions_of: Mapping[str, int] = {}) -> list[RunDescription]:
+        """The runs, those of some cells in so many repetitions. Raises BadInput."""
         return expand(
             self.file,
             quick=self.quick,
@@ -77,23 +77,6 @@ class Plan:
             repetitions_of=repetitions_of,
             matrices=self.matrices,
         )
-
-
-def expand_on(
-    choice: machine.Choice,
-    file: File,
-    quick: bool,
-    overrides: Mapping[str, str],
-    clock: str | None,
-    matrices: Collection[str],
-) -> tuple[list[RunDescription], str | None]:
-    """The runs of some matrices (or all) on a machine, and the clock that they are given. Raises
-    BadInput.
-    """
-    there = "real" if choice.name == "native" else clock
-    return expand(
-        file, quick=quick, overrides=overrides, machine=choice.name, clock=there, matrices=matrices
-    ), there
 
 
 def check_matrices(file: File, matrices: Collection[str], *, quick: bool) -> None:
