@@ -227,7 +227,6 @@ class Lab:
             self.kernel_named(kernel),
             folder or self.folder(),
             argv,
-            sandbox.sandbox_environ(asked.pop("environ", {})),
             MachineModel(**named),
             **plain | asked,
         )
@@ -249,7 +248,7 @@ from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import sandbox
 options = json.loads(sys.argv[5])
 guest = sandbox.boot(
-    Path(sys.argv[2]), Path(sys.argv[3]), ["/bin/sh", "-c", sys.argv[4]], sandbox.sandbox_environ(),
+    Path(sys.argv[2]), Path(sys.argv[3]), ["/bin/sh", "-c", sys.argv[4]],
     MachineModel(256, options.pop("clock")), **options,
 )
 print("up,", sandbox.available_isolation(), flush=True)

@@ -21,21 +21,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from analysis.draw import style
 from analysis.draw.levels import cc_rank, named_level, told_apart
 from analysis.draw.registry import Picture
 from analysis.draw.spots import shows
-from analysis.draw.style import (
-    DEGRADED_HATCH,
-    FAINT,
-    GRID,
-    INK,
-    cc_colour,
-    grid,
-    head_panel,
-    key,
-    label_edges,
-    new_figure,
-)
 from analysis.judge.cells import Cell
 from analysis.judge.table import cc_name
 from analysis.read.folder import Run
@@ -44,7 +33,7 @@ from analysis.read.study import level
 PANELS_ON_A_FIGURE = 9
 # On a field of a scale letters stay as they are on dark paper, too (analysis/page/night.py), where
 # other letters change places with the paper.
-ON_FIELD = {INK: "#222221", "white": "#fffffe"}
+ON_FIELD = {style.INK: "#222221", "white": "#fffffe"}
 SMALL_PT = 9.5  # of a heading that names a condition in full
 Condition = tuple[str, Sequence[Run]]
 Each = TypeVar("Each")
@@ -83,11 +72,11 @@ def panel_figure(
     shape      rows and columns, where they are not as `grid` has it
     shared     sharex, sharey, gridspec_kw
     """
-    rows, columns = shape or grid(len(headings))
-    figure, axes = new_figure(around_in + panel_in * rows, rows, columns, **shared)
+    rows, columns = shape or style.grid(len(headings))
+    figure, axes = style.new_figure(around_in + panel_in * rows, rows, columns, **shared)
     more = {"pad": pad, "fontsize": fontsize}
     for ax, words in zip(axes.flat, headings, strict=False):
-        head_panel(ax, words, columns, **{name: each for name, each in more.items() if each})
+        style.head_panel(ax, words, columns, **{name: each for name, each in more.items() if each})
     for ax in axes.flat[len(headings) :]:
         ax.set_visible(False)
     return figure, axes
@@ -106,7 +95,7 @@ class Field:
     words: str  # in its middle
     keys: tuple[str, ...] = ()  # of the cells that it shows
     degraded: bool = False
-    ink: str = INK
+    ink: str = style.INK
     aside: str = ""  # small words in its corner
 
 
@@ -169,8 +158,8 @@ def draw_field(ax: Axes, column: int, line: int, field: Field, colour: Any, pt: 
     """A field of a map, with its words."""
     look = {
         "facecolor": colour,
-        "edgecolor": FAINT if field.degraded else GRID,
-        "hatch": DEGRADED_HATCH if field.degraded else None,
+        "edgecolor": style.FAINT if field.degraded else style.GRID,
+        "hatch": style.DEGRADED_HATCH if field.degraded else None,
         "linewidth": 0.8,
     }
     shows(ax.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, **look)), field.keys)
@@ -201,7 +190,7 @@ def condition_figure(
     figure, axes = panel_figure(
         [words for words, _ in facets], panel_in, fontsize=SMALL_PT, sharex=True, sharey=True
     )
-    label_edges(axes, len(facets), x, y)
+    style.label_edges(axes, len(facets), x, y)
     return figure, axes
 
 
@@ -215,7 +204,10 @@ def of_each_cc(runs: Iterable[Run]) -> list[tuple[str, list[Run]]]:
 
 def cc_lines(ccs: Iterable[str], **look: Any) -> list[Any]:
     """A legend's line for each congestion control."""
-    return [key(cc_name(cc), color=cc_colour(cc), **look) for cc in sorted(set(ccs), key=cc_rank)]
+    return [
+        style.key(cc_name(cc), color=style.cc_colour(cc), **look)
+        for cc in sorted(set(ccs), key=cc_rank)
+    ]
 
 
 def pictures(

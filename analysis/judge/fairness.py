@@ -10,16 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from analysis.judge.statistics import jain_index
+from analysis.read import series
 from analysis.read.folder import Run
-from analysis.read.series import (
-    WARM_UP_SHARE,
-    Progress,
-    Series,
-    flow_rates,
-    progress_of,
-    rows_by_flow,
-    span,
-)
 from gostlab.results.contest import Side
 
 # A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM
@@ -54,21 +46,21 @@ def active_rates(run: Run) -> dict[str, float]:
     return {name: each.mbit_between(first_s, last_s) for name, each in progress.items()}
 
 
-def competing(run: Run) -> dict[str, Progress]:
+def competing(run: Run) -> dict[str, series.Progress]:
     """The progress of each flow with a congestion control; {} where one's is not known."""
     flows = [flow for flow in run.flows if flow.competes]
-    progress = {flow.name: progress_of(run, flow) for flow in flows}
+    progress = {flow.name: series.progress_of(run, flow) for flow in flows}
     known = {name: each for name, each in progress.items() if each is not None}
     return known if len(known) == len(flows) else {}
 
 
-def active_window(run: Run, progress: Mapping[str, Progress]) -> tuple[float, float]:
+def active_window(run: Run, progress: Mapping[str, series.Progress]) -> tuple[float, float]:
     """From when to when active_rates are taken; (0, 0) of no flow."""
     first_s = max((each.start_s for each in progress.values()), default=0.0)
     last_s = min((each.end_s for each in progress.values()), default=0.0)
     if run.measures_a_part:
         return max(first_s, run.measured_s[0]), min(last_s, run.measured_s[1])
-    return first_s + WARM_UP_SHARE * (last_s - first_s), last_s
+    return first_s + series.WARM_UP_SHARE * (last_s - first_s), last_s
 
 
 def shares(run: Run) -> dict[str, float]:
@@ -111,8 +103,8 @@ def common_windows(run: Run) -> tuple[float, list[tuple[float, ...]]]:
     each window from then on; none where one's is not known.
     """
     flows = [flow for flow in run.flows if flow.competes]
-    since_s = max((span(flow)[0] for flow in flows), default=0.0)
-    rates = flow_rates(run, FAIR_WINDOW_S, since_s)
+    since_s = max((series.span(flow)[0] for flow in flows), default=0.0)
+    rates = series.flow_rates(run, FAIR_WINDOW_S, since_s)
     known = [rates[flow.name] for flow in flows if flow.name in rates]
     return since_s, list(together(known, since_s).values()) if len(known) == len(flows) else []
 
@@ -163,7 +155,7 @@ def settling(run: Run) -> dict[float, float | None]:
     all the time.
     """
     found = {}
-    for event_s in events(run) if rows_by_flow(run) else ():
+    for event_s in events(run) if series.rows_by_flow(run) else ():
         windows = summed_windows(run, event_s)
         later = windows[len(windows) // 2 :]
         found[event_s] = settle_s(run, event_s, float(np.median(later))) if later else None
@@ -177,12 +169,12 @@ def events(run: Run) -> tuple[float, ...]:
     Of those that follow each other too soon for anything to settle (2 s) only the last counts, and
     none so near the end. Empty where there are more than 20: such a path has no states.
     """
-    spans = [span(flow) for flow in run.flows if flow.competes]
+    spans = [series.span(flow) for flow in run.flows if flow.competes]
     if not spans:
         return ()
     first_s, last_s = min(start for start, _ in spans), max(end for _, end in spans)
     happens = {change.at_s for change in run.changes} | {
-        instant for flow in run.flows for instant in span(flow)
+        instant for flow in run.flows for instant in series.span(flow)
     }
     inside = sorted(instant for instant in happens if first_s < instant < last_s)
     if len(inside) > MOST_EVENTS:
@@ -208,14 +200,14 @@ def summed_windows(run: Run, event_s: float) -> list[float]:
     """The rate of the flows with a congestion control together, in windows from an event until the
     next, or until one of them ends.
     """
-    rates = flow_rates(run, settle_window_s(run), event_s)
+    rates = series.flow_rates(run, settle_window_s(run), event_s)
     wanted = [rates[flow.name] for flow in run.flows if flow.competes and flow.name in rates]
     until_s = min((instant for instant in events(run) if instant > event_s), default=math.inf)
     windows = together(wanted, event_s).items()
     return [math.fsum(at) for end_s, at in windows if end_s <= until_s + 1e-6]
 
 
-def together(rates: Sequence[Series], since_s: float) -> dict[float, tuple[float, ...]]:
+def together(rates: Sequence[series.Series], since_s: float) -> dict[float, tuple[float, ...]]:
     """Window's end -> every series' value, of the windows since then that all of them have."""
     columns = [
         dict(zip(np.round(each.t_s, 6).tolist(), each.value.tolist(), strict=True))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from analysis.draw import registry
 from analysis.draw.against import against_caption, draw_against, over_study
 from analysis.draw.plain import (
     IN_BRACKETS,
@@ -20,16 +21,6 @@ from analysis.draw.plain import (
     agreement_claim,
     section_sentences,
     study_sentence,
-)
-from analysis.draw.registry import (
-    Answer,
-    Drawing,
-    Picture,
-    Sweep,
-    draw_matrix,
-    drawing_of,
-    own_cells,
-    words_for,
 )
 from analysis.draw.sentences import (
     in_cells,
@@ -57,8 +48,8 @@ class Part:
     matrix: str = ""  # its name
     runs: int = 0
     said: list[Said] = field(default_factory=list)  # in a person's words: one to three sentences
-    answers: list[Answer] = field(default_factory=list)  # everything there is to say
-    pictures: list[Picture] = field(default_factory=list)
+    answers: list[registry.Answer] = field(default_factory=list)  # everything there is to say
+    pictures: list[registry.Picture] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
 
 
@@ -74,7 +65,7 @@ class FirstScreen:
     question: str
     answer: str  # of MOST_WORDS words at most; "" where too little has run
     sentences: tuple[str, ...]
-    picture: Picture | None
+    picture: registry.Picture | None
     rests: str
     rates: Table | None = None
     spread: str = ""
@@ -92,7 +83,7 @@ class Chapter:
     study: Study
     results: Results
     first: FirstScreen
-    answers: tuple[Answer, ...]  # of the experiment as a whole, and none of a part's
+    answers: tuple[registry.Answer, ...]  # of the experiment as a whole, and none of a part's
     parts: tuple[Part, ...]
     left_out: Table | None
     paths: Table
@@ -102,7 +93,7 @@ class Chapter:
     targets: tuple[targets.Target, ...] = ()
     target_table: Table | None = None
     reasons: Table | None = None  # why study and lab differ, each reason once
-    against: Picture | None = None  # lab over study
+    against: registry.Picture | None = None  # lab over study
 
     @property
     def counted(self) -> int:
@@ -110,7 +101,7 @@ class Chapter:
         return sum(run.counts for run in self.results.runs)
 
     @property
-    def pictures(self) -> list[Picture]:
+    def pictures(self) -> list[registry.Picture]:
         """All of its figures, each once."""
         own = [self.against] if self.against else []
         return [*own, *(picture for part in self.parts for picture in part.pictures)]
@@ -127,9 +118,11 @@ def to_chapter(study: Study, results: Results) -> Chapter:
     if its file names a drawing that is not there.
     """
     matrices = to_matrices(results.runs, study)
-    drawings = [[drawing_of(word) for word in words_for(matrix)] for matrix in matrices]
+    drawings = [
+        [registry.drawing_of(word) for word in registry.words_for(matrix)] for matrix in matrices
+    ]
     parts = [
-        to_part(Sweep(matrix, matrices, study, made_by_line(matrix.runs)), drawn_by)
+        to_part(registry.Sweep(matrix, matrices, study, made_by_line(matrix.runs)), drawn_by)
         for matrix, drawn_by in zip(matrices, drawings, strict=True)
     ]
     name = file_name(study.name)
@@ -156,13 +149,13 @@ def to_chapter(study: Study, results: Results) -> Chapter:
 
 def against_picture(
     study: Study, results: Results, judged: Sequence[targets.Target]
-) -> Picture | None:
+) -> registry.Picture | None:
     """Lab over study, of the figures that can be divided; None where none can."""
     if all(over_study(row) is None for row in judged):
         return None
     figure = draw_against(judged, study.called, made_by_line(results.runs))
     caption = against_caption(judged, study.called)
-    return Picture(figure, caption, f"{file_name(study.name)}-against")
+    return registry.Picture(figure, caption, f"{file_name(study.name)}-against")
 
 
 # -- what is looked at first
@@ -257,7 +250,7 @@ def rests_line(results: Results, spread: str = "") -> str:
     return f"{said}; {several(states.total(), 'run')}: {found}."
 
 
-def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
+def to_part(sweep: registry.Sweep, drawings: Sequence[registry.Drawing]) -> Part:
     """One matrix's figures, tables and sentences."""
     matrix = sweep.matrix
     part = Part(
@@ -267,7 +260,7 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
     name = f"{file_name(sweep.study.name)}-{matrix.key}"
     own_tables: list[Table] = []
     for drawing in drawings:
-        drawn = draw_matrix(drawing, sweep, name)
+        drawn = registry.draw_matrix(drawing, sweep, name)
         part.pictures += drawn.pictures
         own_tables += drawn.tables
         notes.append(drawn.note)
@@ -282,7 +275,7 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
             ]
             part.said = [*own, *part.said][:MOST_SAID]
     table = sweep.table(matrix.cells, borrows=any(drawing.borrows for drawing in drawings))
-    elsewhere = any(drawing.cells is not own_cells for drawing in drawings)
+    elsewhere = any(drawing.cells is not registry.own_cells for drawing in drawings)
     if not part.answers and not elsewhere:
         part.answers += in_general(sweep, table)
     part.tables += own_tables or usual_tables(sweep, table, name)
@@ -297,7 +290,7 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
     return part
 
 
-def usual_tables(sweep: Sweep, table: pd.DataFrame, name: str) -> list[Table]:
+def usual_tables(sweep: registry.Sweep, table: pd.DataFrame, name: str) -> list[Table]:
     """Those of a matrix whose drawings have none of their own."""
     matrix, called = sweep.matrix, sweep.study.called
     found = [tables.goodput_table(table, matrix.cells, f"{name}-goodput", called)]

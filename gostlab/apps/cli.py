@@ -16,16 +16,8 @@ from types import FrameType
 from typing import Any
 
 from gostlab import machine, results
-from gostlab.apps import completion, doctor
+from gostlab.apps import command, completion, doctor
 from gostlab.apps.bench import bench_verb
-from gostlab.apps.command import (
-    EXIT_BAD_INPUT,
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    Words,
-    asked_by_shell,
-    complain,
-)
 from gostlab.apps.conform import conform_verb
 from gostlab.apps.course import words as course
 from gostlab.apps.fit import words as fit
@@ -63,12 +55,12 @@ gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says 
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb; returns the exit code."""
-    if asked_by_shell():
+    if command.asked_by_shell():
         completion.answer(parser())
     with redirect_stdout(shown(sys.stdout)), redirect_stderr(shown(sys.stderr)):
         if not argv:
             print(FIRST_WORDS)
-            return EXIT_BAD_INPUT
+            return command.EXIT_BAD_INPUT
         if argv[0] == "setup":  # before Debian's packages are there
             return int(setup.main(list(argv[1:])))
         if argv[0] == "doctor":
@@ -90,25 +82,27 @@ def in_words(argv: Sequence[str]) -> int:
     except SystemExit as stop:  # argparse has said what is wrong
         return int(stop.code or 0)
     except KeyboardInterrupt:
-        complain("interrupted: what was finished is kept, and the same command goes on from there")
-        return EXIT_INTERRUPTED
+        command.complain(
+            "interrupted: what was finished is kept, and the same command goes on from there"
+        )
+        return command.EXIT_INTERRUPTED
     except (BadInput, MissingPart, machine.MachineError) as error:
-        complain(str(error))
-        return EXIT_BAD_INPUT
+        command.complain(str(error))
+        return command.EXIT_BAD_INPUT
     except results.ResultsError as error:
-        complain(str(error))
-        return EXIT_FAILED
+        command.complain(str(error))
+        return command.EXIT_FAILED
     except BrokenPipeError:  # `./lab … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+        return command.EXIT_FAILED
     except OSError as error:
-        complain(f"{error.filename or 'the system'}: {error.strerror or error}")
-        return EXIT_FAILED
+        command.complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        return command.EXIT_FAILED
 
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
     """The command line; with the words of one verb, if not of all."""
-    top = Words(
+    top = command.Words(
         prog="./lab",
         description=(
             "A testbed for congestion control, through tunnels or without: ask, run, read."

@@ -159,7 +159,6 @@ def _boots(kernel: Path) -> Finding:
                 kernel,
                 Path(scratch),
                 ["/bin/true"],
-                sandbox.sandbox_environ(root=own),
                 MachineModel(BOOT_MIB),
                 keep=[kernel.parent],
                 cpu=machine.usable_cpus()[0],

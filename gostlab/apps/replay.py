@@ -134,7 +134,6 @@ def replay_run(
             kernel,
             work,
             ["/usr/bin/python3", "-m", "gostlab.guest.replay", sandbox.GUEST_FOLDER],
-            sandbox.sandbox_environ(root=root),
             MachineModel.of(run),
             keep=[machine.CHECKOUT, *keep],
             cpu=cpu,

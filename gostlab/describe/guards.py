@@ -17,6 +17,7 @@ from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.checks import Check
 from gostlab.describe.file import units
+from gostlab.describe.physics import sizing
 from gostlab.describe.physics.limits import (
     DELAY_LIMIT_PKTS,
     DISTRIBUTION_SCALE,
@@ -28,13 +29,6 @@ from gostlab.describe.physics.limits import (
     UNLIMITED_BPS,
 )
 from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
-from gostlab.describe.physics.sizing import (
-    OFFLOAD_SHARE,
-    lossless,
-    memory_needed_mib,
-    offloads_do_no_harm,
-    tcp_memory_needed_mib,
-)
 from gostlab.describe.resolve.flows import Flow, delays_ms
 from gostlab.describe.resolve.links import memory_path, touches
 from gostlab.describe.resolve.run_description import RunDescription
@@ -214,7 +208,7 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
             run.path[way]["loss"],
             *(change["loss"] for change in changes(run, way) if "loss" in change),
         ):
-            if not lossless(loss):
+            if not sizing.lossless(loss):
                 sentence = (
                     f"offloads are on and the {way} direction loses packets: each loss would take"
                     f" up to {LUMP_PKTS} segments at once ({instead})"
@@ -226,11 +220,11 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
         run.changes
         or len(run.flows) > 1
         or not all(
-            offloads_do_no_harm(run.path, flow.direction, streams, flow.buffers)
+            sizing.offloads_do_no_harm(run.path, flow.direction, streams, flow.buffers)
             for flow in run.flows
         )
     ):
-        limit_bps = OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
+        limit_bps = sizing.OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
         wanted_bps = sum(wanted(run, flow) for flow in run.flows)
         sentence = (
             "offloads are on where the queue (or jitter) decides: packets come in lumps of up to"
@@ -250,7 +244,7 @@ def memory(run: RunDescription) -> Iterator[Guard]:
     path = memory_path(run.path, run.links, run.hops)
     legs = len(tunnel_kind(run.tunnel).legs_over(run.hops))
     needed_mib = sum(
-        tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path) for flow in run.flows
+        sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path) for flow in run.flows
     )
     if run.tcp_memory_mib < needed_mib:
         sentence = (
@@ -258,7 +252,7 @@ def memory(run: RunDescription) -> Iterator[Guard]:
             "above half of its limit no window grows any more"
         )
         yield Guard("tcp_memory", sentence, run.tcp_memory_mib, needed_mib, "MiB")
-    least_mib = memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, path)
+    least_mib = sizing.memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, path)
     if run.memory_mib < least_mib:
         sentence = (
             f"the sandbox has {run.memory_mib} MiB, and kernel, packets and sockets can take "

@@ -27,7 +27,7 @@ from gostlab.declared.iperf3_versions import OWN, SYSTEM
 from gostlab.describe.checks import Check, report, worst
 from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest import cycle_counter
+from gostlab.guest import cycle_counter, hosts
 from gostlab.guest.anew import begin_anew
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
@@ -40,16 +40,6 @@ from gostlab.guest.environment import (
     kernel_number,
     run_environ,
     scratch_folder,
-)
-from gostlab.guest.hosts import (
-    Unsupported,
-    check_cc_available,
-    configure_hosts,
-    has_own_tcp_memory,
-    hosts_with_programs,
-    set_tcp_memory,
-    silence_ipv6,
-    socket_cc,
 )
 from gostlab.guest.idle import check_idle, refuse_wrong_path
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
@@ -90,8 +80,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     ):
         if run.mtu != MTU_BYTES:
             set_mtu(network, run.mtu)
-        silence_ipv6(network)
-        sysctls = configure_hosts(network, run)
+        hosts.silence_ipv6(network)
+        sysctls = hosts.configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
         cards = moderate_cards(network, run) if run.receive == "moderated" else {}
         for device, card in cards.items():
@@ -112,7 +102,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
                 run,
                 tunnel,
                 programs,
-                node_cc=socket_cc(run),
+                node_cc=hosts.socket_cc(run),
                 reads_on=reads_on_of(run, lacks(parts)),
                 folder=folder,
                 scratch=scratch,
@@ -136,13 +126,13 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         qdiscs_after = shaper.show("after")
         cpu_use = {
             node: host_cpu_use(network.pid(node))
-            for node in hosts_with_programs(run)
+            for node in hosts.hosts_with_programs(run)
             if run.host_cpus
         }
         reads_made = kernel_number("tt_reads_made")
         cost_use = {
             node: program_cost_use(network.pid(node))
-            for node in hosts_with_programs(run)
+            for node in hosts.hosts_with_programs(run)
             if run.program_costs
         }
     results.write_json(
@@ -190,8 +180,8 @@ def reads_on_of(run: RunDescription, lacking: Sequence[str]) -> int | None:
 def prepare_kernel(run: RunDescription) -> None:
     """What all namespaces share. Raises Unsupported or OSError."""
     for cc in run.congestion_controls:
-        check_cc_available(cc, run.machine)
-    set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
+        hosts.check_cc_available(cc, run.machine)
+    hosts.set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
 
 
 def needs_of(run: RunDescription, programs: Programs) -> Needs:
@@ -313,7 +303,7 @@ def watching_all(
             sample_s(run, acks),
             {name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc},
             own_cpus=run.host_cpus > 0,
-            own_tcp_memory=has_own_tcp_memory(run),
+            own_tcp_memory=hosts.has_own_tcp_memory(run),
             window_s=run.window_s,
             count_links=hosts_counted(run),
         ) as probes,
@@ -409,7 +399,7 @@ def main(argv: list[str]) -> int:
     try:
         check_virtual_clock(run)
         execute(run, folder, parts)
-    except Unsupported as error:
+    except hosts.Unsupported as error:
         return finish("unsupported", str(error))
     except (NetworkError, TunnelError, TrafficError) as error:
         return finish("failed", str(error))

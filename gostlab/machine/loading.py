@@ -32,7 +32,6 @@ def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
             kernel,
             folder,
             ["/bin/sh", "-c", script],
-            sandbox.sandbox_environ(root=root),
             MachineModel(128, syscall_cost_us=5.0),
             keep=[CHECKOUT],
             cpu=usable_cpus()[0],

@@ -226,11 +226,11 @@ def boot(
     kernel: Path,
     folder: Path,
     argv: Sequence[str],
-    environ: Mapping[str, str],
     model: MachineModel,
     *,
     cpu: int,
     limit_s: float,
+    environ: Mapping[str, str] = {},
     keep: Sequence[Path] = (),
     terminal: bool = False,
     modules: Sequence[Module] = (),
@@ -240,6 +240,7 @@ def boot(
 
     folder    the host's folder that the guest may write, /run/gostlab inside; boot.json and
               log.txt go there
+    environ   what the command has in its environment besides sandbox_environ's
     keep      host folders that must stay visible inside although the guest has its own /tmp
               and /run
     terminal  the guest's console is the caller's terminal, instead of log.txt
@@ -260,7 +261,7 @@ def boot(
     memory = memory_place(model.memory_mib, folder, own_mounts=isolation.namespaces)
     orders = {
         "argv": list(argv),
-        "environ": {**environ, "GOSTLAB_MEMORY": str(memory)},
+        "environ": {**sandbox_environ(environ, root), "GOSTLAB_MEMORY": str(memory)},
         "keep": kept,
         "terminal": terminal,
         "modules": [
@@ -437,15 +438,12 @@ def start_run(
     facts = host_facts(str(available_isolation()))
     if root is not None:
         facts["root"] = root.root.says()
-    environ = sandbox_environ(
-        {"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)}, root
-    )
     return boot(
         kernel,
         folder,
         run_argv(GUEST_FOLDER),
-        environ,
         MachineModel.of(run),
+        environ={"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)},
         keep=[CHECKOUT, *keep],
         cpu=cpu,
         limit_s=machine.time_limit_s(run),

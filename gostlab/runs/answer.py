@@ -11,15 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gostlab.declared.colours import cc_colour
-from gostlab.runs.summary import (
-    CellSummary,
-    console_on,
-    mbit,
-    plain_table,
-    ratios,
-    reason_lines,
-    rtt_words,
-)
+from gostlab.runs import summary
 
 BAR_CELLS = 14  # of a bar at full length
 RTT_CELLS = 10
@@ -40,21 +32,23 @@ def bar(value: float, most: float, cells: int, *, blocks: bool = True) -> str:
     return EIGHTHS[8] * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")
 
 
-def print_answer(cells: Sequence[CellSummary], first: Mapping[str, str], file: TextIO) -> None:
+def print_answer(
+    cells: Sequence[summary.CellSummary], first: Mapping[str, str], file: TextIO
+) -> None:
     """The table, why cells are degraded or invalid, and the sentence of fastest and slowest."""
-    console = console_on(file, WIDTH)
+    console = summary.console_on(file, WIDTH)
     blocks = "utf" in (console.encoding or "").lower()
     console.print(answer_table(cells, first, console.width, blocks=blocks))
-    for line in [*fastest_lines(cells), *reason_lines(cells)]:
+    for line in [*fastest_lines(cells), *summary.reason_lines(cells)]:
         console.print(line, soft_wrap=True)
 
 
 def answer_table(
-    cells: Sequence[CellSummary], first: Mapping[str, str], width: int, *, blocks: bool
+    cells: Sequence[summary.CellSummary], first: Mapping[str, str], width: int, *, blocks: bool
 ) -> Table:
     """A row per cell; bars only where the terminal has room for them."""
-    table = plain_table()
-    times = ratios(cells, first)
+    table = summary.plain_table()
+    times = summary.ratios(cells, first)
     most_bps = max((cell.goodput_bps or 0 for cell in cells), default=0)
     most_ms = max((cell.srtt_ms.median for cell in cells if cell.srtt_ms), default=0)
     rtt_bars, bars = width >= WIDE_ENOUGH, width >= NARROW
@@ -82,12 +76,12 @@ def answer_table(
         if rtt_bars:
             row.append(Text(rtt_bar(cell, most_ms, blocks=blocks)))
         counted = f", {cell.counted} of {cell.runs} count" if cell.counted != cell.runs else ""
-        row += [rtt_words(cell), resent_words(cell), cell.verdict + counted]
+        row += [summary.rtt_words(cell), resent_words(cell), cell.verdict + counted]
         table.add_row(*row)
     return table
 
 
-def rtt_bar(cell: CellSummary, most_ms: float, *, blocks: bool) -> str:
+def rtt_bar(cell: summary.CellSummary, most_ms: float, *, blocks: bool) -> str:
     """The RTT under load: light what the idle path has, dark what the load adds."""
     if cell.srtt_ms is None or not most_ms:
         return ""
@@ -97,25 +91,24 @@ def rtt_bar(cell: CellSummary, most_ms: float, *, blocks: bool) -> str:
     return light * idle + dark * (filled - idle)
 
 
-def spread_heading(cells: Sequence[CellSummary]) -> str:
+def spread_heading(cells: Sequence[summary.CellSummary]) -> str:
     """What stands beside the median: an interval from six runs on; of fewer, the runs' own."""
     if any(cell.interval_bps for cell in cells):
         return "95 % interval"
     return "least – most" if any(cell.counted > 1 for cell in cells) else "interval"
 
 
-def spread_words(cell: CellSummary) -> str:
+def spread_words(cell: summary.CellSummary) -> str:
     """How the runs lie; of too few for that, from the least to the most of them, and how many."""
     if cell.spread_words:
         return cell.spread_words
     if cell.counted > 1:
-        return (
-            f"{mbit(min(cell.goodputs_bps))} – {mbit(max(cell.goodputs_bps))}, n = {cell.counted}"
-        )
+        ends = " – ".join(summary.mbit(end(cell.goodputs_bps)) for end in (min, max))
+        return f"{ends}, n = {cell.counted}"
     return f"n = {cell.counted}"
 
 
-def resent_words(cell: CellSummary) -> str:
+def resent_words(cell: summary.CellSummary) -> str:
     """Segments sent again on the WAN, and their share; where no socket counts them what was lost
     there.
     """
@@ -126,7 +119,7 @@ def resent_words(cell: CellSummary) -> str:
     return f"{cell.wan_resent.segments:,} ({share:.2g} %)" if cell.wan_resent.segments else "0"
 
 
-def fastest_lines(cells: Sequence[CellSummary]) -> list[str]:
+def fastest_lines(cells: Sequence[summary.CellSummary]) -> list[str]:
     """Which cell carried most and how many times the least; nothing of one cell."""
     known = [(cell.goodput_bps, cell) for cell in cells if cell.goodput_bps]
     if len(known) < 2:
@@ -138,8 +131,8 @@ def fastest_lines(cells: Sequence[CellSummary]) -> list[str]:
     if fast.states_bps or slow.states_bps:
         return []  # which is the fastest is another matter in each state
     return [
-        f"Fastest: {fast.label} with {mbit(most)} Mbit/s, {most / least:.1f} times the slowest"
-        f" ({slow.label}: {mbit(least)})."
+        f"Fastest: {fast.label} with {summary.mbit(most)} Mbit/s, {most / least:.1f} times the"
+        f" slowest ({slow.label}: {summary.mbit(least)})."
     ]
 
 
@@ -150,7 +143,7 @@ CSV_COLUMNS = (
 ).split()
 
 
-def to_csv(cells: Sequence[CellSummary]) -> str:
+def to_csv(cells: Sequence[summary.CellSummary]) -> str:
     """A row per cell: its levels, then medians over its runs, units in the headings. Low and high
     are the median's 95 % interval, empty below six runs.
     """

@@ -12,16 +12,8 @@ from rich.text import Text
 
 from gostlab.declared.colours import cc_colour
 from gostlab.results.contest import Competitor, Contest
+from gostlab.runs import summary
 from gostlab.runs.answer import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_text
-from gostlab.runs.summary import (
-    CellSummary,
-    console_on,
-    delay_text,
-    mbit,
-    plain_table,
-    reason_lines,
-    typical,
-)
 
 AT_ONCE_S = 1.0  # a window of shares
 
@@ -30,7 +22,7 @@ AT_ONCE_S = 1.0  # a window of shares
 class Standings:
     """A cell, and what its runs that count came to."""
 
-    cell: CellSummary
+    cell: summary.CellSummary
     runs: tuple[Contest, ...]
 
     def of(self, flow: str) -> list[Competitor]:
@@ -47,14 +39,14 @@ class Standings:
 
 def print_contest(found: Sequence[Standings], file: TextIO) -> None:
     """A table, and sentences for each cell."""
-    console = console_on(file, WIDTH)
+    console = summary.console_on(file, WIDTH)
     blocks = "utf" in (console.encoding or "").lower()
     console.print(contest_table(found, bars=console.width >= NARROW, blocks=blocks))
     several = len(found) > 1
     for each in found:
         for line in sentences(each):
             console.print(f"{each.cell.label}: {line}" if several else line, soft_wrap=True)
-    for line in reason_lines([each.cell for each in found]):
+    for line in summary.reason_lines([each.cell for each in found]):
         console.print(line, soft_wrap=True)
 
 
@@ -99,7 +91,7 @@ def middle(values: Iterable[float]) -> float | None:
 
 def contest_table(found: Sequence[Standings], *, bars: bool, blocks: bool) -> Table:
     """A row for each flow of each cell; medians over the runs, and from the least to the most."""
-    table = plain_table()
+    table = summary.plain_table()
     table.add_column("", overflow="fold")
     if bars:
         table.add_column("share", no_wrap=True, min_width=BAR_CELLS)
@@ -118,8 +110,8 @@ def contest_table(found: Sequence[Standings], *, bars: bool, blocks: bool) -> Ta
                 *([Text(drawn, style=cc_colour(flows[0].cc))] if bars else []),
                 f"{median(parts):.1f}",
                 f"{parts[0]:.1f} – {parts[-1]:.1f}" if len(parts) > 1 else "n = 1",
-                mbit(1e6 * median(flow.rate_mbit for flow in flows)),
-                delay_text(typical(flow.srtt_ms for flow in flows)),
+                summary.mbit(1e6 * median(flow.rate_mbit for flow in flows)),
+                summary.delay_text(summary.typical(flow.srtt_ms for flow in flows)),
                 resent_words(flows),
                 each.cell.verdict,
             )

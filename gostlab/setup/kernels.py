@@ -19,16 +19,6 @@ from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import ALL_PATCHES, Declared, Patch
 from gostlab.setup import archive, kernel_build, parts
-from gostlab.setup.kernel_build import (
-    BUILD_BYTES,
-    Source,
-    SourceDoesNotFit,
-    keep,
-    left_over,
-    unpack_package,
-    unpack_tarball,
-    unread_words,
-)
 from gostlab.setup.workbench import SetupError, Workbench, require_space
 
 SCRIPT = folders.KERNELS / "build.sh"
@@ -70,8 +60,10 @@ def add_version(bench: Workbench, name: str) -> Added:
     if there is not None:
         return described(name, there, (), None)
     folder = bench.cache / "build" / f"version-{name}-{parts.version_inputs_hash(declared)}"
-    require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
-    source = left_over(folder) or fetched(bench, folder, declared)
+    require_space(
+        bench.cache, kernel_build.BUILD_BYTES, f"the source of kernel {name} while it builds"
+    )
+    source = kernel_build.left_over(folder) or fetched(bench, folder, declared)
     try:
         return build_version(bench, folder, source, declared)
     except SetupError:
@@ -82,7 +74,9 @@ def add_version(bench: Workbench, name: str) -> Added:
     return build_version(bench, folder, fetched(bench, folder, declared), declared)
 
 
-def build_version(bench: Workbench, folder: Path, source: Source, declared: Declared) -> Added:
+def build_version(
+    bench: Workbench, folder: Path, source: kernel_build.Source, declared: Declared
+) -> Added:
     """Patch a version's source, and build it. Raises SetupError."""
     patch_all(source.tree, declared.series)
     write_options(source.tree, declared.more, declared.may_be_missing)
@@ -100,12 +94,14 @@ def add_own(bench: Workbench, path: Path, name: str) -> Added:
     """
     folder = bench.cache / "build" / f"tree-{name}"
     shutil.rmtree(folder, ignore_errors=True)
-    require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
+    require_space(
+        bench.cache, kernel_build.BUILD_BYTES, f"the source of kernel {name} while it builds"
+    )
     try:
         if path.is_file():
             bench.say(f"unpacking {path}")
             summed = parts.file_sha256(path)
-            source = unpack_tarball(bench, folder, path, str(path), summed)
+            source = kernel_build.unpack_tarball(bench, folder, path, str(path), summed)
         else:
             source = copied(bench, folder, path)
         version = version_of_tree(source.tree, path)
@@ -165,7 +161,7 @@ def remove(name: str) -> list[Path]:
 # -- sources
 
 
-def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
+def fetched(bench: Workbench, folder: Path, declared: Declared) -> kernel_build.Source:
     """A version's source from Debian. Raises SetupError."""
     shutil.rmtree(folder, ignore_errors=True)
     instead = f": ./lab kernel add TARBALL --name {declared.name}-mine"
@@ -176,7 +172,7 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
         for candidate in apt.look_for(wanted, groups, bench.say):
             bench.say(f"fetching {candidate}, about 150 MB")
             package = apt.download(candidate, folder / "download")
-            return unpack_package(bench, folder, package, str(candidate))
+            return kernel_build.unpack_package(bench, folder, package, str(candidate))
         complaints += apt.complaints
     bench.notes += complaints
     raise SetupError(
@@ -185,12 +181,12 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
     )
 
 
-def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
+def copied(bench: Workbench, folder: Path, tree: Path) -> kernel_build.Source:
     """A tree of the user's, copied: his own stays as it is. Raises SetupError."""
     bench.say(f"copying {tree}")
     copy = folder / "source"
     copy.mkdir(parents=True)
-    leave_out = [*unread_words(), *(f"--exclude={pattern}" for pattern in BUILT)]
+    leave_out = [*kernel_build.unread_words(), *(f"--exclude={pattern}" for pattern in BUILT)]
     packed = subprocess.Popen(
         ["tar", "--create", *leave_out, "--directory", tree, "."], stdout=subprocess.PIPE
     )
@@ -203,7 +199,7 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
         )
     if packed.wait() != 0 or done.returncode != 0:
         raise SetupError(f"{tree} could not be copied to {copy}")
-    return Source(copy, str(tree), parts.hash_of_files(copy, copy.rglob("*")))
+    return kernel_build.Source(copy, str(tree), parts.hash_of_files(copy, copy.rglob("*")))
 
 
 def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
@@ -314,7 +310,7 @@ def write_options(tree: Path, more: Sequence[str], may_be_missing: Sequence[str]
 def build(
     bench: Workbench,
     folder: Path,
-    source: Source,
+    source: kernel_build.Source,
     name: str,
     inputs: str,
     taken: Sequence[str],
@@ -330,7 +326,7 @@ def build(
     """
     try:
         built = kernel_build.build(bench, folder, source, SCRIPT)
-    except SourceDoesNotFit as complaint:
+    except kernel_build.SourceDoesNotFit as complaint:
         raise SetupError(f"{source.origin}: {complaint}") from None
     finished = place / (f"{built.version}-{inputs}" if name in declared_names() else name)
     missing = built.file.with_name("missing").read_text(encoding="utf-8")
@@ -341,7 +337,7 @@ def build(
         "patches_refused": list(refused),
         "options_missing": [each.removeprefix("CONFIG_") for each in missing.splitlines()],
     }
-    keep(bench, source, built, finished, inputs, more)
+    kernel_build.keep(bench, source, built, finished, inputs, more)
     return described(name, finished / "linux", refused, built.build_s)
 
 

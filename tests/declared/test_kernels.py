@@ -16,7 +16,7 @@ from gostlab.declared.folders import KERNELS
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine.sandbox import boot_words
-from gostlab.setup import archive, parts
+from gostlab.setup import archive, kernel_build, parts
 from gostlab.setup import kernels as building
 from gostlab.setup.workbench import SetupError, Workbench
 from tests.asked import refusal, run_of
@@ -307,14 +307,16 @@ def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
     (folder / "source.json").write_text(json.dumps(record), encoding="utf-8")
     tried = []
 
-    def build(bench: Workbench, folder: Path, source: building.Source, _: kernels.Declared) -> str:
+    def build(
+        bench: Workbench, folder: Path, source: kernel_build.Source, _: kernels.Declared
+    ) -> str:
         tried.append((source.origin, folder.exists()))
         if source.is_left_over:
             raise SetupError("half there")
         return "built"
 
     monkeypatch.setattr(building, "build_version", build)
-    monkeypatch.setattr(building, "fetched", lambda *_: building.Source(tmp_path, "new", ""))
+    monkeypatch.setattr(building, "fetched", lambda *_: kernel_build.Source(tmp_path, "new", ""))
     monkeypatch.setattr(building.parts, "built_version", lambda *_: None)
     bench = Workbench(tmp_path, 1, lambda _: None, -1)
     assert building.add_version(bench, name) == "built"

@@ -304,9 +304,7 @@ def escaped(lab: Lab, victim: Path) -> list[str]:
         program = folder / "kernel"
         program.write_text(ESCAPED.format(python=sys.executable, disk=disk, **own, **ports))
         program.chmod(0o755)
-        guest = sandbox.boot(
-            program, folder, [], {}, MachineModel(64, "real"), cpu=lab.cpu, limit_s=30
-        )
+        guest = sandbox.boot(program, folder, [], MachineModel(64, "real"), cpu=lab.cpu, limit_s=30)
         assert guest.wait() == 0, Done(folder).log
     return list(json.loads((folder / "done.json").read_text()))
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from gostlab import api
 from gostlab.api.making import keep_file
-from gostlab.apps import cli
+from gostlab.apps import cli, command
 from gostlab.apps.verbs.run import try_verb
 from gostlab.results.measures import Resent, Spread, State
 from gostlab.runs.answer import answer_table, bar, fastest_lines, print_answer, to_csv
@@ -140,10 +140,10 @@ def test_the_csv_has_levels_units_and_empty_cells() -> None:
 
 
 def test_lab_without_a_verb_says_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == cli.EXIT_BAD_INPUT
+    assert cli.main([]) == command.EXIT_BAD_INPUT
     told = capsys.readouterr().out
-    command = next(line for line in told.splitlines() if "./lab try" in line).split()
-    assert cli.parser().parse_args(command[1:]).verb is try_verb.run
+    words = next(line for line in told.splitlines() if "./lab try" in line).split()
+    assert cli.parser().parse_args(words[1:]).verb is try_verb.run
 
 
 def test_saving_and_listing_ask_for_the_same_runs(

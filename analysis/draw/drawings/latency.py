@@ -10,15 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.draw import facet
-from analysis.draw.levels import (
-    NO_CONTROL,
-    by_condition,
-    ccs_of,
-    conditions_of,
-    one_row,
-    only_condition,
-)
+from analysis.draw import facet, levels
 from analysis.draw.marks import cc_handles, draw_point, number
 from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.sentences import others_against_base, where_words
@@ -58,7 +50,7 @@ def idle_ms_of(row: pd.Series) -> list[float]:
     names = [
         name
         for name in row.index
-        if name.startswith("rtt:") and row[f"cc:{name[4:]}"] not in NO_CONTROL
+        if name.startswith("rtt:") and row[f"cc:{name[4:]}"] not in levels.NO_CONTROL
     ]
     return sorted({float(row[name]) for name in names if is_known(row[name])}) or [row["rtt_ms"]]
 
@@ -82,7 +74,7 @@ def draw_delays(
 
 
 def conditions(table: pd.DataFrame) -> list[facet.Group]:
-    named = by_condition(table, conditions_of(table))
+    named = levels.by_condition(table, levels.conditions_of(table))
     return [(wrapped(words, NAME_WIDTH), rows) for words, rows in named]
 
 
@@ -131,13 +123,13 @@ def delay_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
 # A row per condition, the congestion controls one below the other.
 BY_CONDITION = partial(
     facet.Facet,
-    keys=lambda table: cc_handles(ccs_of(table)),
+    keys=lambda table: cc_handles(levels.ccs_of(table)),
     more_keys=delay_keys,
     published=False,
     width=0.7,
     flat=True,
     striped=True,
-    places=only_condition,
+    places=levels.only_condition,
     around_in=1.6,
     place_in=0.22,
     series_in=0.17,
@@ -160,7 +152,7 @@ def under_load(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
 
 def added_sentences(rows: pd.DataFrame) -> Iterator[str]:
     """Of each congestion control the least and the most that it adds."""
-    for cc in ccs_of(rows):
+    for cc in levels.ccs_of(rows):
         own = rows[(rows["cc"] == cc) & rows["srtt_median_ms"].notna()]
         idle = np.array([idle_ms_of(row)[0] for _, row in own.iterrows()])
         added = own["srtt_median_ms"].to_numpy(float) - idle
@@ -192,11 +184,11 @@ def where_of(row: pd.Series) -> str:
 
 def compared_sentences(rows: pd.DataFrame) -> Iterator[str]:
     """Every other congestion control against the base: where its median round trip is shorter."""
-    conditions = [cells for _, cells in by_condition(rows, conditions_of(rows))]
+    conditions = [cells for _, cells in levels.by_condition(rows, levels.conditions_of(rows))]
     for base, other in others_against_base(rows):
         ratios = []
         for cells in conditions:
-            ends = [one_row(cells, cc=cc) for cc in (base, other)]
+            ends = [levels.one_row(cells, cc=cc) for cc in (base, other)]
             before, after = (np.nan if row is None else number(row, SRTT) for row in ends)
             ratios += [after / before] if is_known(after / before) else []
         if ratios:

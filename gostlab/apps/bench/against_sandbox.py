@@ -22,24 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gostlab.apps.bench.calibrate import (
-    ENVIRON,
-    FULL,
-    JUDGE,
-    RELAYS_NAME,
-    WINDOW_S,
-    Load,
-    Way,
-    by_program,
-    chain,
-    chain_argv,
-    chain_mbit,
-    costs_of,
-    measure,
-    misfit,
-    take,
-    ways_of,
-)
+from gostlab.apps.bench import calibrate
 from gostlab.declared.folders import MACHINES
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.describe.file.costs import UNIFORM, MeasuredCost, load_measured, machine_names
@@ -69,22 +52,22 @@ class Compared:
 def compare_loopback(repeat: int) -> Compared:
     """Measure here, then in the sandbox. Raises RuntimeError, MachineError or ValueError."""
     parts = find_parts()
-    ways, iperf3 = of_newest(ways_of(parts)), parts.iperf3[VERSION].path
+    ways, iperf3 = of_newest(calibrate.ways_of(parts)), parts.iperf3[VERSION].path
     print("bench: loopback: this machine's own kernel …", file=sys.stderr, flush=True)
-    taken = take(str(iperf3), ways, usable_cpus()[-1], repeat)
-    loads_of = by_program(taken)
-    programs = costs_of(loads_of)
+    taken = calibrate.take(str(iperf3), ways, usable_cpus()[-1], repeat)
+    loads_of = calibrate.by_program(taken)
+    programs = calibrate.costs_of(loads_of)
     mbit = {}
     for way, load in chains(ways):
         name = f"{name_of(way)}, {load.streams} stream{'s' * (load.streams > 1)}"
         print(f"bench: loopback: {name} …", file=sys.stderr, flush=True)
         # What the sandbox does is the same every time.
         got = sandbox_mbit(iperf3, way, load, programs)
-        mbit[name] = got, max(map(chain_mbit, taken[way, load]))
+        mbit[name] = got, max(map(calibrate.chain_mbit, taken[way, load]))
     table = table_here()
     shipped = load_measured(table).programs if table else {}
     by_table = [
-        misfit(shipped[name].at(load.streams), spent)
+        calibrate.misfit(shipped[name].at(load.streams), spent)
         for name, loads in loads_of.items()
         if name in shipped
         for (_, load), spent in loads.items()
@@ -92,19 +75,19 @@ def compare_loopback(repeat: int) -> Compared:
     return Compared(mbit, by_table)
 
 
-def of_newest(ways: Sequence[Way]) -> list[Way]:
+def of_newest(ways: Sequence[calibrate.Way]) -> list[calibrate.Way]:
     """The relay's ways, and those of the newest GOST."""
-    gosts = {way.name for way in ways} - {RELAYS_NAME}
+    gosts = {way.name for way in ways} - {calibrate.RELAYS_NAME}
     newest = max(gosts, key=lambda name: version_tuple(name.removeprefix("gost-")), default="")
-    return [way for way in ways if way.name in (RELAYS_NAME, newest)]
+    return [way for way in ways if way.name in (calibrate.RELAYS_NAME, newest)]
 
 
-def chains(ways: Sequence[Way]) -> list[tuple[Way | None, Load]]:
+def chains(ways: Sequence[calibrate.Way]) -> list[tuple[calibrate.Way | None, calibrate.Load]]:
     """What is compared: a way (None: iperf3 alone) and a load; JUDGE's are not in the fit."""
-    return [(way, load) for way in (None, *ways) for load in (*FULL, JUDGE)]
+    return [(way, load) for way in (None, *ways) for load in (*calibrate.FULL, calibrate.JUDGE)]
 
 
-def name_of(way: Way | None) -> str:
+def name_of(way: calibrate.Way | None) -> str:
     return way.says() if way else "iperf3 alone"
 
 
@@ -117,8 +100,8 @@ def table_here() -> str | None:
 
 def sandbox_mbit(
     iperf3: Path,
-    way: Way | None,
-    load: Load,
+    way: calibrate.Way | None,
+    load: calibrate.Load,
     programs: Mapping[str, MeasuredCost],
     host_cpus: int = 1,
 ) -> float:
@@ -130,8 +113,8 @@ def sandbox_mbit(
             require_kernel(find_parts()),
             Path(folder),
             ["/bin/sh", "-c", words],
-            sandbox.sandbox_environ(ENVIRON),
             MachineModel(MEMORY_MIB, syscall_cost_us=2.0, cpus=own_cpus),  # of the shell's calls
+            environ=calibrate.ENVIRON,
             keep=[iperf3.parent, *([way.program] if way else [])],
             cpu=usable_cpus()[-1],
             limit_s=LIMIT_S,
@@ -145,7 +128,12 @@ def sandbox_mbit(
     return float(received["bits_per_second"]) / 1e6
 
 
-def script(iperf3: str, way: Way | None, load: Load, programs: Mapping[str, MeasuredCost]) -> str:
+def script(
+    iperf3: str,
+    way: calibrate.Way | None,
+    load: calibrate.Load,
+    programs: Mapping[str, MeasuredCost],
+) -> str:
     """What builds the chain in the guest and loads it; its report goes to the guest's folder."""
 
     def paying(name: str, argv: Sequence[str]) -> str:
@@ -160,7 +148,7 @@ def script(iperf3: str, way: Way | None, load: Load, programs: Mapping[str, Meas
     for name in TCP_LIMITS:
         limit = Path("/proc/sys/net/ipv4", name)
         lines.append(f"echo {' '.join(limit.read_text(encoding='ascii').split())} >{limit}")
-    listening = chain_argv(iperf3, way, SINK, FAR, NEAR)
+    listening = calibrate.chain_argv(iperf3, way, SINK, FAR, NEAR)
     for name, (argv, _) in listening.items():
         lines += [f"{paying(name, argv)} >/dev/null 2>&1 &", "sleep 0.2"]
     client = load.argv(iperf3, str(NEAR if way else SINK), SECONDS)
@@ -174,16 +162,16 @@ def compare_cpus() -> dict[int, float]:
     """
     iperf3 = find_parts().iperf3[VERSION].path
     one, other = usable_cpus()[:2]
-    load, found = Load(1), {}
+    load, found = calibrate.Load(1), {}
     for count, client in ((2, other), (1, one)):
-        with chain(str(iperf3), None, str(one), str(client)) as built:
-            spent = measure(built, load)
+        with calibrate.chain(str(iperf3), None, str(one), str(client)) as built:
+            spent = calibrate.measure(built, load)
         # A byte's cost alone, and where it is used: on one CPU what was written is in its cache.
         programs = {
             name: MeasuredCost(0, {1: round(1000 * each.cpu_ns / each.bytes)})
             for name, each in spent.items()
         }
-        by_wall = 8e-6 * spent["iperf3/receiver"].bytes / WINDOW_S
-        here = by_wall if count == 2 else chain_mbit(spent)
+        by_wall = 8e-6 * spent["iperf3/receiver"].bytes / calibrate.WINDOW_S
+        here = by_wall if count == 2 else calibrate.chain_mbit(spent)
         found[count] = sandbox_mbit(iperf3, None, load, programs, count) / here
     return found

@@ -68,7 +68,6 @@ class Bench:
             self._kernel,
             self.folder(),
             ["/bin/true"],
-            sandbox.sandbox_environ(root=root),
             MachineModel(1024),
             cpu=self.cpus[0],
             limit_s=60,

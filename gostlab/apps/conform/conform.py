@@ -178,7 +178,6 @@ def start_guest(
         order.file,
         part,
         ["/usr/bin/python3", "-m", "gostlab.guest.conform", sandbox.GUEST_FOLDER],
-        sandbox.sandbox_environ(root=root),
         MachineModel(
             MEMORY_MIB, syscall_cost_us=SYSCALL_US, cpus=CpuModel(clock_reads_are_free=True)
         ),

@@ -8,16 +8,7 @@ import sys
 from pathlib import Path
 
 from gostlab import api
-from gostlab.apps.command import (
-    EXIT_FAILED,
-    EXIT_OK,
-    add_jobs,
-    add_json,
-    add_results,
-    complain,
-    print_json,
-    verb,
-)
+from gostlab.apps import command
 from gostlab.apps.conform import conform, scripts
 from gostlab.apps.verbs.own import Said
 from gostlab.declared.errors import BadInput
@@ -39,12 +30,12 @@ def conform_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--packetdrill", type=Path, metavar="FILE", help="the program (default: on PATH)"
     )
-    add_jobs(verb)
-    add_results(verb, "where results go")
-    add_json(verb)
+    command.add_jobs(verb)
+    command.add_results(verb, "where results go")
+    command.add_json(verb)
 
 
-@verb(
+@command.verb(
     "conform",
     "is the sandbox's TCP Linux's? its own packetdrill scripts, on the virtual clock",
     conform_arguments,
@@ -66,15 +57,19 @@ def conform_verb(arguments: argparse.Namespace) -> int:
             conformed = conform.conform(order, arguments.results, jobs=arguments.jobs, say=said)
             all_of_it.append(conformed)
     except archive.ArchiveError as error:
-        complain(str(error))
-        return EXIT_FAILED
+        command.complain(str(error))
+        return command.EXIT_FAILED
     finally:
         said.end()
     if arguments.json:
-        print_json([each.to_json() for each in all_of_it])
+        command.print_json([each.to_json() for each in all_of_it])
     else:
         print_conformed(all_of_it, len(names), version)
-    return EXIT_FAILED if any(each.count("unexplained") for each in all_of_it) else EXIT_OK
+    return (
+        command.EXIT_FAILED
+        if any(each.count("unexplained") for each in all_of_it)
+        else command.EXIT_OK
+    )
 
 
 def program(named: Path | None) -> Path:

@@ -7,13 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from gostlab.apps.fit.order import FitOrder
-from gostlab.apps.paths.profile_writer import (
-    SCHEMA,
-    is_of_path,
-    profile_text,
-    set_ways,
-    write_profile,
-)
+from gostlab.apps.paths import profile_writer
 from gostlab.describe.file.document import load_document, mapping_of
 from gostlab.describe.file.fitted import Fitted
 from gostlab.describe.file.profile import DIRECTIONS
@@ -31,7 +25,7 @@ def write_fitted(order: FitOrder, fitted: Fitted) -> str:
     folder = order.base.path_on_disk.parent
     texts = {".yaml": fitted_text(order, fitted, base)}
     beside = [folder / table for table in sorted(tables)]
-    return str(write_profile(order.out, order.name, texts, beside))
+    return str(profile_writer.write_profile(order.out, order.name, texts, beside))
 
 
 def fitted_text(order: FitOrder, fitted: Fitted, base: Mapping[str, Any]) -> str:
@@ -54,7 +48,7 @@ def fitted_text(order: FitOrder, fitted: Fitted, base: Mapping[str, Any]) -> str
         **fitted_ways(order, fitted, {way: dict(base[way]) for way in DIRECTIONS}),
     }
     comment = "A path that was fitted to measured rates. Made by ./lab fit."
-    return profile_text([comment, SCHEMA], document)
+    return profile_writer.profile_text([comment, profile_writer.SCHEMA], document)
 
 
 def numbers_bare(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,14 +71,16 @@ def fitted_ways(
     for name in found:
         if "." not in name:
             written = {key: each for key, each in written.items() if key.rpartition(".")[2] != name}
-    set_ways(ways, written | found)
+    profile_writer.set_ways(ways, written | found)
     return ways
 
 
 def beside_the_path(fitted: Fitted) -> list[str]:
     """What was fitted and is no part of a path: a run that uses the profile has to say it."""
     others = [
-        f"{each.sets}={each.value}" for each in fitted.parameters if not is_of_path(each.sets)
+        f"{each.sets}={each.value}"
+        for each in fitted.parameters
+        if not profile_writer.is_of_path(each.sets)
     ]
     return [f"Fitted too, and no part of a path: --set {' --set '.join(others)}"] if others else []
 

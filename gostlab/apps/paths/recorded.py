@@ -9,19 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from gostlab.apps.paths.loss_model import (
-    BURSTS_TO_FIT,
-    PING_BITS,
-    WINDOW_PACKETS,
-    WINDOW_S,
-    DelayTable,
-    Fitted,
-    Window,
-    burst_lengths,
-    fit_path,
-    overtaken_by_chance,
-    windows_of,
-)
+from gostlab.apps.paths import loss_model
 from gostlab.apps.paths.pings import Pings
 from gostlab.apps.paths.profile_writer import Lines, direction, profile_text, write_profile
 from gostlab.describe.file import units
@@ -43,8 +31,8 @@ class Order:
 
 def write_recorded(order: Order, pings: Pings, date: str) -> Path:
     """Write a recording's profile, distribution and trace into order.out. Raises BadInput."""
-    fitted = fit_path(pings, float(order.interval_s), units.rate(order.rate))
-    windows = windows_of(pings, float(order.interval_s))
+    fitted = loss_model.fit_path(pings, float(order.interval_s), units.rate(order.rate))
+    windows = loss_model.windows_of(pings, float(order.interval_s))
     texts = {
         ".dist": distribution_text(order, fitted.forward) if fitted.forward.table else None,
         ".csv": trace_text(windows, fitted, units.rate(order.rate)),
@@ -53,7 +41,7 @@ def write_recorded(order: Order, pings: Pings, date: str) -> Path:
     return write_profile(order.out, order.name, texts)
 
 
-def distribution_text(order: Order, delay: DelayTable) -> str:
+def distribution_text(order: Order, delay: loss_model.DelayTable) -> str:
     """A table as tc reads it."""
     rows = (delay.table[start : start + 8] for start in range(0, len(delay.table), 8))
     return (
@@ -63,9 +51,11 @@ def distribution_text(order: Order, delay: DelayTable) -> str:
     )
 
 
-def trace_text(windows: Sequence[Window], fitted: Fitted, rate_bps: int) -> str:
+def trace_text(
+    windows: Sequence[loss_model.Window], fitted: loss_model.Fitted, rate_bps: int
+) -> str:
     """A recording as gostlab.describe.file.trace reads it; nobody measured a rate."""
-    rest_ms = fitted.reverse_ms + 2 * 1000 * PING_BITS / rate_bps
+    rest_ms = fitted.reverse_ms + 2 * 1000 * loss_model.PING_BITS / rate_bps
     lines = ["time_s,delay_ms,loss,rate_bps"]
     for window in windows:
         delay = "" if window.rtt_ms is None else units.show_ms(max(0.0, window.rtt_ms - rest_ms))
@@ -73,7 +63,7 @@ def trace_text(windows: Sequence[Window], fitted: Fitted, rate_bps: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def recorded_text(order: Order, pings: Pings, fitted: Fitted, date: str) -> str:
+def recorded_text(order: Order, pings: Pings, fitted: loss_model.Fitted, date: str) -> str:
     delay = fitted.forward
     drawn = {"distribution": f"{order.name}.dist", "ordered": fitted.ordered} if delay.table else {}
     comments = [
@@ -105,7 +95,7 @@ def recorded_text(order: Order, pings: Pings, fitted: Fitted, date: str) -> str:
 def evidence(order: Order, pings: Pings, date: str) -> dict[str, Any]:
     """What ping saw, as a profile's `recorded` has it."""
     rtts_ms = sorted(answer.rtt_ms for answer in pings.answers)
-    bursts = burst_lengths(pings.lost)
+    bursts = loss_model.burst_lengths(pings.lost)
     times = {
         "min": rtts_ms[0],
         "median": statistics.median(rtts_ms),
@@ -133,9 +123,9 @@ def evidence(order: Order, pings: Pings, date: str) -> dict[str, Any]:
     }
 
 
-def assumptions(order: Order, pings: Pings, fitted: Fitted) -> list[str]:
+def assumptions(order: Order, pings: Pings, fitted: loss_model.Fitted) -> list[str]:
     """Which of the path's numbers nobody measured."""
-    lost, bursts = sum(pings.lost), len(burst_lengths(pings.lost))
+    lost, bursts = sum(pings.lost), len(loss_model.burst_lengths(pings.lost))
     least_ms = min(answer.rtt_ms for answer in pings.answers)
     interval = units.show_s(order.interval_s)
     said = [
@@ -146,7 +136,7 @@ def assumptions(order: Order, pings: Pings, fitted: Fitted) -> list[str]:
         "Routers may answer or drop ping's packets by rules of their own.",
     ]
     if fitted.forward.table:
-        chance = overtaken_by_chance(pings, float(order.interval_s))
+        chance = loss_model.overtaken_by_chance(pings, float(order.interval_s))
         held_up = (
             "one held up holds up those close behind it" if fitted.ordered else "they overtake"
         )
@@ -166,8 +156,8 @@ def assumptions(order: Order, pings: Pings, fitted: Fitted) -> list[str]:
     elif lost:
         said.append(
             f"Loss: {lost} of {pings.sent} packets, in {bursts} burst{'s' if bursts > 1 else ''}."
-            f" Fewer than {BURSTS_TO_FIT} are too few to fit a model of them: each packet is lost"
-            " with that share."
+            f" Fewer than {loss_model.BURSTS_TO_FIT} are too few to fit a model of them: each"
+            " packet is lost with that share."
         )
     else:
         said.append(
@@ -186,5 +176,5 @@ def loss_of(loss: LossModel) -> str | dict[str, str]:
 
 def window_words(order: Order) -> str:
     """How long the trace's windows are."""
-    length_s = max(WINDOW_S, math.ceil(WINDOW_PACKETS * order.interval_s))
+    length_s = max(loss_model.WINDOW_S, math.ceil(loss_model.WINDOW_PACKETS * order.interval_s))
     return "second" if length_s == 1 else f"{length_s:g} seconds"

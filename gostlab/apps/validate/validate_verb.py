@@ -3,23 +3,13 @@
 import argparse
 import sys
 
-from gostlab.apps.command import (
-    EXIT_FAILED,
-    EXIT_OK,
-    add_flag,
-    add_jobs,
-    add_json,
-    add_results,
-    complain,
-    print_json,
-    verb,
-)
+from gostlab.apps import command
 from gostlab.apps.validate import validation
 from gostlab.runs import progress
 
 
 def validate_arguments(verb: argparse.ArgumentParser) -> None:
-    add_flag(verb, "--quick", "the short form")
+    command.add_flag(verb, "--quick", "the short form")
     verb.add_argument(
         "--errors",
         type=int,
@@ -32,12 +22,12 @@ def validate_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--broken", type=int, default=3, help="with --errors: forms of each broken lab (default: 3)"
     )
-    add_jobs(verb)
-    add_results(verb, "where results go")
-    add_json(verb)
+    command.add_jobs(verb)
+    command.add_results(verb, "where results go")
+    command.add_json(verb)
 
 
-@verb(
+@command.verb(
     "validate",
     "does the lab do what is known of Linux's congestion controls?",
     validate_arguments,
@@ -55,20 +45,20 @@ def validate_verb(arguments: argparse.Namespace) -> int:
                 progress=told,
             )
             if arguments.json:
-                print_json(found.to_json())
+                command.print_json(found.to_json())
             else:
                 print(found.text)
-            return EXIT_OK
+            return command.EXIT_OK
         judged = validation.validate(
             arguments.results, quick=arguments.quick, jobs=arguments.jobs, progress=told
         )
     for line in judged.outcome.complaints:
-        complain(line)
+        command.complain(line)
     counts = f"{judged.outcome.counts_line} · {arguments.results}"
     if arguments.json:
         print(counts, file=sys.stderr)
-        print_json([vars(row) for row in judged.rows])
+        command.print_json([vars(row) for row in judged.rows])
     else:
         print(counts)
         print(judged.table)
-    return EXIT_OK if judged.holds else EXIT_FAILED
+    return command.EXIT_OK if judged.holds else command.EXIT_FAILED

@@ -8,23 +8,14 @@ import time
 from pathlib import Path
 
 from gostlab import api
-from gostlab.apps.command import (
-    EXIT_BAD_INPUT,
-    EXIT_FAILED,
-    EXIT_OK,
-    add_actions,
-    add_jobs,
-    complain,
-    say,
-    verb,
-)
+from gostlab.apps import command
 from gostlab.declared.kernels import FEATURES
 from gostlab.setup import modules, workbench
 from gostlab.visible import beneath, visible
 
 
 def cc_arguments(verb: argparse.ArgumentParser) -> None:
-    actions = add_actions(verb)
+    actions = command.add_actions(verb)
     for name, says in (
         ("add", "compile and load a C file, and keep it as a level of cc"),
         ("check", "compile and load a C file, and keep nothing"),
@@ -37,7 +28,7 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
     remove.add_argument("name")
 
 
-@verb(
+@command.verb(
     "cc",
     "congestion controls: the lab's, and your own from a C file",
     cc_arguments,
@@ -46,43 +37,43 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
 def cc_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         print("\n".join(api.congestion_controls()))
-        return EXIT_OK
+        return command.EXIT_OK
     if arguments.action == "remove":
         control = api.remove_cc(arguments.name)
         print(f"{control.name}: forgotten; {control.origin} and results made with it stay")
-        return EXIT_OK
+        return command.EXIT_OK
     try:
         found = api.add_cc(arguments.file, arguments.name, keep=arguments.action == "add")
     except modules.CompileError as error:
-        complain(str(error))
-        return EXIT_BAD_INPUT
+        command.complain(str(error))
+        return command.EXIT_BAD_INPUT
     for line in found.warnings:
         print(line, file=sys.stderr)
     control = found.control
     takes = f", parameters: {', '.join(control.parameters)}" if control.parameters else ""
     if arguments.action == "check":
         print(f"{arguments.file}: compiles and loads, as {control.name}{takes}")
-        return EXIT_OK
+        return command.EXIT_OK
     print(
         f"{control.name}: {'replaced' if found.replaced else 'added'}{takes}\n"
         f"in any experiment: cc: [{control.name}, cubic, bbr]"
     )
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 def kernel_arguments(verb: argparse.ArgumentParser) -> None:
-    actions = add_actions(verb)
+    actions = command.add_actions(verb)
     summary = "build a version of Linux, a tree or a tarball, as a level of kernel"
     add = actions.add_parser("add", help=summary, description=summary)
     add.add_argument("what", help="5.10, 6.1, 6.12, 7.3; or a tree or tarball, 4.9 or later")
     add.add_argument("--name", help="what to call a tree or tarball of your own")
-    add_jobs(add, "compile with so many processes (default: one per CPU)")
+    command.add_jobs(add, "compile with so many processes (default: one per CPU)")
     actions.add_parser("list", help="every kernel that an experiment may name, and what it lacks")
     remove = actions.add_parser("remove", help="delete one that was added; its results stay")
     remove.add_argument("name")
 
 
-@verb(
+@command.verb(
     "kernel",
     "the sandbox's kernels: other versions of Linux, and trees of your own",
     kernel_arguments,
@@ -91,19 +82,19 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
 def kernel_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         print("\n".join(api.kernel_lines()))
-        return EXIT_OK
+        return command.EXIT_OK
     if arguments.action == "remove":
         for folder in api.remove_kernel(arguments.name):
             print(f"{arguments.name}: {folder} is deleted; results made with it stay")
-        return EXIT_OK
+        return command.EXIT_OK
     jobs = arguments.jobs or len(os.sched_getaffinity(0))
     said = Said()
     try:
         found = api.add_kernel(arguments.what, arguments.name, jobs=jobs, say=said)
     except workbench.SetupError as error:
         said.end()
-        complain(str(error))
-        return EXIT_FAILED
+        command.complain(str(error))
+        return command.EXIT_FAILED
     said.end()
     how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
     print(f"{found.name}: Linux {found.version}, {how}")
@@ -112,11 +103,11 @@ def kernel_verb(arguments: argparse.Namespace) -> int:
     for feature in found.lacks:
         print(f"it has no {FEATURES[feature].says}")
     print(f"in any experiment: kernel: [{found.name}, shipped]")
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 def gost_arguments(verb: argparse.ArgumentParser) -> None:
-    actions = add_actions(verb)
+    actions = command.add_actions(verb)
     summary = "keep a GOST, as a level of gost: its file (.xz or .tar.gz, too), or a release"
     add = actions.add_parser("add", help=summary, description=summary)
     add.add_argument("what", help="a file, or the version of an official release (3.2.6)")
@@ -126,7 +117,7 @@ def gost_arguments(verb: argparse.ArgumentParser) -> None:
     remove.add_argument("name")
 
 
-@verb(
+@command.verb(
     "gost",
     "GOSTs of several versions, side by side",
     gost_arguments,
@@ -141,11 +132,11 @@ def gost_verb(arguments: argparse.Namespace) -> int:
         try:
             added = api.add_gost(arguments.what, arguments.name)
         except workbench.SetupError as error:
-            complain(str(error))
-            return EXIT_FAILED
+            command.complain(str(error))
+            return command.EXIT_FAILED
         print(f"{added.name}: {added.said} ({added.path})")
         print(f"in any experiment: gost: [{added.name}, relay]")
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 class Said:
@@ -161,7 +152,7 @@ class Said:
             print("\r\033[K" + visible(text)[:width], end="", file=beneath(sys.stderr), flush=True)
         elif time.monotonic() >= self._next:
             self._next = time.monotonic() + 30
-            say(text)
+            command.say(text)
 
     def end(self) -> None:
         """Clear the line."""

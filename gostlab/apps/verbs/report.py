@@ -9,18 +9,7 @@ import sys
 from pathlib import Path
 
 from gostlab import api, machine
-from gostlab.apps import catalogue, replay
-from gostlab.apps.command import (
-    EXIT_FAILED,
-    EXIT_OK,
-    add_flag,
-    add_json,
-    add_results,
-    complain,
-    count,
-    print_json,
-    verb,
-)
+from gostlab.apps import catalogue, command, replay
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import experiment
 from gostlab.runs import summary
@@ -33,15 +22,15 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
         help="an experiment's name, or the path of its YAML file (default: every one with results);"
         " a run's folder is a page of that run with every sample",
     )
-    add_results(verb, "where the runs are")
+    command.add_results(verb, "where the runs are")
     verb.add_argument("--out", type=Path, help="the folder to write into (default: RESULTS/report)")
-    add_flag(
+    command.add_flag(
         verb,
         "--site",
         "write site/ instead: pages of every study, figure and number, as HTML; where experiments"
         " are named, the other studies' sections stay as they are",
     )
-    add_flag(
+    command.add_flag(
         verb,
         "--docs",
         "write docs/results.md and the tables between marks in docs/ instead, of cells with five"
@@ -56,10 +45,10 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
         help="open the page in the desktop's browser; with RUN (a run's folder, or its name in the"
         " results) it is a page of that run with every sample",
     )
-    add_flag(verb, "--json", 'print {"report": path}')
+    command.add_flag(verb, "--json", 'print {"report": path}')
 
 
-@verb(
+@command.verb(
     "report",
     "tables, figures and one page from the results",
     report_arguments,
@@ -89,7 +78,7 @@ def report_verb(arguments: argparse.Namespace) -> int:
     print(json.dumps({"report": str(page)}) if arguments.json else page)
     if arguments.open and not arguments.json:
         open_page(page)
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 def open_page(page: Path) -> None:
@@ -116,10 +105,10 @@ def compare_arguments(verb: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="a figure that moves by less is the same (default: 5)",
     )
-    add_json(verb)
+    command.add_json(verb)
 
 
-@verb(
+@command.verb(
     "compare",
     "what changed between two experiments' results folders; exit code 1 if something is worse",
     compare_arguments,
@@ -129,8 +118,8 @@ def compare_verb(arguments: argparse.Namespace) -> int:
     """`./lab compare BEFORE AFTER`: 1 if something got worse."""
     found = api.compare(arguments.before, arguments.after, arguments.threshold / 100)
     if arguments.json:
-        print_json(found.to_json())
-        return EXIT_FAILED if found.regressed else EXIT_OK
+        command.print_json(found.to_json())
+        return command.EXIT_FAILED if found.regressed else command.EXIT_OK
     told = api.changes_table(found)
     console = summary.console_on(sys.stdout)
     if told.rows:
@@ -149,15 +138,15 @@ def compare_verb(arguments: argparse.Namespace) -> int:
         if cells:
             console.print(f"{heading}: {'; '.join(cells)}", soft_wrap=True)
     console.print(told.note, soft_wrap=True)
-    return EXIT_FAILED if found.regressed else EXIT_OK
+    return command.EXIT_FAILED if found.regressed else command.EXIT_OK
 
 
 def replay_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("run", type=Path, nargs="+", help="a run's result folder")
-    add_flag(verb, "--json", "the figures as JSON and nothing else")
+    command.add_flag(verb, "--json", "the figures as JSON and nothing else")
 
 
-@verb(
+@command.verb(
     "replay",
     "run a result's commands.sh again in the sandbox and compare",
     replay_arguments,
@@ -172,30 +161,32 @@ def replay_verb(arguments: argparse.Namespace) -> int:
             print(*replays[-1].lines, sep="\n", flush=True)
     if arguments.json:
         print(json.dumps([each.to_json() for each in replays], indent=2))
-    return EXIT_OK if all(each.same for each in replays) else EXIT_FAILED
+    return command.EXIT_OK if all(each.same for each in replays) else command.EXIT_FAILED
 
 
 def catalogue_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("experiment", nargs="*", help="with --sample: which (default: every one)")
-    add_results(verb, "where the runs are")
+    command.add_results(verb, "where the runs are")
     verb.add_argument(
         "--cores",
-        type=count,
+        type=command.count,
         help="the CPUs that the results were made with (default: this machine's)",
     )
     verb.add_argument(
         "--sample",
-        type=count,
+        type=command.count,
         metavar="N",
         help="what it would take: run N runs of each matrix, and reckon with an interval; they are"
         " kept in RESULTS/sample, so that a larger N only adds",
     )
     verb.add_argument("--seed", type=int, default=1, help="which runs --sample draws (default: 1)")
-    add_flag(verb, "--quick", "with --sample: of the quick forms, in place of the full ones")
-    add_json(verb)
+    command.add_flag(
+        verb, "--quick", "with --sample: of the quick forms, in place of the full ones"
+    )
+    command.add_json(verb)
 
 
-@verb(
+@command.verb(
     "catalogue",
     "every experiment, what it costs, and how long it took here",
     catalogue_arguments,
@@ -206,10 +197,10 @@ def catalogue_verb(arguments: argparse.Namespace) -> int:
         return sample_verb(arguments)
     forms = catalogue.survey(arguments.results, arguments.cores)
     if arguments.json:
-        print_json([form.to_json() for form in forms])
+        command.print_json([form.to_json() for form in forms])
     else:
         print(catalogue.to_markdown(forms))
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 def sample_verb(arguments: argparse.Namespace) -> int:
@@ -220,12 +211,12 @@ def sample_verb(arguments: argparse.Namespace) -> int:
         arguments.sample,
         quick=arguments.quick,
         seed=arguments.seed,
-        say=complain,
+        say=command.complain,
     )
     estimates = catalogue.estimated(strata)
     if arguments.json:
-        print_json([each.to_json() for each in estimates])
+        command.print_json([each.to_json() for each in estimates])
     else:
         cpus = arguments.cores or len(machine.usable_cpus())
         print(catalogue.sample_to_markdown(estimates, cpus))
-    return EXIT_OK
+    return command.EXIT_OK

@@ -12,21 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from gostlab import api
+from gostlab.apps import command
 from gostlab.apps.cluster import dask_cluster
-from gostlab.apps.command import (
-    EXIT_FAILED,
-    EXIT_INVALID,
-    EXIT_OK,
-    RESULTS,
-    add_flag,
-    add_gost,
-    add_jobs,
-    add_machine,
-    add_results,
-    complain,
-    print_json,
-    verb,
-)
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
 from gostlab.describe.file.document import named_values
@@ -46,7 +33,7 @@ def run_arguments(verb: argparse.ArgumentParser) -> None:
 
 def add_run_arguments(verb: argparse.ArgumentParser) -> None:
     """What `run` and topo.py share."""
-    add_flag(verb, "--quick", "the experiment's short form")
+    command.add_flag(verb, "--quick", "the experiment's short form")
     verb.add_argument(
         "--set",
         action="append",
@@ -58,7 +45,7 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--matrix", action="append", default=[], help="only this matrix of the experiment"
     )
-    add_machine(verb)
+    command.add_machine(verb)
     verb.add_argument(
         "--clock", choices=("virtual", "real"), help="override the experiment's clock"
     )
@@ -68,10 +55,10 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--repeat", type=int, help="runs of each cell, in place of what the file says"
     )
-    add_jobs(verb, "runs side by side (default: one per CPU; native: 1)")
-    add_results(verb, "where results go")
-    add_flag(verb, "--retry-failed", "run failed runs again")
-    add_flag(verb, "--dry-run", "list the runs (--json: their descriptions) and stop")
+    command.add_jobs(verb, "runs side by side (default: one per CPU; native: 1)")
+    command.add_results(verb, "where results go")
+    command.add_flag(verb, "--retry-failed", "run failed runs again")
+    command.add_flag(verb, "--dry-run", "list the runs (--json: their descriptions) and stop")
     verb.add_argument(
         "--shard",
         metavar="I/N",
@@ -82,15 +69,17 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
         metavar="SCHEDULER|local:N",
         help="on the workers of a Dask scheduler (tls://host:8786), or of N processes here",
     )
-    add_flag(verb, "--check-hosts", "with --dask: first see whether two workers agree bit for bit")
-    add_flag(verb, "--json", "print the outcome as JSON and nothing else")
+    command.add_flag(
+        verb, "--check-hosts", "with --dask: first see whether two workers agree bit for bit"
+    )
+    command.add_flag(verb, "--json", "print the outcome as JSON and nothing else")
     add_live(verb)
-    add_gost(verb)
+    command.add_gost(verb)
 
 
 def add_live(verb: argparse.ArgumentParser) -> None:
     """Drawn on the terminal as it goes on."""
-    add_flag(verb, "--live", "show queue and windows on the terminal, of 4 runs at most")
+    command.add_flag(verb, "--live", "show queue and windows on the terminal, of 4 runs at most")
     verb.add_argument(
         "--pace",
         type=pace,
@@ -150,18 +139,18 @@ def try_arguments(asked: argparse.ArgumentParser) -> None:
     )
     asked.add_argument("--repeat", type=int, default=1, help=REPEAT)
     asked.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
-    add_flag(asked, "--json", "the table as JSON and nothing else")
-    add_flag(asked, "--csv", "the table as CSV and nothing else")
+    command.add_flag(asked, "--json", "the table as JSON and nothing else")
+    command.add_flag(asked, "--csv", "the table as CSV and nothing else")
     asked.add_argument(
         "--save", type=Path, metavar="FILE", help="write the question as an experiment's file too"
     )
-    add_flag(asked, "--dry-run", "list the runs and stop")
-    add_flag(asked, "--retry-failed", "run failed runs again")
+    command.add_flag(asked, "--dry-run", "list the runs and stop")
+    command.add_flag(asked, "--retry-failed", "run failed runs again")
     add_live(asked)
-    add_jobs(asked)
-    add_results(asked, "where results go")
-    add_machine(asked)
-    add_gost(asked)
+    command.add_jobs(asked)
+    command.add_results(asked, "where results go")
+    command.add_machine(asked)
+    command.add_gost(asked)
 
 
 def exec_arguments(verb: argparse.ArgumentParser) -> None:
@@ -177,9 +166,9 @@ def exec_arguments(verb: argparse.ArgumentParser) -> None:
         type=Path,
         help="where the run's folder is to be (default: where the entry says)",
     )
-    add_flag(verb, "--retry-failed", "make it again if it failed before")
-    add_flag(verb, "--json", "print its status as JSON and nothing else")
-    add_gost(verb)
+    command.add_flag(verb, "--retry-failed", "make it again if it failed before")
+    command.add_flag(verb, "--json", "print its status as JSON and nothing else")
+    command.add_gost(verb)
 
 
 def shell_arguments(verb: argparse.ArgumentParser) -> None:
@@ -190,8 +179,8 @@ def shell_arguments(verb: argparse.ArgumentParser) -> None:
         default="real",
         help="the guest's clock (default: real, as a person types in real time)",
     )
-    add_machine(verb)
-    add_gost(verb)
+    command.add_machine(verb)
+    command.add_gost(verb)
 
 
 def add_path_arguments(verb: argparse.ArgumentParser, when: str = "") -> None:
@@ -200,11 +189,11 @@ def add_path_arguments(verb: argparse.ArgumentParser, when: str = "") -> None:
 
 
 def topo_arguments(topo: argparse.ArgumentParser) -> None:
-    add_flag(topo, "--cli", "Mininet's prompt in the lab instead of a matrix")
+    command.add_flag(topo, "--cli", "Mininet's prompt in the lab instead of a matrix")
     topo.add_argument(
         "--experiment", default="thesis-tunnel", help="what to run (default: thesis-tunnel)"
     )
-    add_flag(topo, "--full", "the full matrix instead of the quick one")
+    command.add_flag(topo, "--full", "the full matrix instead of the quick one")
     add_path_arguments(topo, "with --cli: ")
     add_run_arguments(topo)
 
@@ -222,7 +211,7 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-@verb(
+@command.verb(
     "run",
     "run an experiment's matrix; finished runs are kept and not run again",
     run_arguments,
@@ -270,11 +259,11 @@ def provide_missing(
     missing = api.missing_parts(experiment, jobs=arguments.jobs, gost=arguments.gost)
     if missing.any:
         long = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
-        complain(f"{missing.words}: not there yet: fetched and built now, once{long}")
+        command.complain(f"{missing.words}: not there yet: fetched and built now, once{long}")
         api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=quiet)
 
 
-@verb(
+@command.verb(
     "try",
     "a question without a file: settings as options, lists are compared",
     try_arguments,
@@ -321,12 +310,12 @@ def try_verb(arguments: argparse.Namespace) -> int:
     cells = [each.cell for each in found] or api.summary(outcome)
     if arguments.json:
         about = {"experiment": asked.name, "folder": str(arguments.results / asked.name)}
-        print_json(
+        command.print_json(
             {**about, **outcome.to_json(), "cells": [each.to_json() for each in found or cells]}
         )
         return exit_code(outcome)
     for line in outcome.complaints:
-        complain(line)
+        command.complain(line)
     if arguments.csv:
         print(contest.to_csv(found) if found else answer.to_csv(cells), end="")
         return exit_code(outcome)
@@ -344,7 +333,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
 def list_runs(experiment: api.Experiment, results: Path, *, as_json: bool) -> int:
     """`run --dry-run`: the runs on standard output, what is to be known of them beside it."""
     if as_json:
-        print_json([task.to_json() for task in experiment.tasks(results)])
+        command.print_json([task.to_json() for task in experiment.tasks(results)])
     for run in () if as_json else experiment.runs:
         print(run.name)
     for line in (*(warning.line for warning in experiment.warned), *experiment.notes):
@@ -355,10 +344,10 @@ def list_runs(experiment: api.Experiment, results: Path, *, as_json: bool) -> in
             f" is known to ± {100 * rule.halfwidth:g} %, {rule.most} repetitions at most",
             file=sys.stderr,
         )
-    return EXIT_OK
+    return command.EXIT_OK
 
 
-@verb(
+@command.verb(
     "exec",
     "make one run from its description, for job arrays and graders (exit code 0: it has a"
     " status, whatever that says)",
@@ -372,20 +361,22 @@ def exec_verb(arguments: argparse.Namespace) -> int:
     )
     said = end.verdict if end.outcome == "ok" else end.status.get("error")
     if arguments.json:
-        print_json({"folder": str(end.folder), "verdict": end.verdict, "status": dict(end.status)})
+        command.print_json(
+            {"folder": str(end.folder), "verdict": end.verdict, "status": dict(end.status)}
+        )
     else:
         print(f"{end.folder}: {end.outcome}: {said}")
-    return EXIT_OK
+    return command.EXIT_OK
 
 
 def conclude(outcome: finished.Outcome, results: Path, *, as_json: bool) -> int:
     """The last words of `run`, and its exit code."""
     cells = api.summary(outcome)
     if as_json:
-        print_json({**outcome.to_json(), "cells": [cell.to_json() for cell in cells]})
+        command.print_json({**outcome.to_json(), "cells": [cell.to_json() for cell in cells]})
         return exit_code(outcome)
     for line in outcome.complaints:
-        complain(line)
+        command.complain(line)
     summary.print_summary(cells, outcome.first_cc, sys.stdout)
     print(f"{outcome.counts_line} · {results}")
     for cell in outcome.wide:
@@ -396,18 +387,18 @@ def conclude(outcome: finished.Outcome, results: Path, *, as_json: bool) -> int:
 
 def next_command(outcome: finished.Outcome, results: Path) -> str:
     """What to type after a run."""
-    where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+    where = "" if results == command.RESULTS else f" --results {shlex.quote(str(results))}"
     return f"./lab report {shlex.quote(outcome.experiment)}{where}"
 
 
 def exit_code(outcome: finished.Outcome) -> int:
     """What this kernel cannot do is a row of its own; where all rows are, nothing was answered."""
     if outcome.failed or outcome.nothing_answered:
-        return EXIT_FAILED
-    return EXIT_INVALID if outcome.invalid else EXIT_OK
+        return command.EXIT_FAILED
+    return command.EXIT_INVALID if outcome.invalid else command.EXIT_OK
 
 
-@verb(
+@command.verb(
     "shell",
     "Mininet's prompt in the lab, on a shaped path",
     shell_arguments,
@@ -422,11 +413,11 @@ def shell_verb(arguments: argparse.Namespace) -> int:
         gost=arguments.gost,
         needs_terminal=os.environ.get("GOSTLAB_ALLOW_PIPE") != "1",
     )
-    complain(f"machine: {shell.machine.name} ({shell.machine.reason})")
+    command.complain(f"machine: {shell.machine.name} ({shell.machine.reason})")
     return shell.open()
 
 
-@verb(
+@command.verb(
     "topo",
     "what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
     topo_arguments,

@@ -4,14 +4,8 @@ import re
 from dataclasses import dataclass
 
 from gostlab.apps.fit.free import Free, read_free
+from gostlab.describe.file import settings
 from gostlab.describe.file.document import meant, parse_document
-from gostlab.describe.file.settings import (
-    BadInput,
-    field_of,
-    known_names,
-    read_override,
-    setting_called,
-)
 from gostlab.describe.file.units import quoted
 
 # What is searched where --over says no more than the name.
@@ -51,25 +45,27 @@ def read_axes(text: str) -> tuple[Axis, ...]:
     axes = [read_axis(word.strip()) for word in text.split(",")]
     for number, axis in enumerate(axes):
         if any(axis.sets == other.sets for other in axes[:number]):
-            raise BadInput(f"--over {quoted(text)}: {axis.sets} twice (write it once)")
+            raise settings.BadInput(f"--over {quoted(text)}: {axis.sets} twice (write it once)")
     return tuple(axes)
 
 
 def read_axis(word: str) -> Axis:
     """One word of --over. Raises BadInput."""
     name, _, ends = word.partition("=")
-    name = setting_called(name)
-    if field_of(name) is None:
-        raise BadInput(f"--over {quoted(word)}: no such setting ({meant(name, known_names())})")
+    name = settings.setting_called(name)
+    if settings.field_of(name) is None:
+        raise settings.BadInput(
+            f"--over {quoted(word)}: no such setting ({meant(name, settings.known_names())})"
+        )
     ends = ends or USUAL.get(name.rpartition(".")[2], "")
     low, dots, high = ends.partition("..")
     if dots and low and high:
         return Axis(name, read_range(name, low, high))
     levels = tuple(level.strip() for level in ends.split("|"))
     if not ends or not all(levels) or len(levels) < 2:
-        raise BadInput(f"--over {quoted(word)}: from where to where? Write {FORM}")
+        raise settings.BadInput(f"--over {quoted(word)}: from where to where? Write {FORM}")
     for level in levels:
-        read_override(name, level, origin=f"--over {name}")
+        settings.read_override(name, level, origin=f"--over {name}")
     return Axis(name, levels=levels)
 
 

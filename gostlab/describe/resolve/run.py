@@ -16,17 +16,8 @@ from gostlab.describe.file.costs import resolve_costs
 from gostlab.describe.file.profile import Machines
 from gostlab.describe.file.settings import DEFAULTS, Settings, default_setting
 from gostlab.describe.file.units import show_time
+from gostlab.describe.physics import sizing
 from gostlab.describe.physics.limits import MTU_BYTES
-from gostlab.describe.physics.sizing import (
-    FLOW_MEMORY_MIB,
-    MANY_FLOWS,
-    lossless,
-    memory_needed_mib,
-    offloads_do_no_harm,
-    resolve_buffers,
-    tcp_memory_needed_mib,
-    tcp_memory_shared_mib,
-)
 from gostlab.describe.resolve.asked import Asked
 from gostlab.describe.resolve.ends import resolve_ends
 from gostlab.describe.resolve.flows import Flow, delays_ms
@@ -90,7 +81,7 @@ def resolve(
         own_cc=own_cc(ccs),
         flows=flows,
         changes=changes,
-        buffers=resolve_buffers(asked["buffers"], path),
+        buffers=sizing.resolve_buffers(asked["buffers"], path),
         acks=asked["acks"] == "on",
         allow=list(asked.written["allow"].value) if "allow" in asked.written else [],
         gost=asked["gost"] if tunnel_kind(asked["tunnel"]).program == GOST else "auto",
@@ -188,15 +179,15 @@ def guest_memory(asked: Asked, path: Path, flows: Sequence[Flow]) -> dict[str, A
     """The memory's fields of a run: as asked, or as much as its flows' buffers may fill."""
     legs = len(asked.tunnel.legs_over(asked["hops"]))
     needed_mib = sum(
-        tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path) for flow in flows
+        sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path) for flow in flows
     )
     programs_mib = 0
-    if len(flows) > MANY_FLOWS:
-        needed_mib = min(needed_mib, tcp_memory_shared_mib(len(flows), path))
-        programs_mib = FLOW_MEMORY_MIB * len(flows)
+    if len(flows) > sizing.MANY_FLOWS:
+        needed_mib = min(needed_mib, sizing.tcp_memory_shared_mib(len(flows), path))
+        programs_mib = sizing.FLOW_MEMORY_MIB * len(flows)
     tcp_memory_mib = asked["tcp_memory"] or needed_mib
     held_mib = min(tcp_memory_mib, needed_mib) // 2 + programs_mib
-    memory_mib = asked["memory"] or memory_needed_mib(held_mib, path)
+    memory_mib = asked["memory"] or sizing.memory_needed_mib(held_mib, path)
     return {"memory_mib": memory_mib, "tcp_memory_mib": tcp_memory_mib}
 
 
@@ -216,7 +207,7 @@ def resolve_offloads(
     if len(flows) > 1 or changes or in_datagrams:
         return False
     return all(
-        offloads_do_no_harm(each, asked["direction"], flows[0].streams, flows[0].buffers)
+        sizing.offloads_do_no_harm(each, asked["direction"], flows[0].streams, flows[0].buffers)
         for each in (path, *links.values())
     )
 
@@ -292,7 +283,7 @@ def check_ecn(asked: Asked, kernel: Kernel, flows: Sequence[Flow], ccs: Iterable
 def check_topology(asked: Asked, path: Path, flows: Sequence[Flow]) -> None:
     """What a topology cannot do with a path. Raises BadInput."""
     topology, back = asked.topology, path["reverse"]
-    shaped = back["delay_ms"] or back["jitter_ms"] or not lossless(back["loss"])
+    shaped = back["delay_ms"] or back["jitter_ms"] or not sizing.lossless(back["loss"])
     if not topology.shapes_return and shaped:
         raise asked.node("profile").bad(
             f"topology {topology.name} shapes what the client sends only: the profile's reverse"
