@@ -30,9 +30,6 @@ class Form:
         float | None
     )  # on so many CPUs; of what is finished, and the rest at its pace; None: nothing is finished
 
-    def to_json(self) -> dict[str, object]:
-        return dict(vars(self))
-
     @property
     def sentence(self) -> str:
         """For people: `45, 11.6 h → 2.5 min`."""
@@ -147,9 +144,6 @@ class Estimate:
     guessed: int
     cpu_s: float
     half_s: float | None
-
-    def to_json(self) -> dict[str, object]:
-        return dict(vars(self))
 
     def row(self, cpus: int) -> str:
         """A line of the table."""

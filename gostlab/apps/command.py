@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -195,5 +195,9 @@ def say(sentence: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """For programs, and nothing else on standard output."""
-    print(json.dumps(value, indent=2, sort_keys=True, default=str))
+    """For programs, and nothing else on standard output; a dataclass as its fields."""
+
+    def plain(each: Any) -> Any:
+        return asdict(each) if is_dataclass(each) and not isinstance(each, type) else str(each)
+
+    print(json.dumps(value, indent=2, sort_keys=True, default=plain))

@@ -1,8 +1,7 @@
 """How large a TCP window a path needs, and what to set so that sockets have it."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from gostlab.describe.file.units import show_rate, show_size
 from gostlab.describe.physics.limits import MAX_BUFFER_BYTES
@@ -27,9 +26,6 @@ class WindowAdvice:
     rmem_bytes: int  # tcp_rmem's third number
     wmem_bytes: int  # tcp_wmem's third number
     debian_bps: int  # what all streams get with Debian's own
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def enough(self) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from gostlab import __version__
 from gostlab.declared.errors import Complaint
@@ -341,18 +341,11 @@ def is_settled(folder: Path, run: RunDescription, *, retry_failed: bool) -> bool
     return not retry_failed or (read_status(folder) or {}).get("outcome") == "ok"
 
 
-class Making(Protocol):
-    """A folder in which a run is being made."""
-
-    @property
-    def folder(self) -> Path: ...
-    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None: ...
-    def discard(self) -> None: ...
-
-
 @dataclass(frozen=True)
-class InPlace:
-    """A run that is made where it stays, by the one process that holds the experiment's results."""
+class Making:
+    """A folder in which a run is made: where it stays, by the one process that holds the
+    experiment's results.
+    """
 
     folder: Path
 
@@ -364,7 +357,7 @@ class InPlace:
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(Making):
     """A folder in which a run is made, beside the place that it takes when it is finished.
 
     So any number of processes, on any machines of a file system, may make the same run: the place
@@ -372,7 +365,6 @@ class Part:
     maker lives; parts of dead ones are taken away by the next.
     """
 
-    folder: Path
     place: Path
     _lock: TextIO
 

@@ -2,8 +2,7 @@
 prints.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from gostlab.results.measures import Resent, Spread
 
@@ -41,6 +40,3 @@ class Contest:
     jain: float
     since_s: float  # from when to when of the load rates and shares are taken
     until_s: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)

@@ -3,7 +3,7 @@ of its share, and who yields to whom since when.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, TextIO
 
@@ -34,7 +34,7 @@ class Standings:
         return list(dict.fromkeys(each.name for run in self.runs for each in run.flows))
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.cell.to_json(), "contests": [run.to_json() for run in self.runs]}
+        return {**asdict(self.cell), "contests": [asdict(run) for run in self.runs]}
 
 
 def print_contest(found: Sequence[Standings], file: TextIO) -> None:

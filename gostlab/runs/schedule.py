@@ -223,7 +223,7 @@ class Block:
             if self.beside:
                 making = results.prepare_beside(place_of(run, self.folder), run)
             else:
-                making = results.InPlace(results.prepare(self.folder, run))
+                making = results.Making(results.prepare(self.folder, run))
             self.progress.started(run)
             try:
                 job = self.start(run, making.folder, slot)

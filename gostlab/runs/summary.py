@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 from typing import Any, TextIO
@@ -106,9 +106,6 @@ class CellSummary:
     def label(self) -> str:
         """Its levels as people say them: 16 streams, gost+ws, bbr."""
         return cell_words(self.factors) or self.matrix
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def cell_summaries(ends: Iterable[Finished], scatter_of: ScatterOf) -> list[CellSummary]:

@@ -108,12 +108,15 @@ def provide(control: Control, kernel: Path) -> tuple[Path, str]:
     folder = module_folder(control, kernel, compiler)
     file = folder / f"{module}.ko"
     if not file.is_file() and brought:
-        with replacing_ours(folder) as new:
+        with replacing(folder, shared=True) as new:
             shutil.copy2(brought[0], new / file.name)
     elif not file.is_file():
         source = control.source.read_bytes()
         said = control.origin or from_root(control.source)
-        with compiled(source, said, module, kernel) as (made, _), replacing_ours(folder) as new:
+        with (
+            compiled(source, said, module, kernel) as (made, _),
+            replacing(folder, shared=True) as new,
+        ):
             shutil.copy2(made, new / file.name)
     return file, compiler
 
@@ -246,20 +249,6 @@ def renamed(file: Path, old: str, new: str) -> Path:
     return other
 
 
-@contextlib.contextmanager
-def replacing_ours(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which takes its name when all of it is there; another process may be at the
-    same.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
-        new = Path(scratch, "new")
-        new.mkdir(mode=0o755)
-        yield new
-        with contextlib.suppress(OSError):  # the other process has done it
-            new.rename(folder)
-
-
 @cache
 def compiler_version() -> str:
     """The compiler's first line. Raises MissingPart."""
@@ -352,7 +341,7 @@ def check(path: Path, name: str | None, kernel: Path, loads: Loads, *, keep: boo
             control = keep_own(control, source)
             folder = module_folder(control, kernel)
             if not folder.is_dir():
-                with replacing_ours(folder) as new:
+                with replacing(folder, shared=True) as new:
                     kept = renamed(file, module, controls.module_name(wanted))
                     shutil.copy2(kept, new / kept.name)
     return Added(control, tuple(warnings), replaced)

@@ -83,9 +83,11 @@ def require_space(folder: Path, needed_bytes: int, purpose: str) -> None:
 
 
 @contextlib.contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which takes its name only when all of it is there."""
-    partial = folder.with_name(folder.name + ".part")
+def replacing(folder: Path, *, shared: bool = False) -> Iterator[Path]:
+    """A folder to fill, which takes its name only when all of it is there. `shared`: another
+    process may be at the same, and the first has it.
+    """
+    partial = folder.with_name(f"{folder.name}.part{os.getpid() if shared else ''}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
@@ -93,8 +95,14 @@ def replacing(folder: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
+    if not shared:
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        partial.rename(folder)
+    except OSError:
+        shutil.rmtree(partial)
+        if not shared:
+            raise
 
 
 def run_logged(

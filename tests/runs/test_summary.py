@@ -2,7 +2,7 @@
 
 import io
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -178,7 +178,7 @@ def test_what_the_path_lost_stands_in_where_no_socket_counts_what_was_sent_again
 
 
 def test_programs_get_the_same_table(tmp_path: Path) -> None:
-    cell = api.summary(outcome_of(tmp_path))[1].to_json()
+    cell = asdict(api.summary(outcome_of(tmp_path))[1])
 
     assert json.loads(json.dumps(cell))["srtt_ms"] == {"median": 120.0, "p95": 120.0}
     assert cell["verdict"] == "ok" and cell["factors"] == {"streams": 4, "cc": "bbr"}

@@ -16,13 +16,13 @@ byte costs each end what it did here; what both carry is a matter of whose CPU p
 
 import json
 import shlex
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab.apps.bench import calibrate
+from gostlab.apps.bench.figures import tell
 from gostlab.declared.folders import MACHINES
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.describe.file.costs import UNIFORM, MeasuredCost, load_measured, machine_names
@@ -53,14 +53,14 @@ def compare_loopback(repeat: int) -> Compared:
     """Measure here, then in the sandbox. Raises RuntimeError, MachineError or ValueError."""
     parts = find_parts()
     ways, iperf3 = of_newest(calibrate.ways_of(parts)), parts.iperf3[VERSION].path
-    print("bench: loopback: this machine's own kernel …", file=sys.stderr, flush=True)
+    tell("loopback: this machine's own kernel …")
     taken = calibrate.take(str(iperf3), ways, usable_cpus()[-1], repeat)
     loads_of = calibrate.by_program(taken)
     programs = calibrate.costs_of(loads_of)
     mbit = {}
     for way, load in chains(ways):
         name = f"{name_of(way)}, {load.streams} stream{'s' * (load.streams > 1)}"
-        print(f"bench: loopback: {name} …", file=sys.stderr, flush=True)
+        tell(f"loopback: {name} …")
         # What the sandbox does is the same every time.
         got = sandbox_mbit(iperf3, way, load, programs)
         mbit[name] = got, max(map(calibrate.chain_mbit, taken[way, load]))

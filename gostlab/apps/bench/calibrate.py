@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
+from gostlab.apps.bench.figures import tell
 from gostlab.declared.folders import MACHINES
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.file.costs import PROGRAM, Cost, MeasuredCost, load_measured
@@ -299,7 +300,7 @@ def take(iperf3: str, ways: Sequence[Way], cpu: int, repeat: int) -> Taken:
     for number in range(1, repeat + 1):
         for way in (None, *ways):
             about = f"{number} of {repeat}, {way.says() if way else 'iperf3 alone'}"
-            print(f"bench: costs: {about} …", file=sys.stderr, flush=True)
+            tell(f"costs: {about} …")
             for load in way.loads if way else DIRECT:
                 with chain(iperf3, way, str(cpu)) as built:
                     found.setdefault((way, load), []).append(measure(built, load))

@@ -62,7 +62,7 @@ def conform_verb(arguments: argparse.Namespace) -> int:
     finally:
         said.end()
     if arguments.json:
-        command.print_json([each.to_json() for each in all_of_it])
+        command.print_json(all_of_it)
     else:
         print_conformed(all_of_it, len(names), version)
     return (

@@ -9,7 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -315,19 +315,10 @@ def goodput_mbit(records: Records, flow: str | None) -> float:
     return math.fsum(8 * got / seconds for got, seconds in map(records.received, flows)) / 1e6
 
 
-def sent_again(leg: str) -> Callable[[Records, str | None], float]:
+def sent_again(records: Records, flow: str | None, *, leg: str = "wan") -> float:
     """Segments that were sent again on a leg."""
-
-    def count(records: Records, flow: str | None) -> float:
-        return float(
-            sum(
-                row["segments_retransmitted"]
-                for row in records.legs
-                if row["leg"] == leg and flow in (None, row["flow"])
-            )
-        )
-
-    return count
+    own = [row for row in records.legs if row["leg"] == leg and flow in (None, row["flow"])]
+    return float(sum(row["segments_retransmitted"] for row in own))
 
 
 def retr(records: Records, flow: str | None) -> float:
@@ -336,18 +327,13 @@ def retr(records: Records, flow: str | None) -> float:
     return float(report["end"]["sum_sent"]["retransmits"])
 
 
-def delay(kind: str, part: str) -> Callable[[Records, str | None], float]:
+def delay(records: Records, _flow: str | None, *, of: str, part: str) -> float:
     """The round trip, or the queue, under load: its median or 95th percentile over time, ms."""
-    take = {"srtt": measures.srtt_ms, "queue": measures.queue_delay_ms}[kind]
-
-    def of(records: Records, _flow: str | None) -> float:
-        rows = records.sockets if kind == "srtt" else records.queues
-        found = take(records.run.to_json(), records.did, rows)
-        if found is None:
-            raise Unreadable("no samples of it")
-        return float(getattr(found, part))
-
-    return of
+    take = measures.srtt_ms if of == "sockets" else measures.queue_delay_ms
+    found = take(records.run.to_json(), records.did, getattr(records, of))
+    if found is None:
+        raise Unreadable("no samples of it")
+    return float(getattr(found, part))
 
 
 def idle_rtt_ms(records: Records, _flow: str | None) -> float:
@@ -457,20 +443,16 @@ def fair_after_s(records: Records, _flow: str | None) -> float:
     raise Unreadable("the shares never became fair")
 
 
-def probe_rtt(number: int) -> Callable[[Records, str | None], float]:
+def probe_rtt_s(records: Records, flow: str | None, *, number: int) -> float:
     """When BBR measured the round trip for the n-th time: the first sample of a time in which its
     window was four packets, seconds since the load began.
     """
-
-    def instant(records: Records, flow: str | None) -> float:
-        rows = records.wan_rows(flow_of(records, flow))
-        small = [row["t_s"] for row in rows if row["cwnd_pkts"] <= PROBE_RTT_PKTS]
-        begins = [at for index, at in enumerate(small) if index == 0 or at - small[index - 1] > 1.0]
-        if len(begins) < number:
-            raise Unreadable(f"BBR's window fell to four packets {len(begins)} times")
-        return float(begins[number - 1])
-
-    return instant
+    rows = records.wan_rows(flow_of(records, flow))
+    small = [row["t_s"] for row in rows if row["cwnd_pkts"] <= PROBE_RTT_PKTS]
+    begins = [at for index, at in enumerate(small) if index == 0 or at - small[index - 1] > 1.0]
+    if len(begins) < number:
+        raise Unreadable(f"BBR's window fell to four packets {len(begins)} times")
+    return float(begins[number - 1])
 
 
 def min_rtt_rises_s(records: Records, flow: str | None) -> float:
@@ -494,20 +476,18 @@ def min_rtt_rises_s(records: Records, flow: str | None) -> float:
 FIGURES: Mapping[str, Callable[[Records, str | None], float]] = {
     "goodput_mbit": goodput_mbit,
     "window_pkts": window_pkts,
-    "srtt_median_ms": delay("srtt", "median"),
-    "srtt_p95_ms": delay("srtt", "p95"),
-    "queue_delay_median_ms": delay("queue", "median"),
-    "queue_delay_p95_ms": delay("queue", "p95"),
+    "srtt_median_ms": partial(delay, of="sockets", part="median"),
+    "srtt_p95_ms": partial(delay, of="sockets", part="p95"),
+    "queue_delay_median_ms": partial(delay, of="queues", part="median"),
+    "queue_delay_p95_ms": partial(delay, of="queues", part="p95"),
     "idle_rtt_ms": idle_rtt_ms,
     "retr": retr,
-    "app": sent_again("app"),
-    "wan": sent_again("wan"),
-    "exit": sent_again("exit"),
+    **{leg: partial(sent_again, leg=leg) for leg in ("app", "wan", "exit")},
     "share": share,
     "jain": jain,
     "fair_after_s": fair_after_s,
-    "first_probe_rtt_s": probe_rtt(1),
-    "second_probe_rtt_s": probe_rtt(2),
+    "first_probe_rtt_s": partial(probe_rtt_s, number=1),
+    "second_probe_rtt_s": partial(probe_rtt_s, number=2),
     "min_rtt_rises_s": min_rtt_rises_s,
 }
 

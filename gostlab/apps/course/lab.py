@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from gostlab.apps.course.formula import FORMULA_IN_TEXT, FormulaError, Value, names_in
 from gostlab.declared.folders import LABS
 from gostlab.describe.file.document import (
+    NUMBER,
     TEXTS_BY_NAME,
     BadInput,
     Node,
-    Reader,
+    by_name,
     key,
     list_of,
     load_document,
@@ -33,7 +33,6 @@ PLAN = "plan.md"
 SECTIONS = ("predictions", "answers")
 TO_FILL = re.compile(r"FILL IN: *(.*?)[\"']?$")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -71,15 +70,6 @@ def read_value(node: Node) -> Value:
     return text
 
 
-@takes({})
-def read_minutes(node: Node) -> float:
-    """A number of minutes. Raises BadInput."""
-    minutes = read_value(node)
-    if isinstance(minutes, str):
-        raise node.bad_value("not a number of minutes")
-    return float(minutes)
-
-
 @takes({"type": "string"})
 def read_formula(node: Node) -> str:
     """A formula. Raises BadInput."""
@@ -112,16 +102,7 @@ def read_answer(node: Node) -> tuple[str, str]:
     return section, name
 
 
-def by_name(read: Reader[T]) -> Reader[dict[str, T]]:
-    """Reads a mapping of names to one kind of value."""
-
-    def read_all(node: Node) -> dict[str, T]:
-        for name in mapping_of(node):
-            if not NAME.fullmatch(name):
-                raise node.bad(f"{name}: no name for a value (small letters, digits and _)")
-        return {name: read(each) for name, each in mapping_of(node).items()}
-
-    return Reader(read_all, {"type": "object"})
+DRAWN = by_name(NAME, list_of(read_value, least=1), "value", "{rtt_ms: [20, 40]}", least=0)
 
 
 # -- what is read
@@ -194,7 +175,7 @@ class Rank:
     flow: str = key(text_of, "which of its flows has the student's")
     paths: int = key(whole_number(1, 40), "how many are drawn")
     drawn: Mapping[str, tuple[Value, ...]] = key(
-        by_name(list_of(read_value, least=1)), "of each path a value of each list", named="draw"
+        DRAWN, "of each path a value of each list", named="draw"
     )
     sets: Mapping[str, str] = key(TEXTS_BY_NAME, "settings of a path, with <formulas>")
     beside: tuple[str, ...] = key(
@@ -209,10 +190,8 @@ class Lab:
     number: int = key(whole_number(0, 99), "its number", named="lab")
     title: str = key(text_of, "its title")
     goals: tuple[str, ...] = key(list_of(text_of, least=1), "what a student can do then")
-    minutes: float = key(read_minutes, "wall time of its runs on two cores")
-    drawn: Mapping[str, tuple[Value, ...]] = key(
-        by_name(list_of(read_value, least=1)), "a value of each list", named="draw"
-    )
+    minutes: float = key(NUMBER, "wall time of its runs on two cores")
+    drawn: Mapping[str, tuple[Value, ...]] = key(DRAWN, "a value of each list", named="draw")
     hidden: tuple[str, ...] = key(
         list_of(text_of), "drawn values that the student is to find out", default=()
     )
@@ -222,7 +201,9 @@ class Lab:
     )
     own: Own | None = key(record(Own), "the student's own runs", default=None)
     measured: Mapping[str, Measured] = key(
-        by_name(record(Measured)), "figures of the runs", default={}
+        by_name(NAME, record(Measured), "value", "{got: {figure: goodput_mbit}}", least=0),
+        "figures of the runs",
+        default={},
     )
     rank: Rank | None = key(record(Rank), "how congestion controls are ranked", default=None)
     points: tuple[Point, ...] = key(list_of(record(Point, check_point), least=1), "what earns them")

@@ -4,10 +4,8 @@ Every path is the same for everybody, to the bit: same numbers, same seed, so th
 equal scores. A score is what the poorer of two tunnels got, as a percentage of half of the link.
 """
 
-import csv
 import hashlib
 import hmac
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from gostlab import api
+from gostlab.apps.course import gradebooks
 from gostlab.apps.course.assignment import PUBLIC_KEY, number
 from gostlab.apps.course.evidence import BROKEN_RECORDS, Records, steady_rates
 from gostlab.apps.course.formula import Value, filled, payload_mbit, shown
@@ -224,21 +223,14 @@ def ranked(found: Sequence[Standing]) -> list[Standing]:
 
 def to_csv(found: Sequence[Standing], paths: Sequence[HiddenPath]) -> str:
     """A row for each student."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(
-        ["rank", "student", "score", *(f"path_{each.number}" for each in paths), "why_no_rank"]
-    )
+    head = ["rank", "student", "score", *(f"path_{each.number}" for each in paths), "why_no_rank"]
+    rows = []
     for each in found:
-        if each.is_reference:
-            continue
-        scores = [f"{value:.1f}" for value in each.scores] if not each.why_not else []
-        writer.writerow(
-            [each.rank or "", each.student, f"{each.mean:.1f}" if scores else ""]
-            + (scores or [""] * len(paths))
-            + [each.why_not]
-        )
-    return text.getvalue()
+        if not each.is_reference:
+            scores = [f"{value:.1f}" for value in each.scores] if not each.why_not else []
+            what = [f"{each.mean:.1f}" if scores else "", *(scores or [""] * len(paths))]
+            rows.append([each.rank or "", each.student, *what, each.why_not])
+    return gradebooks.table(head, rows)
 
 
 def tie_lines(found: Sequence[Standing]) -> list[str]:

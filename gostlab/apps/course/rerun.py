@@ -52,7 +52,7 @@ def far_apart(handed_in: Records, again: Records) -> Iterator[str]:
         one, other = (goodput_mbit(records, flow.name) for records in (handed_in, again))
         if not math.isclose(one, other, rel_tol=GOODPUT_TOLERANCE):
             yield f"{flow.name}: {one:.4g} Mbit/s handed in, {other:.4g} made anew"
-        one, other = (sent_again("wan")(records, flow.name) for records in (handed_in, again))
+        one, other = (sent_again(records, flow.name) for records in (handed_in, again))
         by_chance = COUNT_SIGMAS * math.sqrt(max(one, other))
         if abs(one - other) > max(by_chance, COUNT_TOLERANCE * max(one, other)):
             yield f"{flow.name}: {one:.0f} segments sent again handed in, {other:.0f} made anew"

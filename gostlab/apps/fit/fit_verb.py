@@ -20,6 +20,8 @@ from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedRow
 from gostlab.runs.summary import console_on, mbit, plain_table
 
 FIGURE = "fitted.png"
+# What a fit takes as the command line has it.
+AS_SAID = "name out results points members judge_paths repeat screen seed".split()
 
 
 def fit_verb(arguments: argparse.Namespace) -> int:
@@ -65,20 +67,12 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
         arguments.measurements,
         free=[read_word(word) for word in arguments.free],
         settings=dict(named_values("--set", arguments.set, "name=value (like duration=10s)")),
-        name=arguments.name,
-        out=arguments.out,
-        results=arguments.results,
         machine=machine_name,
         matrices=arguments.matrix,
         fit_on=levels("--fit-on", arguments.fit_on),
         judge_on=levels("--judge-on", arguments.judge_on),
-        points=arguments.points,
-        members=arguments.members,
-        judge_paths=arguments.judge_paths,
-        repeat=arguments.repeat,
-        screen=arguments.screen,
-        seed=arguments.seed,
         force=arguments.force or arguments.dry_run,
+        **{name: getattr(arguments, name) for name in AS_SAID},
     )
 
 

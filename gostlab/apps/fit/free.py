@@ -16,6 +16,7 @@ from gostlab.describe.file.document import (
     Field,
     Node,
     Reader,
+    as_written,
     mapping,
     mapping_of,
     meant,
@@ -198,6 +199,6 @@ FREE = mapping(
         "scale": Field(one_of("log", "linear"), default="log"),
         "sets": Field(text_of),
         "whole": Field(yes_no, default=False),
-        "within": Field(Reader(lambda node: node, {})),
+        "within": Field(as_written({})),
     }
 )

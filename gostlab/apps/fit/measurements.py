@@ -1,15 +1,5 @@
-"""Measured rates: a YAML file of numbers, how certain each is, and what is free to explain them.
-
-    name: my-path
-    settings: {duration: 30s, tunnel: gost+ws}        # what all the measurements had
-    free:                                             # what nobody measured, from where to where
-      loss: {sets: forward.loss, from: 0.0001%, to: 1%}
-      buffer: {from: 0.03bdp, to: 3bdp}               # scale: log, unless it says linear
-    measured:
-      - columns: [cc, streams, goodput, sd, use]
-        rows:
-          - [cubic, 1, 144mbit, 5%, fit]
-          - [bbr, 16, 1.83gbit, 5%, judge]
+"""Measured rates: a YAML file of numbers, how certain each is, and what is free to explain them
+(docs/how-to/fit.md shows one).
 
 An experiment whose study published numbers is one too: its settings, its numbers, and what is free
 from the command line. A row that names a profile is of that path alone.
@@ -30,35 +20,38 @@ from gostlab.describe.file.document import (
     Node,
     Reader,
     is_path,
+    key,
     list_of,
     load_document,
     mapping_of,
     meant,
     names_in,
     one_of,
-    quantity,
     read_mapping,
+    record,
     text_of,
     unknown_key,
     whole_number,
 )
-from gostlab.describe.file.experiment import Experiment, Matrix, load_experiment, read_name, rows_of
-from gostlab.describe.file.fitted import FIT, JUDGE, USES
-from gostlab.describe.file.settings import (
-    Setting,
-    field_of,
-    known_names,
-    read_level,
-    read_settings,
-    show_level,
+from gostlab.describe.file.experiment import (
+    ANYTHING,
+    SETTINGS_BY_NAME,
+    Experiment,
+    Matrix,
+    load_experiment,
+    read_name,
+    rows_of,
 )
-from gostlab.describe.file.units import RATE_PATTERN, SHARE_PATTERN, quoted, rate, share
-from gostlab.describe.file.values import read_duration
+from gostlab.describe.file.fitted import FIT, JUDGE, USES
+from gostlab.describe.file.settings import Setting, field_of, known_names, read_level, show_level
+from gostlab.describe.file.units import quoted
+from gostlab.describe.file.values import RATE, SHARE, read_duration
 from gostlab.describe.file.words import cell_words
 
 # A number that says nothing of its uncertainty is taken for one of this standard deviation: two of
 # them are the 10 % within which the report says that lab and study agree.
 USUAL_SD = 0.05
+PERCENT = SHARE.to(float)
 SDS_OF_BAND = 2  # a band reaches so many standard deviations to each side
 
 
@@ -91,15 +84,22 @@ class Row:
 class Measurements:
     """What was measured of a path, and what is free to explain it."""
 
-    name: str
-    title: str
-    settings: Mapping[str, Setting]  # of all rows
-    screen_s: float | None  # how long cheap runs last; None: a sixth of what the rows' own last
-    repetitions: int  # runs of each row on the paths that come out
-    free: tuple[Free, ...]
-    rows: tuple[Row, ...]
-    shown: str  # the file
-    sha256: str
+    name: str = key(read_name)
+    title: str = key(text_of, default="")
+    settings: Mapping[str, Setting] = key(SETTINGS_BY_NAME, "of all rows", default={})
+    # None: a sixth of what the rows' own last
+    screen_s: float | None = key(
+        read_duration, "how long cheap runs last", default=None, named="screen"
+    )
+    repetitions: int = key(
+        whole_number(1, 20), "runs of each row on the paths that come out", default=1
+    )
+    free: tuple[Free, ...] = key(Reader(read_all_free, {}), default=())
+    sd: float = key(PERCENT, "of a row that says none", default=USUAL_SD)
+    # until settings and sd are known, nodes
+    rows: tuple[Row, ...] = key(list_of(ANYTHING, least=1), named="measured")
+    shown: str = ""  # the file
+    sha256: str = ""
 
     def used(self, use: str) -> list[Row]:
         """The rows to fit on, or to judge by."""
@@ -138,26 +138,16 @@ def with_hash(found: Measurements, path: Path, matrices: Sequence[str]) -> Measu
 
 def read_measurements(document: Node) -> Measurements:
     """Measurements from a document. Raises BadInput."""
-    values = read_mapping(document, FIELDS)
+    found = record(Measurements)(document)
+    entries: Any = found.rows
     rows: list[Row] = []
-    for entry in values["measured"]:
+    for entry in entries:
         table = "columns" in mapping_of(entry)
-        for node in rows_of(entry, ROW_FIELDS) if table else [entry]:
-            rows.append(read_row(node, values["sd"], values["settings"]))
-    free = values["free"]
-    check_free(free)
-    check_apart(free, rows)
-    return Measurements(
-        name=values["name"],
-        title=values["title"],
-        settings=values["settings"],
-        screen_s=values["screen"],
-        repetitions=values["repetitions"],
-        free=free,
-        rows=tuple(rows),
-        shown=document.origin,
-        sha256="",
-    )
+        nodes = rows_of(entry, ROW_FIELDS) if table else [entry]
+        rows += [read_row(node, found.sd) for node in nodes]
+    check_free(found.free)
+    check_apart(found.free, rows)
+    return replace(found, rows=tuple(rows), shown=document.origin)
 
 
 def check_apart(free: Sequence[Free], rows: Sequence[Row]) -> None:
@@ -170,7 +160,7 @@ def check_apart(free: Sequence[Free], rows: Sequence[Row]) -> None:
                 )
 
 
-def read_row(node: Node, usual_sd: float, settings: Mapping[str, Setting]) -> Row:
+def read_row(node: Node, usual_sd: float) -> Row:
     """One measured number. Raises BadInput."""
     values = read_mapping(node, ROW_FIELDS)
     given = mapping_of(node)
@@ -244,9 +234,6 @@ def of_experiment(experiment: Experiment, wanted: Sequence[str]) -> Measurements
         name=experiment.name,
         title=experiment.title,
         settings=experiment.settings,
-        screen_s=None,
-        repetitions=1,
-        free=(),
         rows=tuple(rows),
         shown=shown,
         sha256=hashlib.sha256(experiment.path_on_disk.read_bytes()).hexdigest(),
@@ -310,25 +297,12 @@ def check_levels(found: Measurements, option: str, wanted: Mapping[str, Sequence
                 raise BadInput(f"{option} {name}={level}: not in the measurements ({has})")
 
 
-RATE = quantity(rate, RATE_PATTERN)
-SHARE = quantity(lambda text: float(share(text)), SHARE_PATTERN)
-ANY = Reader(lambda node: node, {})
 ROW_FIELDS = {
-    "factors": Field(ANY),
+    "factors": Field(ANYTHING),
     "goodput": Field(RATE, required=True),
-    "sd": Field(SHARE),
+    "sd": Field(PERCENT),
     "least": Field(RATE),
     "most": Field(RATE),
     "use": Field(one_of(*USES), default=FIT),
     "label": Field(text_of, default=""),
-}
-FIELDS = {
-    "name": Field(read_name, required=True),
-    "title": Field(text_of, default=""),
-    "settings": Field(Reader(read_settings, {}), default={}),
-    "screen": Field(read_duration),
-    "repetitions": Field(whole_number(1, 20), default=1),
-    "free": Field(Reader(read_all_free, {}), default=()),
-    "sd": Field(SHARE, default=USUAL_SD),
-    "measured": Field(list_of(ANY, least=1), required=True),
 }

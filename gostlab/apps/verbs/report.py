@@ -197,7 +197,7 @@ def catalogue_verb(arguments: argparse.Namespace) -> int:
         return sample_verb(arguments)
     forms = catalogue.survey(arguments.results, arguments.cores)
     if arguments.json:
-        command.print_json([form.to_json() for form in forms])
+        command.print_json(forms)
     else:
         print(catalogue.to_markdown(forms))
     return command.EXIT_OK
@@ -215,7 +215,7 @@ def sample_verb(arguments: argparse.Namespace) -> int:
     )
     estimates = catalogue.estimated(strata)
     if arguments.json:
-        command.print_json([each.to_json() for each in estimates])
+        command.print_json(estimates)
     else:
         cpus = arguments.cores or len(machine.usable_cpus())
         print(catalogue.sample_to_markdown(estimates, cpus))

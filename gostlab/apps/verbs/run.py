@@ -310,9 +310,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
     cells = [each.cell for each in found] or api.summary(outcome)
     if arguments.json:
         about = {"experiment": asked.name, "folder": str(arguments.results / asked.name)}
-        command.print_json(
-            {**about, **outcome.to_json(), "cells": [each.to_json() for each in found or cells]}
-        )
+        told_cells = [each.to_json() for each in found] or cells
+        command.print_json({**about, **outcome.to_json(), "cells": told_cells})
         return exit_code(outcome)
     for line in outcome.complaints:
         command.complain(line)
@@ -373,7 +372,7 @@ def conclude(outcome: finished.Outcome, results: Path, *, as_json: bool) -> int:
     """The last words of `run`, and its exit code."""
     cells = api.summary(outcome)
     if as_json:
-        command.print_json({**outcome.to_json(), "cells": [cell.to_json() for cell in cells]})
+        command.print_json({**outcome.to_json(), "cells": cells})
         return exit_code(outcome)
     for line in outcome.complaints:
         command.complain(line)

@@ -46,7 +46,7 @@ def window_verb(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise BadInput(str(error)) from None
     if arguments.json:
-        print_json(advice.to_json())
+        print_json(advice)
     else:
         print("\n".join(advice.lines()))
     return EXIT_OK

@@ -397,12 +397,14 @@ def mapping_of(node: Node) -> Mapping[str, Node]:
     return node.fields
 
 
-def by_name(name: re.Pattern[str], read: Reader[T], what: str, like: str) -> Reader[dict[str, T]]:
+def by_name(
+    name: re.Pattern[str], read: Reader[T], what: str, like: str, *, least: int = 1
+) -> Reader[dict[str, T]]:
     """Reads a mapping of one kind of value under names that people choose: `what` is named."""
 
     def read_named(node: Node) -> dict[str, T]:
         given = mapping_of(node)
-        if not given:
+        if len(given) < least:
             raise node.bad(f"no {what} (like {like})")
         for each in given:
             if not name.fullmatch(each):
@@ -415,7 +417,7 @@ def by_name(name: re.Pattern[str], read: Reader[T], what: str, like: str) -> Rea
             "type": "object",
             "patternProperties": {f"^({name.pattern})$": read.schema},
             "additionalProperties": False,
-            "minProperties": 1,
+            "minProperties": least,
         },
     )
 
