@@ -35,7 +35,7 @@ def make_nothing(
         results.write_json(folder / "run.json", values)
         (folder / "outcome.json").write_text('{"outcome": "ok", "error": null, "guest_s": 0}')
         results.finish(folder, 0.0, None)
-        return {"complaint": None, "tar": worker.packed(folder)}
+        return {"complaint": None, "files": worker.files_of(folder)}
 
 
 def overhead_ms(count: int) -> float:

@@ -204,16 +204,16 @@ class FutureJob:
             counts = self._cluster.is_to_blame(self._address, answer["complaint"])
             raise Lost(f"worker {name} made no run of it: {answer['complaint']}", counts=counts)
         try:
-            self._take(answer["tar"])
+            self._take(answer["files"])
         except (ValueError, OSError) as failure:
             raise Lost(f"what worker {name} sent is no run's folder: {failure}") from failure
         self._cluster.proven.add(self._address)
         return 0
 
-    def _take(self, tar: bytes | None) -> None:
+    def _take(self, files: Mapping[str, bytes] | None) -> None:
         """The run's files into its folder. Raises ValueError, OSError."""
-        if tar is not None:
-            remote.unpack(tar, self._folder)
+        if files is not None:
+            remote.keep(files, self._folder)
         else:  # made here, by a worker that sees this file system
             made = self._folder / MADE
             for path in made.iterdir():

@@ -6,12 +6,10 @@ These functions are called on another machine, by their names: the lab must be t
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -95,10 +93,10 @@ def lab_hash(sources: Iterable[tuple[str, Path]]) -> str:
 def make_run(
     values: Mapping[str, Any], place: str, gost: str | None, worker: str, wanted: Callable[[], bool]
 ) -> dict[str, Any]:
-    """Make a run from its run.json's values; how that went, and the folder's files as a tar.
+    """Make a run from its run.json's values; how that went, and the folder's files.
 
     place   the folder on the scheduler's side. A worker that sees it, with the same run.json in it,
-            shares its file system: the run is made there, and no tar goes back
+            shares its file system: the run is made there, and no files go back
     wanted  whether anybody still waits for it
     """
     shared = read_object(Path(place) / "run.json") == values
@@ -107,7 +105,7 @@ def make_run(
         complaint = execute(values, made, gost, worker, wanted)
         if complaint:
             return {"complaint": complaint}
-        return {"complaint": None, "tar": None if shared else packed(made)}
+        return {"complaint": None, "files": None if shared else files_of(made)}
 
 
 def execute(
@@ -149,35 +147,22 @@ def execute(
     return lines[-1].removeprefix("gostlab: ") if lines else f"exit code {process.returncode}"
 
 
-def packed(folder: Path) -> bytes:
-    """A folder's files as a tar. Raises ValueError if they are more than a run's may be."""
+def files_of(folder: Path) -> dict[str, bytes]:
+    """A folder's files. Raises ValueError if they are more than a run's may be."""
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.is_symlink()]
     if sum(path.stat().st_size for path in files) > MOST_BYTES:
         raise ValueError(f"a run's folder of more than {MOST_BYTES / 1e6:.0f} MB is not sent back")
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path in files:
-            archive.add(path, arcname=path.name, recursive=False)
-    return buffer.getvalue()
+    return {path.name: path.read_bytes() for path in files}
 
 
-def unpack(tar: bytes, folder: Path) -> None:
-    """A run's files from a tar into its folder. Raises ValueError for anything but plain files of
-    that folder, and for too many bytes: a worker may be anybody's by now.
+def keep(files: Mapping[str, bytes], folder: Path) -> None:
+    """A run's files into its folder. Raises ValueError for the name of any other place, and for too
+    many bytes: a worker may be anybody's by now.
     """
-    if len(tar) > 2 * MOST_BYTES:
-        raise ValueError("the tar is too large")
-    left = MOST_BYTES
-    with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as archive:
-        for member in archive:
-            name = member.name
-            if not member.isreg() or name != Path(name).name or name.startswith("."):
-                raise ValueError(f"{name!r} is no file of a run's folder")
-            left -= member.size
-            content = archive.extractfile(member)
-            if left < 0 or content is None:
-                raise ValueError("the files are too large")
-            target = folder / name
-            target.unlink(missing_ok=True)
-            with target.open("xb") as file:
-                file.write(content.read())
+    if sum(map(len, files.values())) > MOST_BYTES:
+        raise ValueError("the files are too large")
+    if wrong := [name for name in files if name != Path(name).name or name[:1] in ("", ".")]:
+        raise ValueError(f"{wrong[0]!r} is no file of a run's folder")
+    for name, content in files.items():
+        (folder / name).unlink(missing_ok=True)  # a link is not followed
+        (folder / name).write_bytes(content)
