@@ -57,7 +57,8 @@ from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, 
 from gostlab.guest.watch.data_times import DataWatch
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_cost_use
 from gostlab.guest.watch.realclock import Watch, Watched, watching
-from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
+from gostlab.guest.watch.spool import Spool
+from gostlab.guest.watch.states import keep_states, tracing_states
 from gostlab.results.measures import SENDING_END
 from gostlab.setup.parts import TunnelBinary, file_sha256
 
@@ -262,7 +263,7 @@ class Watches:
     queues: list[Interface]  # where the flows' packets may wait
     probes: Probes
     acks: AckTrace | None  # None: not requested, or not to be had
-    states: StateTrace  # what congestion controls of the lab's own say
+    states: Spool  # what congestion controls of the lab's own say
     clock: Watch | None  # None on the virtual clock, which is exact
     ack_filter: str
     clock_watched: Watched | None = None

@@ -14,8 +14,6 @@ import gzip
 import itertools
 import os
 import re
-import select
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from gostlab.guest.traffic import Load
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
 from gostlab.guest.watch.probes import CONTROL_BYTES, rows_of
+from gostlab.guest.watch.spool import Spool
 from gostlab.results.measures import path_leg
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -111,14 +110,11 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class AckTrace:
-    """A trace instance of tcp_probe, read by a thread into a file until closed."""
+    """A trace instance of tcp_probe, read into a file until ended."""
 
-    def __init__(self, raw: Path, instance: Path) -> None:
-        self._raw = raw
-        self._instance = instance
+    def __init__(self, instance: Path, spool: Spool) -> None:
+        self._instance, self._spool = instance, spool
         self._event = instance / "events/tcp/tcp_probe"
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def carries_ssthresh(self) -> bool:
         """Whether this kernel's tracepoint has the socket's own ssthresh."""
@@ -130,34 +126,12 @@ class AckTrace:
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
         (self._event / "filter").write_text(ports)
         (self._event / "enable").write_text("1")
-        self._thread = threading.Thread(target=self._read, name="acks", daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        pipe = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
-        poll = select.poll()
-        poll.register(pipe, select.POLLIN)
-        try:
-            with self._raw.open("wb") as file:
-                while True:
-                    last = self._stop.is_set()
-                    with suppress(BlockingIOError):
-                        while piece := os.read(pipe, 1 << 16):
-                            file.write(piece)
-                    if last:
-                        return
-                    # In lumps: to be woken at every ACK would cost more than the ACK.
-                    self._stop.wait(0.05)
-        finally:
-            os.close(pipe)
+        self._spool.start()
 
     def end(self) -> int:
         """Stop recording; returns how many events the ring lost because nobody read in time."""
         (self._event / "enable").write_text("0")
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._spool.end()
         lost = 0
         for stats in self._instance.glob("per_cpu/cpu*/stats"):
             lines = stats.read_text(encoding="ascii").splitlines()
@@ -165,12 +139,6 @@ class AckTrace:
                 int(line.split()[-1]) for line in lines if line.startswith(("overrun", "dropped"))
             )
         return lost
-
-    def close(self) -> None:
-        """End the thread, if it still runs."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
 
 
 @contextmanager
@@ -180,11 +148,13 @@ def tracing_acks(folder: Path, wanted: bool) -> Iterator[AckTrace | None]:
         yield None
         return
     with trace_instance("acks") as instance:
-        trace = AckTrace(folder / "acks.raw", instance)
+        pipe = os.open(instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+        spool = Spool(folder / "acks.raw", [pipe], "acks")
         try:
-            yield trace
+            yield AckTrace(instance, spool)
         finally:
-            trace.close()
+            spool.end()
+            os.close(pipe)
 
 
 @contextmanager

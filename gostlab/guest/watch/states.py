@@ -8,7 +8,6 @@ two ends, the names and, behind a tab, the values.
 import gzip
 import json
 import os
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,13 +17,12 @@ from typing import Any
 
 from gostlab.declared.controls import module_name
 from gostlab.guest.watch.probes import rows_of
+from gostlab.guest.watch.spool import Spool
 from gostlab.results.measures import path_leg
 
 PROC = Path("/proc")
 MODULES = Path("/sys/module")
 RAW, FILE = "cc_state.raw", "cc_state.jsonl.gz"
-EVERY_S = 0.05
-PIECE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -52,42 +50,8 @@ def parse_shown(line: str) -> Shown | None:
     return Shown(words[1], words[2], int(words[0]) / 1e9, found)
 
 
-class StateTrace:
-    """The files of a run's modules, read by a thread into one until ended."""
-
-    def __init__(self, raw: Path, files: Sequence[int]) -> None:
-        self._raw, self._files = raw, files
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin to read, if there is anything to."""
-        if not self._files:
-            return
-        self._thread = threading.Thread(target=self._read, name="cc-state", daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        with self._raw.open("wb") as raw:
-            while True:
-                last = self._stop.is_set()
-                for file in self._files:
-                    while piece := os.read(file, PIECE_BYTES):
-                        raw.write(piece)
-                if last:
-                    return
-                self._stop.wait(EVERY_S)
-
-    def end(self) -> None:
-        """Read what is left, and stop."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
-
 @contextmanager
-def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterator[StateTrace]:
+def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterator[Spool]:
     """The states that a run's modules show, until the end of the block."""
     with ExitStack() as undo:
         files = []
@@ -98,7 +62,7 @@ def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterato
             (MODULES / module / "parameters/gostlab_every_ack").write_text(str(int(every_ack)))
             files.append(os.open(shown, os.O_RDONLY))
             undo.callback(os.close, files[-1])
-        trace = StateTrace(folder / RAW, files)
+        trace = Spool(folder / RAW, files, "cc-state")
         undo.callback(trace.end)
         yield trace
 
