@@ -6,8 +6,6 @@ begins. Each server stands still before it takes its last stream's connection (a
 by ptrace(2), and goes on from there when its flow is to begin.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform
@@ -16,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self
 
 from gostlab.guest.namespaces import checked, libc
 
@@ -57,7 +56,7 @@ class Held:
     traced: bool = True
 
     @classmethod
-    def seize(cls, pid: int, streams: int, *, by_datagrams: bool) -> Held:
+    def seize(cls, pid: int, streams: int, *, by_datagrams: bool) -> Self:
         """From now on each of a server's calls is looked at. It takes its control connection first,
         by TCP. Raises OSError.
         """

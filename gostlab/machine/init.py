@@ -14,8 +14,6 @@ GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in
                 is in the command's environment, GOSTLAB_NOT_LOADED: {cc: why}
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

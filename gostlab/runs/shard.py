@@ -4,12 +4,11 @@ Every process deals the same cards: what a shard has depends on the experiment a
 that is finished, busy or slow.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import Self
 
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
@@ -24,7 +23,7 @@ class Shard:
     of: int
 
     @classmethod
-    def read(cls, word: str) -> Shard:
+    def read(cls, word: str) -> Self:
         """`3/40`. Raises BadInput."""
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", word)
         shard = cls(int(found[1]), int(found[2])) if found else cls(0, 0)

@@ -5,8 +5,6 @@ A tool starts with the loader that it was built for. A compiler names others by 
 the machine has none, what compiles finds the unpacked /usr in the place of the machine's.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ parts do (gostlab.setup.wheel).
 Hatchling runs it without the lab's other modules.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

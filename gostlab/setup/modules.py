@@ -8,8 +8,6 @@ the cache folder, so that an experiment means the same tomorrow.
 Python's own library alone: the set-up compiles the lab's own controls before any package is there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -3,8 +3,6 @@
 These functions are called on another machine, by their names: the lab must be there, the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -15,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from gostlab import machine
 from gostlab.declared import folders
@@ -47,7 +45,7 @@ class Identity:
     iproute2: str | None  # the machine's, where sandboxes boot on its files
     root: str | None  # SHA-256 of what sandboxes boot on; None: the machine's files
 
-    def differences(self, other: Identity) -> list[str]:
+    def differences(self, other: Self) -> list[str]:
         """What must be the same and is not, in words."""
         names = ("lab", "kernel", "root", "tunnel", "iperf3", "iproute2")
         return [

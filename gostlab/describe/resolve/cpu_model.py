@@ -5,10 +5,9 @@ docs/explanation/machine-model.md has the rules. The defaults: one CPU for all h
 free, a look at the clock is a call like any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from gostlab.describe.resolve.run_description import RunDescription
 
@@ -22,7 +21,7 @@ class CpuModel:
     clock_reads_are_free: bool = False  # as on a real machine, where they are no system calls
 
     @classmethod
-    def of(cls, run: RunDescription) -> CpuModel:
+    def of(cls, run: RunDescription) -> Self:
         return cls(run.host_cpus, run.byte_cost_ns, run.clock_reads == "free")
 
 
@@ -40,7 +39,7 @@ class MachineModel:
     cpus: CpuModel = ONE_FOR_ALL
 
     @classmethod
-    def of(cls, run: RunDescription) -> MachineModel:
+    def of(cls, run: RunDescription) -> Self:
         return cls(run.memory_mib, run.clock, run.syscall_cost_us, run.seed, CpuModel.of(run))
 
 

@@ -1,7 +1,5 @@
 """A run, resolved to numbers: what run.json holds, and all that a machine needs to know."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -10,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from gostlab.declared.errors import BadInput
 from gostlab.declared.topologies import topology_of
@@ -118,7 +116,7 @@ class RunDescription:
         return to_json(self)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RunDescription:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """A run from run.json's dict. Raises BadInput if it is not one of this schema."""
         if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
             raise BadInput(f"run.json: not a run of schema {SCHEMA}, the one this lab reads")
