@@ -4,20 +4,18 @@ what, and what a command that is wrong is told.
 
 import csv
 import json
+import multiprocessing
 import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from gostlab.apps.cli import main
-from gostlab.apps.course import upload
+from gostlab.apps.course import upload, whole_class
 from gostlab.apps.course.answers import read_answers
 from gostlab.apps.course.assignment import assign, assigned, ticket_of
 from gostlab.apps.course.formula import filled, rounded
@@ -25,7 +23,7 @@ from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole_class import KEPT
 from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
 from tests.apps.course.handins import asked_of, full_link, make_hand_in, rewrite, shortened, zipped
-from tests.lab_command import ROOT, Refused, Typed
+from tests.lab_command import Refused, Typed
 
 ROSTER = """student,name,email
 alice,Alice Smith,alice@x.org
@@ -144,22 +142,29 @@ def test_what_was_graded_is_not_graded_again_and_what_changed_is(
     assert "graded before" not in grade(everybody, "--course", "other").stdout
 
 
-def test_an_interruption_keeps_what_was_finished(lab: Lab, tmp_path: Path) -> None:
-    folder = tmp_path / "all"
-    names = [f"s{number}" for number in range(80)]  # seconds of work: time to interrupt it
+def test_an_interruption_keeps_what_was_finished(
+    lab: Lab, tmp_path: Path, grade: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C, which comes once the first hand-in is graded."""
+    names = [f"s{number}" for number in range(8)]
     for name in names:
-        make_hand_in(folder / name, asked_of(lab, name), full_link)
+        make_hand_in(tmp_path / "all" / name, asked_of(lab, name), full_link)
     (tmp_path / "roster.csv").write_text("\n".join(names) + "\n")
-    command = [sys.executable, "-m", "gostlab", *words_for(lab, folder)]
-    running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    while not list((tmp_path / "out" / KEPT).glob("*.json")):
-        assert running.poll() is None
-        time.sleep(0.01)
-    running.send_signal(signal.SIGINT)
-    assert "interrupted" in running.communicate(timeout=120)[1]
+
+    def interrupted(running: Iterator[object], *_: object, **__: object) -> Iterator[object]:
+        yield next(running)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(whole_class, "track", interrupted)
+        stopped = grade(tmp_path / "all")
+    assert stopped.returncode == 130 and "interrupted" in stopped.stderr
+    for grader in multiprocessing.active_children():  # they end with what they had begun
+        grader.join()
     before = len(list((tmp_path / "out" / KEPT).glob("*.json")))
     assert before >= 1
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    done = grade(tmp_path / "all")
     assert done.returncode == 0, done.stderr
     found = re.search(r"\((\d+) as they were graded before\)", done.stdout)
     assert found is not None and int(found[1]) >= before
