@@ -78,6 +78,7 @@ REFUSED = [
     ({"changes": "[{at: 1s, loss: 1%, link: n1-n2}]", "hops": "2"}, "n1-n2: no link is called"),
     ({"changes": "[{at: 1s, loss: 1%, link: far}]", "hops": "2"}, 'link "far": no name of a link'),
     ({"queue": "fq_codel", "bottleneck": "netem"}, "it needs bottleneck: tbf"),
+    ({"bottleneck": "tbf", "queue": "fifo", "target": "5ms"}, "queue fifo has none .*codel"),
     ({"bottleneck": "hfsc"}, "htb.*netem.*tbf"),
     ({"bottleneck": "tbf", "rate": "unlimited", "clock": "real"}, "it needs a rate"),
     ({"bottleneck": "htb", "rate": "unlimited", "clock": "real"}, "it needs a rate"),
