@@ -54,7 +54,7 @@ from gostlab.setup.workbench import (
 
 LAB_PACKAGES = (
     "mininet iperf3 iproute2 ethtool iputils-ping procps wget python3-matplotlib python3-pandas"
-    " python3-scipy python3-yaml python3-jinja2 python3-rich python3-jsonschema python3-pyroute2"
+    " python3-scipy python3-yaml python3-jinja2 python3-rich python3-jsonschema"
     " python3-pytest python3-argcomplete"
 ).split()
 # What the sandbox's kernel is built with: a few seconds' worth, so that its build begins early; and
@@ -79,7 +79,7 @@ BENCH_PACKAGES = ["linux-perf", "util-linux"]
 PROGRAMS = (
     "mnexec iperf3 tc ip ss ethtool ping sysctl wget gcc make flex bison bc xz patch patchelf go"
 ).split()
-MODULES = "mininet matplotlib pandas scipy yaml jinja2 rich jsonschema pyroute2 pytest".split()
+MODULES = "mininet matplotlib pandas scipy yaml jinja2 rich jsonschema pytest".split()
 
 # Pinned, so that a new release of a checker turns nobody's build red.
 TEST_TOOLS = ["ruff==0.17.5", "mypy==2.4.1", "types-PyYAML==6.0.12.20261113"]
