@@ -5,9 +5,9 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from gostlab import results
 from gostlab.describe.file.document import BadInput
@@ -72,11 +72,11 @@ def read_run(values: Mapping[str, Any], file: str) -> RunDescription:
 
 def check_kinds(run: RunDescription) -> None:
     """Whether a run's plain fields hold what they are declared to. Raises TypeError."""
-    kinds = {"int": int, "float": int | float, "str": str, "bool": bool}
-    for field in fields(run):
-        value, kind = getattr(run, field.name), kinds.get(str(field.type))
+    kinds = {int: int, float: int | float, str: str, bool: bool}
+    for name, declared in get_type_hints(type(run)).items():
+        value, kind = getattr(run, name), kinds.get(declared)
         if kind and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
-            raise TypeError(f"{field.name}: {value!r} is no {field.type}")
+            raise TypeError(f"{name}: {value!r} is no {declared.__name__}")
 
 
 def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finished:
