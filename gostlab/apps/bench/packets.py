@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from gostlab.describe.physics.limits import MTU_BYTES
 
@@ -24,6 +25,9 @@ PAYLOAD_BYTES = MTU_BYTES - 52
 # What the chain does when it is paced: iperf3's --fq-rate sends packet by packet, as BBR does, and
 # the receiver is woken for each. A stream as fast as it goes is read in pieces of many packets.
 PACED = "900M"
+# Of a crowd: from when on, past its start, and for how long it is looked at.
+CROWD_S = (7, 6)
+FIRST_PORT = 5201
 BUSY_BEFORE = 0.05  # of the CPU, by others: with more the paced figure is not taken
 IDLE, SOFTIRQ = (3, 4), (6,)  # of a CPU's numbers in /proc/stat (proc(5)): idle and iowait; softirq
 LUMPS_OFF = "tso off gso off gro off tx-udp-segmentation off"
@@ -44,12 +48,8 @@ def may_make_namespaces() -> bool:
     ).returncode
 
 
-def script(nodes: Sequence[str], iperf3: str, options: str, offloads: str = LUMPS_OFF) -> str:
-    """The shell script that builds the row, loads it from its first node to its last, and prints
-    iperf3's report and then what the last node's and the first's devices have counted.
-
-    iperf3  the program, quoted for a shell
-    """
+def row(nodes: Sequence[str], offloads: str) -> tuple[list[str], dict[str, str]]:
+    """The lines of a shell that build the row, and what begins a command in each node."""
     lines = ["set -e", *(f"unshare -n sleep 60 & {node}=$!" for node in nodes), "sleep 0.3"]
     inside = {node: f"nsenter -n -t ${node}" for node in nodes}
     for link, (one, two) in enumerate(itertools.pairwise(nodes), 1):
@@ -72,6 +72,16 @@ def script(nodes: Sequence[str], iperf3: str, options: str, offloads: str = LUMP
                 )
             elif link < number:
                 lines.append(f"{inside[node]} ip route add 10.9.{link}.0/24 via 10.9.{number}.1")
+    return lines, inside
+
+
+def script(nodes: Sequence[str], iperf3: str, options: str, offloads: str = LUMPS_OFF) -> str:
+    """The shell script that builds the row, loads it from its first node to its last, and prints
+    iperf3's report and then what the last node's and the first's devices have counted.
+
+    iperf3  the program, quoted for a shell
+    """
+    lines, inside = row(nodes, offloads)
     first, last = inside[nodes[0]], inside[nodes[-1]]
     lines.append(f"{last} {iperf3} -s -1 -p 5201 >/dev/null & sleep 0.5")
     lines.append(f"{first} {iperf3} -c 10.9.{len(nodes) - 1}.2 -p 5201 -J {options}")
@@ -116,6 +126,36 @@ def paced_packet_us(iperf3: str, cpu: int) -> float:
     share = busy_share(cpu, PACED_S - 3.0)
     seconds, packets, _ = received(process)
     return 1e6 * share * seconds / packets
+
+
+def crowd_packet_us(iperf3: str, cpu: int, flows: int, rate_bps: int) -> float:
+    """CPU µs per data packet over five nodes where so many iperf3s have a rate together, packet by
+    packet, past their starts. It needs a CPU that nobody else uses, as above. Raises RuntimeError.
+    """
+    lines, inside = row(NODES, LUMPS_OFF)
+    first, last = inside[NODES[0]], inside[NODES[-1]]
+    ports = f"$(seq {FIRST_PORT} {FIRST_PORT + flows - 1})"
+    client = f"{iperf3} -c 10.9.{len(NODES) - 1}.2 -C cubic --fq-rate {rate_bps // flows} -t 60 -p"
+    lines += [
+        f"for port in {ports}; do {last} {iperf3} -s -1 -p $port >/dev/null & done; sleep 2",
+        f"for port in {ports}; do {first} {client} $port >/dev/null & done",
+        *(f"sleep {wait_s}; {first} cat /proc/net/dev; echo" for wait_s in CROWD_S),
+    ]
+    process = start("\n".join(lines), cpu)
+    assert process.stdout is not None
+    sent = [sent_pkts(process.stdout)]
+    share = busy_share(cpu, CROWD_S[1] - 0.5)
+    sent.append(sent_pkts(process.stdout))
+    complaint = process.communicate()[1]
+    if process.returncode != 0:
+        raise RuntimeError(f"namespaces on this kernel: {complaint.strip()[-300:]}")
+    return 1e6 * share * CROWD_S[1] / (sent[1] - sent[0])
+
+
+def sent_pkts(said: IO[str]) -> int:
+    """What the row's first device has sent, by /proc/net/dev up to an empty line."""
+    lines = list(itertools.takewhile(str.strip, said))  # all, so that the next are another's
+    return next(int(line.split()[10]) for line in lines if "right1:" in line)
 
 
 def received_packet_us(iperf3: str, cpu: int) -> float:

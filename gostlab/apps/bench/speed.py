@@ -58,7 +58,8 @@ COMPARED = (
 # Between which samples of a run its CPU time is taken: past the slow starts, and before its end.
 # A crowd's start takes more CPU time than its packets, and never the same twice.
 CROWD_S = (5, 15)
-BDP_PKTS = 667  # of 200 Mbit/s and 40 ms
+CROWD_BPS = 200_000_000
+BDP_PKTS = 667  # of that and 40 ms
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,21 @@ def growth_figures(bench: Bench) -> list[Figure]:
             bench.figure(f"{crowd.name}, over one flow", "×", MOST_GROWTH, partial(over_one, crowd))
             for crowd in CROWDS
         ),
+        *native_growth(bench),
     ]
+
+
+def native_growth(bench: Bench) -> list[Figure]:
+    """The same of the first crowd on this machine's own kernel: what Linux itself takes more."""
+    if not packets.may_make_namespaces():
+        return []
+    crowd, iperf3 = CROWDS[0], shlex.quote(bench.iperf3)
+
+    def cost_us(flows: int) -> float:
+        return packets.crowd_packet_us(iperf3, bench.cpus[0], flows, CROWD_BPS)
+
+    name = f"{crowd.name} on five native nodes, over one flow there"
+    return [bench.figure(name, "×", "", lambda: cost_us(crowd.flows) / cost_us(1))]
 
 
 def overhead_figures(bench: Bench) -> list[Figure]:

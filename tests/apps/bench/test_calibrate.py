@@ -2,6 +2,7 @@
 that loads the same chain in the sandbox. Nothing is timed.
 """
 
+import io
 import re
 from pathlib import Path
 
@@ -201,6 +202,12 @@ def test_nodes_in_a_row_forward_between_and_know_the_way_to_each_other() -> None
     assert "nsenter -n -t $a ip route add 10.9.2.0/24 via 10.9.1.2" in lines
     assert "nsenter -n -t $c ip route add 10.9.1.0/24 via 10.9.2.1" in lines
     assert "nsenter -n -t $a iperf3 -c 10.9.2.2 -p 5201 -J -t 3" in lines
+
+
+def test_what_a_row_has_sent_is_told_between_two_empty_lines() -> None:
+    device = "Inter-|   Receive\n right1: 1 2 0 0 0 0 0 0 9 {sent} 0 0\n left2: 7 7\n\n"
+    said = io.StringIO(device.format(sent=40) + device.format(sent=140))
+    assert [packets.sent_pkts(said), packets.sent_pkts(said)] == [40, 140]
 
 
 def test_packets_are_counted_at_both_ends_and_a_failure_says_what_failed() -> None:
