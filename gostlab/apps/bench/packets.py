@@ -118,9 +118,7 @@ def paced_packet_us(iperf3: str, cpu: int) -> float:
     CPU that nobody else uses: it is what the CPU was not idle. Raises RuntimeError with what
     failed, or if others use the CPU.
     """
-    before = busy_share(cpu, 1.0)
-    if before > BUSY_BEFORE:
-        raise RuntimeError(f"CPU {cpu} is {before:.0%} busy with other work: once it is idle")
+    refuse_busy(cpu)
     process = start(script(NODES, iperf3, f"-t {PACED_S} --fq-rate {PACED}"), cpu)
     time.sleep(2.0)  # the row is built, the window open
     share = busy_share(cpu, PACED_S - 3.0)
@@ -128,10 +126,18 @@ def paced_packet_us(iperf3: str, cpu: int) -> float:
     return 1e6 * share * seconds / packets
 
 
+def refuse_busy(cpu: int) -> None:
+    """Raises RuntimeError if others use a CPU."""
+    before = busy_share(cpu, 1.0)
+    if before > BUSY_BEFORE:
+        raise RuntimeError(f"CPU {cpu} is {before:.0%} busy with other work: once it is idle")
+
+
 def crowd_packet_us(iperf3: str, cpu: int, flows: int, rate_bps: int) -> float:
     """CPU µs per data packet over five nodes where so many iperf3s have a rate together, packet by
     packet, past their starts. It needs a CPU that nobody else uses, as above. Raises RuntimeError.
     """
+    refuse_busy(cpu)
     lines, inside = row(NODES, LUMPS_OFF)
     first, last = inside[NODES[0]], inside[NODES[-1]]
     ports = f"$(seq {FIRST_PORT} {FIRST_PORT + flows - 1})"
@@ -153,9 +159,9 @@ def crowd_packet_us(iperf3: str, cpu: int, flows: int, rate_bps: int) -> float:
 
 
 def sent_pkts(said: IO[str]) -> int:
-    """What the row's first device has sent, by /proc/net/dev up to an empty line."""
+    """What the row's first device has sent, by /proc/net/dev up to an empty line; 0 without it."""
     lines = list(itertools.takewhile(str.strip, said))  # all, so that the next are another's
-    return next(int(line.split()[10]) for line in lines if "right1:" in line)
+    return next((int(line.split()[10]) for line in lines if "right1:" in line), 0)
 
 
 def received_packet_us(iperf3: str, cpu: int) -> float:

@@ -461,9 +461,8 @@ class Probes:
                 for said in netlink.closed_sockets(self._closed[node]):
                     self._watched(node, said)
             except OSError:
-                self.missed_closes = (
-                    True  # then the last live sample of a socket stands for its end
-                )
+                # Then the last live sample of a socket stands for its end.
+                self.missed_closes = True
 
     def _cc_of(self, leg: Leg, end: str) -> list[str]:
         """The congestion controls of a leg's data; of all its sockets if none surely sent data."""

@@ -207,7 +207,7 @@ def test_nodes_in_a_row_forward_between_and_know_the_way_to_each_other() -> None
 def test_what_a_row_has_sent_is_told_between_two_empty_lines() -> None:
     device = "Inter-|   Receive\n right1: 1 2 0 0 0 0 0 0 9 {sent} 0 0\n left2: 7 7\n\n"
     said = io.StringIO(device.format(sent=40) + device.format(sent=140))
-    assert [packets.sent_pkts(said), packets.sent_pkts(said)] == [40, 140]
+    assert [packets.sent_pkts(said) for _ in range(3)] == [40, 140, 0]
 
 
 def test_packets_are_counted_at_both_ends_and_a_failure_says_what_failed() -> None:
