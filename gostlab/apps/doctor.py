@@ -177,7 +177,8 @@ def _boots(kernel: Path) -> Finding:
         cause, _, to_do = str(error).rpartition(": ")
         return Finding(part, "missing", cause or to_do, to_do if cause else "")
     if not booted:
-        words = guest.complaint or (log.splitlines()[-1] if log else "and it said nothing")
+        said = [line for line in log.splitlines() if "Kernel panic" not in line] or [log]
+        words = guest.complaint or said[-1] or "and it said nothing"
         return Finding(part, "missing", f"it ended without its first process: {words}")
     took_s = time.monotonic() - started
     return Finding(

@@ -4,9 +4,11 @@ all by paths that are the same wherever the lab and its parts lie.
 
 import contextlib
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +29,7 @@ LINKS = ".host"
 PLACES = "/run/host"  # in the guest (gostlab/machine/own_init.py)
 LAB = f"{PLACES}/lab"
 COMPILED = "compiled"  # the lab's byte code
+FORGOTTEN_AFTER_S = 7 * 86400.0
 PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
 
@@ -132,6 +135,7 @@ def compiled_lab(root: Root) -> dict[str, Path]:
     sources = [*byte_code.sources_in(CODE / "gostlab"), TOPOLOGIES]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
         forget_lost_labs(folder)
     except OSError:
         return {}
@@ -150,11 +154,15 @@ def compiled_lab(root: Root) -> dict[str, Path]:
 
 
 def forget_lost_labs(folder: Path) -> None:
-    """Note whose byte code a folder has, and remove those beside it whose lab is gone. Raises
-    OSError.
+    """Note whose byte code a folder has, and remove those beside it whose lab is gone, where
+    nobody has used them for a week: a lab in a container may share the cache, and is not seen
+    here. Raises OSError.
     """
+    lately = time.time() - FORGOTTEN_AFTER_S
     with contextlib.suppress(FileExistsError):
         (folder / "of").symlink_to(CODE)
     for other in folder.parent.iterdir():
-        if (other / "of").is_symlink() and not (other / "of").exists():
-            shutil.rmtree(other, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another lab is at it
+            lost = (other / "of").is_symlink() and not (other / "of").exists()
+            if lost and other.stat().st_mtime < lately:
+                shutil.rmtree(other, ignore_errors=True)
