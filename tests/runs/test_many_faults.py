@@ -305,7 +305,9 @@ def test_of_two_schedulers_on_one_folder_the_second_is_refused_with_the_firsts_n
     while not sandboxes():
         time.sleep(0.02)
 
+    first.send_signal(signal.SIGSTOP)  # it must not be done before the second has looked
     second = desk.run()
+    first.send_signal(signal.SIGCONT)
 
     assert second.returncode == 1
     assert f"process {first.pid}" in second.stderr
