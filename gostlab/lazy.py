@@ -64,9 +64,7 @@ def signals_wait() -> Iterator[Callable[[], object]]:
 
 
 def read(module: ModuleType) -> None:
-    """Execute a module's code, once, whichever thread asks first. A signal waits until then: an
-    exception raised in the import's own callbacks would be lost.
-    """
+    """Execute a module's code once, whichever thread asks first; signals wait until then."""
     loader: Any = ModuleType.__getattribute__(module, "__spec__").loader
     with loader.lock:
         if loader.begun:  # by another thread, or by this one: the module asks for itself

@@ -70,9 +70,7 @@ class Asked:
 
     @property
     def kernel_name(self) -> str:
-        """What the kernel knows it by. With parameters it is another module, which may be there
-        beside the one without.
-        """
+        """The kernel's name for it; with parameters another module's, beside the one without."""
         if not self.parameters:
             return self.name
         tag = hashlib.sha256(str(self).encode()).hexdigest()[:4]
@@ -179,9 +177,7 @@ def strangers_welcome() -> bool:
 
 
 def check_known(asked: Asked) -> Control | None:
-    """The control that was requested, None for one of Linux's. Raises BadInput if there is none of
-    that name, or it has no such parameter.
-    """
+    """The control; None: one of Linux's. Raises BadInput for an unknown one or parameter."""
     control = module_controls().get(asked.name)
     if control is None:
         if asked.name not in IN_LINUX:

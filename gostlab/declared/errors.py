@@ -26,9 +26,7 @@ class SandboxOnly(BadInput):
 def bounded(
     what: str, value: Number, least: Any, most: Any, show: Callable[[Any], str] = str
 ) -> Number:
-    """A value that lies within bounds; what: how the message names it, "--repeat 0". Raises
-    BadInput.
-    """
+    """A value within bounds; what: its name in the message, "--repeat 0". Raises BadInput."""
     if not least <= value <= most:
         raise BadInput(f"{what}: not within {show(least)} to {show(most)}")
     return value

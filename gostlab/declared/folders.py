@@ -53,9 +53,7 @@ def sources(*packages: str) -> Iterator[tuple[str, Path]]:
 
 
 def places(folder: Path) -> list[Path]:
-    """Where what people write is looked for by its name: in the lab's folder; with a package also
-    in the current folder's of that name.
-    """
+    """Where what people write is looked for; with a package also in the current folder."""
     return [folder, Path(folder.name)] if IS_PACKAGE and folder.parent == ROOT else [folder]
 
 

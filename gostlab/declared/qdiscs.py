@@ -114,9 +114,7 @@ def qdisc_kind(name: str) -> QdiscKind:
 
 
 def bottleneck_kinds(bottleneck: str, queue: str) -> list[QdiscKind]:
-    """What stands at a bottleneck, from the root down: its rate, and under it the queue if it takes
-    one.
-    """
+    """What stands at a bottleneck, root first: its rate, and the queue if it takes one."""
     root = qdisc_kind(bottleneck)
     return [root, qdisc_kind(queue)] if root.takes_queue else [root]
 

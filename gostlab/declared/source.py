@@ -162,9 +162,7 @@ def one_called(name: str, known: Mapping[str, T], what: str) -> T:
 
 
 def check_written(path: Path, body: list[ast.stmt]) -> None:
-    """Raises BadInput for a function that has nothing in it but what has to be written there, as
-    `./lab new` leaves it: raise NotImplementedError("…").
-    """
+    """Raises BadInput for a function that `./lab new` left to be written."""
     for node in body:
         last = node.body[-1] if isinstance(node, ast.FunctionDef) else None
         if isinstance(last, ast.Raise) and isinstance(last.exc, ast.Call):
@@ -181,9 +179,7 @@ def meaning_of(kind: type, name: str) -> str:
 
 
 def declared_as(kind: type[T], origin: str, values: Mapping[str, Any]) -> T:
-    """A declaration as a dataclass. Raises BadInput for a key that is missing, empty, unknown or of
-    another type than its default.
-    """
+    """A declaration as a dataclass. Raises BadInput for a missing, unknown or mistyped key."""
     known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
     for name in values:
         if name not in known:

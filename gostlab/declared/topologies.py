@@ -84,9 +84,7 @@ class Topology:
         return tuple(names) if self.tunnel_gateway else ()
 
     def tunnel_way(self, placement: str, hops: int, sender: str, receiver: str) -> tuple[str, ...]:
-        """The hosts of a tunnel's ends, from the near one to the far one, those of a chain's
-        middle between them: for a flow between two hosts; () where none fits.
-        """
+        """The hosts of a tunnel's ends, the near one first; () where none fits."""
         if self.tunnel_by_flow:
             return (sender, receiver) if placement == "endpoint" else ()
         gateways = self.gateways(hops)
@@ -108,9 +106,7 @@ class Topology:
 
 @cache
 def topologies(file: Path = TOPOLOGIES) -> dict[str, Topology]:
-    """Every topology by name, in the order of topo.py. Raises BadInput for a class that declares
-    itself and cannot be built, or the reverse.
-    """
+    """Every topology by name, in topo.py's order. Raises BadInput for half a declaration."""
     classes = [node for node in parse_source(file).body if isinstance(node, ast.ClassDef)]
     found: dict[str, Topology] = {}
     for node in classes:

@@ -118,9 +118,7 @@ class TunnelKind:
 
     @property
     def path_leg(self) -> str:
-        """The leg whose congestion control meets the path: what runs across it by TCP; of a VPN
-        over UDP the connection inside; "" where no TCP meets it.
-        """
+        """The leg that meets the path by TCP, of a VPN over UDP the inner one; "" for none."""
         return next((leg for leg in (WAN, INNER) if leg in self.legs), "")
 
     @property
@@ -149,9 +147,7 @@ def relay_keywords(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def gost_relay(**said: Any) -> TunnelKind:
-    """GOST's relay over one of its transports: gost+TRANSPORT, which GOST calls relay+TRANSPORT.
-    What is said besides is TunnelKind's; program, legs, chain, options and what it carries follow.
-    """
+    """GOST's relay over one of its transports; what is said is TunnelKind's, the rest follows."""
     return TunnelKind(**relay_keywords(said))
 
 
@@ -169,9 +165,7 @@ FORMS = {"gost_relay": relay_keywords}
 
 @cache
 def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
-    """Every tunnel by each of its names: none first, then by name. Raises BadInput for a file that
-    declares a tunnel and cannot start one, or the reverse.
-    """
+    """Every tunnel by each of its names, direct first. Raises BadInput for half a declaration."""
     kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", CONSTANTS, FORMS)
     kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
     for kind in kinds:

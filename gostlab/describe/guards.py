@@ -70,9 +70,7 @@ class Guard:
 
 
 def guards(run: RunDescription) -> tuple[Guard, ...]:
-    """The traps that a run walks into, at most one of a name: of several flows or directions, the
-    worst.
-    """
+    """The traps that a run walks into: of several of one name, the worst."""
     found: dict[str, Guard] = {}
     # What concerns a path concerns that of each link.
     alone = list(each_link(run))
@@ -196,9 +194,7 @@ def delay_line(run: RunDescription) -> Iterator[Guard]:
 
 
 def offloads(run: RunDescription) -> Iterator[Guard]:
-    """With offloads netem handles super-packets: one drop loses up to 43 segments, one queued
-    packet is 64 kB.
-    """
+    """Offloads hand netem super-packets: one drop loses up to 43 segments, one queued is 64 kB."""
     if not run.offloads:
         return
     allowed = SUPER_PACKETS in run.allow
@@ -236,9 +232,7 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
 
 
 def memory(run: RunDescription) -> Iterator[Guard]:
-    """The sandbox's memory, and its limit of all TCP sockets', against what the streams' buffers
-    can hold.
-    """
+    """The sandbox's memory, and TCP's limit, against what the streams' buffers can hold."""
     if run.machine != "sandbox":
         return
     path = memory_path(run.path, run.links, run.hops)
@@ -262,9 +256,7 @@ def memory(run: RunDescription) -> Iterator[Guard]:
 
 
 def rates(run: RunDescription) -> Iterator[Guard]:
-    """Without a rate nothing paces, and nothing queues: the CPU is the bottleneck. (On the virtual
-    clock no such path is read at all: gostlab.describe.resolve.run.check_paths.)
-    """
+    """Without a rate nothing paces or queues; on the real clock alone (resolve.run.check_paths)."""
     for way in data_ways(run):
         if run.path[way]["rate_bps"] is None:
             sentence = (
@@ -274,9 +266,7 @@ def rates(run: RunDescription) -> Iterator[Guard]:
 
 
 def replays(run: RunDescription) -> Iterator[Guard]:
-    """netem gives a packet its time when it arrives, at the rate of that moment: what waits keeps
-    the old rate, and one packet that came in an outage holds up all behind it.
-    """
+    """netem keeps the rate of a packet's arrival: one from an outage holds up all behind it."""
     changes = sum("rate_bps" in change for change in run.changes)
     if run.bottleneck == "netem" and changes > MOST_NETEM_RATES:
         sentence = (
@@ -315,9 +305,7 @@ def windows(run: RunDescription) -> Iterator[Guard]:
 
 
 def bursts(run: RunDescription) -> Iterator[Guard]:
-    """What leaves a sender back to back, against what the path holds: beyond a tenth of it, bursts
-    and not rates fill queues.
-    """
+    """What leaves a sender back to back: beyond a tenth of the path's content it makes queues."""
     for flow in run.flows:
         # The system's iperf3 may be of either kind.
         datagrams = UDP_BURST_PKTS if flow.kind == "udp" and run.iperf3 != "3.18" else 1
@@ -344,9 +332,7 @@ def short_queues(run: RunDescription) -> Iterator[Guard]:
 
 
 def reordering(run: RunDescription) -> Iterator[Guard]:
-    """Jitter draws every packet's delay for itself; where it spreads further than packets are
-    apart, some overtake others.
-    """
+    """Jitter that spreads further than packets are apart lets some overtake others."""
     for way in data_ways(run):
         jitter_ms, table = largest(run, way, "jitter_ms"), run.path[way]["distribution"]
         low, high = reach(table)
@@ -364,9 +350,7 @@ def reordering(run: RunDescription) -> Iterator[Guard]:
 
 
 def lengths(run: RunDescription) -> Iterator[Guard]:
-    """A flow of fewer than twenty round trips is mostly its own beginning. (An http flow lasts
-    until it has its file.)
-    """
+    """A flow of fewer than twenty round trips is mostly its own beginning (an http flow never)."""
     for flow in run.flows:
         rtt_ms = flow.rtt_ms + sum(
             largest(run, way, "delay_ms") - run.path[way]["delay_ms"] for way in run.path
@@ -463,9 +447,7 @@ def window_bytes(flow: Flow) -> float:
 
 
 def wanted(run: RunDescription, flow: Flow) -> float:
-    """What a flow would send if nothing but its windows, or its own rate, held it, bit/s; at most
-    what the path carries where nobody knows its windows.
-    """
+    """What a flow would send if held by its windows or its own rate alone, bit/s."""
     if flow.kind == "udp":
         return float(flow.rate_bps or 0)
     if flow.kind == "ping":
@@ -479,9 +461,7 @@ def wanted(run: RunDescription, flow: Flow) -> float:
 
 
 def reach(table: Sequence[int] | None) -> tuple[float, float]:
-    """How far jitter reaches below and above the delay, in jitters: netem draws evenly from -1 to 1
-    without a table.
-    """
+    """How far jitter reaches around the delay, in jitters: evenly -1 to 1 without a table."""
     return (
         (min(table) / DISTRIBUTION_SCALE, max(table) / DISTRIBUTION_SCALE) if table else (-1.0, 1.0)
     )

@@ -84,18 +84,14 @@ class Candidate:
 
 
 def targets_argv(*, downloaded: bool) -> list[str]:
-    """Ask apt which package lists it has (or, with downloaded=False, would have after an
-    update).
-    """
+    """Ask apt for its package lists (downloaded=False: for those after an update)."""
     fields = "\t".join(f"$({field})" for field in TARGET_FIELDS)
     release_info = [] if downloaded else ["--no-release-info"]
     return ["apt-get", "indextargets", *release_info, "--format", fields, "Created-By: Packages"]
 
 
 def target_fields(targets: str) -> Iterator[dict[str, str]]:
-    """The fields of each line of such an answer. One that apt does not know is printed as it was
-    requested, "$(SIGNED_BY)"; Debian 12's apt does that.
-    """
+    """Each line's fields; one that apt does not know (Debian 12's: "$(SIGNED_BY)") is empty."""
     for values in (line.split("\t") for line in targets.splitlines()):
         if len(values) == len(TARGET_FIELDS):
             fields = zip(TARGET_FIELDS, values, strict=True)
@@ -105,9 +101,7 @@ def target_fields(targets: str) -> Iterator[dict[str, str]]:
 def parse_mirror(
     targets: str, os_codename: str, keyrings: Iterable[str] = KEYRINGS
 ) -> Mirror | None:
-    """The mirror behind the answer to `targets_argv`; None where apt knows none of Debian's.
-    `os_codename` stands in where the lists, which name the codename, are not there yet.
-    """
+    """The mirror in such an answer; None: not Debian's. `os_codename`: where no list names one."""
     for field in target_fields(targets):
         named = field["RELEASE"] if field["RELEASE"] in (*CODENAMES, "sid") else os_codename
         codename = field["CODENAME"] or named
@@ -131,9 +125,7 @@ def parse_mirror(
 
 
 def parse_security(targets: str, mirror: Mirror) -> Mirror | None:
-    """The security archive of the machine's apt, with the mirror's keys; None where apt knows
-    none.
-    """
+    """The security archive of the machine's apt, with the mirror's keys; None: it knows none."""
     for field in target_fields(targets):
         if field["RELEASE"].endswith("-security") and field["COMPONENT"] == "main":
             return replace(mirror, uri=field["REPO_URI"])
@@ -183,9 +175,7 @@ def newest_first(candidates: Iterable[Candidate], oldest: tuple[int, ...]) -> li
 
 
 def apt_configuration(folder: Path, machine_dump: str) -> str:
-    """The private apt's whole configuration; `machine_dump` is the machine's (`apt-config
-    dump`).
-    """
+    """The private apt's whole configuration, of the machine's (`apt-config dump`)."""
     own = {
         # The machine's own configuration files are not read on top of this one.
         "Dir::Etc::main": "/dev/null",
@@ -241,9 +231,7 @@ def find_mirror() -> Mirror | None:
 
 
 def private_apt(bench: Workbench, what: str, instead: str = "") -> PrivateApt:
-    """What a step takes Debian's packages with. Raises SetupError, with what to do instead, where
-    there is no mirror.
-    """
+    """What a step takes packages with. Raises SetupError, with what to do instead."""
     mirror = find_mirror()
     if mirror is None:
         raise SetupError(f"there is no Debian mirror to take {what} from{instead}")
@@ -251,9 +239,7 @@ def private_apt(bench: Workbench, what: str, instead: str = "") -> PrivateApt:
 
 
 def find_snapshot(sources: Iterable[str] = SOURCES) -> str | None:
-    """A snapshot archive's address, without a moment: GOSTLAB_SNAPSHOT, else what the machine's
-    sources.list names; None where neither does.
-    """
+    """A snapshot archive's address: GOSTLAB_SNAPSHOT, else what sources.list names; or None."""
     named = os.environ.get("GOSTLAB_SNAPSHOT")
     if named:
         return named.rstrip("/")
@@ -263,9 +249,7 @@ def find_snapshot(sources: Iterable[str] = SOURCES) -> str | None:
 
 
 def apt_at(apt: PrivateApt, moment: str) -> PrivateApt | None:
-    """The same for what the mirror had at a moment (20261125T000000Z); None where no snapshot
-    archive is known.
-    """
+    """The same of a moment (20261125T000000Z); None where no snapshot archive is known."""
     snapshot = find_snapshot()
     if snapshot is None:
         return None
@@ -316,9 +300,7 @@ class PrivateApt:
         return sorted(into.glob(f"{candidate.package}_*.deb"))[-1]
 
     def download_current(self, packages: Sequence[str], into: Path) -> list[Path]:
-        """Fetch package files as the suites looked in last have them, verified against the signed
-        lists. Raises ArchiveError.
-        """
+        """Fetch package files as the suites read last have them. Raises ArchiveError."""
         into.mkdir(parents=True, exist_ok=True)
         done = self._run("apt-get", "--quiet=2", "download", *packages, cwd=into)
         if done.returncode != 0:
@@ -328,9 +310,7 @@ class PrivateApt:
         return sorted(into.glob("*.deb"))
 
     def download_sources(self, sources: Iterable[str], suites: Sequence[str], into: Path) -> None:
-        """Fetch what packages were built from (`bash=5.2.15-2`), as far as the mirror has it. What
-        has come stays.
-        """
+        """Fetch the sources of packages (`bash=5.2.15-2`) that the mirror has; what came stays."""
         into.mkdir(parents=True, exist_ok=True)
         self.read_suites(suites, "deb-src")
         words = ("apt-get", "--quiet=2", "source", "--download-only", "--only-source")
@@ -341,9 +321,7 @@ class PrivateApt:
         return parse_madison(self._run("apt-cache", "madison", *packages).stdout)
 
     def with_libraries(self, packages: Sequence[str], more: str = "$.") -> list[str]:
-        """Packages and, of all that they depend on, the libraries, and what a pattern names. Raises
-        ArchiveError.
-        """
+        """Packages, the libraries that they depend on, and what matches. Raises ArchiveError."""
         words = [
             f"--no-{each}"
             for each in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")

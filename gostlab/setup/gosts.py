@@ -43,9 +43,7 @@ class Added:
 
 
 def add(what: str, name: str | None = None, cache: Path | None = None) -> Added:
-    """Keep a GOST in the cache: a program, one packed as .xz or .tar.gz, or an official release by
-    its version. Raises BadInput, SetupError, OSError.
-    """
+    """Keep a GOST: a file, packed or not, or a release. Raises BadInput, SetupError, OSError."""
     kept_in = (cache or cache_folder()) / "gost"
     with tempfile.TemporaryDirectory(prefix="gostlab-gost-") as scratch:
         path = Path(what).expanduser()

@@ -14,9 +14,7 @@ from gostlab.setup.workbench import SetupError, Workbench, replacing, write_json
 
 
 def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> str:
-    """Those of the lab's own iperf3s that are to be had. Raises SetupError naming those that must
-    be and are not.
-    """
+    """The lab's own iperf3s. Raises SetupError naming those that must be there and are not."""
     got, failed = [], []
     for kind in (OWN[version] for version in versions):
         found = parts.find_own_iperf3(kind.version, bench.cache)

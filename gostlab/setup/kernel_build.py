@@ -165,9 +165,7 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
 def unpack_tarball(
     bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str
 ) -> Source:
-    """What builds read of a tarball, unpacked; it and its package are deleted where they were
-    fetched to. Raises SetupError.
-    """
+    """What builds read of a tarball, unpacked; fetched files are deleted. Raises SetupError."""
     tree = folder / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
@@ -225,9 +223,7 @@ def keep(
     inputs_hash: str,
     more: Mapping[str, object],
 ) -> None:
-    """Keep a kernel that boots, its headers and its record (`more` is added to it) in a place, and
-    delete what it was built from.
-    """
+    """Keep a kernel that boots, its headers and its record (with `more`); delete its source."""
     with replacing(place) as kept:
         shutil.copy2(built.file, kept / "linux")
         shutil.copy2(built.file.with_name(parts.HEADERS), kept / parts.HEADERS)
@@ -292,9 +288,7 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
 
 
 def build_environment(around: Mapping[str, str]) -> dict[str, str]:
-    """What a build.sh is to see of an environment: the same kernel comes of every machine with the
-    same compiler.
-    """
+    """What a build.sh sees: the same compiler makes the same kernel on every machine."""
     # Set and empty: else a tree within somebody's git checkout calls itself 7.3.4+. Kconfig writes
     # the versions of Rust and of pahole down, and the kernel keeps them; no option here needs one.
     return {**around, "LOCALVERSION": "", "GNUMAKEFLAGS": "RUSTC=false PAHOLE=false"}

@@ -89,9 +89,7 @@ def build_version(
 
 
 def add_own(bench: Workbench, path: Path, name: str) -> Added:
-    """Build a tree or tarball of the user's under a name of its own. Raises BadInput,
-    SetupError.
-    """
+    """Build a user's tree or tarball under a name of its own. Raises BadInput, SetupError."""
     folder = bench.cache / "build" / f"tree-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     require_space(
@@ -142,9 +140,7 @@ def own_path(what: str, name: str | None) -> Path:
 
 
 def remove(name: str) -> list[Path]:
-    """Delete a kernel that was added; the folders that are gone. Results made with it stay. Raises
-    BadInput, OSError.
-    """
+    """Delete an added kernel; the folders that are gone. Raises BadInput, OSError."""
     own = folders.own_kernels_folder() / name
     if name in kernels.own_kernels():
         shutil.rmtree(own)
@@ -245,9 +241,7 @@ def patch_all(tree: Path, series: Sequence[Patch]) -> None:
 
 
 def candidates(version: tuple[int, ...]) -> list[list[tuple[str, Patch]]]:
-    """The series that may fit a tree of a version, the likeliest first: of the declared versions
-    not newer than it the newest, then the older ones, then the newer.
-    """
+    """The series that may fit a version, likeliest first: of no newer ones, then of newer."""
     declared = list(kernels.declared_kernels().values())
     by_version = sorted(declared, key=lambda each: each.kernel.version)
     older = [each for each in by_version if each.kernel.version <= version[:2]]
@@ -261,9 +255,7 @@ def candidates(version: tuple[int, ...]) -> list[list[tuple[str, Patch]]]:
 def patch_what_applies(
     tree: Path, tried: Sequence[Sequence[tuple[str, Patch]]]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Apply what a tree takes of the series of which it takes most: the patches that were taken,
-    and the numbers of those that were not.
-    """
+    """Apply the series of which most applies: the patches taken, and the numbers of the others."""
     # As far as that shows without patching it.
     best = max(tried, key=lambda all_: sum(applies(tree, each, "--dry-run") for _, each in all_))
     taken: list[str] = []

@@ -97,9 +97,7 @@ def module_for(cc: str, kernel: Path) -> Module | None:
 
 
 def provide(control: Control, kernel: Path) -> tuple[Path, str]:
-    """A control's module file, compiled unless it is there; and the compiler. Raises MissingPart,
-    CompileError, OSError.
-    """
+    """A control's module file and its compiler. Raises MissingPart, CompileError, OSError."""
     module = controls.module_name(control.name)
     brought = brought_with(kernel, control, module)
     compiler = brought[1] if brought else compiler_version()
@@ -128,9 +126,7 @@ def brought_with(kernel: Path, control: Control, module: str) -> tuple[Path, str
 
 
 def module_folder(control: Control, kernel: Path, compiler: str | None = None) -> Path:
-    """Where a control's module for a kernel is kept: beside it, but of a package's in the cache.
-    Raises MissingPart.
-    """
+    """Where a control's module is kept: beside its kernel, or in the cache. Raises MissingPart."""
     beside = kernel.parent
     if kernel.is_relative_to(folders.BROUGHT):
         beside = folders.cache_folder() / "kernel" / beside.name
@@ -372,9 +368,7 @@ def keep_own(control: Control, source: bytes) -> Control:
 
 
 def remove(name: str) -> Control:
-    """Forget a control of the user's; what it was. Results that were made with it stay. Raises
-    BadInput.
-    """
+    """Forget a control of the user's; what it was. Raises BadInput."""
     control = controls.own_controls().get(name)
     if control is None:
         own = ", ".join(controls.own_controls()) or "none so far"

@@ -95,9 +95,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """A program of Debian's that is unpacked for the lab alone, with its libraries; or what has its
-    place, the machine's.
-    """
+    """A program of Debian's, unpacked with its libraries for the lab alone; or the machine's."""
 
     path: Path
     version: str  # Debian's: 2.6.14-0+deb12u2
@@ -158,9 +156,7 @@ def newest_first(folders: Iterable[Path]) -> list[Path]:
 
 
 def find_parts(gost: Path | None = None) -> Parts:
-    """Look for every part. `gost` is the binary the user named, which must then be one
-    (MissingPart).
-    """
+    """Look for every part; `gost`: what the user named, which must be one (MissingPart)."""
     kernel, kernel_version = _find_kernel()
     found_gost, gost_says, why = _find_gost(gost)
     return Parts(
@@ -196,9 +192,7 @@ def require_kernel(parts: Parts) -> Path:
 
 
 def tunnel_binary(parts: Parts, asked: str = "auto") -> TunnelBinary:
-    """The program to run GOST's tunnels with: by the name of one that was added, the relay, or
-    (auto) GOST where there is one, else the relay. Raises MissingPart.
-    """
+    """What runs GOST's tunnels; auto: GOST if there is one, else the relay. Raises MissingPart."""
     if asked not in GOST_WORDS:
         if asked not in parts.gosts:
             there = ", ".join(parts.gosts) or "none"
@@ -235,9 +229,7 @@ def why_not_through(
 
 
 def has_since(said: str, since: str) -> bool:
-    """Whether a GOST, by what it says ("gost 3.2.6, go1.26"), is no older than a version. Of one
-    number a version with a suffix (3.0.0-rc8) is the older.
-    """
+    """Whether a GOST ("gost 3.2.6, go1.26") is as new as a version; 3.0.0-rc8 is before 3.0.0."""
     found = re.search(r"\d[\w.+-]*", said)
     own = found[0] if found else ""
     return (version_tuple(own), "-" not in own) >= (version_tuple(since), "-" not in since)
@@ -246,9 +238,7 @@ def has_since(said: str, since: str) -> bool:
 def tunnel_program(
     kind: TunnelKind, provided: TunnelBinary | None, own: Mapping[str, OwnProgram] = {}
 ) -> TunnelBinary | None:
-    """What a tunnel runs, of the machine's programs, the lab's own, or (`provided`) the set-up's;
-    None if any of it is not there.
-    """
+    """What a tunnel runs: the machine's, the lab's own or `provided`; None if any is missing."""
     helpers = {}
     for name in kind.helpers:
         found = find_program(name, own)
@@ -309,9 +299,7 @@ def built_kernels(cache: Path | None = None) -> list[Path]:
 
 
 def kernel_record(kernel: Path) -> dict[str, object]:
-    """What is known of a kernel: its kernel.json, or for one from elsewhere what it says of
-    itself.
-    """
+    """What is known of a kernel: its kernel.json, or what it says of itself."""
     return written_record(kernel) or {
         "version": output_of([kernel, "--version"]).strip() or None,
         "hz": kernel_hz(kernel),
@@ -341,9 +329,7 @@ def kernel_for(name: str, parts: Parts) -> Path:
 
 
 def built_version(name: str, cache: Path | None = None) -> Path | None:
-    """A declared version that is built from today's patches and options; the shipped kernel, where
-    it is of that version. None: it is not there.
-    """
+    """A declared version built from today's inputs, maybe as the shipped kernel; or None."""
     for kernel in built_kernels(cache):
         if str(kernel_record(kernel)["version"]).startswith(f"{name}."):
             return kernel
@@ -403,9 +389,7 @@ def _find_kernel() -> tuple[Path | None, str | None]:
 
 
 def find_iproute2(cache: Path | None = None) -> Iproute2:
-    """The system's iproute2 where it is new enough, else the lab's private one, else the system's
-    old one.
-    """
+    """The system's iproute2 where it is new enough, else the lab's, else the system's old one."""
     system = Iproute2(_iproute2_version(SYSTEM_PATH))
     if system.is_new_enough:
         return system

@@ -217,9 +217,7 @@ def inputs_hash() -> str:
 
 
 def find_root(cache: Path | None = None) -> Root | None:
-    """The root of today's lock: this package's, else the user's, else the machine's; None if there
-    is none. Raises MissingPart if the package's cannot be unpacked.
-    """
+    """The root of today's lock: this package's, the user's or the machine's. Raises MissingPart."""
     return brought_root() if PACKED.is_file() and cache is None else look_for_root(cache)
 
 
@@ -233,9 +231,7 @@ def look_for_root(cache: Path | None = None) -> Root | None:
 
 
 def is_chosen() -> bool:
-    """Whether sandboxes boot on the lab's own root, and not on the host's files: by GOSTLAB_ROOT,
-    else wherever the root runs. Raises MissingPart.
-    """
+    """Whether sandboxes boot on the lab's own root: as GOSTLAB_ROOT says. Raises MissingPart."""
     asked = os.environ.get("GOSTLAB_ROOT", "")
     if asked not in ("", "own", "host") and not re.fullmatch("[0-9a-f]{12,64}", asked):
         raise parts.MissingPart(f"GOSTLAB_ROOT is {asked!r}: write own, host or a root's hash")
@@ -361,9 +357,7 @@ def fetch_from(
     place: Path,
     bench: Workbench,
 ) -> list[archive.Candidate]:
-    """Those of some packages that an archive has as they are pinned, as far as they come; what it
-    has of all. Raises HashMismatch.
-    """
+    """Packages that an archive has as pinned, as they come; its offers. Raises HashMismatch."""
     bench.say(f"fetching {len(wanted)} packages")
     apt.read_suites(suites)
     offered = apt.versions(dict.fromkeys(one.package for one in wanted))
@@ -390,9 +384,7 @@ def as_offered(
 
 
 def download(apt: archive.PrivateApt, wanted: Sequence[Pinned], place: Path) -> None:
-    """Fetch packages. A file takes its name here only when it has the pinned sum. Raises
-    HashMismatch, ArchiveError.
-    """
+    """Fetch packages, each named once its sum is right. Raises HashMismatch, ArchiveError."""
     for suite in dict.fromkeys(one.suite for one in wanted):
         of_suite = [one for one in wanted if one.suite == suite]
         scratch = place / suite
@@ -498,9 +490,7 @@ def keep_iperf3s(
 
 
 def finish(tree: Path, log: Path) -> None:
-    """What the packages' scripts would have done, as far as a guest needs it. Raises SetupError,
-    OSError.
-    """
+    """What a guest needs of what the packages' scripts would do. Raises SetupError, OSError."""
     for name, target in LINKS.items():
         (tree / name).unlink(missing_ok=True)
         (tree / name).symlink_to(target)
@@ -523,9 +513,7 @@ def finish(tree: Path, log: Path) -> None:
 
 
 def compile_python(root: Root, log: Path) -> None:
-    """Byte code beside each of its Python's modules, by its own Python: the same wherever it is
-    made. Raises SetupError.
-    """
+    """Byte code beside its Python's modules, the same wherever it is made. Raises SetupError."""
     folders = [root.tree / "usr/lib/python3.11", root.tree / "usr/lib/python3/dist-packages"]
     words: list[str | Path] = ["-S", "-m", "compileall", "-q", "-f"]
     words += ["--invalidation-mode", "unchecked-hash", "-s", root.tree, "-p", "/", *folders]
@@ -573,9 +561,7 @@ def pack(root: Root, file: Path) -> None:
 
 
 def unpack(file: Path, into: Path | None = None, wanted: str | None = None) -> Root:
-    """A packed root in the cache, unpacked at its first use. Raises SetupError for a file that
-    is cut short, or is not what its record says, or has another hash than is wanted; OSError.
-    """
+    """A packed root in the cache, unpacked once. Raises SetupError if it is not whole, OSError."""
     into = into or cache_folder()
     found = look_for_root(into)
     if found is not None and wanted in (None, found.hash):
@@ -640,9 +626,7 @@ def write_lock(bench: Workbench) -> None:
 
 
 def needed_packages(bench: Workbench, place: Path, files: Mapping[str, Path]) -> list[str]:
-    """Those of some packages that have a library which the programs, Python's modules or one of
-    those libraries need.
-    """
+    """Those packages whose libraries programs, Python's modules or libraries need."""
     log = bench.log("root-lock")
     unpacked.unpack((place / "root").rglob("*.deb"), place / "programs", log, LEFT_OUT)
     owner = {}

@@ -142,9 +142,7 @@ class Working:
 
 
 def take_steps(steps: Sequence[Step], progress: Progress, bench: Workbench) -> dict[str, str]:
-    """Take steps, as many side by side as wait for nothing; by name why some failed, or were not
-    begun as what they need failed.
-    """
+    """Take steps, as many side by side as can be; by name why some failed or were not begun."""
     by_name = {step.name: step for step in steps}
     order = TopologicalSorter(
         {step.name: [name for name in step.after if name in by_name] for step in steps}

@@ -100,9 +100,7 @@ def missing_packages(wanted: Sequence[str]) -> list[str]:
 
 
 def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
-    """Those that dpkg-query's answer does not call installed; it has lines like "flex installed",
-    for some names several.
-    """
+    """Those that dpkg-query's answer ("flex installed", for some several) does not name."""
     installed = {
         line.split()[0] for line in dpkg_answer.splitlines() if line.endswith(" installed")
     }
@@ -120,9 +118,7 @@ def wanted_packages(*extra: str) -> list[str]:
 
 
 def install_packages(bench: Workbench, wanted: Sequence[str]) -> str:
-    """Install what is missing, and nothing recommended (Mininet's Open vSwitch would start a
-    service).
-    """
+    """Install what is missing, nothing recommended (Open vSwitch would start a service)."""
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         missing = missing_programs()
         if missing:
@@ -337,9 +333,7 @@ def kernel_steps(names: Sequence[str]) -> list[Step]:
 
 
 def provide_version(bench: Workbench, name: str) -> str:
-    """Build a declared version of Linux, while no `./lab kernel` is at the same. Raises
-    SetupError.
-    """
+    """Build a declared version of Linux, under the kernels' lock. Raises SetupError."""
     with locked(bench.cache, bench.say, "kernels.lock") as lock_fd:
         found = kernels.add_version(replace(bench, lock_fd=lock_fd), name)
     how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
@@ -391,9 +385,7 @@ def take(
 
 
 def needs_of(experiment: str, *, quick: bool) -> Needs:
-    """What an experiment needs, by a Python of its own: reading its file takes YAML, which is not
-    there at first. `try`: what a question of the defaults needs. Raises SetupError.
-    """
+    """What an experiment needs, by a Python that has YAML; `try`: a question. Raises SetupError."""
     if experiment == "try":
         return needs.A_QUESTION
     words = ["-m", "gostlab.describe.resolve.needs", experiment, *(["--quick"] if quick else [])]
@@ -420,9 +412,7 @@ def _hand_to_owner(cache: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`./lab setup`. Exit status: 0 all is there, 1 a step failed, 2 bad arguments, 130
-    interrupted.
-    """
+    """`./lab setup`: 0 all is there, 1 a step failed, 2 bad arguments, 130 interrupted."""
     arguments = read_arguments(argv)
     cache = folders.cache_folder()
     if arguments.system:

@@ -16,9 +16,7 @@ WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def system_folder() -> Path | None:
-    """Where the machine's parts are: $GOSTLAB_SYSTEM, else /usr/local/lib/gostlab; None if the
-    variable is set to nothing.
-    """
+    """Where the machine's parts are: $GOSTLAB_SYSTEM, else DEFAULT; None: it is set to nothing."""
     named = os.environ.get("GOSTLAB_SYSTEM")
     if named is None:
         return DEFAULT
@@ -26,9 +24,7 @@ def system_folder() -> Path | None:
 
 
 def trusted_folder(part: str) -> Path | None:
-    """The machine's folder of a part (`kernel`); None if there is none, or it is not to be
-    trusted.
-    """
+    """The machine's folder of a part (`kernel`); None: there is none, or not to be trusted."""
     system = system_folder()
     if system is None or not (system / part).is_dir() or why_not_trusted(system / part):
         return None
@@ -86,9 +82,7 @@ def raise_it(error: OSError) -> None:
 
 
 def seal(system: Path) -> None:
-    """Make the parts readable by everybody and writable by nobody, root's own mistakes included.
-    Raises OSError.
-    """
+    """Make the parts readable by all and writable by nobody, root included. Raises OSError."""
     system.chmod(0o755)
     for part in PARTS:
         for at, _, files in os.walk(system / part, topdown=False):

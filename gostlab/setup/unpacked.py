@@ -28,9 +28,7 @@ ELF = b"\x7fELF"
 def provide_programs(
     bench: Workbench, tunnels: Iterable[str] | None = None, of_flows: Iterable[str] = OF_FLOWS
 ) -> str:
-    """The programs of some tunnels (None: of all), and of flows, that the machine lacks. Raises
-    SetupError naming those that are not to be had.
-    """
+    """Programs of tunnels (None: all) and flows that the machine lacks. Raises SetupError."""
     known = tunnel_kinds()
     asked = known.values() if tunnels is None else [known[name] for name in tunnels]
     wanted = {kind.programs: kind.unpacked for kind in asked if kind.unpacked}
@@ -58,9 +56,7 @@ def missing_programs(names: Iterable[str], cache: Path) -> set[str]:
 
 
 def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
-    """Fetch packages and the libraries that they need, and unpack the programs of each. Raises
-    SetupError.
-    """
+    """Fetch packages with libraries, and unpack each one's programs. Raises SetupError."""
     packages = list(packages)
     scratch = bench.cache / "build" / "programs"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -80,9 +76,7 @@ def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
 def fetch_with_libraries(
     bench: Workbench, packages: Sequence[str], into: Path, suite: str = "", more: str = "$."
 ) -> list[Path]:
-    """The files of packages of a suite (this machine's), of the libraries that they need, and of
-    what else they depend on and a pattern names. Raises SetupError.
-    """
+    """Packages of a suite, their libraries, and what matches `more`. Raises SetupError."""
     apt = archive.private_apt(bench, ", ".join(packages))
     bench.say(f"fetching {', '.join(packages)}")
     apt.read_suites([suite or apt.mirror.codename])
@@ -106,9 +100,7 @@ def unpack(files: Iterable[Path], tree: Path, log: Path, left_out: Iterable[str]
 def keep_programs(
     bench: Workbench, alone: Path, libraries: dict[str, Path], package: str, version: str
 ) -> None:
-    """The programs of one package with the libraries that they need, in a folder of their own.
-    Raises SetupError.
-    """
+    """One package's programs and the libraries that they need. Raises SetupError."""
     log = bench.log("tunnels")
     folder = bench.cache / "programs" / package / version
     found = [path for way in PROGRAM_FOLDERS for path in sorted(alone.glob(f"{way}/*"))]
@@ -172,9 +164,7 @@ def bind(program: Path, unpacked: Path, folder: Path, search: str, log: Path) ->
 
 
 def sum_of(folder: Path, program: Path | None = None) -> str:
-    """SHA-256 of what is in a folder: of a line each with a file's name and sum. `program`: of the
-    programs there this one alone.
-    """
+    """SHA-256 of the names and sums in a folder; `program`: of the programs this one alone."""
     total = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if program is None or path == program or path.parent.name == "lib":

@@ -43,9 +43,7 @@ def main() -> int:
 
 
 def make_wheel(out: Path) -> Path:
-    """The wheel of this checkout and its parts. Raises SetupError, MissingPart, CompileError,
-    OSError.
-    """
+    """The wheel of checkout and parts. Raises SetupError, MissingPart, CompileError, OSError."""
     cache = cache_folder()
     brought = cache / "build" / "wheel"
     shutil.rmtree(brought, ignore_errors=True)

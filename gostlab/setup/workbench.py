@@ -84,9 +84,7 @@ def require_space(folder: Path, needed_bytes: int, purpose: str) -> None:
 
 @contextlib.contextmanager
 def replacing(folder: Path, *, shared: bool = False) -> Iterator[Path]:
-    """A folder to fill, which takes its name only when all of it is there. `shared`: another
-    process may be at the same, and the first has it.
-    """
+    """A folder to fill, renamed when whole. `shared`: another may be at it; the first has it."""
     partial = folder.with_name(f"{folder.name}.part{os.getpid() if shared else ''}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

@@ -71,9 +71,7 @@ class MeasuredCost:
     )
 
     def at(self, streams: int) -> Cost:
-        """The cost where so many streams share the CPU: between two that were measured on a line
-        over the streams' logarithm, beyond them as at the nearest.
-        """
+        """The cost with so many streams: between two measured, on a line over their logarithm."""
         known = sorted(self.byte_ps.items())
         for (few, less), (many, more) in itertools.pairwise(known):
             if few <= streams <= many:

@@ -105,9 +105,7 @@ def is_path(name_or_path: str) -> bool:
 
 
 def find_document(name_or_path: str, folder: Path, what: str) -> Path:
-    """The file that a name in a folder, or a path, stands for. Raises BadInput saying what there
-    is.
-    """
+    """The file that a name in a folder, or a path, stands for. Raises BadInput."""
     written = name_or_path.strip()
     if is_path(written):
         if not os.path.exists(written.replace("\0", "")):
@@ -315,9 +313,7 @@ def keys_of(kind: Any) -> dict[str, Field]:
 
 
 def record(kind: type[T], check: Callable[[Node, T], None] | None = None) -> Reader[T]:
-    """Reads a mapping as a dataclass whose fields are its keys; `check` refuses what does not go
-    together.
-    """
+    """Reads a mapping as a dataclass of its keys; `check` refuses what does not go together."""
 
     made: Any = kind
 
@@ -457,9 +453,7 @@ def unknown_key(node: Node, name: str, known: Iterable[str]) -> BadInput:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """The advice for an unknown word. Of those with a dot, like forward.rate, a list has each
-    beginning once; of very many it has the first.
-    """
+    """The advice for an unknown word: the likeliest, or all, of which forward.… stands once."""
     words = [str(word) for word in known]
     close = difflib.get_close_matches(name[:60].lower(), words, n=1)
     if close:

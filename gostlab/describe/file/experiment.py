@@ -122,9 +122,7 @@ def drawing_schema() -> dict[str, Any]:
 
 @takes(drawing_schema)
 def read_drawing(node: Node) -> str:
-    """One entry of a matrix's `draw`: a word, or `heatmap: [loss, rtt]`, which becomes the word
-    heatmap(loss, rtt). Raises BadInput, also for a drawing that is not whole.
-    """
+    """One entry of `draw`; `heatmap: [loss, rtt]` becomes heatmap(loss, rtt). Raises BadInput."""
     if node.fields is not None:
         return read_drawing_over_factors(node)
     word, files = text_of(node), drawing_files()
@@ -327,9 +325,7 @@ def read_written_levels(node: Node) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Published:
-    """A study's own number, for the cells that have these levels: a goodput, iperf3's Retr, or a
-    figure by name, which has a value or a band.
-    """
+    """A study's own number, for the cells that have these levels: of a figure a value or a band."""
 
     matrix: str = key(text_of, "which matrix it is of")
     factors: Mapping[str, Any] = key(
@@ -420,9 +416,7 @@ def published_schema() -> dict[str, Any]:
 
 @takes(published_schema)
 def read_published(node: Node) -> tuple[tuple[Node, Published], ...]:
-    """A study's numbers, each with where it stands: single ones, or tables of several. Raises
-    BadInput.
-    """
+    """A study's numbers, single ones or in tables, each with its node. Raises BadInput."""
     found: list[tuple[Node, Published]] = []
     for entry in list_of(ANYTHING)(node):
         rows = rows_of(entry) if "columns" in mapping_of(entry) else [entry]
@@ -533,9 +527,7 @@ def read_experiment(document: Node, path: Path) -> Experiment:
 
 
 def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> Node:
-    """A document whose buffers that are called by a preset's name have its sizes. `within`: the
-    key that the node stands under.
-    """
+    """A document with a preset's sizes for its name; `within`: the key that the node is under."""
     is_buffers = within.rpartition(".")[2] == "buffers"
     if is_buffers and node.text is not None and node.text in presets:
         return replace(node, fields=presets[node.text].fields)
@@ -597,9 +589,7 @@ def with_seed(experiment: Experiment, seed: int | None) -> Experiment:
 
 
 def with_repetitions(experiment: Experiment, count: int | None) -> Experiment:
-    """The experiment with so many runs of each cell in both forms, as --repeat says, and no more of
-    any; None: as its file says. Raises BadInput.
-    """
+    """The experiment with so many runs of each cell in both forms (--repeat). Raises BadInput."""
     if count is None:
         return experiment
     bounded(f"--repeat {count}", count, 1, MOST_REPETITIONS)
@@ -611,9 +601,7 @@ def with_repetitions(experiment: Experiment, count: int | None) -> Experiment:
 
 
 def stopping_rules(experiment: Experiment, *, quick: bool = False) -> dict[str, Until]:
-    """The matrices that repeat until their cells are narrow enough, by name. The quick form never
-    does.
-    """
+    """The matrices that repeat until their cells are narrow enough; none in the quick form."""
     if quick:
         return {}
     return {matrix.name: matrix.until for matrix in experiment.matrices if matrix.until}

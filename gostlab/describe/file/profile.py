@@ -176,9 +176,7 @@ LOSS_FIELDS = {"gemodel": GEMODEL_FIELDS, "periodic": PERIODIC_FIELDS}
 
 @takes({"anyOf": [mapping_schema(fields) for fields in LOSS_FIELDS.values()]})
 def read_loss_model(node: Node) -> LossModel:
-    """{model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …} or {model: periodic, packets:
-    …}. Raises BadInput.
-    """
+    """A {model: gemodel, …} or {model: periodic, …}, as LOSS_FIELDS has them. Raises BadInput."""
     assert node.fields is not None
     if "model" not in node.fields:
         raise node.bad(f"model is missing (one of {', '.join(LOSS_FIELDS)})")
@@ -233,9 +231,7 @@ class Direction:
         return self.delay_s + self.jitter_s * Fraction(least, DISTRIBUTION_SCALE)
 
     def to_json(self, rtt_s: Fraction) -> dict[str, Any]:
-        """As run.json has it. A buffer of a rate's BDP or time, where there is no rate, is
-        no buffer: null.
-        """
+        """As run.json has it. Without a rate, a buffer that needs one is none: null."""
         packets = None
         if self.rate_bps is not None or not self.buffer.needs_rate:
             packets = self.buffer.packets(self.rate_bps or 0, rtt_s, self.mtu_bytes)
@@ -251,9 +247,7 @@ class Direction:
 
 
 def with_distribution(direction: Direction, node: Node, folder: Path) -> Direction:
-    """A direction with the delay table that it names, from a file in the profile's folder. Raises
-    BadInput, also for jitter that reaches beyond the delay.
-    """
+    """A direction with the delay table that it names. Raises BadInput, also for too much jitter."""
     named: Any = direction.distribution
     if named is not None:
         file = beside(named, folder, DISTRIBUTION_NAME(named))
@@ -304,9 +298,7 @@ def load_distribution(path: Path) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of a source's table. Numbers keep the source's digits; all None where `missing` says
-    why.
-    """
+    """A row of a source's table, in the source's digits; all None where `missing` says why."""
 
     cc: str = key(text_of, "congestion control of the sender")
     upload_mbit: Decimal | None = key(decimal, "goodput of the upload", unit="Mbit/s", default=None)
@@ -332,9 +324,7 @@ def check_measured(node: Node, row: Measured) -> None:
 
 @dataclass(frozen=True)
 class DerivedDirection:
-    """What explains one measured rate: loss, the windows of all connections together, or the rate
-    cap.
-    """
+    """What explains one measured rate: loss, all connections' windows together, or the rate cap."""
 
     connections: int = key(whole_number(1, 1000), "assumed of the speed test")
     explained_by: str = key(one_of("loss", "windows", "cap"), "what sets the measured rate")
@@ -495,9 +485,7 @@ def list_profiles() -> list[str]:
 
 
 def load_profile(name_or_path: str) -> Profile:
-    """Read and check a profile by its name in netem_profiles/ or its file's path. Raises
-    BadInput.
-    """
+    """A profile by its name in netem_profiles/ or its file's path. Raises BadInput."""
     path = find_document(name_or_path, PROFILES, "profile")
     try:
         status = path.stat()
@@ -508,16 +496,12 @@ def load_profile(name_or_path: str) -> Profile:
 
 @lru_cache(maxsize=100)
 def read_unchanged(path: Path, _mtime_ns: int, _size: int) -> Profile:
-    """A profile, read again only when its file has changed: a matrix asks for the same one in every
-    cell.
-    """
+    """A profile, read again only when its file changed: each cell of a matrix asks for it."""
     return read_profile(load_document(path), path)
 
 
 def read_profile(document: Node, path: Path) -> Profile:
-    """A profile from a document, its derived numbers recomputed; `path` says what it should be
-    called and where its distributions are. Raises BadInput.
-    """
+    """A profile from a document; `path`: its name, and where its tables are. Raises BadInput."""
     profile = replace(record(Profile)(document), path_on_disk=path)
     nodes = document.fields or {}
     if profile.see:

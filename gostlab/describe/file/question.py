@@ -111,9 +111,7 @@ class Question:
         )
 
     def to_experiment(self, place: Path) -> Experiment:
-        """The experiment whose file is to be at `place`; what is wrong with it names the option.
-        Raises BadInput.
-        """
+        """The experiment to stand at `place`; errors name the option. Raises BadInput."""
         return read_experiment(naming_options(parse_document(self.text, "try")), place)
 
 
@@ -142,9 +140,7 @@ def to_question(
     seed: int = 1,
     own: tuple[str | None, str | None] = (None, None),
 ) -> Question:
-    """A question from options by setting's name, each one level or a list; `own`: the user's own
-    server and client in place of iperf3's. Raises BadInput naming the option.
-    """
+    """A question from options by name; `own`: the user's server and client. Raises BadInput."""
     bounded(f"--repeat {repetitions}", repetitions, 1, 1000)
     flows, of_flows = flows_asked(given.get("flows", ""))
     if any(own):
@@ -179,9 +175,7 @@ def to_question(
 
 
 def flows_asked(text: str) -> tuple[Mapping[str, Any], dict[str, list[Any]]]:
-    """The flows that an option asks for, in words or as a file has them, and the levels of those of
-    their congestion controls that are compared. Raises BadInput.
-    """
+    """The flows that an option asks for, and the compared levels of their cc. Raises BadInput."""
     if not text:
         return {}, {}
     if not is_short(text):
@@ -195,9 +189,7 @@ def flows_asked(text: str) -> tuple[Mapping[str, Any], dict[str, list[Any]]]:
 
 
 def option_of(name: str) -> str:
-    """The option that asks for a setting; one whose name means something else on the command line
-    is called --setting.NAME, or what fits better.
-    """
+    """The option that asks for a setting: --NAME, unless that means something else there."""
     if name == "machine":  # --machine says where to run, as in every verb
         return "--measured-machine"
     return f"--setting.{name}" if name in OWN_OPTIONS else f"--{name}"
@@ -225,9 +217,7 @@ def as_written(node: Node) -> Any:
 
 
 def naming_options(node: Node, option: str = "") -> Node:
-    """A document whose settings and levels are called by their options: `--rate`, not a line of a
-    file that nobody wrote.
-    """
+    """A document whose settings and levels are called by their options: `--rate`, not a line."""
     # What stands below is by option: the settings, and the factors of the one matrix.
     named = node.key.rpartition(".")[2] in ("settings", "factors")
     fields = node.fields and {

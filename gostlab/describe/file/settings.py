@@ -223,9 +223,7 @@ LINK_FIELDS: Mapping[str, Field] = {
 
 @takes({"anyOf": [text_of.schema, mapping_schema(LINK_FIELDS)]})
 def read_link(node: Node) -> dict[str, Setting]:
-    """What a link has in place of the run's path: a profile's name alone, or LINK_FIELDS. Raises
-    BadInput.
-    """
+    """What a link has of its own: a profile's name alone, or LINK_FIELDS. Raises BadInput."""
     fields = {"profile": node} if node.fields is None else known_fields(node, LINK_FIELDS)
     if not fields:
         raise node.bad("nothing of its own (a profile, or like {rtt: 20ms, loss: 1%})")
@@ -584,9 +582,7 @@ CC_OF_END = Field(
 
 
 def field_of(name: str) -> Field | None:
-    """What can be set by a name: a setting, `forward.loss`, `cc.client`, or a field of a flow,
-    `flow2.rtt`. None: nothing.
-    """
+    """What can be set by a name (loss, forward.loss, cc.client, flow2.rtt); None: nothing."""
     first, dot, last = name.partition(".")
     if not dot:
         return SETTINGS.get(setting_called(name))
@@ -620,9 +616,7 @@ def read_level(name: str, node: Node) -> Setting:
 
 
 def json_text(node: Node) -> Any:
-    """What was written, without the blanks that mean nothing: `10 Gbit` and `10Gbit` are one level.
-    A preset is its name.
-    """
+    """What was written, without blanks: `10 Gbit` and `10Gbit` are one level."""
     if node.text is not None:
         return "".join(node.text.split())
     if node.fields is not None:
@@ -657,9 +651,7 @@ def check_said_once(node: Node, given: Mapping[str, Any]) -> None:
 
 
 def read_factors(node: Node) -> Factors:
-    """Factors and their levels: a list, of the setting of that name, or {sets: NAME, levels: […]}
-    of another. Raises BadInput.
-    """
+    """Factors and their levels: a list, or {sets: NAME, levels: […]}. Raises BadInput."""
     found: dict[str, tuple[Setting, ...]] = {}
     check_said_once(node, mapping_of(node))
     for name, written in mapping_of(node).items():
@@ -670,9 +662,7 @@ def read_factors(node: Node) -> Factors:
 
 
 def read_factor(name: str, node: Node, sets: str | None = None) -> tuple[Setting, ...]:
-    """A factor's levels. `sets`: what a factor of that name sets already, where it is written
-    again. Raises BadInput.
-    """
+    """A factor's levels; `sets`: the setting of one that is written again. Raises BadInput."""
     if node.fields is None:
         return read_levels(sets or name, node)
     setting, levels = (named_factor(node)[key] for key in ("sets", "levels"))
@@ -709,9 +699,7 @@ def read_levels(name: str, node: Node) -> tuple[Setting, ...]:
 
 
 def parse_override(name: str, text: str, *, origin: str | None = None) -> Node:
-    """The levels that --set gives a factor or setting, written as in YAML. Raises BadInput naming
-    --set.
-    """
+    """The levels that --set gives, written as in YAML. Raises BadInput naming --set."""
     origin = origin or f"--set {units.quoted(name)[1:-1]}"
     if re.search(r"^\s*,|,\s*,", text):
         raise BadInput(f"{origin} {units.quoted(text)}: nothing beside a comma (write A,B)")
@@ -754,9 +742,7 @@ def merged(*layers: Settings) -> dict[str, Setting]:
 
 
 def widened(name: str) -> str | None:
-    """The setting that a narrower one is a part of: loss of forward.loss, cc of cc.client; None of
-    any other.
-    """
+    """The setting that a narrower one is of: loss of forward.loss, cc of cc.client; None."""
     first, _, last = name.partition(".")
     if first in DIRECTIONS and last in PATH_FIELDS:
         return last

@@ -89,9 +89,7 @@ class UnitError(ValueError):
 
 
 def quoted(text: str) -> str:
-    """What was written, fit for one line of a message: in quotes, no control characters, not
-    endless.
-    """
+    """What was written, for one line of a message: in quotes, printable, not endless."""
     safe = "".join(char if char.isprintable() else "?" for char in text[:41])
     return f'"{safe[:40]}…"' if len(safe) > 40 else f'"{safe}"'
 
@@ -181,9 +179,7 @@ def size(text: str) -> int:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A bottleneck's queue, as written: a multiple of the path's BDP, packets, bytes, or the time
-    that the bottleneck takes to send it.
-    """
+    """A bottleneck's queue as written: multiple of the BDP, packets, bytes, or time to send it."""
 
     amount: Fraction
     unit: str  # bdp | pkts | bytes | s

@@ -245,9 +245,7 @@ MACHINE_MEMORY = bounded(SIZE, "64MiB", "1024GiB", int, per=IN_MIB)
     }
 )
 def CC(node: Node) -> str:
-    """A congestion control in its one form: cubic, or mycc(alpha=3), which may be written {mycc:
-    {alpha: 3}} too. Raises BadInput.
-    """
+    """A congestion control: cubic, mycc(alpha=3) or {mycc: {alpha: 3}}. Raises BadInput."""
     if node.fields is not None:
         [(name, inside)] = node.fields.items() if len(node.fields) == 1 else [("", node)]
         if not name or inside.fields is None:
@@ -273,9 +271,7 @@ CC_BY_END = by_name(END, CC, "host, or leg of a tunnel", "{client: bbr, target: 
 
 @takes({"anyOf": [CC.schema, CC_BY_END.schema]})
 def read_cc(node: Node) -> str | dict[str, str]:
-    """One congestion control for all, {mycc: {alpha: 3}} among them, or one per end: {client: bbr,
-    target: cubic}. Raises BadInput.
-    """
+    """One congestion control for all, or one per end: {client: bbr}. Raises BadInput."""
     values = list((node.fields or {}).values())
     inside = values[0].fields if len(values) == 1 else None
     has_parameters = inside is not None and all(each.fields is None for each in inside.values())

@@ -51,9 +51,7 @@ def with_units(written: str) -> str:
 
 
 def changes_words(written: Any) -> str:
-    """What changes on a path under way, where a level is that: "rate 4 Mbit/s from 10 s on"; "" of
-    any other level.
-    """
+    """Changes under way in words (rate 4 Mbit/s from 10 s on); "" of any other level."""
     if isinstance(written, str) and written.startswith("[{"):
         try:
             written = json.loads(written)

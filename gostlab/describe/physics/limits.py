@@ -26,9 +26,7 @@ MAX_PERIOD = 10_000
 
 
 def period_factors(packets: int) -> tuple[int, int] | None:
-    """Two numbers, the larger one first, that two tc actions in a row count to, every one of the
-    first's packets being one to the second; None where there are none.
-    """
+    """Two numbers, larger first, that two tc actions in a row count to; None: there are none."""
     for one in range(min(packets, MAX_PERIOD), 0, -1):
         if packets % one == 0:
             other = packets // one

@@ -45,9 +45,7 @@ def cubic_window(loss: float, rtt_s: float) -> float:
 
 
 def cubic_throughput_bps(loss: float, rtt_s: float) -> float:
-    """Rate in bit/s of one CUBIC connection that nothing but loss limits: a mean window per round
-    trip.
-    """
+    """Rate in bit/s of a CUBIC connection that loss alone limits: a mean window per round trip."""
     return window_limit_bps(cubic_window(loss, rtt_s) * MSS_BYTES, rtt_s)
 
 
@@ -68,9 +66,7 @@ def cubic_loss(rate_bps: float, rtt_s: float) -> float:
 
 
 def window_limit_bps(window_bytes: float, rtt_s: float) -> float:
-    """Rate in bit/s of a connection with this much in flight: a window per round trip (RFC 7323,
-    1.1).
-    """
+    """Rate in bit/s with this much in flight: a window per round trip (RFC 7323, 1.1)."""
     check_rtt(rtt_s)
     return 8 * window_bytes / rtt_s
 

@@ -39,9 +39,7 @@ def round_trip_s(path: Mapping[str, Any]) -> float:
 
 
 def bytes_in_path(path: Mapping[str, Any]) -> float:
-    """What the fuller direction can hold, in flight and queued. One without a rate counts as
-    UNLIMITED_BPS.
-    """
+    """What the fuller direction can hold, in flight and queued."""
     return max(
         bdp_bytes(direction["rate_bps"] or UNLIMITED_BPS, round_trip_s(path))
         + (direction["buffer_pkts"] or 0) * MTU_BYTES
@@ -108,9 +106,7 @@ def tcp_memory_needed_mib(
 
 
 def tcp_memory_shared_mib(flows: int, path: Mapping[str, Any]) -> int:
-    """Memory of the sockets of so many flows that none of them fills its buffers: together four
-    times what the path can hold, and a MiB each.
-    """
+    """Memory of sockets that do not fill buffers: four times the path's content, and a MiB each."""
     return 64 + flows + math.ceil(4 * bytes_in_path(path) / MIB)
 
 

@@ -25,9 +25,7 @@ class Ends:
     by_end: Mapping[str, str]  # hosts and legs with another; {}: all the same
 
     def sent_with(self, flow: AskedFlow, asked: Asked) -> str:
-        """The congestion control that a flow's data meet the path with: of a VPN over UDP that of
-        the connection inside.
-        """
+        """What a flow's data meet the path with: of a VPN over UDP the inner connection's."""
         leg = asked.tunnel.path_leg if flow.takes_tunnel else "wan"
         return cc_at(self.of_the_rest, self.by_end, wan_sender(flow, asked), leg)
 

@@ -105,9 +105,7 @@ def parse_overrides(
 def levels_in_order(
     experiment: Experiment, *, quick: bool = False, overrides: Mapping[str, str] = {}
 ) -> dict[str, dict[str, list[str]]]:
-    """Every matrix's factors and their levels, in the order in which people wrote them. Raises
-    BadInput.
-    """
+    """Every matrix's factors and levels, in the order written. Raises BadInput."""
     given = parse_overrides(experiment, overrides, None)
     found = {}
     for matrix in experiment.matrices:
@@ -164,9 +162,7 @@ def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
 def settings_and_factors(
     experiment: Experiment, matrix: Matrix, given: Mapping[str, Node], *, quick: bool
 ) -> tuple[dict[str, Setting], dict[str, tuple[Setting, ...]]]:
-    """A matrix's settings and factors, every later word in place of the earlier: the experiment's,
-    the matrix's, its quick preset's, --set's. Raises BadInput.
-    """
+    """A matrix's settings and factors: file, matrix, quick, --set; later wins. Raises BadInput."""
     factors = matrix.factors_of(quick=quick)
     settings: dict[str, Setting] = {}
     check_said_once(matrix.node, given)
@@ -202,9 +198,7 @@ def settings_and_factors(
 def drop_unused(
     factors: dict[str, tuple[Setting, ...]], settings: Settings, given: Mapping[str, Node]
 ) -> None:
-    """Take away the factors of flows' settings that --set leaves no flow to: with flow1.cc set, a
-    file's factor cc of its one flow would only make copies.
-    """
+    """Take away factors of flows' settings that --set leaves no flow to: they would make copies."""
     for name in OF_FLOWS:
         if not any(called.endswith(f".{name}") for called in given):
             continue
@@ -216,9 +210,7 @@ def drop_unused(
 
 
 def factor_name(name: str, factors: Factors) -> str:
-    """What a matrix calls a factor: by its own name, by the setting's that it sets, or by another
-    of that one's; else the setting's one name.
-    """
+    """What a matrix calls a factor: its own name, or that of what it sets; else the setting's."""
     if name in factors:
         return name
     setting = setting_called(name)
@@ -228,9 +220,7 @@ def factor_name(name: str, factors: Factors) -> str:
 def expand_cells(
     experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
 ) -> Iterable[RunDescription]:
-    """Every combination of levels, once: on the real clock, levels of what the virtual clock
-    charges are no difference.
-    """
+    """Every combination, once: on the real clock CHARGES are no difference."""
     found: list[RunDescription] = []
     for levels in itertools.product(*factors.values()):
         cell = dict(zip(factors, levels, strict=True))

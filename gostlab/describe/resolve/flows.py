@@ -18,9 +18,7 @@ DATAGRAM_BYTES = 1448
 
 @dataclass(frozen=True)
 class Flow:
-    """One flow. It runs between `sender` and `receiver`; a download's data come from the
-    receiver.
-    """
+    """One flow, from `sender` to `receiver`; a download's data come from the receiver."""
 
     name: str
     kind: str  # tcp | udp | http | short | ping | command
@@ -74,9 +72,7 @@ class Flow:
 
 
 def cc_at(of_the_rest: str, by_end: Mapping[str, str], host: str, leg: str) -> str:
-    """The congestion control of a host's sockets on a leg: the leg's own, the host's, or that of
-    the rest.
-    """
+    """A socket's congestion control: its leg's, else its host's, else that of the rest."""
     return by_end.get(leg) or by_end.get(host) or of_the_rest
 
 

@@ -34,9 +34,7 @@ RACK_ALONE = (6, 17)
 
 
 def fit_settings(written: Settings, machine: str) -> tuple[Asked, Kernel]:
-    """A run's settings as its kernel can have them, and that kernel. Raises BadInput for what was
-    written and cannot be.
-    """
+    """A run's settings as its kernel can have them, and that kernel. Raises BadInput."""
     settings = {name: written.get(name) or default_setting(name) for name in DEFAULTS}
     asked = settings["kernel"]
     kernel = kernels.kernel_named(asked.value)

@@ -13,18 +13,14 @@ Path = Mapping[str, Any]  # as run.json has one: forward and reverse
 
 
 def nodes_named(hosts: Iterable[str]) -> int:
-    """How many nodes a network needs for some hosts (s1, r3): as many as they name, three at the
-    least.
-    """
+    """How many nodes a network needs for some hosts (s1, r3): those they name, at least three."""
     return max(3, *(int(host[1:]) for host in hosts))
 
 
 def links_crossed(
     topology: Topology, hops: int, nodes: int, sender: str, receiver: str
 ) -> list[tuple[str, bool]]:
-    """The links between two hosts by name, in the order of the way, and whether what the sender
-    sends crosses it in the link's forward direction; [] where there is one path for all.
-    """
+    """The links between two hosts in order, each with whether it is crossed forward."""
     names = topology.link_names(hops, nodes)
     if not topology.shape:
         return [(name, True) for name in names]
@@ -37,9 +33,7 @@ def links_crossed(
 
 
 def touches(change: Mapping[str, Any], link: str, own: Iterable[str]) -> bool:
-    """Whether one of a run's changes is of a link: of the one that it names, or, naming none, of
-    every link that has no path of its own. `own`: those that have one.
-    """
+    """Whether a change is of a link: the one that it names, else each not in `own`."""
     return change["link"] == link if "link" in change else link not in own
 
 
@@ -51,9 +45,7 @@ def reversed_path(path: Path) -> dict[str, Any]:
 def paths_crossed(
     path: Path, own: Mapping[str, Path], crossed: Sequence[tuple[str, bool]]
 ) -> list[Path]:
-    """The path of each link that a flow crosses, as its sender sees it. `own`: of the links that
-    have one of their own, in place of the run's `path`.
-    """
+    """The path of each link crossed, as the sender sees it; `own`: those other than the run's."""
     if not crossed:
         return [path]
     found = [(own.get(name, path), ahead) for name, ahead in crossed]
@@ -66,9 +58,7 @@ def round_trip_ms(paths: Sequence[Path]) -> float:
 
 
 def in_a_row(paths: Sequence[Path]) -> dict[str, Any]:
-    """Paths that lie one behind the other as one, for sizes: the least rate, which decides what may
-    be under way, all delays and jitters, and room in the queues of all.
-    """
+    """Paths in a row as one, for sizes: the least rate, and the sum of delays, jitters and room."""
     found = {}
     for way in ("forward", "reverse"):
         each = [path[way] for path in paths]
@@ -85,9 +75,7 @@ def in_a_row(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def memory_path(path: Path, links: Mapping[str, Path], hops: int) -> Path:
-    """What the guest's memory has to hold at once: of two hops both paths in a row, else the run's
-    path, or all links that have one of their own as well.
-    """
+    """What the guest's memory has to hold at once, as one path."""
     if hops > 1:
         return in_a_row([path, links.get("hop2", path)])
     return in_a_row([path, *links.values()]) if links else path

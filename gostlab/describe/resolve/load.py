@@ -57,9 +57,7 @@ class AskedFlow:
 
 
 def resolve_hosts(asked: Asked) -> list[AskedFlow]:
-    """The flows of a run with their hosts, in the order of their names' writing. Raises BadInput
-    where topology, tunnel and flows do not fit each other.
-    """
+    """The flows of a run with their hosts, in order. Raises BadInput where they do not fit."""
     check_topology(asked)
     given: dict[str, dict[str, Any]] = {"flow1": {}}
     if "flows" in asked.written:
@@ -118,9 +116,7 @@ def check_topology(asked: Asked) -> None:
 
 
 def site_under_test(asked: Asked) -> str:
-    """The host of the site whose path is the run's; "" where a topology has no sites. Raises
-    BadInput.
-    """
+    """The host of the site whose path is the run's; "" without sites. Raises BadInput."""
     topology, sites = asked.topology, asked.written.get("sites")
     if not topology.path_per_site:
         if sites is not None:
@@ -163,9 +159,7 @@ def check_fields(flow: AskedFlow, topology: Topology) -> None:
 
 
 def between_hosts(flow: AskedFlow, number: int, topology: Topology) -> AskedFlow:
-    """A flow with the names of its hosts: where a topology has several, its own number is theirs
-    unless it says another. Raises BadInput.
-    """
+    """A flow with its hosts' names: its own number's, unless it says another. Raises BadInput."""
     hosts: list[str] = []
     for end, pattern in (("sender", topology.sender), ("receiver", topology.receiver)):
         usual = number
@@ -190,16 +184,12 @@ def hosts_between(flows: Sequence[AskedFlow]) -> list[str]:
 
 
 def hosts_of_run(asked: Asked, flows: Sequence[AskedFlow]) -> tuple[str, ...]:
-    """The machines of a run: the hosts that its flows and its tunnel end on. What only forwards is
-    the network.
-    """
+    """A run's machines: where flows and tunnel end. What only forwards is the network."""
     return tuple(dict.fromkeys([*hosts_between(flows), *tunnel_hosts(asked, flows)]))
 
 
 def tunnel_hosts(asked: Asked, flows: Sequence[AskedFlow]) -> tuple[str, ...]:
-    """The hosts that the tunnels of some flows have an end on, along each one's way; () without a
-    tunnel.
-    """
+    """The hosts that some flows' tunnels end on, along each one's way; () without a tunnel."""
     if asked.tunnel.is_direct:
         return ()
     hops = asked.tunnel.ends_over(asked["hops"])
@@ -315,9 +305,7 @@ def datagram_bytes(asked: Asked, flow: AskedFlow) -> int:
 
 
 def check_flows(asked: Asked, flows: Sequence[AskedFlow], found: Sequence[Flow]) -> None:
-    """What flows together must not ask of one tunnel or one host. A tunnel's own connections have
-    the congestion control of their host's, whichever flow they carry. Raises BadInput.
-    """
+    """What flows together must not ask of one tunnel or one host. Raises BadInput."""
     node, kind = flows[0].node, asked.tunnel
     for each, flow in zip(flows, found, strict=True):
         needed = flow.streams + flow.traffic.by_iperf3  # and its control connection

@@ -33,9 +33,7 @@ PATH_WORDS = {word: KEYS[word].name for word in ("rate", "delay", "buffer", "los
 
 
 def resolve_sites(asked: Asked, path: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The sites of a topology that has a path to each, with their own profiles' paths; the one
-    under test with the run's. Raises BadInput.
-    """
+    """The sites' paths by profile, the one under test with the run's. Raises BadInput."""
     if not asked.topology.path_per_site:
         return None
     found = {}
@@ -154,9 +152,7 @@ def in_ms(time_s: Fraction | None) -> float | None:
 
 
 def load_profile_of(setting: Setting) -> Profile:
-    """The profile that a setting names, or the file from here or from the experiment's folder.
-    Raises BadInput, where the name stands if there is no such profile.
-    """
+    """The profile that a setting names, or a file from here or its folder. Raises BadInput."""
     own = first_file(Path(setting.value), beside_its_file(setting))
     try:
         if not (own and is_path(setting.value)):
@@ -167,9 +163,7 @@ def load_profile_of(setting: Setting) -> Profile:
 
 
 def resolve_path(profile: Profile, explicit: Settings) -> dict[str, Any]:
-    """The profile's path, with a run's own rate, delay, loss, jitter and buffer in place of the
-    profile's, in both directions or in one. Raises BadInput.
-    """
+    """The profile's path with what a run says instead, both ways or one. Raises BadInput."""
     for name in ("delay", *(f"{way}.delay" for way in DIRECTIONS)):
         if "rtt" in explicit and name in explicit:
             raise explicit["rtt"].node.bad(f"both rtt and {name}")

@@ -168,9 +168,7 @@ class RunDescription:
         return paths_crossed(self.path, self.links, self.links_of(flow))
 
     def links_of(self, flow: Flow) -> list[tuple[str, bool]]:
-        """The links that a flow crosses by name, and whether its sender sends in their forward
-        direction; [] where there is one path for all.
-        """
+        """The links that a flow crosses, and whether forward; [] of one path for all."""
         topology = topology_of(self.topology)
         nodes = nodes_named(self.hosts) if topology.shape else 0
         return links_crossed(topology, self.hops, nodes, flow.sender, flow.receiver)
@@ -184,9 +182,7 @@ class RunDescription:
         ]
 
     def tunnel_way(self, flow: Flow) -> tuple[str, ...]:
-        """The hosts of the ends of a flow's tunnel, from the near one to the far one; () where it
-        takes none.
-        """
+        """The hosts of a flow's tunnel's ends, the near one first; () where it takes none."""
         kind = tunnel_kind(self.tunnel)
         if kind.is_direct or not flow.takes_tunnel:
             return ()
@@ -200,9 +196,7 @@ class RunDescription:
 
     @cached_property
     def cell(self) -> str:
-        """The name without repetition: readable, ending in a hash of everything but repetition and
-        seed.
-        """
+        """The name without repetition, ending in a hash of all but repetition and seed."""
         inputs = self.to_json()
         del inputs["repetition"], inputs["seed"]
         return f"{self._words}-{digest(inputs)}"
