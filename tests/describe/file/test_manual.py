@@ -109,7 +109,7 @@ def test_schema_and_reader_take_every_shipped_file(path: Path) -> None:
     if path in EXPERIMENTS:
         experiment.load_experiment(str(path))
     else:
-        profile.load_profile(str(path))
+        assert "buffer" in profile.summary(profile.load_profile(str(path)))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

@@ -14,38 +14,21 @@ from gostlab.describe.file import profile as profiles
 from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.profile import Measured, Profile, load_profile
 from gostlab.describe.physics.limits import period_factors
-from gostlab.describe.physics.response import cubic_throughput_bps
 from netem_profiles import make_speed_tests
 from tests.asked import refusal
 from tests.sandboxed import direction
 
-# Section 4.1 of the thesis, as it came.
-TABLES = PROFILES / "thesis-4.1.txt"
-VANTAGE_POINTS = ("client", "target")
 # One connection's window, 3 MiB, in Mbit.
 WINDOW_MBIT = Decimal(8 * 3 * 2**20) / 10**6
 
 
-def thesis_rows() -> dict[tuple[str, str, str], tuple[Decimal, ...]]:
-    """(vantage point, cc, site) -> upload, download, latency, re-parsed from the text."""
-    found = {}
-    cc = vantage = ""
-    for line in TABLES.read_text(encoding="utf-8").splitlines():
-        if heading := re.match(r"#### 4\.1\.([12]) (Cubic|BBR) ", line):
-            cc = heading.group(2).lower()
-        elif point := re.match(r"- (Client|Target) ", line):
-            vantage = point.group(1).lower()
-        elif row := re.match(r" (\S.*?) {2,}([\d.]+) Mbps +([\d.]+) Mbps +([\d.]+) ms", line):
-            found[vantage, cc, row.group(1)] = tuple(map(Decimal, row.groups()[1:]))
-    return found
-
-
-ROWS = thesis_rows()
+# Section 4.1 of the thesis, as it came.
+ROWS = make_speed_tests.read_tables(make_speed_tests.TABLES.read_text(encoding="utf-8"))
 SITES = [(vantage, site) for vantage, cc, site in ROWS if cc == "cubic"]
 
 
 def profile_of(vantage: str, site: str) -> Profile:
-    return load_profile(f"{vantage}-{re.sub(r'[ .]', '-', site.split(',')[0].lower())}")
+    return load_profile(make_speed_tests.profile_name(vantage, site))
 
 
 def written(text: str, name: str = "p") -> Profile:
@@ -70,82 +53,26 @@ def test_measured_is_the_table_digit_by_digit_and_says_which_row_is_missing(
             assert row == Measured(row.cc, None, None, None, site, why)
             continue
         assert (row.node, row.missing) == (site, None)
-        numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
-        assert [*map(str, numbers)] == [*map(str, ROWS[vantage, row.cc, site])]
+        for name, number in vars(ROWS[vantage, row.cc, site]).items():
+            assert str(getattr(row, name)) == str(number)
 
 
 @pytest.mark.parametrize(("vantage", "site"), SITES)
 def test_caps_delays_and_connections_follow_from_the_cubic_rows(vantage: str, site: str) -> None:
     profile, row = profile_of(vantage, site), ROWS[vantage, "cubic", site]
     assert profile.derived is not None
-    for column, way in enumerate(profiles.DIRECTIONS):
+    for way, column in zip(profiles.DIRECTIONS, ("upload_mbit", "download_mbit"), strict=True):
         direction = getattr(profile, way)
         # The most that CUBIC got from that vantage point; half its latency each way.
         assert direction.rate_bps == 10**6 * max(
-            each[column]
+            getattr(each, column)
             for (point, cc, _), each in ROWS.items()
             if (point, cc) == (vantage, "cubic")
         )
-        assert direction.delay_s == Fraction(row[2]) / 2000
+        assert direction.delay_s == Fraction(row.rtt_ms) / 2000
         # Four, or 32 where four windows would not hold what was in flight.
-        four_are_enough = row[column] * row[2] / 1000 <= 4 * WINDOW_MBIT
+        four_are_enough = getattr(row, column) * row.rtt_ms / 1000 <= 4 * WINDOW_MBIT
         assert getattr(profile.derived, way).connections == (4 if four_are_enough else 32)
-
-
-def test_the_table_asks_for_four_windows_up_and_32_down() -> None:
-    """What the profiles' assumption on connections rests on."""
-    in_flight = [
-        [row[column] * row[2] / 1000 for (_, cc, _), row in ROWS.items() if cc == "cubic"]
-        for column in (0, 1)
-    ]
-    assert 90 < max(in_flight[0]) < 91 < 4 * WINDOW_MBIT
-    assert 803 < max(in_flight[1]) < 804 < 32 * WINDOW_MBIT
-    # Uploads that the windows explain hold the same, whatever the site and the congestion control.
-    explained = [
-        (vantage, site)
-        for vantage, site in SITES
-        if profile_of(vantage, site).derived.forward.explained_by == "windows"
-    ]
-    assert len(explained) == 9
-    for vantage, site in explained:
-        for cc in ("cubic", "bbr"):
-            upload, _, rtt = ROWS[vantage, cc, site]
-            assert 75 < upload * rtt / 1000 < 91
-
-
-@pytest.mark.parametrize(("vantage", "site"), SITES)
-def test_derived_loss_comes_from_the_cubic_row_alone_and_explains_it(
-    vantage: str, site: str
-) -> None:
-    profile = profile_of(vantage, site)
-    assert profile.derived is not None
-    assert (profile.derived.method, profile.derived.cc) == ("rfc9438-inverse", "cubic")
-    for column, way in enumerate(profiles.DIRECTIONS):
-        direction, derived = getattr(profile, way), getattr(profile.derived, way)
-        rate_mbit, _, rtt_ms = (float(ROWS[vantage, "cubic", site][at]) for at in (column, 1, 2))
-        assert direction.loss.p == derived.loss
-        if derived.explained_by == "loss":
-            explained = derived.connections * cubic_throughput_bps(derived.loss, rtt_ms / 1000)
-            assert explained == pytest.approx(rate_mbit * 1e6, rel=1e-3)
-            assert derived.loss_if_half < derived.loss < derived.loss_if_twice
-        else:
-            assert derived.loss == 0
-
-
-@pytest.mark.parametrize(
-    ("vantage", "site", "direction", "why"),
-    [
-        ("client", "Los Angeles, US", "forward", "cap"),
-        ("client", "Paris, FR", "forward", "windows"),
-        ("client", "Shanghai, CN", "forward", "loss"),
-        ("target", "Hongkong, CN", "reverse", "windows"),
-        ("target", "Paris, FR", "reverse", "cap"),
-    ],
-)
-def test_what_the_cap_or_the_windows_explain_is_no_loss(
-    vantage: str, site: str, direction: str, why: str
-) -> None:
-    assert getattr(profile_of(vantage, site).derived, direction).explained_by == why
 
 
 def test_the_thesis_path_is_168_ms_and_1967_mbit_without_loss() -> None:
@@ -154,17 +81,10 @@ def test_the_thesis_path_is_168_ms_and_1967_mbit_without_loss() -> None:
     assert path.forward.rate_bps == path.reverse.rate_bps == 1_967_000_000
     assert path.forward.loss.lossless and path.reverse.loss.lossless
     assert profiles.path_json(path.forward, path.reverse)["forward"]["buffer_pkts"] == 27538
-    known = {tuple(map(str, row)) for row in ROWS.values()}
+    known = {tuple(map(str, vars(row).values())) for row in ROWS.values()}
     rows = {(row.upload_mbit, row.download_mbit, row.rtt_ms) for row in path.measured}
     assert {tuple(map(str, row)) for row in rows} <= known
     assert any("uffer" in line for line in path.assumptions)
-
-
-@pytest.mark.parametrize("name", profiles.list_profiles())
-def test_every_profile_reads_and_has_a_line_for_people(name: str) -> None:
-    profile = load_profile(name)
-    assert profile.name == name
-    assert "buffer" in profiles.summary(profile)
 
 
 PLAIN = """name: p
