@@ -22,10 +22,7 @@ def visible(text: str) -> str:
 
 
 class Visible:
-    """A stream that shows the control characters of all that is written to it.
-
-    command  what the lab is called where it is installed, in place of a checkout's ./lab
-    """
+    """A stream that shows control characters; `command`: what a checkout's ./lab is called here."""
 
     def __init__(self, stream: TextIO, command: str = CHECKOUTS_COMMAND) -> None:
         self.beneath = stream

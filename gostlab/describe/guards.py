@@ -8,6 +8,7 @@ run that it holds for.
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -72,24 +73,24 @@ class Guard:
 def guards(run: RunDescription) -> tuple[Guard, ...]:
     """The traps that a run walks into: of several of one name, the worst."""
     found: dict[str, Guard] = {}
-    # What concerns a path concerns that of each link.
-    alone = list(each_link(run))
-    for guard in (
-        *(guard for each in alone for guard in delay_line(each)),
-        *(guard for each in alone for guard in offloads(each)),
-        *memory(run),
-        *(guard for each in alone for guard in rates(each)),
-        *replays(run),
-        *windows(run),
-        *bursts(run),
-        *short_queues(run),
-        *(guard for each in alone for guard in reordering(each)),
-        *lengths(run),
-        *meetings(run),
-        *senders(run),
+    alone, whole = list(each_link(run)), [run]
+    for look, at in (
+        (delay_line, alone),  # what concerns a path concerns that of each link
+        (offloads, alone),
+        (memory, whole),
+        (rates, alone),
+        (replays, whole),
+        (windows, whole),
+        (bursts, whole),
+        (short_queues, whole),
+        (reordering, alone),
+        (lengths, whole),
+        (meetings, whole),
+        (senders, whole),
     ):
-        if guard.name not in found or guard.distance > found[guard.name].distance:
-            found[guard.name] = guard
+        for guard in (guard for each in at for guard in look(each)):
+            if guard.name not in found or guard.distance > found[guard.name].distance:
+                found[guard.name] = guard
     return tuple(found.values())
 
 
@@ -142,48 +143,36 @@ def survey(
 ) -> tuple[list[tuple[RunDescription, Guard]], list[Warned]]:
     """All runs' errors, and their warnings once per kind and matrix."""
     errors: list[tuple[RunDescription, Guard]] = []
-    worst: dict[tuple[str, str], Guard] = {}
-    held: dict[tuple[str, str], int] = {}
-    of: dict[str, int] = {}
+    held: dict[tuple[str, str], list[Guard]] = {}
+    of = Counter[str]()
     for run in runs:
-        of[run.matrix] = of.get(run.matrix, 0) + 1
+        of[run.matrix] += 1
         for guard in guards(run):
             if guard.level == "error":
                 errors.append((run, guard))
-                continue
-            key = run.matrix, guard.name
-            held[key] = held.get(key, 0) + 1
-            if key not in worst or guard.distance > worst[key].distance:
-                worst[key] = guard
+            else:
+                held.setdefault((run.matrix, guard.name), []).append(guard)
     return errors, [
-        Warned(key[0], guard, held[key], of[key[0]]) for key, guard in sorted(worst.items())
+        Warned(matrix, max(found, key=lambda each: each.distance), len(found), of[matrix])
+        for (matrix, _), found in sorted(held.items())
     ]
 
 
 def delay_line(run: RunDescription) -> Iterator[Guard]:
-    """netem counts what is in flight against its limit, and drops what is too much: a loss that
-    nobody requested.
-
-    In flight is no more than rate times delay, and no more than all senders' buffers together.
+    """netem counts what is in flight against its limit, and drops what is too much. In flight is no
+    more than rate times delay, and no more than all senders' buffers together.
     """
-    held = (
-        sum(
-            (
-                flow.streams * min(flow.buffers["rmem"][2], flow.buffers["wmem"][2])
-                if isinstance(flow.buffers, Mapping)
-                else math.inf
-            )
-            for flow in run.flows
-        )
-        / MTU_BYTES
+    held_bytes = sum(
+        flow.streams * min(flow.buffers["rmem"][2], flow.buffers["wmem"][2])
+        if isinstance(flow.buffers, Mapping)
+        else math.inf
+        for flow in run.flows
     )
     for way, lines in delay_lines_ms(run).items():
-        longest_s = (
-            max(lines) + largest(run, way, "jitter_ms") * reach(run.path[way]["distribution"])[1]
-        ) / 1000
-        packets = min(
-            held, (largest(run, way, "rate_bps") or UNLIMITED_BPS) * longest_s / (8 * MTU_BYTES)
-        )
+        jitter_ms = largest(run, way, "jitter_ms") * reach(run.path[way]["distribution"])[1]
+        longest_s = (max(lines) + jitter_ms) / 1000
+        rate_bps = largest(run, way, "rate_bps") or UNLIMITED_BPS
+        packets = min(held_bytes / MTU_BYTES, rate_bps * longest_s / (8 * MTU_BYTES))
         if packets > DELAY_LIMIT_PKTS:
             sentence = (
                 f"{packets:.0f} packets can be in flight {way}, and the delay line holds "
@@ -200,10 +189,8 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
     allowed = SUPER_PACKETS in run.allow
     instead = "allowed, for repeating somebody's testbed" if allowed else "offloads: off, or auto"
     for way in run.path:
-        for loss in (
-            run.path[way]["loss"],
-            *(change["loss"] for change in changes(run, way) if "loss" in change),
-        ):
+        changed = (change["loss"] for change in changes(run, way) if "loss" in change)
+        for loss in (run.path[way]["loss"], *changed):
             if not sizing.lossless(loss):
                 sentence = (
                     f"offloads are on and the {way} direction loses packets: each loss would take"
@@ -211,14 +198,11 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
                 )
                 level = "warning" if allowed or "offloads" in run.factors else "error"
                 yield Guard("offloads_loss", sentence, LUMP_PKTS, 1, "packets", level)
-    streams = sum(flow.streams for flow in run.flows)
+    flow, *others = run.flows
     if (
         run.changes
-        or len(run.flows) > 1
-        or not all(
-            sizing.offloads_do_no_harm(run.path, flow.direction, streams, flow.buffers)
-            for flow in run.flows
-        )
+        or others
+        or not sizing.offloads_do_no_harm(run.path, flow.direction, flow.streams, flow.buffers)
     ):
         limit_bps = sizing.OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
         wanted_bps = sum(wanted(run, flow) for flow in run.flows)
@@ -277,9 +261,8 @@ def replays(run: RunDescription) -> Iterator[Guard]:
 
 
 def windows(run: RunDescription) -> Iterator[Guard]:
-    """A flow whose streams' windows together are below what path and queue hold is limited by them,
-    whatever the congestion control. Sizes that were written down are meant so, and Debian's are the
-    default on purpose; `bdp` makes them large enough.
+    """A flow whose streams' windows are below what path and queue hold is limited by them, whatever
+    the congestion control. Debian's are the default on purpose; `bdp` makes them large enough.
     """
     for flow in run.flows:
         window = window_bytes(flow)
@@ -438,8 +421,7 @@ def room_pkts(run: RunDescription, flow: Flow) -> int:
 
 def window_bytes(flow: Flow) -> float:
     """All its streams' windows: half a receive buffer each (tcp_adv_win_scale's default), no more
-    than is kept for sending. Infinite where the kernel's own sizes are used, which nobody has
-    written down.
+    than is kept for sending. Infinite where the kernel's own sizes are used.
     """
     if not isinstance(flow.buffers, Mapping):
         return math.inf
@@ -453,18 +435,15 @@ def wanted(run: RunDescription, flow: Flow) -> float:
     if flow.kind == "ping":
         return 0.0
     window = window_bytes(flow)
-    return (
-        rate_of(run, flow)
-        if math.isinf(window) or not flow.rtt_ms
-        else window_limit_bps(window, flow.rtt_ms / 1000)
-    )
+    if math.isinf(window) or not flow.rtt_ms:
+        return rate_of(run, flow)
+    return window_limit_bps(window, flow.rtt_ms / 1000)
 
 
 def reach(table: Sequence[int] | None) -> tuple[float, float]:
     """How far jitter reaches around the delay, in jitters: evenly -1 to 1 without a table."""
-    return (
-        (min(table) / DISTRIBUTION_SCALE, max(table) / DISTRIBUTION_SCALE) if table else (-1.0, 1.0)
-    )
+    least, most = (min(table), max(table)) if table else (-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE)
+    return least / DISTRIBUTION_SCALE, most / DISTRIBUTION_SCALE
 
 
 @lru_cache(maxsize=1000)

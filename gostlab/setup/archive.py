@@ -146,10 +146,8 @@ def places(folder: Path, mirror: Mirror) -> Iterator[tuple[PrivateApt, list[list
 
 
 def suite_groups(codename: str) -> list[list[str]]:
-    """The suites to look through for something newer, nearest relation first; a group is read as
-    one.
-
-    Backports are built to be added to a stable release, so they come before whole newer releases.
+    """The suites to look through for something newer; a group is read as one. Backports, built to
+    be added to a stable release, come before whole newer releases.
     """
     later = list(CODENAMES[CODENAMES.index(codename) :]) if codename in CODENAMES else [codename]
     if codename == "sid":
@@ -258,10 +256,7 @@ def apt_at(apt: PrivateApt, moment: str) -> PrivateApt | None:
 
 
 class PrivateApt:
-    """An apt of the lab's own, in one folder.
-
-    is_current  its lists must not be older than they themselves allow
-    """
+    """An apt of the lab's own, in one folder; is_current: its lists must not have expired."""
 
     def __init__(self, folder: Path, mirror: Mirror, *, is_current: bool = True) -> None:
         self.folder = folder
@@ -281,11 +276,8 @@ class PrivateApt:
         groups: Iterable[Sequence[str]],
         say: Callable[[str], None] = lambda _: None,
     ) -> Iterator[Candidate]:
-        """The packages that will do, the newest of a group first.
-
-        A group of suites is only requested when the taker wants more than the ones before it
-        offered. What apt complains about is kept in `complaints`, except for a suite that does not
-        exist yet.
+        """The packages that will do, the newest of a group first; the next group only where the
+        taker wants more. `complaints` has apt's, but for a suite that does not exist yet.
         """
         for suites in groups:
             say(f"looking in {', '.join(suites)}")

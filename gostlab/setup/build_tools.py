@@ -81,10 +81,7 @@ def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
 
 
 def script(folder: Path, unpacked: Path, name: str) -> str:
-    """What starts a program of a folder, with the loader and libraries that it was built for.
-
-    unpacked  where the folder is now
-    """
+    """What starts a program of a folder (now: `unpacked`), with its own loader and libraries."""
     tree = folder / "tree"
     if name == "go":
         root = next(unpacked.glob("tree/usr/lib/go-*")).relative_to(unpacked)

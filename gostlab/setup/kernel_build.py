@@ -303,10 +303,8 @@ sleep 10
 
 
 def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float | None:
-    """Boot a kernel into a script that turns it off again; None if it does not get there.
-
-    `scratch` is a folder for the script, and for the guest's memory: a container's /dev/shm is
-    often noexec. The guest sees the host's files.
+    """Boot a kernel into a script that turns it off; None if it does not get there. The guest sees
+    the host's files, and has its memory in `scratch`: a container's /dev/shm is often noexec.
     """
     init = scratch.absolute() / f"boot-check-{os.getpid()}"
     init.write_text(BOOT_CHECK, encoding="utf-8")

@@ -309,12 +309,8 @@ def build(
     refused: Sequence[str],
     place: Path,
 ) -> Added:
-    """Build a patched source, boot it, and keep it.
-
-    inputs    what it was built with, as a hash
-    taken     the numbers of its patches        refused  of those that it did not take
-    place     the folder that its own goes to
-    Raises SetupError.
+    """Build a patched source, boot it, and keep it in a place. `inputs`: a hash of what it is built
+    with; `taken`, `refused`: patches by number. Raises SetupError.
     """
     try:
         built = kernel_build.build(bench, folder, source, SCRIPT)

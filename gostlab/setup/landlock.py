@@ -39,9 +39,8 @@ def abi() -> int:
 
 
 def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[str]]) -> None:
-    """Give up some rights but for those allowed at or below paths; TCP, and signals to processes
-    outside, where the ABI has them. A path that is not there is left out. Needs no_new_privs.
-    Raises OSError.
+    """Give up some rights but for those allowed at or below paths that are there; TCP, and signals
+    to processes outside, where the ABI has them. Needs no_new_privs. Raises OSError.
     """
     handled = {name: bit for name, bit in rights.items() if SINCE.get(name, 1) <= abi}
     attributes = (ctypes.c_uint64 * 3)(
@@ -76,10 +75,7 @@ def gain_no_rights() -> None:
 
 
 def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
-    """Namespaces of its own from here on, as the user that it is. Raises OSError.
-
-    of_users  one of users, too, without which only root has any
-    """
+    """Namespaces of its own, as the same user; not of_users: only root has any. Raises OSError."""
     user, group = os.geteuid(), os.getegid()
     checked(libc.unshare(ctypes.c_int(kinds | (CLONE_NEWUSER if of_users else 0))), "unshare")
     if not of_users:

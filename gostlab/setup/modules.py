@@ -80,9 +80,7 @@ class Module:
 
 
 def module_for(cc: str, kernel: Path) -> Module | None:
-    """The module of a run's congestion control, compiled if it is not there; None for one of
-    Linux's.
-
+    """The module of a run's congestion control, compiled if need be; None for one of Linux's.
     Raises BadInput, MissingPart, CompileError, OSError.
     """
     asked = controls.parse_control(cc)
@@ -144,9 +142,8 @@ def keyed(control: Control, compiler: str) -> str:
 def compiled(
     source: bytes, said: str, module: str, kernel: Path
 ) -> Iterator[tuple[Path, Sequence[str]]]:
-    """A C file's module, until the end of the block; and what the compiler warns of.
-
-    said: the file's name, for the compiler's words. Raises MissingPart, CompileError, OSError.
+    """A C file's module, until the end of the block; and what the compiler warns of, of the file as
+    it is called (`said`). Raises MissingPart, CompileError, OSError.
     """
     headers = kernel.with_name(parts.HEADERS)
     if not headers.is_file():
@@ -285,12 +282,9 @@ Loads = Callable[[Path, str], Sequence[str]]
 
 
 def check(path: Path, name: str | None, kernel: Path, loads: Loads, *, keep: bool = False) -> Added:
-    """Compile a C file and load it into a kernel that ends with the question; keep: keep it, and a
-    copy of the file, as a level of `cc`.
-
-    loads: a module file and its arguments -> the names that the kernel then knows. It raises
-    CompileError with the kernel's words if it does not take the module.
-    Raises BadInput, CompileError, MissingPart, OSError.
+    """Compile a C file and load it into a kernel that ends with the question; keep: as a level of
+    `cc`. `loads`: a module file and its arguments -> the names that the kernel then knows. Raises
+    BadInput, CompileError, MissingPart, OSError.
     """
     text = controls.source_text(path)
     source = text.encode()

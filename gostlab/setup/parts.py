@@ -215,9 +215,8 @@ def why_not_through(
     others: Mapping[str, TunnelBinary] = {},
     options: Mapping[str, Any] = {},
 ) -> str:
-    """Why a program cannot run one of GOST's tunnels, and what can (of `others`); "" if it can. It
-    would not say so itself: GOST takes a transport that it does not know for plain TCP, and passes
-    over a word that it does not know.
+    """Why a program cannot run one of GOST's tunnels, and what can (of `others`); "" if it can.
+    GOST itself takes an unknown transport for plain TCP, and passes over an unknown word.
     """
     if options.get("nagle") == "on" and binary.kind == GOST:
         return f"nagle: {binary.version} has no switch for TCP_NODELAY: take gost: relay"

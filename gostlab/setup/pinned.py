@@ -50,10 +50,8 @@ def own_python() -> str:
 def provide_environment(
     bench: Workbench, name: str, pinned: Path | None = None, *, alone: bool = False
 ) -> str:
-    """Install what a file pins (NAME.txt beside this module), unless it is there; what the file
-    names.
-
-    alone  the machine's packages are not seen
+    """Install what a file (NAME.txt) pins, unless it is there; what it names. `alone`: the
+    machine's packages are not seen.
     """
     pinned = pinned or Path(__file__).with_name(f"{name}.txt")
     wanted = pinned.read_text(encoding="utf-8")
@@ -68,10 +66,7 @@ def provide_environment(
 def install(
     bench: Workbench, name: str, wanted: str, names: str, words: Sequence[str | Path], *how: str
 ) -> str:
-    """A Python environment with what pip's words name, unless it is there as wanted; `names`.
-
-    how  words for venv
-    """
+    """A Python environment with what pip's words name; `names`. `how`: words for venv."""
     folder = bench.cache / name
     complete = folder / "complete"
     if complete.is_file() and complete.read_text(encoding="utf-8") == wanted:

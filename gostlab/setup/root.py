@@ -134,10 +134,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Pinned:
-    """A package of the lock.
-
-    place  root; an iperf3 of the lab's own (iperf3/3.18); tool: what it is made with
-    """
+    """A package of the lock. place: root; an iperf3 (iperf3/3.18); tool: what it is made with."""
 
     place: str
     suite: str
@@ -321,9 +318,7 @@ def named(root: Root) -> str:
 def fetch(
     bench: Workbench, pinned: Sequence[Pinned]
 ) -> tuple[list[tuple[Pinned, Path]], list[str]]:
-    """The files of all packages, and a line for each that is to be had in a newer version alone:
-    of what has gone from the mirror a snapshot archive may have the pinned one.
-
+    """The files of all packages, and a line for each that is to be had in a newer version alone.
     What has come stays until the root is made: the next try goes on. Raises SetupError.
     """
     place = bench.cache / "build" / "root"

@@ -183,9 +183,7 @@ def _apt_get(arguments: list[str], log: Path) -> None:
 
 def provide_iproute2(bench: Workbench) -> str:
     """A private iproute2 where the system's is too old to set netem's seed, from the nearest suite
-    whose version runs here: one from a newer suite may want libraries that this system has not.
-
-    What is unpacked and not installed starts nothing and replaces nothing on the machine.
+    whose version runs here: one from a newer suite may want libraries that are not there.
     """
     found = parts.find_iproute2(bench.cache)
     if found.is_new_enough:

@@ -32,10 +32,8 @@ def trusted_folder(part: str) -> Path | None:
 
 
 def why_not_trusted(folder: Path) -> str | None:
-    """Why what is in a folder may not be run, in words; None if it may.
-
-    A link is followed and must lead to what is trusted too, all the way. A folder that everybody
-    may write and that is sticky (/tmp) lets nobody take root's entries away.
+    """Why what is in a folder may not be run; None if it may. A link must lead to what is trusted,
+    too, all the way. A sticky folder that all may write (/tmp) keeps root's entries.
     """
     try:
         real = Path(os.path.realpath(folder, strict=True))

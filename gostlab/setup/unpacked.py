@@ -150,11 +150,8 @@ def libraries_in(contents: Path) -> Iterator[Path]:
 
 
 def bind(program: Path, unpacked: Path, folder: Path, search: str, log: Path) -> None:
-    """Let a program start with its own loader and libraries.
-
-    unpacked  where its libraries are      folder  where they will be
-    search    where it is to look for them, from its own folder
-    Raises SetupError.
+    """Let a program start with its loader and libraries, `unpacked` now and in `folder` then;
+    `search`: where it looks for them, from its own folder. Raises SetupError.
     """
     loader = next(unpacked.glob(LOADER)).name
     words: list[str | Path] = ["--set-interpreter", folder / loader]

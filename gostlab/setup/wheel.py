@@ -140,9 +140,8 @@ def source_of_libc() -> str:
 
 
 def make_sources(out: Path) -> str:
-    """The sources of what the wheel carries, in one file to be offered beside it. What neither the
-    mirror nor a snapshot archive has, UNFOUND in it names. What has come stays until all have: the
-    next try goes on. Raises SetupError, OSError.
+    """The sources of what the wheel carries, in one file; UNFOUND in it names what no archive has.
+    What came stays until all have: the next try goes on. Raises SetupError, OSError.
     """
     root, mirror = find_root(), archive.find_mirror()
     kernel = parts.kernel_record(parts.require_kernel(parts.find_parts()))

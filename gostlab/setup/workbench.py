@@ -142,10 +142,7 @@ def write_json(path: Path, record: Mapping[str, object]) -> None:
 
 
 def fetch(url: str, into: Path, sha256: str) -> None:
-    """Download a file that must have this SHA-256.
-
-    Raises OSError if it cannot be reached, and HashMismatch if it is another file.
-    """
+    """Download a file with this SHA-256. Raises OSError if it cannot be reached, HashMismatch."""
     partial = into.with_name(into.name + ".part")
     try:
         with _open_url(url) as answer, open(partial, "wb") as file:

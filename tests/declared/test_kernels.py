@@ -102,29 +102,10 @@ def test_what_nobody_wrote_gives_way_to_what_a_kernel_can_do() -> None:
     assert run_on(kernel="5.10").host_tcp_memory_mib == run_on().host_tcp_memory_mib
 
 
-@pytest.mark.parametrize(
-    ("kernel", "asked", "instead"),
-    [
-        ("5.10", {"receive": "moderated"}, "receive: packet, or kernel: 7.3 or 6.12 or 6.1"),
-        ("6.1", {"host_memory": "2GiB"}, "host_memory: shared, or kernel: 7.3 or 5.10"),
-        ("6.1", {"host_tcp_memory": "64MiB"}, "host_tcp_memory: shared"),
-        ("5.10", {"bottleneck": "tbf", "queue": "dualpi2"}, "another queue, or another kernel"),
-    ],
-)
-def test_what_somebody_wrote_for_a_kernel_that_cannot_is_refused(
-    kernel: str, asked: dict[str, str], instead: str
-) -> None:
-    said = refusal(lambda: run_on(kernel=kernel, **asked))
-    assert f"kernel {kernel} has no " in said and instead in said
-
-
 def test_losses_by_duplicate_acks_are_an_old_kernel_s() -> None:
     assert run_on(kernel="5.10").loss_detection == "rack"
     old = run_on(kernel="5.10", loss_detection="dupacks")
     assert old.to_json()["loss_detection"] == "dupacks"
-    words = r"kernel shipped detects losses by time alone: write .*: 6.12 or 6.1 or 5.10$"
-    with pytest.raises(BadInput, match=words):
-        run_on(loss_detection="dupacks")
 
 
 def test_one_matrix_of_another_kernel_takes_the_sandbox_and_leaves_others_to_this_machine(
@@ -153,11 +134,6 @@ matrices:
     assert here.machine.name == "native"
     with pytest.raises(BadInput, match=r"a native run has this machine's own kernel"):
         api.Experiment.from_file(mine, machine="native")
-
-
-def test_a_kernel_that_is_not_there_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"no such kernel \(shipped, 7.3, 6.12, 6.1, 5.10"):
-        run_on(kernel="2.4")
 
 
 # -- the user's own

@@ -27,50 +27,36 @@ def targets(rows: list[list[str]]) -> str:
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
-@pytest.fixture
-def keyring(tmp_path: Path) -> Path:
-    path = tmp_path / "keyring.gpg"
-    path.touch()
-    return path
+FILE, NAMED = __file__, archive.__file__  # files, as keyrings are
+URI, MAIN = "https://m.example/debian/", BOOKWORM[3][:6]
+MIRROR = Mirror(URI, "bookworm", "amd64", Path(FILE))
+NO_KEYRING = replace(MIRROR, keyring=None)
+UNKNOWN = ["$(CODENAME)", "$(ORIGIN)", "main", "amd64", "$(SIGNED_BY)"]
 
 
-def test_mirror_is_the_one_of_the_main_suite(keyring: Path) -> None:
-    assert archive.parse_mirror(targets(BOOKWORM), "", [str(keyring)]) == Mirror(
-        "https://m.example/debian/", "bookworm", "amd64", keyring
-    )
+@pytest.mark.parametrize(
+    ("rows", "keyring", "mirror"),
+    [
+        (BOOKWORM, FILE, MIRROR),  # of the main suite
+        ([[*MAIN, NAMED]], FILE, replace(MIRROR, keyring=Path(NAMED))),
+        ([[*MAIN, "6D33866EDD8FFA41C0143AEDDCC9EFBF77E11517"]], "/none.gpg", NO_KEYRING),
+        # before the first update the codename is the suite's, or the system's
+        ([[URI, "trixie", *UNKNOWN]], FILE, replace(MIRROR, codename="trixie")),
+        ([[URI, "stable", *UNKNOWN]], FILE, MIRROR),
+        ([], FILE, None),
+        ([[URI, "noble", "noble", "Ubuntu", "main", "amd64", ""]], FILE, None),
+        ([[URI, *["bookworm-backports"] * 2, "Debian", "main", "amd64", ""]], FILE, None),
+    ],
+)
+def test_the_mirror_is_that_of_debians_main_suite(
+    rows: list[list[str]], keyring: str, mirror: Mirror | None
+) -> None:
+    assert archive.parse_mirror(targets(rows), "bookworm", [keyring]) == mirror
 
 
-def test_a_named_keyring_goes_before_the_usual_one(keyring: Path, tmp_path: Path) -> None:
-    named = tmp_path / "named.gpg"
-    named.touch()
-    rows = [[*BOOKWORM[3][:6], str(named)]]
-    mirror = archive.parse_mirror(targets(rows), "", [str(keyring)])
-    assert mirror is not None and mirror.keyring == named
-
-
-def test_a_keyring_that_is_not_a_file_is_passed_over() -> None:
-    rows = [[*BOOKWORM[3][:6], "6D33866EDD8FFA41C0143AEDDCC9EFBF77E11517"]]
-    mirror = archive.parse_mirror(targets(rows), "", ["/nonexistent.gpg"])
-    assert mirror is not None and mirror.keyring is None
-    assert "signed-by" not in archive.sources_list(mirror, ["sid"])
-
-
-def test_before_the_first_update_the_codename_comes_from_the_suite_or_the_system() -> None:
-    unknown = ["$(CODENAME)", "$(ORIGIN)", "main", "amd64", "$(SIGNED_BY)"]
-    uri = "http://m.example/debian/"
-    by_suite = archive.parse_mirror(targets([[uri, "trixie", *unknown]]), "bookworm", [])
-    by_system = archive.parse_mirror(targets([[uri, "stable", *unknown]]), "bookworm", [])
-    assert by_suite is not None and by_system is not None
-    assert (by_suite.codename, by_system.codename) == ("trixie", "bookworm")
-
-
-def test_no_mirror_of_debians() -> None:
-    ubuntu, backports = (
-        ["http://m.example/debian/", suite, suite, origin, "main", "amd64", ""]
-        for suite, origin in (("noble", "Ubuntu"), ("bookworm-backports", "Debian"))
-    )
-    for rows in ([], [ubuntu], [backports]):
-        assert archive.parse_mirror(targets(rows), "bookworm", []) is None
+def test_a_mirror_without_a_keyring_has_the_machines_keys() -> None:
+    assert "signed-by" not in archive.sources_list(NO_KEYRING, ["sid"])
+    assert f"signed-by={FILE}" in archive.sources_list(MIRROR, ["sid"])
 
 
 def test_backports_come_before_newer_releases() -> None:

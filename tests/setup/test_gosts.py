@@ -72,22 +72,17 @@ def test_another_program_is_refused(tmp_path: Path, cache: Path, text: bytes, sa
         (("9.9.9", None), "neither a file nor a release"),
         (("FILE", "relay"), "not a name"),
         (("FILE", "../out"), "not a name"),
+        (("SPOILT", None), "cannot be unpacked"),
     ],
 )
 def test_a_version_or_a_name_that_cannot_be_is_refused(
     tmp_path: Path, words: tuple[str, str | None], says: str
 ) -> None:
-    what = str(packed_gost("plain", tmp_path)) if words[0] == "FILE" else words[0]
+    (tmp_path / "gost.xz").write_bytes(b"no xz at all")
+    files = {"FILE": packed_gost("plain", tmp_path), "SPOILT": tmp_path / "gost.xz"}
 
     with pytest.raises(BadInput, match=says):
-        gosts.add(what, words[1])
-
-
-def test_a_spoilt_archive_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "gost.xz").write_bytes(b"no xz at all")
-
-    with pytest.raises(BadInput, match="cannot be unpacked"):
-        gosts.add(str(tmp_path / "gost.xz"))
+        gosts.add(str(files.get(words[0], words[0])), words[1])
 
 
 def test_which_one_is_taken_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,11 +96,6 @@ def test_which_one_is_taken_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (found.gost, found.tunnel_why) == (named, "GOSTLAB_GOST names it")
     assert parts.find_parts(Path("3.2.6")).gost == added.path
     assert parts.find_parts(Path("relay")).gost is None
-
-
-def test_one_that_was_not_added_is_named(tmp_path: Path) -> None:
-    with pytest.raises(parts.MissingPart, match=r"gost: 4\.0: not there .*gost add"):
-        parts.tunnel_binary(parts.find_parts(), "4.0")
 
 
 @pytest.mark.parametrize(
@@ -122,6 +112,8 @@ def test_what_gost_cannot_be_is_said_with_what_there_is(
 
     with pytest.raises(parts.MissingPart, match=says):
         parts.find_parts(Path(asked))
+    with pytest.raises(parts.MissingPart, match=r"gost: 4\.0: not there .*gost add"):
+        parts.tunnel_binary(parts.find_parts(), "4.0")
 
 
 def test_of_several_the_newest_is_taken_whatever_others_are_called(

@@ -16,7 +16,7 @@ import pytest
 from gostlab.setup import archive, parts, root
 from gostlab.setup.archive import Candidate
 from gostlab.setup.root import Pinned
-from gostlab.setup.workbench import HashMismatch, SetupError, Workbench, write_json
+from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 from tests.asked import refusal
 
 
@@ -175,24 +175,3 @@ def test_what_it_says_of_itself_is_so(made: root.Root) -> None:
         path.stat().st_mode & 0o7777 for path in made.tree.rglob("*") if not path.is_symlink()
     ]
     assert set(rights) <= {0o755, 0o644, 0o555, 0o444}
-
-
-def test_packed_and_unpacked_it_is_the_same_and_half_of_it_is_not_taken(tmp_path: Path) -> None:
-    tree = tmp_path / "made/tree"
-    (tree / "usr/bin").mkdir(parents=True)
-    (tree / "bin").symlink_to("usr/bin")
-    (tree / "usr/bin/a").write_bytes(os.urandom(200_000))
-    (tree / "usr/bin/a").chmod(0o755)
-    record = {"suite": "bookworm", "hash": root.hash_of(tree)}
-    write_json(tree.with_name("root.json"), record)
-    file = tmp_path / "root.tar.xz"
-    root.pack(root.Root(tree, record), file)
-
-    again = root.unpack(file, tmp_path / "cache")
-    assert again.hash == root.hash_of(again.tree) == record["hash"]
-
-    cut = tmp_path / "cut.tar.xz"
-    cut.write_bytes(file.read_bytes()[:100_000])
-    with pytest.raises(SetupError, match="not a whole root"):
-        root.unpack(cut, tmp_path / "other")
-    assert root.find_root(tmp_path / "other") is None

@@ -322,6 +322,7 @@ def test_a_server_that_never_answers_costs_seconds(
 
 FITS = """#!/bin/sh
 set -e
+[ ! -e "$1/broken" ]
 echo "  CC      init/main.o"
 cat >"$2" <<'END'
 #!/bin/sh
@@ -376,38 +377,38 @@ def test_a_kernel_is_built_once_and_its_source_deleted(bench: Workbench, sources
     assert kernel_build.provide_kernel(bench) == "7.3.4 (built before)"
 
 
-def test_a_build_that_was_cut_off_goes_on_in_its_tree(bench: Workbench, sources: Path) -> None:
-    folder = bench.cache / "build" / "kernel-0123456789ab"
-    (folder / "source").mkdir(parents=True)
-    half = {"origin": "linux-source-7.3 7.3.4-1", "sha256": "ab" * 32}
-    workbench.write_json(folder / "source.json", half)
-    (sources / "kernel" / "pin").unlink()
-    assert "built from linux-source-7.3 7.3.4-1" in kernel_build.provide_kernel(bench)
-
-
-def test_a_tree_that_was_cut_off_while_unpacking_is_not_used(
-    bench: Workbench, sources: Path
+@pytest.mark.parametrize(
+    ("left", "has_record", "said"),
+    [
+        ("half", False, "built from linux 7.3 from kernel.org"),  # cut off while unpacking
+        ("whole", True, "built from left over"),
+        ("broken", True, "built from linux 7.3 from kernel.org"),
+    ],
+)
+def test_a_build_that_was_cut_off_goes_on_in_its_tree_where_that_is_whole(
+    bench: Workbench, sources: Path, left: str, has_record: bool, said: str
 ) -> None:
-    half = bench.cache / "build" / "kernel-0123456789ab" / "source" / "half"
-    half.mkdir(parents=True)
-    kernel_build.provide_kernel(bench)
-    assert not half.exists()
-
-
-def test_a_left_over_tree_that_does_not_build_is_replaced(bench: Workbench, sources: Path) -> None:
     folder = bench.cache / "build" / "kernel-0123456789ab"
     (folder / "source").mkdir(parents=True)
-    (folder / "source" / "broken").touch()
-    workbench.write_json(folder / "source.json", {"origin": "left", "sha256": "ab" * 32})
-    script = sources / "kernel" / "build.sh"
-    script.write_text(FITS.replace("set -e\n", 'set -e\n[ ! -e "$1/broken" ]\n'), encoding="utf-8")
-    assert "built from linux 7.3 from kernel.org" in kernel_build.provide_kernel(bench)
+    (folder / "source" / left).touch()
+    if has_record:
+        workbench.write_json(folder / "source.json", {"origin": "left over", "sha256": "ab" * 32})
+    assert said in kernel_build.provide_kernel(bench)
+    assert not folder.exists()
 
 
-def test_a_source_that_does_not_fit_is_said(bench: Workbench, sources: Path) -> None:
-    says = "echo 'kernel: 0001.patch does not apply to this source'"
-    (sources / "kernel/build.sh").write_text(f"#!/bin/sh\n{says}\nexit 3\n", encoding="utf-8")
-    with pytest.raises(SetupError, match=r"no kernel source fits: .*0001\.patch does not apply"):
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("build.sh", "#!/bin/sh\necho 'kernel: 1.patch does not apply'\nexit 3\n", "not apply"),
+        ("pin", "# none\n", "kernel/pin pins no tarball"),
+    ],
+)
+def test_where_no_source_is_to_be_had_or_fits_it_says_so(
+    bench: Workbench, sources: Path, file: str, text: str, said: str
+) -> None:
+    (sources / "kernel" / file).write_text(text, encoding="utf-8")
+    with pytest.raises(SetupError, match=said):
         kernel_build.provide_kernel(bench)
 
 
@@ -420,23 +421,14 @@ def test_a_full_disk_is_said_before_the_download(
         kernel_build.provide_kernel(bench)
 
 
-def test_without_mirror_and_pin_it_says_so(bench: Workbench, sources: Path) -> None:
-    (sources / "kernel" / "pin").write_text("# none\n", encoding="utf-8")
-    with pytest.raises(SetupError, match="kernel/pin pins no tarball"):
-        kernel_build.provide_kernel(bench)
-
-
-def test_the_repositorys_pin_is_whole() -> None:
+def test_the_repositorys_pins_are_whole() -> None:
     pin = parts.read_pin((folders.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
     assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
     assert pin["url"].endswith(f"linux-{pin['version']}.tar.xz")
     assert parts.version_tuple(pin["version"]) >= parts.OLDEST_KERNEL
-
-
-def test_the_pinned_go_repeats_runs_and_has_a_sum_for_each_machine() -> None:
-    pin = parts.read_pin((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
-    assert parts.version_tuple(pin["version"].removeprefix("go")) >= (1, 22)
-    assert all(pin[machine].startswith("h1:") for machine in ("amd64", "arm64"))
+    go = parts.read_pin((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
+    assert parts.version_tuple(go["version"].removeprefix("go")) >= relay_build.OLDEST_THAT_REPEATS
+    assert all(go[machine].startswith("h1:") for machine in ("amd64", "arm64"))
 
 
 # -- the whole

@@ -34,6 +34,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tree / "usr/bin").mkdir(parents=True)
     (tree / "bin").symlink_to("usr/bin")
     (tree / "usr/bin/a").write_bytes(os.urandom(400_000))
+    (tree / "usr/bin/a").chmod(0o755)
     record = {"suite": "bookworm", "hash": root.hash_of(tree)}
     for folder in (place, tree.parent):
         folder.mkdir(exist_ok=True)

@@ -131,10 +131,7 @@ def read_machine(node: Node) -> str:
 def resolve_costs(
     machine: str, kinds: Collection[str], tunnel: str, iperf3: str, gost: str, streams: int = 1
 ) -> dict[str, dict[str, int]]:
-    """What each program of a run costs by the name that it is charged under: {} on `uniform`. A
-    program that the table does not have pays as all others do, and is not in it. `kinds`: those of
-    the flows; `streams`: how many all flows have together.
-    """
+    """What each program of a run costs by the name it is charged under, if the table has it."""
     if machine == UNIFORM:
         return {}
     known = load_measured(machine).programs
@@ -149,9 +146,8 @@ def resolve_costs(
 def charged_programs(
     kinds: Collection[str], tunnel: str, iperf3: str, gost: str = ""
 ) -> dict[str, tuple[str, ...]]:
-    """Every program of a run as it is charged (gostlab.guest starts them under these names), and
-    the names by which a table may have it, the narrowest first. `gost`: what runs GOST's tunnels;
-    a GOST has rows by its name, and where it has none those of the lab's relay.
+    """Every program of a run as gostlab.guest charges it, and the names a table may have it by, the
+    narrowest first; of a GOST (`gost`) the lab's relay's last.
     """
     found: dict[str, tuple[str, ...]] = {}
     for name in dict.fromkeys(name for each in kinds for name in traffic_kind(each).charged):

@@ -230,10 +230,8 @@ Schema = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 
 
 class Reader(Generic[T]):
-    """Reads one kind of value from a node, and knows what it takes as JSON Schema.
-
-    What a schema cannot say (a sum, a file that must exist, a range of a quantity) only the reader
-    refuses. `unit`: how people write its values.
+    """Reads one kind of value from a node, and knows what it takes as JSON Schema; what a schema
+    cannot say, only the reader refuses. `unit`: how people write its values.
     """
 
     def __init__(self, take: Callable[[Node], T], schema: Schema, unit: str = "") -> None:
@@ -291,10 +289,7 @@ def key(
     default: Any = NEEDED,
     named: str = "",
 ) -> Any:
-    """A dataclass's field that is a key of a file; without a default it must be there.
-
-    named  the key, where it is not the field's name
-    """
+    """A dataclass's field that is a key of a file (`named`); without a default it must be there."""
     needed = default is NEEDED
     value = None if needed else default
     each = Field(read, says, example, unit, value, required=needed)

@@ -178,11 +178,8 @@ NO_QUICK = Quick()
 
 @dataclass(frozen=True)
 class Until:
-    """When a matrix has enough repetitions: as soon as every cell's interval of the median is
-    narrow enough, or there are `most`.
-
-    `repetitions` are the first block; then one more at a time, of the cells that are still too
-    wide.
+    """A matrix has enough repetitions as soon as every cell's interval of the median is narrow
+    enough, or there are `most`: after the first block one more at a time, of the wide ones.
     """
 
     halfwidth: float = key(
@@ -373,9 +370,8 @@ PUBLISHED = record(Published, check_number)
 
 
 def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
-    """A table's rows, each as the mapping that it stands for: a column is a key of a number, or a
-    factor; what stands beside columns and rows is every row's; an empty cell says nothing. keys:
-    those of a number (default: of one that a study published). Raises BadInput.
+    """A table's rows, each as the mapping that it stands for: a column is one of `keys`, or a
+    factor; what stands beside columns and rows is every row's. Raises BadInput.
     """
     given = dict(mapping_of(table))
     columns = list_of(text_of, least=1)(given.pop("columns"))

@@ -193,9 +193,8 @@ read_loss.unit = "%, or a model"
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of a WAN path. `buffer` is as written: what a bdp is, only both directions say.
-    A rate of None is no limit, possible only on the real clock; without a distribution jitter is
-    uniform.
+    """One direction of a WAN path. `buffer` is as written: what a bdp is, both directions say. A
+    rate of None is no limit, on the real clock alone.
     """
 
     rate_bps: int | None = key(read_rate, "of the bottleneck", "100mbit", named="rate")

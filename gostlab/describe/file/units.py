@@ -148,10 +148,7 @@ def rate(text: str) -> int:
 
 
 def seconds(text: str, usual: str = "ms") -> Fraction:
-    """Seconds of a time like 84ms, 30s, 5us, exactly. Raises UnitError.
-
-    usual  the unit to advise where none is written: what people mean depends on what is asked
-    """
+    """Seconds of a time like 84ms, exactly; `usual`: the unit to advise. Raises UnitError."""
     others = ", ".join(other for other in TIME_EXAMPLES if other != usual)
     found = in_units("time", text, TIME_UNITS, TIME_EXAMPLES[usual], f"{usual}, or {others}")
     if found > 10**7:

@@ -81,10 +81,7 @@ def change_words(change: Mapping[str, Any]) -> str:
 def level_words(
     factor: str, written: Any, cc_name: Callable[[str], str] = lambda name: name
 ) -> str:
-    """A factor's level, so that it is plain what it is a level of.
-
-    cc_name: what a congestion control is called.
-    """
+    """A factor's level, so that it is plain of what; cc_name: what one of `cc` is called."""
     if changes := changes_words(written):
         return changes
     if isinstance(written, float):

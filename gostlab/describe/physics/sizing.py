@@ -48,11 +48,8 @@ def bytes_in_path(path: Mapping[str, Any]) -> float:
 
 
 def resolve_buffers(buffers: Buffers, path: Mapping[str, Any]) -> Buffers:
-    """Socket buffers as numbers, but for `system`, the kernel's own.
-
-    `bdp`: so large that windows never limit. Linux offers half of a receive buffer as window and
-    counts a packet's overhead against a send buffer, hence four times what path and queue can hold;
-    never less than Debian's.
+    """Socket buffers as numbers, but for `system`. `bdp`: half of a receive buffer is window, and a
+    packet's overhead counts for sending, hence four times what path and queue can hold.
     """
     if buffers == "debian":
         return copy.deepcopy(DEBIAN_BUFFERS)
@@ -68,9 +65,8 @@ def resolve_buffers(buffers: Buffers, path: Mapping[str, Any]) -> Buffers:
 def offloads_do_no_harm(
     path: Mapping[str, Any], data_direction: str, streams: int, buffers: Buffers
 ) -> bool:
-    """Whether packets may travel in lumps: where nothing is lost, nothing reordered, and all
-    streams' windows together stay so far below the rate that the bottleneck's queue decides
-    nothing.
+    """Whether packets may travel in lumps: nothing is lost or reordered, and all streams' windows
+    stay so far below the rate that the bottleneck's queue decides nothing.
     """
     if any(
         not lossless(direction["loss"]) or direction["jitter_ms"] for direction in path.values()
@@ -89,12 +85,8 @@ def offloads_do_no_harm(
 def tcp_memory_needed_mib(
     streams: int, legs: int, buffers: Buffers, path: Mapping[str, Any]
 ) -> int:
-    """Memory of all TCP sockets when every buffer of every leg is as full as it can be.
-
-    legs  the connections of each stream: a tunnel has several
-
-    iperf3 has a control connection beside its streams. Buffers above Debian's fill no further than
-    about four times what the path can hold.
+    """Memory of all TCP sockets when every buffer of every leg is as full as it can be: above
+    Debian's about four times what the path can hold. iperf3 has a control connection besides.
     """
     sizes = DEBIAN_BUFFERS if isinstance(buffers, str) else buffers
     connections = streams + 1

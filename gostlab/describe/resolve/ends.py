@@ -31,9 +31,8 @@ class Ends:
 
 
 def resolve_ends(asked: Asked, flows: Sequence[AskedFlow], hosts: Sequence[str]) -> Ends:
-    """What was asked of each end: by `cc: bbr`, `cc: {client: bbr, target: cubic}` or `cc.client`.
-    An end that is not named has the default. hosts: the run's machines. Raises BadInput for an end
-    that is not there.
+    """What was asked of each end: by `cc: bbr`, `cc: {client: bbr}` or `cc.client`. Raises BadInput
+    for one that is neither among `hosts` nor a leg.
     """
     narrow = {name[3:]: each for name, each in asked.written.items() if name.startswith("cc.")}
     node = next(iter(narrow.values())).node if narrow else asked.node("cc")

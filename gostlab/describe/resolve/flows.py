@@ -77,10 +77,9 @@ def cc_at(of_the_rest: str, by_end: Mapping[str, str], host: str, leg: str) -> s
 
 
 def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float]:
-    """The one-way delay in front of each host where flows have round trips of their own: half the
-    least RTT of a receiver's flows before it, what is left of a flow's RTT before its sender.
-
-    Raises ValueError if a sender's flows would need two different delays.
+    """The delay in front of each host where flows have own round trips: half the least of a
+    receiver's, and what is left before a sender. Raises ValueError if a sender would need two
+    delays.
     """
     own: dict[str, float] = {}
     base = path["forward"]["delay_ms"] + path["reverse"]["delay_ms"]

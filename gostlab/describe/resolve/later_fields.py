@@ -38,10 +38,8 @@ def defaults_of(kind: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[Record], values: Mapping[str, Any], origin: str, **nested: Any) -> Record:
-    """A dataclass from a dict; later fields may be missing. Raises ValueError naming the origin
-    and every field that is missing or not known.
-
-    nested  values that have been read already, in place of the dict's own
+    """A dataclass from a dict; `nested`: values that have been read. Raises ValueError naming the
+    origin and every field that is missing or not known.
     """
     known: tuple[Field[Any], ...] = fields(kind)  # type: ignore[arg-type]
     names = {each.name for each in known}

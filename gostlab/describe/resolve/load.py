@@ -227,12 +227,8 @@ def resolve_flows(
     links: Mapping[str, Path],
     sent_with: Callable[[AskedFlow], str],
 ) -> list[Flow]:
-    """The flows of a run with their numbers.
-
-    path       the run's
-    links      the paths of the links that have one of their own
-    sent_with  the congestion control that a flow's data meet the path with
-    Raises BadInput where flows do not fit each other.
+    """The flows of a run with their numbers; `links`: the paths of links with one of their own,
+    `sent_with`: what a flow's data meet the path with. Raises BadInput.
     """
     topology = asked.topology
     nodes = nodes_named(hosts_between(flows)) if topology.shape else 0
@@ -261,11 +257,8 @@ def resolve_flows(
 
 
 def resolve_flow(asked: Asked, flow: AskedFlow, rtt_ms: float, longest: Path, cc: str) -> Flow:
-    """One flow: its own fields, else the run's settings.
-
-    rtt_ms   of the paths on its way
-    longest  the longest flow's way, as one path
-    cc       what its data are sent with, unless it says so itself
+    """One flow: its own fields, else the run's settings; `longest`: the longest flow's way as one
+    path, `cc`: what its data are sent with, unless it says so itself.
     """
     kind, fields = flow.traffic, flow.fields
 

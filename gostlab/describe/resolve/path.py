@@ -48,11 +48,8 @@ def resolve_sites(asked: Asked, path: Mapping[str, Any]) -> dict[str, Any] | Non
 def resolve_links(
     asked: Asked, profile: Profile, names: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The run's path, and those of the links that have another: of a profile with what is written
-    beside it, or the run's with what is. Of two hops the run's path is the first one's.
-
-    names  what the run's links are called
-    Raises BadInput.
+    """The run's path (of two hops the first one's), and those of the links that have another.
+    `names`: what the run's links are called. Raises BadInput.
     """
     path = resolve_path(profile, asked.written)
     if "links" not in asked.written:

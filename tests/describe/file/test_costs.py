@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.errors import BadInput
 from gostlab.describe.file.costs import (
     Cost,
     MeasuredCost,
@@ -69,11 +68,6 @@ def test_a_bad_table_is_refused_in_a_line_that_says_where(
 ) -> None:
     said = refusal(lambda: load_measured(str(table(tmp_path, written))))
     assert complaint in said and "mine.yaml" in said
-
-
-def test_an_unknown_machine_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="known: uniform, amd-epyc, development"):
-        run_of(machine="nowhere")
 
 
 def test_a_run_carries_the_numbers_of_its_programs_and_of_no_other(tmp_path: Path) -> None:

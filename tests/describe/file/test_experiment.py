@@ -101,6 +101,7 @@ def test_real_clock_runs_come_last_in_their_repetition() -> None:
 def test_quick_overrides_and_skips() -> None:
     made = [(run.matrix, run.cc, run.path["forward"]["loss"]["p"]) for run in small(quick=True)]
     assert sorted(made) == [("main", "bbr", 0.0), ("main", "cubic", 0.0)]
+    assert {run.name for run in small(quick=True)} < {run.name for run in small()}
 
 
 def test_a_matrix_of_the_quick_form_is_in_no_other() -> None:
@@ -111,19 +112,12 @@ def test_a_matrix_of_the_quick_form_is_in_no_other() -> None:
     assert full == {"main"} and quick == {"main", "other"}
 
 
-def test_a_quick_run_is_the_full_matrixs_run_where_nothing_differs() -> None:
-    assert {run.name for run in small(quick=True)} < {run.name for run in small()}
-
-
 def test_levels_stand_in_run_json_as_people_write_them() -> None:
     runs = small(overrides={"rate": "10 mbit,20mbit", "streams": "4,8"})
     assert {run.factors["rate"] for run in runs} == {"10mbit", "20mbit"}
     assert {run.factors["streams"] for run in runs} == {4, 8}
-
-
-def test_factors_of_a_run_are_only_what_varies() -> None:
+    # and only what varies
     assert {tuple(run.factors) for run in small()} == {("cc", "loss"), ("streams",)}
-    assert [run.factors for run in small() if run.matrix == "other"] == [{"streams": 1}]
 
 
 def test_names_are_readable_unique_and_fit_for_files() -> None:
@@ -131,11 +125,7 @@ def test_names_are_readable_unique_and_fit_for_files() -> None:
     assert len(set(names)) == len(names)
     assert any(name.startswith("main-cubic-loss0.1_-r2-") for name in names)
     assert all(re.fullmatch(r"[a-z0-9.+_-]{1,199}", name) for name in names)
-
-
-def test_a_cell_is_the_same_for_every_repetition() -> None:
-    assert Counter(run.cell for run in small() if run.matrix == "main").most_common(1)[0][1] == 3
-    assert len({run.cell for run in small()}) == 5
+    assert len({run.cell for run in small()}) == 5  # whatever the repetition
 
 
 def test_a_changed_question_has_another_name() -> None:
@@ -393,15 +383,12 @@ def test_one_congestion_control_for_all_is_what_it_was() -> None:
 
 
 def test_the_clock_option_holds_for_every_matrix() -> None:
-    runs = small(clock="real")
-    assert {run.clock for run in runs} == {"real"}
-    assert {run.syscall_cost_us for run in runs} == {0.0}
-
-
-def test_system_call_costs_are_no_difference_on_the_real_clock() -> None:
+    # what system calls cost is no difference there
     runs = small(overrides={"syscall_cost": "0us,5us"}, clock="real")
     assert len(runs) == len(small())
     assert all("syscall_cost" not in run.factors for run in runs)
+    assert {run.clock for run in runs} == {"real"}
+    assert {run.syscall_cost_us for run in runs} == {0.0}
 
 
 one = partial(run_of, profile="la-hamina")
@@ -468,8 +455,6 @@ def test_tcp_memory_is_ample_for_every_buffer_of_every_leg() -> None:
         ("cc: [cubic, bbr]", "colour: [red]", "small.yaml:10: matrices[0].factors.colour:"),
         ("cc: [cubic, bbr]", "cc: cubic", "small.yaml:10: matrices[0].factors.cc: a value where"),
         ("cc: [cubic, bbr]", "cc: []", "small.yaml:10: matrices[0].factors.cc: at least 1 should"),
-        ("cc: [cubic, bbr]", "rate: [100]", 'factors.rate[0] "100": no unit (write 100mbit)'),
-        ("cc: [cubic, bbr]", "delay: [-1ms]", 'factors.delay[0] "-1ms": negative'),
         ("0.1%]", "101%]", 'small.yaml:11: matrices[0].factors.loss[1] "101%": more than 100%'),
         ("0.1%]", "0.0%]", 'small.yaml:11: matrices[0].factors.loss[1] "0.0%": the same level'),
         ("duration: 10s", "duration: 0.5s", 'small.yaml:5: settings.duration "0.5s": not between'),
@@ -493,14 +478,11 @@ def test_bad_input_names_file_line_and_key(old: str, new: str, message: str) -> 
     ("name", "text", "message"),
     [
         ("streem", "1", "--set streem: no such factor or setting (did you mean streams?)"),
-        ("streams", "many", '--set streams "many": not a whole number'),
         ("streams", "1,1", '--set streams "1": the same level twice'),
         ("streams", "1],[2", "--set streams: not YAML: "),
         ("streams", "", "--set streams: at least 1 should be in this list"),
         ("rate", "100", '--set rate "100": no unit (write 100mbit)'),
         ("rate", "unlimited", "--set rate: the forward direction has no rate limit"),
-        ("delay", "-1ms", '--set delay "-1ms": negative'),
-        ("loss", "200%", '--set loss "200%": more than 100%'),
         ("cc", "bbq", '--set cc "bbq": not known here (did you mean bbr?)'),
         ("profile", "nowhere", '--set profile: profile "nowhere": not in netem_profiles/'),
     ],
@@ -548,7 +530,6 @@ def test_cells_with_more_repetitions_keep_the_others_order() -> None:
         ("{halfwidth: 5%}", "matrices[0].until: most is missing"),
         ("{halfwidth: 0%, most: 30}", 'until.halfwidth "0%": not between 0% and 100% of the'),
         ("{halfwidth: 100%, most: 30}", 'until.halfwidth "100%": not between 0% and 100% of the'),
-        ("{halfwidth: 5, most: 30}", 'until.halfwidth "5": '),
         ("{halfwidth: 5%, most: 5}", 'until.most "5": not within 6 to 1000'),
         ("{halfwidth: 5%, most: 30, least: 3}", 'until.least "3": not within 6 to 1000'),
         ("{halfwidth: 5%, most: 8, least: 9}", "matrices[0].until: least is 9, more than most, 8"),

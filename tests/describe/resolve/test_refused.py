@@ -50,6 +50,14 @@ REFUSED = [
     ({"tunnel": "gost+ws", "cc": "{wan2: bbr}"}, "has no such leg"),
     ({"tunnel": "gost+ws", "cc": "{join: bbr}", "hops": "2"}, "has no such leg"),
     ({"tunnel": "gost+ws", "flows": "{a: {cc: bbr}, b: {}}"}, "both leave client through"),
+    # what a kernel does not have
+    ({"kernel": "5.10", "receive": "moderated"}, "5.10 has no .*: packet, or kernel: 7.3 or 6.12"),
+    ({"kernel": "6.1", "host_memory": "2GiB"}, "6.1 has no .*: shared, or kernel: 7.3 or 5.10"),
+    ({"kernel": "6.1", "host_tcp_memory": "64MiB"}, "6.1 has no .*host_tcp_memory: shared"),
+    ({"kernel": "5.10", "queue": "dualpi2"}, "5.10 has no .*another queue, or another kernel"),
+    ({"kernel": "2.4"}, r"no such kernel \(shipped, 7.3, 6.12, 6.1, 5.10"),
+    ({"loss_detection": "dupacks"}, "shipped detects losses by time .*: 6.12 or 6.1 or 5.10$"),
+    ({"machine": "nowhere"}, "known: uniform, amd-epyc, development"),
     # what a tunnel does not have
     ({"tunnel": "gost"}, r"did you mean gost\+w"),
     ({"tunnel": "gost+ws", "topology": "router"}, "tunnels run in topology tunnel or dumbbell"),
