@@ -9,18 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gostlab.declared import graphs
+from gostlab.declared import graphs, source
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import TOPOLOGIES, from_root
-from gostlab.declared.source import (
-    assigned,
-    check_written,
-    declared_as,
-    functions,
-    literal_of,
-    one_called,
-    parse_source,
-)
 
 SIZES = ("senders", "receivers", "sites", "nodes", "hops")
 
@@ -107,7 +98,7 @@ class Topology:
 @cache
 def topologies(file: Path = TOPOLOGIES) -> dict[str, Topology]:
     """Every topology by name, in topo.py's order. Raises BadInput for half a declaration."""
-    classes = [node for node in parse_source(file).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in source.parse_source(file).body if isinstance(node, ast.ClassDef)]
     found: dict[str, Topology] = {}
     for node in classes:
         if any(isinstance(base, ast.Name) and base.id == "Topo" for base in node.bases):
@@ -120,20 +111,20 @@ def topologies(file: Path = TOPOLOGIES) -> dict[str, Topology]:
 
 def topology_of(name: str) -> Topology:
     """The topology of a name. Raises BadInput if there is none."""
-    return one_called(name, topologies(), "topology")
+    return source.one_called(name, topologies(), "topology")
 
 
 def read_topology(file: Path, node: ast.ClassDef) -> Topology:
     """What a class declares. Raises BadInput."""
     origin = f"{from_root(file)}:{node.lineno}: {node.name}"
     values = {
-        name: literal_of(file, f"{node.name}.{name}", value)
-        for name, value in assigned(node.body).items()
+        name: source.literal_of(file, f"{node.name}.{name}", value)
+        for name, value in source.assigned(node.body).items()
     }
-    if "build" not in functions(node.body):
+    if "build" not in source.functions(node.body):
         raise BadInput(f"{origin}: no function build(): it cannot be built")
-    topology = declared_as(Topology, origin, {**values, "class_name": node.name})
-    check_written(file, node.body)
+    topology = source.declared_as(Topology, origin, {**values, "class_name": node.name})
+    source.check_written(file, node.body)
     for word in topology.size:
         if word not in SIZES:
             raise BadInput(f"{origin}: size: {word!r} is none of {', '.join(SIZES)}")

@@ -19,7 +19,7 @@ from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import ALL_PATCHES, Declared, Patch
 from gostlab.setup import archive, kernel_build, parts
-from gostlab.setup.workbench import SetupError, Workbench, require_space
+from gostlab.setup.workbench import SetupError, Workbench, require_space, run_logged
 
 SCRIPT = folders.KERNELS / "build.sh"
 OPTIONS = folders.ROOT / "kernel" / "options"
@@ -183,18 +183,9 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> kernel_build.Source:
     copy = folder / "source"
     copy.mkdir(parents=True)
     leave_out = [*kernel_build.unread_words(), *(f"--exclude={pattern}" for pattern in BUILT)]
-    packed = subprocess.Popen(
-        ["tar", "--create", *leave_out, "--directory", tree, "."], stdout=subprocess.PIPE
-    )
-    assert packed.stdout is not None
-    with packed.stdout:
-        done = subprocess.run(
-            ["tar", "--extract", "--no-same-owner", "--directory", copy],
-            stdin=packed.stdout,
-            capture_output=True,
-        )
-    if packed.wait() != 0 or done.returncode != 0:
-        raise SetupError(f"{tree} could not be copied to {copy}")
+    script = 'tar --create "$@" . | tar --extract --no-same-owner --directory "$0"'
+    shell: list[str | Path] = ["bash", "-o", "pipefail", "-c", script, copy]
+    run_logged([*shell, *leave_out, "--directory", tree], bench.log("kernel-unpack"))
     return kernel_build.Source(copy, str(tree), parts.hash_of_files(copy, copy.rglob("*")))
 
 

@@ -267,13 +267,9 @@ def find_programs(cache: Path | None = None) -> dict[str, OwnProgram]:
     """The programs that were unpacked for the lab alone, by name; of two versions the later one."""
     found: dict[str, OwnProgram] = {}
     for record in sorted(versions_of("programs", "*/*/package.json", cache)):
-        try:
-            read = json.loads(record.read_text(encoding="utf-8"))
-            for name, sha256 in read["sha256"].items():
-                path = record.parent / "bin" / name
-                found[name] = OwnProgram(path, str(read["version"]), str(sha256))
-        except (OSError, ValueError, KeyError, AttributeError):
-            continue  # not of the set-up's making
+        read = read_json(record) or {}
+        for name, sha256 in read.get("sha256", {}).items():
+            found[name] = OwnProgram(record.parent / "bin" / name, read["version"], sha256)
     return found
 
 

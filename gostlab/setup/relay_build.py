@@ -86,11 +86,8 @@ def _cost(go: Path) -> str:
 
 def _wants_pinned(folder: Path) -> bool:
     """Whether a relay was built by another Go, and not just now."""
-    try:
-        record = json.loads((folder / "relay.json").read_text(encoding="utf-8"))
-        return not record["pinned_go"] and time.time() - record["at"] > RETRY_PINNED_AFTER_S
-    except (OSError, ValueError, KeyError):
-        return True
+    record = parts.read_json(folder / "relay.json") or {"pinned_go": False, "at": 0.0}
+    return not record["pinned_go"] and time.time() - record["at"] > RETRY_PINNED_AFTER_S
 
 
 def _pinned_go(

@@ -32,7 +32,7 @@ from typing import Any
 from gostlab.declared.folders import BROUGHT, cache_folder
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.setup import archive, parts, unpacked
-from gostlab.setup.unpacked import is_program, libraries_in, needed_libraries, sum_of
+from gostlab.setup.unpacked import is_program, libraries_in, needed_libraries
 from gostlab.setup.workbench import (
     HashMismatch,
     SetupError,
@@ -455,12 +455,8 @@ def keep_iperf3s(
         if one.package != "iperf3" or one.place == "root":
             continue
         folder = tree / "usr/lib/gostlab" / one.place
-        (folder / "lib").mkdir(parents=True)
-        shutil.copy2(scratch / one.place / "usr/bin/iperf3", folder / "iperf3")
+        sha256 = unpacked.keep_iperf3(scratch / one.place, folder)
         came = list(libraries_in(scratch / one.place))
-        for library in came:
-            shutil.copy2(library, folder / "lib" / library.name)
-        sha256 = sum_of(folder)
         # A library is opened by the name that links to it.
         linked = {each.resolve().name for each in came if each.name != each.resolve().name}
         for each in list((folder / "lib").iterdir()):

@@ -33,12 +33,11 @@ from gostlab.declared.kernels import SHIPPED
 from gostlab.declared.needs import Needs
 from gostlab.declared.tunnels import tunnel_packages
 from gostlab.setup import archive, build_tools, gosts, kernels, modules, parts, pinned, system
-from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import provide_relay
 from gostlab.setup.root import is_chosen, provide_root
 from gostlab.setup.side_by_side import Progress, Step, take_steps
-from gostlab.setup.unpacked import provide_programs
+from gostlab.setup.unpacked import provide_iperf3, provide_programs
 from gostlab.setup.workbench import (
     HashMismatch,
     SetupError,
@@ -426,6 +425,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         failed = take_all(arguments, cache)
         if arguments.system:
             system.seal(cache)
+            if complaint := system.why_not_trusted(cache):
+                advice = "chown root, chmod go-w"
+                raise SetupError(f"no user's lab will trust these parts: {complaint}: {advice}")
+        if failed:
+            raise SetupError(f"failed: {', '.join(failed)}")
     except KeyboardInterrupt:
         print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
         return 130
@@ -434,16 +438,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         print(f"set-up: {error.filename or cache}: {error.strerror or error}", file=sys.stderr)
-        return 1
-    complaint = system.why_not_trusted(cache) if arguments.system else None
-    if complaint:
-        print(
-            f"set-up: no user's lab will trust these parts: {complaint}: chown root, chmod go-w",
-            file=sys.stderr,
-        )
-        return 1
-    if failed:
-        print(f"set-up: failed: {', '.join(failed)}", file=sys.stderr)
         return 1
     if not arguments.quiet:
         whole = "everything" if not (arguments.only or arguments.experiment) else "what was asked"

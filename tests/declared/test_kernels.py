@@ -263,6 +263,7 @@ def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_anoth
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text("VERSION = 6\n", encoding="utf-8")
     bench = Workbench(tmp_path, 1, lambda _: None, -1)
+    bench.log("kernel").parent.mkdir()
     first = building.copied(bench, tmp_path / "one", tree)
     there = {str(path.relative_to(first.tree)) for path in first.tree.rglob("*") if path.is_file()}
     assert there == set(sources)

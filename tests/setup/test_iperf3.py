@@ -7,7 +7,7 @@ import pytest
 
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.setup import parts
-from gostlab.setup.iperf3_fetch import provide_iperf3
+from gostlab.setup.unpacked import provide_iperf3
 from gostlab.setup.workbench import SetupError, Workbench
 from tests.setup.programs import program
 

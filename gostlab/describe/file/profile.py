@@ -536,19 +536,13 @@ def derive(rate_mbit: float, rtt_ms: float, connections: int, cap_mbit: float) -
     def loss_with(count: float) -> float:
         return cubic_loss(rate_mbit * 1e6 / count, rtt_ms / 1000)
 
+    windows_bps = connections * window_limit_bps(DEBIAN_WINDOW_BYTES, rtt_ms / 1000)
     if rate_mbit >= CAP_SHARE * cap_mbit:
         return DerivedDirection(connections, "cap", 0.0, 0.0, 0.0)
-    if rate_mbit * 1e6 >= WINDOW_SHARE * connections * window_limit_bps(
-        DEBIAN_WINDOW_BYTES, rtt_ms / 1000
-    ):
+    if rate_mbit * 1e6 >= WINDOW_SHARE * windows_bps:
         return DerivedDirection(connections, "windows", 0.0, 0.0, 0.0)
-    return DerivedDirection(
-        connections,
-        "loss",
-        loss_with(connections),
-        loss_with(connections / 2),
-        loss_with(connections * 2),
-    )
+    losses = map(loss_with, (connections, connections / 2, connections * 2))
+    return DerivedDirection(connections, "loss", *losses)
 
 
 def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
