@@ -279,32 +279,3 @@ def test_a_guest_reads_no_words() -> None:
     )
     done = said_by(sys.executable, "-c", script)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
-
-
-@pytest.mark.parametrize("room", ["describe", "declared", "apps/course"])
-def test_what_only_reads_needs_no_mininet(room: str) -> None:
-    needing = [
-        f"{path.name} imports {name}"
-        for path in sorted(Path(__file__).parent.glob(f"{room}/**/*.py"))
-        for name in imported_anywhere(path.read_text("utf-8"))
-        if name.split(".")[0] == "mininet" and "mark.sandbox" not in path.read_text("utf-8")
-    ]
-    assert needing == []
-
-
-def imported_anywhere(source: str) -> set[str]:
-    """What a text imports, and what the lab's modules that it imports import in turn at their
-    top.
-    """
-    waiting, seen, outside = [source], set(), set()
-    while waiting:
-        text = waiting.pop()
-        for module in imported(text, MODULES) - seen:
-            seen.add(module)
-            waiting.append(MODULES[module].read_text("utf-8"))
-        for node in parsed(text).body:
-            if isinstance(node, ast.Import):
-                outside |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                outside.add(str(node.module))
-    return outside

@@ -13,25 +13,18 @@ SYSTEM = "system"  # whatever is installed
 
 @dataclass(frozen=True)
 class Iperf3Kind:
-    """An iperf3 of the lab's own.
+    """An iperf3 of the lab's own."""
 
-    version    its upstream version, which is its name in an experiment
-    suite      Debian's release that has it
-    libraries  the packages of the same release that it needs to run, glibc among them
-    may_lack   whether the lab is whole without it: an old release leaves Debian's mirrors some day
-    paces_udp  whether it sends UDP at the requested rate, on the virtual clock too
-    reads_on   the size of the reads after which its receiver does nothing but read again until its
-               buffer is full; 0: it has none. From 3.16 on a stream's thread does (iperf_tcp_recv,
-               Nread_no_select: while (left) read(fd, buffer, left), the buffer is iperf3's default
-               block). Its control connection, whose Nread selects and looks at the clock between
-               two reads, reads other sizes. Before 3.16 select() is between any two reads.
-    """
-
-    version: str
-    suite: str
-    libraries: tuple[str, ...]
-    may_lack: bool = False
-    paces_udp: bool = True
+    version: str  # upstream's, which is its name in an experiment
+    suite: str  # Debian's release that has it
+    libraries: tuple[str, ...]  # the packages of the same release that it needs, glibc among them
+    may_lack: bool = False  # an old release leaves Debian's mirrors some day
+    paces_udp: bool = True  # whether it sends UDP at the requested rate, on the virtual clock too
+    # the size of the reads after which its receiver does nothing but read again until its buffer is
+    # full; 0: it has none. From 3.16 on a stream's thread does (iperf_tcp_recv, Nread_no_select:
+    # while (left) read(fd, buffer, left), the buffer is iperf3's default block). Its control
+    # connection, whose Nread selects and looks at the clock between two reads, reads other sizes.
+    # Before 3.16 select() is between any two reads.
     reads_on: int = 0
 
 

@@ -15,23 +15,15 @@ from gostlab.declared.tunnels import tunnel_kinds
 
 @dataclass(frozen=True)
 class Needs:
-    """What some runs need. Debian's packages are every run's.
+    """What some runs need. Debian's packages are every run's."""
 
-    kernels  by name        iperf3s  of the lab's own, by version
-    gosts    what they call the GOST of their tunnels: auto, relay, a name; () without such a tunnel
-    tunnels  the kinds whose programs are Debian's, by name
-    programs  of flows, by name
-    root     whether one boots on the lab's own root
-    iproute2 whether one's sandbox has this machine's files, and so its tc
-    """
-
-    kernels: tuple[str, ...] = ()
-    iperf3s: tuple[str, ...] = ()
-    gosts: tuple[str, ...] = ()
-    tunnels: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()
-    root: bool = False
-    iproute2: bool = False
+    kernels: tuple[str, ...] = ()  # by name
+    iperf3s: tuple[str, ...] = ()  # of the lab's own, by version
+    gosts: tuple[str, ...] = ()  # what they call the GOST of their tunnels: auto, relay, a name
+    tunnels: tuple[str, ...] = ()  # the kinds whose programs are Debian's, by name
+    programs: tuple[str, ...] = ()  # of flows, by name
+    root: bool = False  # whether one boots on the lab's own root
+    iproute2: bool = False  # whether one's sandbox has this machine's files, and so its tc
 
     @property
     def any(self) -> bool:

@@ -21,43 +21,31 @@ BOTTLENECK, QUEUE = "bottleneck", "queue"
 class QdiscKind:
     """What a queueing discipline says of itself.
 
-    name         as an experiment writes it
-    says         what it is, in a few words
-    option       the option of kernel/options that it is built by: NET_SCH_…; NET_SCHED if it is in
-                 every kernel that has queueing disciplines
-    use          BOTTLENECK: it has the rate; QUEUE: it keeps what waits for the rate
-    takes_queue  a bottleneck's: whether any queue may stand under it; else it is its own
-    usual        of those the one that a queue brings where nobody names one
-    paces_idle   a bottleneck's: whether a packet that finds it empty waits its own time at the rate
-    marks        whether it marks packets of ECN flows where it would drop them; then
-                 one of the next two says where its statistics count them (linux/pkt_sched.h)
-    marks_at     the offset of that 32-bit number in the struct of its own statistics
-    marks_also   of further such numbers there: what it marks for another reason
-    marks_in     or of what it keeps as attributes: the one that holds a list, and the number in
-                 each of that list's parts
-    has_target   whether it has a target of how long packets may wait
-    since        the first version of Linux that has it, if a kernel of kernel/versions has not
-    kernel_name  what tc and the kernel call it, if not by its name
-    spellings    further names by which an experiment may ask for the same
-    module       the file in gostlab/guest/qdiscs/, without .py
+    name  as an experiment writes it
+    says  what it is, in a few words
     """
 
     name: str
     says: str
+    # the line of kernel/options that builds it: NET_SCH_…; NET_SCHED: every kernel has it
     option: str = ""
-    module: str = ""
-    use: str = QUEUE
-    takes_queue: bool = False
-    usual: bool = False
+    module: str = ""  # the file in gostlab/guest/qdiscs/, without .py
+    use: str = QUEUE  # it keeps what waits for the rate | BOTTLENECK: it has the rate
+    takes_queue: bool = False  # a bottleneck's: any queue may stand under it, not its own alone
+    usual: bool = False  # of those the one that a queue brings where nobody names one
+    # a bottleneck's: whether a packet that finds it empty waits its own time at the rate
     paces_idle: bool = False
-    marks: bool = False
+    marks: bool = False  # whether it marks packets of ECN flows where it would drop them
+    # where its statistics (linux/pkt_sched.h) count them: the offset of a 32-bit number in their
+    # struct, and those of what it marks for another reason; or of attributes the one that holds a
+    # list, and the number in each of its parts
     marks_at: int = -1
     marks_also: tuple[int, ...] = ()
     marks_in: tuple[int, ...] = ()
-    has_target: bool = False
-    since: tuple[int, ...] = ()
-    kernel_name: str = ""
-    spellings: tuple[str, ...] = ()
+    has_target: bool = False  # of how long packets may wait
+    since: tuple[int, ...] = ()  # the first Linux that has it, if one of kernel/versions has not
+    kernel_name: str = ""  # what tc and the kernel call it, if not by its name
+    spellings: tuple[str, ...] = ()  # further names by which an experiment may ask for it
 
     @property
     def in_kernel(self) -> str:

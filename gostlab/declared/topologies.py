@@ -20,43 +20,34 @@ SIZES = ("senders", "receivers", "sites", "nodes", "hops")
 class Topology:
     """What a topology says of itself.
 
-    name             as an experiment writes it
-    says             what it is, in a few words
-    sender           the host that a flow runs from; `s{}` where there are several: s1, s2, …
-    receiver         the host that it runs to; `r{}` where there are several
-    size             what the class is built with: of senders and receivers the largest number that
-                     a flow names, of nodes the largest of both, of sites how many there are, of
-                     hops how many paths lie one behind the other
-    shape            of nodes that are joined by links like one another: chain, ring or mesh
-                     (gostlab.declared.graphs); a flow's round trip is that of all links it crosses
-    most_hosts       the largest number that a host's name may have
-    own_rtts         whether every flow may have a round trip of its own, by the delay lines in
-                     front of its two hosts
-    path_per_site    whether every receiver is a site with a profile of its own; the flows run to
-                     the one whose profile is the run's
-    shapes_return    whether the path back is delayed too; else the way out has the whole round trip
-    most_hops        how many paths may lie one behind the other, each with a host behind it
-    tunnel_near      where a tunnel begins; `s{}`: on its flow's sender; "" where no tunnel fits
-    tunnel_endpoint  where it ends with `placement: endpoint`; `r{}`: on its flow's receiver
-    tunnel_gateway   where it ends with `placement: gateway`: the host behind the first path; behind
-                     the second one it has a 2 in its name, and the first is a chain's middle
-    class_name       the class in topo.py
+    name      as an experiment writes it
+    says      what it is, in a few words
+    sender    the host that a flow runs from; `s{}` where there are several: s1, s2, …
+    receiver  the host that it runs to; `r{}` where there are several
     """
 
     name: str
     says: str
     sender: str
     receiver: str
-    class_name: str = ""
+    class_name: str = ""  # in topo.py
+    # what the class is built with: of senders and receivers the largest number that a flow names,
+    # of nodes the largest of both, how many sites, how many hops (paths one behind the other)
     size: tuple[str, ...] = ()
-    most_hosts: int = 64
+    most_hosts: int = 64  # the largest number that a host's name may have
+    # of nodes that are joined by links like one another: chain, ring or mesh (declared.graphs); a
+    # flow's round trip is that of all links it crosses
     shape: str = ""
+    # whether a flow may have a round trip of its own, by the delay lines before its two hosts
     own_rtts: bool = False
+    # whether every receiver is a site with a profile of its own: flows run to that of the run's
     path_per_site: bool = False
-    shapes_return: bool = True
-    most_hops: int = 1
-    tunnel_near: str = ""
-    tunnel_endpoint: str = ""
+    shapes_return: bool = True  # whether the path back is delayed too; else the way out has it all
+    most_hops: int = 1  # how many paths may lie one behind the other, a host behind each
+    tunnel_near: str = ""  # where a tunnel begins; `s{}`: on its flow's sender; "": none fits
+    tunnel_endpoint: str = ""  # where it ends with `placement: endpoint`; `r{}`: on the receiver
+    # and with `placement: gateway`: the host behind the first path; behind the second one it has a
+    # 2 in its name, and the first is a chain's middle
     tunnel_gateway: str = ""
 
     @property

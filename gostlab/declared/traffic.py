@@ -18,53 +18,35 @@ EITHER, DOWNLOAD, BOTH_WAYS = "either", "download", "both ways"
 class TrafficKind:
     """What a kind of traffic says of itself.
 
-    name           as an experiment writes it
-    says           what it is, in a few words
-    program        what carries it, as an error names it
-    report         how the name of a flow's own report begins and ends: ("iperf3", ".json")
-    must, may      the fields of flows of this kind alone that have to be, or may be, written
-    interval_ms    how far its requests are apart, where a flow does not say; 0: one after another
-    is_tcp         whether a congestion control sends its data
-    takes_tunnel   whether it goes through the run's tunnel; background traffic takes the path alone
-    has_streams    whether it may have several connections side by side
-    direction      EITHER, DOWNLOAD or BOTH_WAYS (then the flow has no choice)
-    by_iperf3      whether the run's iperf3 carries it
-    by_nginx       whether a web server has its data
-    prefers_udp    whether its requests are datagrams wherever the run's tunnel carries those
-    server_ends    whether its server ends with its flow
-    is_counted     whether the lab counts what it did, as its program tells nothing
-    of_the_host    whether its programs are this machine's: its guest has the host's files
-    is_brief       whether its connections may end between two samples
-    until_done     whether its duration is the most that it may take
-    client         a program of the machine's that its client is
-    charged        what its programs pay for calls as: the sender's, the receiver's
-    rows           the file of what it measured, a row each, without .jsonl; "": none
-    module         the file in gostlab/guest/traffic_kinds/, without .py
+    name     as an experiment writes it
+    says     what it is, in a few words
+    program  what carries it, as an error names it
     """
 
     name: str
     says: str
     program: str
-    report: tuple[str, ...] = ("", ".json")
-    must: tuple[str, ...] = ()
-    may: tuple[str, ...] = ()
+    report: tuple[str, ...] = ("", ".json")  # how its own report's name begins and ends
+    must: tuple[str, ...] = ()  # the fields of its flows alone that have to be written
+    may: tuple[str, ...] = ()  # and that may be
+    # how far its requests are apart, where a flow does not say; 0: one after another
     interval_ms: float = 0.0
-    is_tcp: bool = True
-    takes_tunnel: bool = True
-    has_streams: bool = False
-    direction: str = EITHER
-    by_iperf3: bool = False
-    by_nginx: bool = False
-    prefers_udp: bool = False
-    server_ends: bool = False
-    is_counted: bool = False
-    of_the_host: bool = False
-    is_brief: bool = False
-    until_done: bool = False
-    client: str = ""
-    charged: tuple[str, ...] = ("", "")
-    rows: str = ""
-    module: str = ""
+    is_tcp: bool = True  # whether a congestion control sends its data
+    takes_tunnel: bool = True  # background traffic takes the path alone
+    has_streams: bool = False  # whether it may have several connections side by side
+    direction: str = EITHER  # | DOWNLOAD | BOTH_WAYS (then the flow has no choice)
+    by_iperf3: bool = False  # whether the run's iperf3 carries it
+    by_nginx: bool = False  # whether a web server has its data
+    prefers_udp: bool = False  # whether its requests are datagrams where the tunnel carries those
+    server_ends: bool = False  # whether its server ends with its flow
+    is_counted: bool = False  # whether the lab counts what it did, as its program tells nothing
+    of_the_host: bool = False  # whether its programs are this machine's, in a guest with its files
+    is_brief: bool = False  # whether its connections may end between two samples
+    until_done: bool = False  # whether its duration is the most that it may take
+    client: str = ""  # a program of the machine's that its client is
+    charged: tuple[str, ...] = ("", "")  # what the sender's and the receiver's program pay as
+    rows: str = ""  # the file of what it measured, a row each, without .jsonl; "": none
+    module: str = ""  # the file in gostlab/guest/traffic_kinds/, without .py
 
 
 @cache

@@ -38,61 +38,43 @@ DATAGRAM_LEGS = (APP, EXIT)  # of a forwarder whose own connection is in datagra
 class TunnelKind:
     """What a tunnel says of itself.
 
-    name             as an experiment writes it
-    says             what it is, in a few words, for tables and legends
-    program          GOST (found or built by set-up), the name of a program on PATH, or a path;
-                     "" if there is no tunnel
-    helpers          further programs that its ends are started with
-    packages         the Debian packages that its program is in: `./lab setup` installs them
-    unpacked         the Debian packages that its programs are in where the machine lacks one:
-                     `./lab setup` unpacks them for the lab alone, and starts and installs nothing
-    version_words    what the program is called with to print its version
-    version_pattern  the version in what it prints: the first group, or all that matches
-    legs             which TCP connections one stream is made of: app, wan and exit of a forwarder;
-                     of a VPN inner, and wan as well where it runs over TCP
-    chain            the same over two paths, with an end between them; () if it makes no chain
-    over             what carries it across the path: tcp | udp; "" if there is no tunnel
-    sent_by          of one that sends datagrams of its own pace: what controls congestion across
-                     the path in the kernel's place
-    since            of GOST's: the first version that has it, where the lab's own relay has not
-    carries          what the application may send through it: tcp, udp
-    options          settings that are its own: sndbuf, rcvbuf, nagle, shared, kcp_mode
-    frames           of a forwarder: what the data is framed in across the path, the innermost
-                     first: a frame carries at most so many bytes, with so many around them; over
-                     UDP the last is the whole packet, Ethernet's header included
-    packet_bytes     of a VPN: what a packet inside has around it: over UDP all headers from the
-                     outer IP's on, over TCP what it adds to the stream
-    mtu_less         of a VPN: by how much its device's MTU is less than the link's
-    most_streams     how many of them it carries at once; 0: any number
-    one_connection   whether all streams share one connection across the path
-    spellings        further names by which an experiment may ask for the same tunnel
-    charged_as       the program in machines/ whose costs its ends have; without it, its own name
-    module           the file in gostlab/guest/tunnels/, without .py
+    name  as an experiment writes it
+    says  what it is, in a few words, for tables and legends
     """
 
     name: str
     says: str
-    module: str = ""
+    module: str = ""  # the file in gostlab/guest/tunnels/, without .py
+    # GOST (found or built by set-up), the name of a program on PATH, or a path; "": no tunnel
     program: str = ""
-    helpers: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
+    helpers: tuple[str, ...] = ()  # further programs that its ends are started with
+    packages: tuple[str, ...] = ()  # of Debian's, that its program is in: set-up installs them
+    # the same where the machine lacks a program: set-up unpacks them for the lab alone
     unpacked: tuple[str, ...] = ()
-    version_words: tuple[str, ...] = ("--version",)
-    version_pattern: str = r"\d+(?:\.\w+)+"
+    version_words: tuple[str, ...] = ("--version",)  # what prints its version
+    version_pattern: str = r"\d+(?:\.\w+)+"  # of what it prints: the first group, or all
+    # which TCP connections one stream is made of: app, wan and exit of a forwarder; of a VPN inner,
+    # and wan as well where it runs over TCP
     legs: tuple[str, ...] = (APP, WAN, EXIT)
-    chain: tuple[str, ...] = ()
-    over: str = "tcp"
+    chain: tuple[str, ...] = ()  # the same over two paths with an end between; (): no chain
+    over: str = "tcp"  # what carries it across the path: tcp | udp
+    # what controls congestion across the path, if it sends datagrams of its own pace
     sent_by: str = ""
-    since: str = ""
-    carries: tuple[str, ...] = ("tcp",)
+    since: str = ""  # of GOST's: the first version that has it, where the lab's relay has not
+    carries: tuple[str, ...] = ("tcp",)  # what the application may send through it: tcp, udp
+    # settings that are its own: sndbuf, rcvbuf, nagle, shared, kcp_mode
     options: tuple[str, ...] = ()
+    # of a forwarder: what frames the data across the path, the innermost first: at most so many
+    # bytes, so many around them; over UDP the last is the whole packet with Ethernet's header
     frames: tuple[tuple[int, int], ...] = ()
+    # of a VPN: what a packet inside has around it: over UDP all headers from the outer IP's on,
+    # over TCP what it adds to the stream
     packet_bytes: int = 0
-    mtu_less: int = 0
-    most_streams: int = 0
-    one_connection: bool = False
-    spellings: tuple[str, ...] = ()
-    charged_as: str = ""
+    mtu_less: int = 0  # of a VPN: by how much its device's MTU is less than the link's
+    most_streams: int = 0  # how many of them it carries at once; 0: any number
+    one_connection: bool = False  # whether all streams share one across the path
+    spellings: tuple[str, ...] = ()  # further names by which an experiment may ask for it
+    charged_as: str = ""  # whose costs in machines/ its ends have; "": its own name's
 
     @property
     def cost_name(self) -> str:

@@ -16,14 +16,10 @@ IP_TCP_BYTES = 20 + 20 + 12  # IPv4 and TCP, with timestamps
 
 @dataclass(frozen=True)
 class Wire:
-    """What one full packet of data is on the path.
+    """What one full packet of data is on the path."""
 
-    payload_bytes  of the application's, in one packet of the innermost TCP connection
-    link_bytes     that this takes of the link, its headers included
-    """
-
-    payload_bytes: float
-    link_bytes: float
+    payload_bytes: float  # the application's, in one packet of the innermost TCP connection
+    link_bytes: float  # that this takes of the link, its headers included
 
     @property
     def ratio(self) -> float:

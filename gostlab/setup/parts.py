@@ -112,19 +112,17 @@ class OwnProgram:
 
 @dataclass(frozen=True)
 class TunnelBinary:
-    """A tunnel's program: a real GOST, the lab's relay, one of the machine's or of the lab's own.
-
-    helpers           the further programs that its ends are started with, by name
-    cycle_counter_at  where it reads the CPU's cycle counter for random numbers, which in a run is 0
-                      (gostlab.guest.cycle_counter); None: nowhere
-    """
+    """A tunnel's program: a real GOST, the lab's relay, the machine's or the lab's own."""
 
     path: Path
     kind: str  # gost | relay | the program's own name
     version: str  # "gost 3.2.6", "relay 0.1, go1.26.8", "socat 1.7.4.4"
     sha256: str
-    helpers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # path, sha256
-    cycle_counter_at: int | None = None  # bytes into its file
+    # by name the further programs that its ends are started with: path, sha256
+    helpers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # where, bytes into its file, it reads the CPU's cycle counter for random numbers, which in a
+    # run is 0 (gostlab.guest.cycle_counter); None: nowhere
+    cycle_counter_at: int | None = None
 
     @property
     def paths(self) -> list[Path]:

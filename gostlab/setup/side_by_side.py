@@ -25,17 +25,12 @@ FORK = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the set-up.
-
-    does   what it does; it returns what is there then, in words, and raises SetupError
-    after  the steps that it waits for, if they are taken at all
-    needs  those of them without which it is not begun
-    """
+    """One step of the set-up."""
 
     name: str
-    does: Callable[[Workbench], str]
-    after: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
+    does: Callable[[Workbench], str]  # what is there then, in words; it raises SetupError
+    after: tuple[str, ...] = ()  # the steps that it waits for, if they are taken at all
+    needs: tuple[str, ...] = ()  # those of them without which it is not begun
 
 
 class Progress:

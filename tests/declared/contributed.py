@@ -81,45 +81,30 @@ class ParkingLotTopo(Topo):
     own_rtts = True
 
     def build(self, **_params):
-        routers = {"left": 1, "middle": 2, "right": 3}
-        home = {
-            "s1": "left", "s2": "left", "s3": "middle", "r1": "right", "r2": "middle", "r3": "right"
-        }
+        routers, home = ["left", "middle", "right"], dict(s1=0, s2=0, s3=1, r1=2, r2=1, r3=2)
         nets = {name: f"10.1.{number}" for number, name in enumerate(home, 1)}
-        towards = {
-            "left": {"middle": "10.0.1.2", "right": "10.0.1.2", "10.0.2": "10.0.1.2"},
-            "middle": {"left": "10.0.1.1", "right": "10.0.2.2"},
-            "right": {"left": "10.0.2.1", "middle": "10.0.2.1", "10.0.1": "10.0.2.1"},
-        }
-        own = {"left": "10.0.1.1/24", "middle": "10.0.1.2/24", "right": "10.0.2.2/24"}
-        for router in routers:
+        own = ["10.0.1.1/24", "10.0.1.2/24", "10.0.2.2/24"]
+        before, behind = ["", "10.0.1.1", "10.0.2.1"], ["10.0.1.2", "10.0.2.2", ""]
+        other_link = [[("10.0.2.0/24", "10.0.1.2")], [], [("10.0.1.0/24", "10.0.2.1")]]
+        for at, router in enumerate(routers):
             routes = [
-                (f"{nets[name]}.0/24", towards[router][at])
-                for name, at in home.items()
-                if at != router
+                (f"{nets[name]}.0/24", (behind if there > at else before)[at])
+                for name, there in home.items()
+                if there != at
             ]
-            routes += [
-                (f"{net}.0/24", gateway)
-                for net, gateway in towards[router].items()
-                if net.startswith("10.")
-            ]
-            self.addHost(router, cls=Router, ip=own[router], routes=routes)
-        for one, other, net, hosts in (
-            ("left", "middle", "10.0.1", ("s1", "s2")),
-            ("middle", "right", "10.0.2", ("s1", "s3")),
-        ):
-            self.addLink(
-                one,
-                other,
-                params1={"ip": f"{net}.1/24", "role": ("bottleneck", "forward", hosts)},
-                params2={"ip": f"{net}.2/24", "role": ("bottleneck", "reverse", hosts)},
+            self.addHost(router, cls=Router, ip=own[at], routes=routes + other_link[at])
+        for at, hosts in enumerate([("s1", "s2"), ("s1", "s3")]):
+            one, other = (
+                {"ip": f"10.0.{at + 1}.{end}/24", "role": ("bottleneck", way, hosts)}
+                for end, way in ((1, "forward"), (2, "reverse"))
             )
+            self.addLink(routers[at], routers[at + 1], params1=one, params2=other)
         for name, router in home.items():
             net, way = nets[name], "reverse" if name[0] == "s" else "forward"
             self.addHost(name, cls=LabHost, ip=f"{net}.1/24", defaultRoute=f"via {net}.2")
             self.addLink(
                 name,
-                router,
+                routers[router],
                 params1={"ip": f"{net}.1/24"},
                 params2={"ip": f"{net}.2/24", "role": ("delay", way, name)},
             )

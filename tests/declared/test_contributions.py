@@ -107,7 +107,7 @@ OWN_ROUTE = 'defaultRoute="{}" if name == "s1" else f"via {{net}}.2")'
     ("old", "new", "says"),
     [
         # what Mininet gave to another link
-        ('"10.0.2.2/24"}', '"10.1.1.2/24"}', "right-eth0 has 10.1.1.2, its link says 10.0.2.2/24"),
+        ('"10.0.2.2/24"]', '"10.1.1.2/24"]', "right-eth0 has 10.1.1.2, its link says 10.0.2.2/24"),
         # what the kernel does not take
         (ROUTE, "via 10.9.9.9", "via 10.9.9.9: Nexthop has invalid gateway"),
         (ROUTE, "by 10.1.1.2", "by 10.1.1.2: a route goes via ADDRESS, dev NAME"),

@@ -158,32 +158,29 @@ def test_the_thesis_numbers_are_in_the_tunnel_experiment(cc: str, tunnel: str) -
 
 def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> None:
     runs = expand(load_experiment("thesis-tunnel"))
-    by_matrix = {
-        name: [run for run in runs if run.matrix == name]
-        for name in ("main", "today", "states", "cpu", "own-cpus", "real-clock", "buffer")
-    }
-    assert len(by_matrix["main"]) == 2 * 2 * 4 * 5
+    main = [run for run in runs if run.matrix == "main"]
+    states = [run for run in runs if run.matrix == "states"]
+    assert len(main) == 2 * 2 * 4 * 5
     as_measured = {
         (run.kernel, run.iperf3, run.mtu, run.host_cpus, run.cpu_share_permille, run.gost)
-        for run in (*by_matrix["main"], *by_matrix["states"])
+        for run in (*main, *states)
     }
     assert as_measured == {("5.10", "3.9", 1460, 2, 1000, "auto")}
-    assert {run.streams for run in by_matrix["states"]} == {128}
-    assert max(run.repetition for run in by_matrix["states"]) == 20
-    assert {run.kernel for run in by_matrix["today"]} == {"shipped"}
-    short = ("cpu", "own-cpus", "probes", "share", "packet", "size", "cap")
-    assert {run.duration_s for run in runs if run.matrix not in short} == {30.0}
-    costs_us = {name: {run.syscall_cost_us for run in by_matrix[name]} for name in ("main", "cpu")}
-    assert costs_us == {"main": {DEFAULT_SYSCALL_COST_US}, "cpu": {0.0, 2.0, 5.0, 20.0}}
-    assert {run.streams for run in by_matrix["cpu"]} == {16, 128}
-    own_cpus = {(run.host_cpus, run.streams, run.clock_reads) for run in by_matrix["own-cpus"]}
-    assert own_cpus == {(cpus, 128, "free") for cpus in (0, 1, 2)}
-    assert {run.clock for run in by_matrix["main"]} == {"virtual"}
-    real = {(run.streams, run.clock) for run in by_matrix["real-clock"]}
-    assert real == {(16, "real"), (128, "real")}
-    packets = {run.path["forward"]["buffer_pkts"] for run in by_matrix["buffer"]}
+    said = {(run.syscall_cost_us, run.clock, run.duration_s, run.placement) for run in main}
+    assert said == {(DEFAULT_SYSCALL_COST_US, "virtual", 30.0, "endpoint")}
+    assert {run.streams for run in states} == {128}
+    assert max(run.repetition for run in states) == 20
+    varied = {
+        ("today", "kernel"): {"shipped"},
+        ("cpu", "syscall_cost_us"): {0.0, 2.0, 5.0, 20.0},
+        ("own-cpus", "host_cpus"): {0, 1, 2},
+        ("own-cpus", "clock_reads"): {"free"},
+        ("real-clock", "clock"): {"real"},
+    }
+    for (matrix, field), values in varied.items():
+        assert {getattr(run, field) for run in runs if run.matrix == matrix} == values
+    packets = {run.path["forward"]["buffer_pkts"] for run in runs if run.matrix == "buffer"}
     assert packets == {283, 849, 2829, 8488, 28292, 84877}
-    assert {run.placement for run in runs} == {"endpoint"}
 
 
 def is_of(number: Published, matrix: str, levels: Mapping[str, Any]) -> bool:

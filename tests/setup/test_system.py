@@ -7,6 +7,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,26 +19,35 @@ from tests.lab_command import said_by
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can build for all")
 SOMEBODY = 12345
+KERNEL = '{"version": "7.0"}'
 
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder of parts with a kernel of today's inputs, sealed; the user's own is empty."""
-    # pytest's own folders are nobody's but root's; everybody must get through them here
-    folder = Path("/tmp", f"gostlab-system-{os.getpid()}")
-    kernel = folder / f"kernel/7.0-{parts.kernel_inputs_hash()}/linux"
-    kernel.parent.mkdir(parents=True)
-    kernel.write_text("#!/bin/sh\necho 7.0\n")
-    kernel.chmod(0o777)
-    (kernel.parent / parts.HEADERS).write_text("")
-    (kernel.parent / "kernel.json").write_text('{"version": "7.0"}')
-    (kernel.parent / "kernel.json").chmod(0o666)
-    system.seal(folder)
-    monkeypatch.setenv("GOSTLAB_SYSTEM", str(folder))
     monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path / "own"))
     monkeypatch.delenv("GOSTLAB_KERNEL", raising=False)
-    yield folder
-    shutil.rmtree(folder)
+    # pytest's own folders are nobody's but root's
+    with in_tmp("system") as folder:
+        kernel = folder / f"kernel/7.0-{parts.kernel_inputs_hash()}/linux"
+        kernel.parent.mkdir(parents=True)
+        for name, text in (("linux", ""), (parts.HEADERS, ""), ("kernel.json", KERNEL)):
+            kernel.with_name(name).write_text(text)
+            kernel.with_name(name).chmod(0o777 if name == "linux" else 0o666)
+        system.seal(folder)
+        monkeypatch.setenv("GOSTLAB_SYSTEM", str(folder))
+        yield folder
+
+
+@contextmanager
+def in_tmp(name: str) -> Iterator[Path]:
+    """A folder that everybody can get to."""
+    folder = Path("/tmp", f"gostlab-{name}-{os.getpid()}")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def found_kernel() -> Path | None:
@@ -57,13 +67,19 @@ def test_what_root_built_is_everybodys_and_read_only(shared: Path) -> None:
     assert done.stdout.strip() == str(kernel), done.stderr
 
 
-def test_a_kernel_of_ones_own_goes_first_and_another_version_is_not_taken(shared: Path) -> None:
+def test_a_kernel_of_ones_own_goes_first_and_another_version_is_not_taken(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = folders.cache_folder() / f"kernel/7.0-{parts.kernel_inputs_hash()}"
     shutil.copytree(shared / f"kernel/7.0-{parts.kernel_inputs_hash()}", own)
     kernel = found_kernel()
     assert kernel is not None and kernel.is_relative_to(own)
     shutil.rmtree(own)
     built = shared / f"kernel/7.0-{parts.kernel_inputs_hash()}"
+    with monkeypatch.context() as patched:
+        patched.setenv("GOSTLAB_SYSTEM", "")  # no shared parts
+        assert found_kernel() is None
+    assert found_kernel() is not None
     built.rename(built.with_name("7.0-000000000000"))
     assert found_kernel() is None
 
@@ -95,7 +111,7 @@ SPOILS: dict[str, Callable[[Path, Path], object]] = {
         os.lchown(kernel.parent / "link", SOMEBODY, SOMEBODY),
     ),
     "a link leads to what another can write": lambda _, kernel: (kernel.parent / "link").symlink_to(
-        "/tmp/gostlab-of-nobody"
+        f"/tmp/gostlab-of-nobody-{os.getpid()}"
     ),
 }
 
@@ -104,25 +120,19 @@ SPOILS: dict[str, Callable[[Path, Path], object]] = {
 def test_what_another_could_have_written_is_never_trusted(shared: Path, spoil: str) -> None:
     kernel = found_kernel()
     assert kernel is not None
-    Path("/tmp/gostlab-of-nobody").unlink(missing_ok=True)
-    Path("/tmp/gostlab-of-nobody").write_text("")
-    try:
-        somebodys(Path("/tmp/gostlab-of-nobody"))
+    with in_tmp("of-nobody") as theirs:
+        somebodys(theirs)
         SPOILS[spoil](shared, kernel)
 
         assert found_kernel() is None and system.why_not_trusted(shared / "kernel")
         with pytest.raises(parts.MissingPart, match=r"\./lab setup"):
             parts.require_kernel(parts.find_parts())
-    finally:
-        Path("/tmp/gostlab-of-nobody").unlink()
 
 
 def test_a_folder_above_that_another_can_write_spoils_it(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    above = Path("/tmp", f"gostlab-above-{os.getpid()}")
-    above.mkdir()
-    try:
+    with in_tmp("above") as above:
         shutil.copytree(shared, above / "parts")
         system.seal(above / "parts")
         monkeypatch.setenv("GOSTLAB_SYSTEM", str(above / "parts"))
@@ -137,15 +147,6 @@ def test_a_folder_above_that_another_can_write_spoils_it(
         os.lchown(link, SOMEBODY, SOMEBODY)
         monkeypatch.setenv("GOSTLAB_SYSTEM", str(link))
         assert found_kernel() is None
-    finally:
-        shutil.rmtree(above)
-
-
-def test_set_to_nothing_there_are_no_shared_parts(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GOSTLAB_SYSTEM", "")
-    assert found_kernel() is None
 
 
 def test_the_set_up_for_all_needs_root(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,12 +176,8 @@ def test_the_set_up_for_all_seals_what_it_made_and_says_if_nobody_would_trust_it
     assert stat.S_IMODE((shared / "relay/0").stat().st_mode) == 0o755
     assert system.why_not_trusted(shared / "relay") is None
 
-    monkeypatch.setenv("GOSTLAB_SYSTEM", f"/tmp/gostlab-open-{os.getpid()}/parts")
-    opened = Path(f"/tmp/gostlab-open-{os.getpid()}")
-    opened.mkdir()
-    opened.chmod(0o777)
-    try:
+    with in_tmp("open") as opened:
+        opened.chmod(0o777)
+        monkeypatch.setenv("GOSTLAB_SYSTEM", str(opened / "parts"))
         assert steps.main(["--system"]) == 1
         assert "can be written by others" in capsys.readouterr().err
-    finally:
-        shutil.rmtree(opened)
