@@ -11,7 +11,7 @@ from gostlab.apps.paths import profile_writer
 from gostlab.describe.file.document import load_document, mapping_of
 from gostlab.describe.file.fitted import Fitted
 from gostlab.describe.file.profile import DIRECTIONS
-from gostlab.describe.file.question import as_written
+from gostlab.describe.file.question import whole_or_text
 from gostlab.describe.file.settings import merged
 
 KEPT = ("source", "measured", "machines")  # of the base
@@ -20,7 +20,7 @@ KEPT = ("source", "measured", "machines")  # of the base
 def write_fitted(order: FitOrder, fitted: Fitted) -> str:
     """Write a fit's profile, with the delay tables that it names; its path. Raises BadInput."""
     root = mapping_of(load_document(order.base.path_on_disk))
-    base = {name: as_written(node) for name, node in root.items()}
+    base = {name: node.plain(whole_or_text) for name, node in root.items()}
     tables = {base[way]["distribution"] for way in DIRECTIONS if "distribution" in base[way]}
     folder = order.base.path_on_disk.parent
     texts = {".yaml": fitted_text(order, fitted, base)}

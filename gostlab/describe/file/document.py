@@ -65,6 +65,20 @@ class Node:
             return "a list"
         return "nothing" if self.text is None else "a value"
 
+    def changed(self, change: Callable[[str, Node], Node]) -> Node:
+        """The same with each of what is in it changed, which knows its key there ("" in a list)."""
+        fields = self.fields and {key: change(key, each) for key, each in self.fields.items()}
+        items = self.items and tuple(change("", each) for each in self.items)
+        return dataclasses.replace(self, fields=fields, items=items)
+
+    def plain(self, scalar: Callable[[str], Any]) -> Any:
+        """What stands there as texts, lists and mappings; scalar: what becomes of a text."""
+        if self.text is not None:
+            return scalar(self.text)
+        if self.fields is not None:
+            return {key: each.plain(scalar) for key, each in self.fields.items()}
+        return [each.plain(scalar) for each in self.items or ()]
+
     def bad(self, problem: str) -> BadInput:
         return BadInput(f"{self.where}: {problem}")
 

@@ -527,14 +527,7 @@ def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> N
     is_buffers = within.rpartition(".")[2] == "buffers"
     if is_buffers and node.text is not None and node.text in presets:
         return replace(node, fields=presets[node.text].fields)
-    if node.items is not None:
-        return replace(
-            node, items=tuple(with_presets(item, presets, within) for item in node.items)
-        )
-    if node.fields is not None:
-        fields = {key: with_presets(value, presets, key) for key, value in node.fields.items()}
-        return replace(node, fields=fields)
-    return node
+    return node.changed(lambda key, each: with_presets(each, presets, key or within))
 
 
 # What settings and factors may be called, for editors.

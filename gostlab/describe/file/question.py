@@ -201,30 +201,22 @@ def levels_of(name: str, text: str) -> list[Any]:
     return [
         str(Path(level.node.text).resolve())
         if name in ("profile", "trace") and level.node.text and is_path(level.node.text)
-        else as_written(level.node)
+        else level.node.plain(whole_or_text)
         for level in found
     ]
 
 
-def as_written(node: Node) -> Any:
-    """A value for a YAML file: text, list or mapping; a whole number without quotes."""
-    if node.text is not None:
-        written = " ".join(node.text.split())
-        return int(written) if written.isdigit() and str(int(written)) == written else written
-    if node.fields is not None:
-        return {key: as_written(value) for key, value in node.fields.items()}
-    return [as_written(item) for item in node.items or ()]
+def whole_or_text(text: str) -> int | str:
+    """A scalar for a YAML file: a whole number goes without quotes."""
+    written = " ".join(text.split())
+    return int(written) if written.isdigit() and str(int(written)) == written else written
 
 
 def naming_options(node: Node, option: str = "") -> Node:
     """A document whose settings and levels are called by their options: `--rate`, not a line."""
     # What stands below is by option: the settings, and the factors of the one matrix.
     named = node.key.rpartition(".")[2] in ("settings", "factors")
-    fields = node.fields and {
-        key: naming_options(value, option or (option_of(key) if named else ""))
-        for key, value in node.fields.items()
-    }
-    items = node.items and tuple(naming_options(item, option) for item in node.items)
-    if option:
-        return replace(node, fields=fields, items=items, origin=option, line=None, key="")
-    return replace(node, fields=fields, items=items)
+    changed = node.changed(
+        lambda key, each: naming_options(each, option or (option_of(key) if named else ""))
+    )
+    return replace(changed, origin=option, line=None, key="") if option else changed

@@ -617,11 +617,7 @@ def read_level(name: str, node: Node) -> Setting:
 
 def json_text(node: Node) -> Any:
     """What was written, without blanks: `10 Gbit` and `10Gbit` are one level."""
-    if node.text is not None:
-        return "".join(node.text.split())
-    if node.fields is not None:
-        return {key: json_text(value) for key, value in node.fields.items()}
-    return [json_text(item) for item in node.items or ()]
+    return node.plain(lambda text: "".join(text.split()))
 
 
 def show_level(written: Any) -> str:
