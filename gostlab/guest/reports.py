@@ -9,6 +9,7 @@ from typing import Any
 
 PING_BYTES = 64  # of a ping flow's requests, and of their answers
 SAID_NOTHING = "it said nothing"
+SERVER = "server"  # counted_by: iperf3's receiver, whose client gave up on its results
 
 
 class TrafficError(Exception):

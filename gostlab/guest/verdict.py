@@ -48,6 +48,7 @@ def judge(
         *fidelity.check_instants(run, load.data_times),
         fidelity.check_rate(received_bps, rate_bps * fidelity.payload_share(run)),
         *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
+        *fidelity.check_counts(load.flows),
         *fidelity.check_drops(last.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
         *fidelity.check_replay(run, samples),

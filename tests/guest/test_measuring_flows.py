@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gostlab.guest.reports import Part, TrafficError, percentile
 from gostlab.guest.traffic_kinds import last_said, result_of, udp
 from gostlab.guest.traffic_kinds.ping import pings_in
 from gostlab.guest.tunnels.launch import pairs_of, sink_ports
+from gostlab.guest.watch import fidelity
 from gostlab.results.measures import total_goodput_bps
 from tests.describe.resolve.test_flows import one
 
@@ -216,6 +218,9 @@ def test_a_client_that_gave_up_on_its_servers_results_has_the_servers(tmp_path: 
 
     assert (found.goodput_bps, found.bytes, found.seconds) == (4e5, 10**6, 20.0)
     assert (found.retransmits, found.counted_by) == (None, "server")
+    [check] = fidelity.check_counts([found])
+    assert check.verdict == "degraded" and flow.name in check.reason
+    assert not fidelity.check_counts([replace(found, counted_by=None)])
     of_server.write_text(json.dumps({"end": {}, "error": "the client is gone"}))
     with pytest.raises(TrafficError, match=rf"{flow.name}: iperf3's report cannot be read"):
         result_of(flow, report, (0.0, 31.0))

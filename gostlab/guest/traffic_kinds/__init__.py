@@ -22,7 +22,7 @@ from typing import Any
 from gostlab.declared.traffic import TrafficKind, traffic_kind, traffic_kinds
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.reports import SAID_NOTHING, FlowResult, Ran, TrafficError
+from gostlab.guest.reports import SAID_NOTHING, SERVER, FlowResult, Ran, TrafficError
 
 # All of them, and now: an import while a run's clock goes would take some of the run's time.
 CARRIERS = {
@@ -67,7 +67,7 @@ def result_of(
         if has_no_results(kind, report):
             of_server = report.with_stem(f"{report.stem}-server").read_text(encoding="utf-8")
             told: FlowResult = carrier(kind).read(flow, of_server[of_server.find("{") :], ran)
-            return replace(told, counted_by="server")
+            return replace(told, counted_by=SERVER)
         text = "" if kind.is_counted else report.read_text(encoding="utf-8", errors="replace")
         result: FlowResult = carrier(kind).read(flow, text, ran)
         return result

@@ -14,7 +14,7 @@ from gostlab.describe.physics.limits import MIN_ROUND_TRIPS, UDP_BURST_PKTS
 from gostlab.describe.physics.sizing import lossless
 from gostlab.describe.resolve.flows import Flow, cc_at
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.reports import FlowResult
+from gostlab.guest.reports import SERVER, FlowResult
 from gostlab.guest.watch import binomial
 from gostlab.guest.watch.data_times import DataTimes
 from gostlab.guest.watch.realclock import Gap
@@ -100,6 +100,12 @@ FAILURES: Mapping[str, tuple[str, str, str]] = {
         " more or less than asked",
     ),
     "udp_offered": ("degraded", "bit/s", "{said}"),
+    "counted_by": (
+        "degraded",
+        "end",
+        "{flow}'s client gave up on its server's results, which waited behind the data: goodput is"
+        " the server's, and what was sent again is not known",
+    ),
     "sender_queue_drops": (
         "degraded",
         "packets",
@@ -423,6 +429,17 @@ def check_offered(
             )
         )
     return checks
+
+
+def check_counts(flows: Sequence[FlowResult]) -> list[Check]:
+    """A check of each flow that only its server counted."""
+    return [
+        checked(
+            "counted_by", True, "client", SERVER, name=f"counted_by_{flow.name}", flow=flow.name
+        )
+        for flow in flows
+        if flow.counted_by == SERVER
+    ]
 
 
 def offered_reason(flow: Flow, got_bps: float, cpu_idle_share: float | None, clock: str) -> str:
