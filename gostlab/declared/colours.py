@@ -29,8 +29,7 @@ CC_COLOURS = {
     "fixedrate": "#D109B7",
     "prague": "#A23E07",
 }
-# For names not known here, by name and not by order, so that they keep their colour (Tol's muted
-# palette).
+# For others, by name and not by order, so that they keep their colour (Tol's muted palette).
 OTHER_COLOURS = ("#332288", "#117733", "#882255", "#999933", "#AA4499", "#44AA99")
 
 

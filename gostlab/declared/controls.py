@@ -5,8 +5,7 @@ it (gostlab.setup.modules). What a file in cc/ registers, and which parameters i
 from its text; what a user's registers was found by loading it (`./lab cc add`), and lies beside
 the copy of it.
 
-An experiment writes a control by name, and may set its parameters: `mycc(alpha=3)`. Python's own
-library alone.
+An experiment writes a control by name, and may set its parameters: `mycc(alpha=3)`.
 """
 
 import hashlib

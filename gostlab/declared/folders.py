@@ -2,7 +2,7 @@
 set-up made.
 
 In a checkout what people write (experiments, profiles, labs) lies beside the code. A package has it
-all within gostlab/, as pyproject.toml says. Python's own library alone.
+all within gostlab/, as pyproject.toml says.
 """
 
 import os

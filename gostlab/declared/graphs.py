@@ -1,5 +1,5 @@
 """Networks of n nodes: which links there are, and which of them a flow crosses. Shortest ways, the
-same there and back. Python's own library alone.
+same there and back.
 """
 
 import itertools

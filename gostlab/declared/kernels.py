@@ -4,7 +4,7 @@ in kernel/versions, and trees of the user's own.
 A folder kernel/versions/NAME with a kernel.toml makes NAME a level of `kernel`
 (kernel/versions/6.12/kernel.toml says what stands in one). What a kernel can do for a run follows
 from its version and from the patches that it took; what it cannot is refused where somebody asks
-for it, and said of every run on it. Python's own library alone.
+for it, and said of every run on it.
 """
 
 import re
@@ -37,8 +37,7 @@ class Feature:
     clock: str | None = None  # the only one that it matters on
 
 
-# A kernel that lacks one of the first five answers another question than the default machine model
-# asks.
+# Without one of the first five it answers another question than the default machine model's.
 FEATURES: Mapping[str, Feature] = {
     "hz": Feature("tick of 250 Hz, but one of 100", "0001"),
     "time travel": Feature("virtual clock", since=(5, 7), clock="virtual"),

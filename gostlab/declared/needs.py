@@ -1,7 +1,4 @@
-"""What runs need of the set-up: which kernels, programs and servers.
-
-Python's own library alone.
-"""
+"""What runs need of the set-up: which kernels, programs and servers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

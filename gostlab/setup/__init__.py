@@ -1,0 +1,1 @@
+"""What has to be there, fetched or built. It imports Python's own library alone."""

@@ -20,8 +20,7 @@ from pathlib import Path
 from gostlab.setup.parts import version_tuple
 from gostlab.setup.workbench import SetupError, Workbench
 
-# In the order of release. A codename that is younger than this list still works, without its
-# successors.
+# In the order of release. A younger codename still works, without its successors.
 CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "duke")
 KEYRINGS = (
     "/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -29,12 +28,10 @@ KEYRINGS = (
 )
 TARGET_FIELDS = "REPO_URI RELEASE CODENAME ORIGIN COMPONENT ARCHITECTURE SIGNED_BY".split()
 SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d/*")
-# A snapshot archive has the mirror as it was at each moment. Images of Debian name the moment that
-# they were made from in a comment.
+# A snapshot archive has the mirror of each moment; images of Debian name theirs in a comment.
 SNAPSHOT = re.compile(r"(https?://\S+/archive/debian)/\d{8}T\d{6}Z")
 LIBRARY_SECTIONS = ("libs", "oldlibs")
-# What of the machine's apt configuration says how its mirror is reached. The rest is left out,
-# above all the hooks that it runs after an update.
+# What says how the machine's mirror is reached, and nothing else: above all no hooks.
 TRANSPORT = re.compile(
     r"^Acquire::(https?|ForceIPv[46]|Check-|Max-ValidTime|Retries|Queue-Mode)", re.I
 )

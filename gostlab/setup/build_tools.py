@@ -1,5 +1,5 @@
 """What the kernel and the relay are built with, for who may not install it: Debian's packages,
-unpacked into the cache. Python's own library alone.
+unpacked into the cache.
 
 A tool starts with the loader that it was built for. A compiler names others by their paths: where
 the machine has none, what compiles finds the unpacked /usr in the place of the machine's.

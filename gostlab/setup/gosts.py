@@ -1,8 +1,6 @@
 """GOSTs that the user has added: versions side by side in the cache, each a level of `gost`.
 
     gost/<version>/gost, gost.json    the program; its version, the Go that built it, its SHA-256
-
-Python's own library alone.
 """
 
 from __future__ import annotations

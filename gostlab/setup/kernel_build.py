@@ -2,7 +2,7 @@
 
 The source is Debian's newest linux-source ≥ 6.16 that the machine's own mirror offers, or where
 there is none, the kernel.org tarball pinned in kernel/pin. What was built is kept under its version
-and a hash of kernel/ (options, patches, script); the source is deleted. Python's own library alone.
+and a hash of kernel/ (options, patches, script); the source is deleted.
 """
 
 import contextlib
@@ -30,8 +30,7 @@ from gostlab.setup.workbench import (
     write_json,
 )
 
-# Measured with linux-source-7.3: package and tarball 0.33 GB, the tree 1.7 GB unpacked and 2.0 GB
-# built.
+# Measured with linux-source-7.3: 0.33 GB to fetch, 1.7 GB unpacked, 2.0 GB built.
 BUILD_BYTES = 3_000_000_000
 BUILD_WORDS = "about three minutes on two idle CPUs"
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
@@ -86,8 +85,7 @@ def provide_kernel(bench: Workbench) -> str:
         except SourceDoesNotFit as complaint:
             complaints.append(f"{source.origin}: {complaint}")
         except SetupError:
-            # A build that was killed may leave a tree that cannot be gone on with: once more, from
-            # scratch.
+            # A killed build may leave a tree that cannot be gone on with: once more, from scratch.
             if not source.is_left_over:
                 raise
         shutil.rmtree(folder)

@@ -2,7 +2,7 @@
 trees. Each is built on request, patched as far as it goes, and kept with what it was made of.
 
 A declared version (kernel/versions) takes all of its series, or it is not built. Of a user's tree
-it is tried which patches apply, and said which were taken. Python's own library alone.
+it is tried which patches apply, and said which were taken.
 """
 
 import hashlib

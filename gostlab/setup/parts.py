@@ -18,8 +18,7 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
 `./lab setup --system` puts the same into one folder for all users of the machine, which is looked
 at after the user's own (gostlab.setup.system).
 
-This module only looks; it builds, fetches and changes nothing, and needs Python's own library
-alone.
+This module only looks; it builds, fetches and changes nothing.
 """
 
 from __future__ import annotations

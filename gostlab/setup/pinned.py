@@ -1,6 +1,6 @@
 """Python packages of the lab's own, each by version and SHA-256 of its wheel, in an environment
 beside the machine's Python: what a part of the lab needs and Debian has not, and all that an
-ordinary user's lab imports. Python's own library alone.
+ordinary user's lab imports.
 """
 
 import importlib.util

@@ -2,7 +2,7 @@
 
 tunnel/toolchain pins that Go. It comes as a module through whichever module proxy the machine's Go
 asks, must have the pinned sum, and is deleted once the relay is built. Where it cannot be had the
-machine's Go builds the relay, and the set-up says what that costs. Python's own library alone.
+machine's Go builds the relay, and the set-up says what that costs.
 """
 
 import json

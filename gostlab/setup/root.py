@@ -7,8 +7,6 @@ here. The same lock makes the same files, on any host; one hash over all of them
 
     <cache>/root/<hash of lock and recipe>/tree         the root
                                           /root.json    its hash, its packages, its iperf3s
-
-Python's own library alone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The set-up's steps side by side: each in a process of its own, as soon as what it waits for is
-done. Python's own library alone.
+done.
 """
 
 import multiprocessing

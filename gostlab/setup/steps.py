@@ -71,8 +71,7 @@ TEST_PACKAGES = (
     " python3-nbclient python3-ipykernel"  # the notebooks
     " rsync ngtcp2-client ngtcp2-server"  # programs as flows
 ).split()
-# What `./lab bench` counts and times this machine's own system calls with; without them it leaves
-# those figures out.
+# What `./lab bench` counts and times system calls with; else it leaves those figures out.
 BENCH_PACKAGES = ["linux-perf", "util-linux"]
 # The same as programs and modules, for a machine that is not Debian's.
 PROGRAMS = (

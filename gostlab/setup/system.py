@@ -2,7 +2,7 @@
 
 They are programs, and a kernel, that every user runs. So nothing of them is believed that anybody
 but root could have put there: each component of the path, and every file below, must be root's and
-writable by nobody else. Python's own library alone.
+writable by nobody else.
 """
 
 import os

@@ -2,7 +2,6 @@
 
 A program that is unpacked starts no service and replaces nothing on the machine. It names its own
 dynamic loader and finds its own libraries, so that it is the same program wherever it runs.
-Python's own library alone.
 """
 
 import hashlib

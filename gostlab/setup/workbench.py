@@ -2,7 +2,7 @@
 
 Programs run with their output in a log, downloads that must have a pinned sum, and folders that
 take their name only when all of their content is there, so that a step which is cut off leaves
-nothing that looks finished. Python's own library alone.
+nothing that looks finished.
 """
 
 import contextlib

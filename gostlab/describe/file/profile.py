@@ -92,8 +92,7 @@ MAX_DISTRIBUTION = 16384
 MAX_DISTRIBUTION_BYTES = 256 * 1024
 LEAST_ENTRY, MOST_ENTRY = -(2**15), 2**15 - 1
 
-# What one connection can have in flight: Debian's tcp_rmem ends at 6 MiB, half of which becomes
-# window.
+# What a connection can have in flight: half of Debian's 6 MiB of tcp_rmem becomes window.
 DEBIAN_WINDOW_BYTES = 3 * 2**20
 # A rate this near the cap is explained by the cap.
 CAP_SHARE = 0.9

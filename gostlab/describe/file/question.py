@@ -21,8 +21,7 @@ from gostlab.describe.file.flows_words import as_said, is_short, read_flows_word
 from gostlab.describe.file.settings import read_override
 from gostlab.describe.file.words import cell_words, level_words
 
-# What holds unless the question says otherwise. The path's rate, round trip and buffer are the
-# profile's own: 100 Mbit/s, 100 ms, no loss and 1 BDP.
+# What holds unless the question says otherwise; rate, round trip and buffer are the profile's.
 TRY_DEFAULTS: Mapping[str, str] = {"profile": "plain-100ms", "cc": "cubic,bbr", "duration": "10s"}
 # The same where flows compete: each has hosts of its own, and needs time to find its share.
 CONTEST_DEFAULTS: Mapping[str, str] = {
@@ -41,8 +40,7 @@ MATRIX = "try"
 OWN_OPTIONS = frozenset(
     {"machine", "results", "jobs", "gost", "seed", "repeat", "json", "csv", "save", "help"}
 )
-# The table's order of levels: what varies first stands outermost. Congestion controls are to stand
-# below each other.
+# The table's order of levels, outermost first; congestion controls stand below each other.
 INNERMOST = ("tunnel", "streams", "cc")
 
 

@@ -184,8 +184,7 @@ def read_flows(node: Node) -> dict[str, dict[str, Any]]:
     return flows
 
 
-# What a run may have in place of its profile's own, in both directions; forward.X and reverse.X are
-# of one.
+# What a run may have in place of its profile's own, both ways; forward.X, reverse.X: one way.
 PATH_FIELDS: Mapping[str, Field] = {
     "rate": Field(values.read_rate, "the bottleneck's rate", "100mbit"),
     "delay": Field(

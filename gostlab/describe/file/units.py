@@ -18,8 +18,7 @@ from functools import partial
 
 from gostlab.describe.physics.limits import FIRST_WINDOW_PKTS
 
-# One number, then what is left as its unit. 15 digits each side: beyond any quantity here, and
-# bounded work.
+# A number, then its unit. 15 digits each side: beyond any quantity here, and bounded work.
 NUMBER = re.compile(
     r"([+-]?)(\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})(?:e([+-]?\d+))?\s*(.*)",
     re.IGNORECASE | re.DOTALL | re.ASCII,

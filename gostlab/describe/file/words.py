@@ -21,8 +21,7 @@ UNITS = {
 }
 SWITCHES = {"True": "on", "False": "off"}
 LETTERS = {"ecn": "ECN", "mtu": "MTU", "mss": "MSS"}  # factors that are written in capitals
-# What a level of a factor is called, around the level. A factor that is not here is named before
-# its level: "placement gateway".
+# What a level is called, around it; of other factors their name stands before: "acks on".
 PHRASES = dict.fromkeys("tunnel direction profile topology cc rate duration size".split(), "{}") | {
     "rtt": "{} RTT",
     "delay": "{} one way",

@@ -12,8 +12,7 @@ MTU_BYTES = 1500
 FIRST_WINDOW_PKTS = 10
 # What a path without a rate is taken to carry.
 UNLIMITED_BPS = 10**10
-# The delay line must never drop. netem's queue is a tree, so a large limit costs nothing until it
-# is used.
+# The delay line must never drop; a large limit of netem's tree costs nothing until it is used.
 DELAY_LIMIT_PKTS = 1_000_000
 # How many datagrams of a udp flow go out back to back by an iperf3 without threads: one at a time,
 # it asks the clock and waits by select() between any two, and the CPU for that would decide the

@@ -4,8 +4,7 @@ source.
 
 import math
 
-# RFC 9438, sections 4.1 and 4.6; Linux's tcp_cubic has the same (bic_scale 41/1024 ≈ 0.4/10, beta
-# 717/1024).
+# RFC 9438, 4.1 and 4.6; Linux's tcp_cubic has the same (bic_scale 41/1024, beta 717/1024).
 CUBIC_C = 0.4
 CUBIC_BETA = 0.7
 CUBIC_FACTOR = (CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA))) ** 0.25

@@ -14,13 +14,11 @@ from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
 # its memory (and from 6.16 end at 32 MiB), so a sandbox of another size would be another machine:
 # hence written down.
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6 * MIB], "wmem": [4096, 16384, 4 * MIB]}
-# With offloads, packets travel in lumps of up to 64 kB. Below this share of the rate no queue
-# builds that would care.
+# Below this share of the rate no queue builds that would care for lumps of up to 64 kB.
 OFFLOAD_SHARE = 0.9
 # Kernel memory that one full-size packet takes: its data, sk_buff and page rounding.
 PACKET_MEMORY_BYTES = 2500
-# Of more flows than this all are counted together: each for itself they would need more memory
-# than there is.
+# More flows are counted together: each for itself they would need more memory than there is.
 MANY_FLOWS = 64
 FLOW_MEMORY_MIB = 5  # of a flow's programs, beyond BASE_MEMORY_MIB
 BASE_MEMORY_MIB = 384  # kernel, Mininet's shells, iperf3, the tunnel's two ends

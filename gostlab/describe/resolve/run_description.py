@@ -79,18 +79,15 @@ class RunDescription:
     # end hosts' cards: packet | moderated, with GRO and interrupts at least rx_usecs apart
     receive: str = later("packet")
     rx_usecs: int = later(0)
-    # the user's own congestion controls by name, and the first digits of their files' SHA-256: with
-    # another content it is another run
+    # the user's own congestion controls: by name the first digits of their files' SHA-256
     own_cc: Mapping[str, str] = later({})
     # programs' own costs, of a table in machines/: call_ns and byte_ps by program; others pay
     # syscall_cost_us and byte_cost_ns
     costs_of: str = later("uniform")
     program_costs: Mapping[str, Mapping[str, int]] = later({})
-    # what is asked of the tunnel besides, of the options that it declares: sndbuf, rcvbuf (bytes),
-    # nodelay (on, off)
+    # what is asked of the options that the tunnel declares: sndbuf, rcvbuf (bytes), nagle, …
     tunnel_options: Mapping[str, Any] = later({})
-    # whether hosts ask for ECN and queues mark: off | on | losses (the delay line's losses too) |
-    # l4s (accurate ECN)
+    # whether hosts ask and queues mark: off | on | losses (the delay line's too) | l4s (accurate)
     ecn: str = later("off")
     # the sandbox's kernel by its name in kernel/versions, or the user's; of the user's what it was
     # made of: from another tree it is another run
