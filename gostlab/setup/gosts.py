@@ -1,6 +1,6 @@
 """GOSTs that the user has added: versions side by side in the cache, each a level of `gost`.
 
-    gost/<version>/gost, gost.json    the program; its version, the Go that built it, its SHA-256
+gost/<version>/gost, gost.json    the program; its version, the Go that built it, its SHA-256
 """
 
 from __future__ import annotations
