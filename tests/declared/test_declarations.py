@@ -186,15 +186,6 @@ def test_the_kernel_is_built_with_every_queueing_discipline_and_no_older_one_pro
             assert missing == (kind.option in kernel.may_be_missing), (kind.name, kernel.name)
 
 
-def test_another_bottleneck_is_another_run_and_todays_keeps_its_name() -> None:
-    plain, same = run_of(), run_of(bottleneck="netem", queue="fifo")
-    other = run_of(bottleneck="tbf", queue="fq_codel")
-
-    assert "bottleneck" not in plain.to_json() and plain.name == same.name
-    assert (other.to_json()["bottleneck"], other.to_json()["queue"]) == ("tbf", "fq_codel")
-    assert RunDescription.from_json(other.to_json()) == other
-
-
 # -- what a tunnel needs
 
 NOTHING = Parts(None, None, Iproute2(None), None, None, None)

@@ -88,26 +88,6 @@ def test_what_a_version_came_to_have_by_itself_needs_no_patch() -> None:
 # -- an experiment that names one
 
 
-def test_the_shipped_kernel_is_nobodys_field() -> None:
-    assert "kernel" not in run_on().to_json()
-    assert run_on(kernel="shipped").name == run_on().name
-    assert run_on(kernel="5.10").to_json()["kernel"] == "5.10"
-
-
-def test_what_nobody_wrote_gives_way_to_what_a_kernel_can_do() -> None:
-    assert run_on().host_tcp_memory_mib > 0  # as the profile knows its machines
-    old = run_on(kernel="6.1")
-    assert (old.host_tcp_memory_mib, old.host_cpus, old.packet_cost_ns) == (0, 2, 750)
-    # Debian 11's, which a study's machines had, has the patch for it
-    assert run_on(kernel="5.10").host_tcp_memory_mib == run_on().host_tcp_memory_mib
-
-
-def test_losses_by_duplicate_acks_are_an_old_kernel_s() -> None:
-    assert run_on(kernel="5.10").loss_detection == "rack"
-    old = run_on(kernel="5.10", loss_detection="dupacks")
-    assert old.to_json()["loss_detection"] == "dupacks"
-
-
 def test_one_matrix_of_another_kernel_takes_the_sandbox_and_leaves_others_to_this_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -30,17 +30,9 @@ def test_a_vpns_mtu_follows_the_links() -> None:
 
 
 def test_the_mtu_is_of_the_links_and_a_buffer_counts_packets_of_it() -> None:
-    assert run_of().mtu == 1500
     small = run_of(mtu="1280", buffer="1bdp", rate="100mbit", rtt="40ms")
     assert small.mtu == 1280
     assert small.path["forward"]["buffer_pkts"] == pytest.approx(500_000 / 1280, abs=1)
-
-
-def test_what_is_asked_of_a_tunnel_is_kept_where_it_differs() -> None:
-    assert run_of(tunnel="openvpn+tcp", sndbuf="512KiB").tunnel_options == {"sndbuf": 524288}
-    assert run_of(tunnel="openvpn+udp", rcvbuf="1MiB").tunnel_options == {"rcvbuf": 1048576}
-    assert run_of(tunnel="gost+ws", nagle="on").tunnel_options == {"nagle": "on"}
-    assert "tunnel_options" not in run_of(tunnel="gost+ws", nagle="off").to_json()
 
 
 def test_bytes_on_the_wire_are_measured_between_samples_half_the_load_apart() -> None:

@@ -84,11 +84,6 @@ def test_a_run_carries_the_numbers_of_its_programs_and_of_no_other(tmp_path: Pat
     assert set(run_of(machine=path).program_costs) == {"iperf3/sender"}
 
 
-def test_a_run_without_a_machine_has_the_name_that_it_had() -> None:
-    assert "program_costs" not in run_of().to_json() and "costs_of" not in run_of().to_json()
-    assert run_of(machine="uniform").name == run_of().name
-
-
 def test_who_writes_what_every_call_costs_means_it_for_every_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 with a sentence.
 """
 
-import math
 from textwrap import indent
 
 import pytest
@@ -164,7 +163,6 @@ def test_starts_are_spread_by_the_repetitions_seed_and_alike_in_all_cells_of_a_r
 
 def test_a_start_spread_of_nothing_starts_each_flow_when_it_was_asked_to() -> None:
     assert one("{start_spread: 0s}").start_offset_s("flow1") == 0
-    assert one("{}").start_spread_s == 0.02
 
 
 def test_a_queue_brings_its_bottleneck_for_all_that_it_is_compared_with() -> None:
@@ -179,19 +177,3 @@ def test_machines_are_those_of_a_profile_that_was_named() -> None:
     named, unnamed = (runs_of(text % profile)[0] for profile in ("profile: la-hamina, ", ""))
     assert (named.host_cpus, named.host_tcp_memory_mib) == (2, 364)
     assert (unnamed.host_cpus, unnamed.host_tcp_memory_mib) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "window_s"),
-    [
-        ("{}", (0.0, math.inf)),
-        ("{measure: all}", (0.0, math.inf)),
-        ("{measure: 4s..9s}", (4.0, 9.0)),
-        ("{measure: 500ms .. 5s}", (0.5, 5.0)),
-        ("{skip: 4s}", (4.0, math.inf)),
-    ],
-)
-def test_results_are_taken_over_the_part_that_was_asked_for(
-    settings: str, window_s: tuple[float, float]
-) -> None:
-    assert one(settings).window_s == window_s
