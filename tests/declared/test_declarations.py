@@ -192,65 +192,63 @@ NOTHING = Parts(None, None, Iproute2(None), None, None, None)
 WITH_IPERF3 = replace(NOTHING, iperf3={"3.18": OwnProgram(Path("iperf3"), "3.18-1", "0123")})
 
 
-def test_only_a_run_through_a_tunnel_needs_its_program() -> None:
-    direct, relayed = run_of(iperf3="3.18"), run_of(tunnel="relay+wss")
+def with_gosts(*versions: str) -> Parts:
+    """Parts with GOSTs of some versions, and the lab's relay."""
+    binaries = {
+        each: TunnelBinary(Path("/opt") / each, GOST, f"gost {each}, go1.26.8", "0" * 64)
+        for each in versions
+    }
+    return replace(WITH_IPERF3, gosts=binaries, relay=Path("/opt/relay"))
 
-    require_programs([direct], WITH_IPERF3)
-    assert hand_over(WITH_IPERF3)["tunnel"] is None
-    with pytest.raises(MissingPart, match="neither GOST nor the lab's relay"):
-        require_programs([direct, relayed], WITH_IPERF3)
 
-
-# -- what carries the load
+OLD_GOST = "3.0.0-rc8"
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("asked", "there", "says"),
     [
-        ("3.18", "iperf3: 3.18: the lab's own is not there: run ./lab setup"),
-        ("system", "no iperf3 is installed: install it, or ask for one of the lab's own"),
+        ({}, WITH_IPERF3, ""),
+        ({"tunnel": "relay+wss"}, WITH_IPERF3, "neither GOST nor the lab's relay"),
+        ({}, NOTHING, "iperf3: 3.18: the lab's own is not there: run ./lab setup"),
+        (
+            {"iperf3": "system"},
+            NOTHING,
+            "no iperf3 is installed: install it, or ask for one of the",
+        ),
+        # a transport, or a switch, that a GOST lacks
+        (
+            {"tunnel": "gost+wt", "gost": OLD_GOST},
+            with_gosts(OLD_GOST, "3.2.6"),
+            "gost+wt: GOST has it from 3.0.0 on: take gost: 3.2.6",
+        ),
+        (
+            {"tunnel": "gost+wt", "gost": OLD_GOST},
+            with_gosts(OLD_GOST),
+            "from 3.0.0 on: ./lab gost add FILE brings one",
+        ),
+        ({"tunnel": "gost+quic", "gost": OLD_GOST}, with_gosts(OLD_GOST, "3.3.0"), ""),
+        ({"tunnel": "gost+ws", "gost": OLD_GOST}, with_gosts(OLD_GOST, "2.11.5"), ""),
+        (
+            {"tunnel": "gost+ws", "nagle": "on", "gost": "3.2.6"},
+            with_gosts("3.2.6"),
+            "nagle: gost 3.2.6, go1.26.8 has no switch for TCP_NODELAY: take gost: relay",
+        ),
     ],
 )
-def test_an_iperf3_that_is_missing_is_refused_before_anything_runs(
-    asked: str, says: str, monkeypatch: pytest.MonkeyPatch
+def test_a_program_that_is_missing_or_cannot_is_named_before_anything_runs(
+    asked: dict[str, str], there: Parts, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOSTLAB_ROOT", "host")  # the lab's own root brings an iperf3
     monkeypatch.setattr("shutil.which", lambda name, path=None: None)
-    assert says in refusal(lambda: require_programs([run_of(iperf3=asked)], NOTHING), MissingPart)
+    runs = [run_of(), run_of(**asked)] if there != NOTHING else [run_of(**asked)]
+    if says:
+        assert says in refusal(lambda: require_programs(runs, there), MissingPart)
+    else:
+        require_programs(runs, there)
 
 
-def gost_of(version: str) -> TunnelBinary:
-    return TunnelBinary(Path("/opt") / version, GOST, f"gost {version}, go1.26.8", "0" * 64)
-
-
-@pytest.mark.parametrize(
-    ("added", "tunnel", "says"),
-    [
-        (["3.0.0-rc8", "3.2.6"], "gost+wt", "gost+wt: GOST has it from 3.0.0 on: take gost: 3.2.6"),
-        (["3.0.0-rc8"], "gost+wt", "from 3.0.0 on: ./lab gost add FILE brings one"),
-        (["3.0.0-rc8", "3.3.0"], "gost+quic", ""),
-        (["3.0.0-rc8", "2.11.5"], "gost+ws", ""),
-    ],
-)
-def test_a_gost_without_a_transport_is_refused_before_anything_runs(
-    added: list[str], tunnel: str, says: str
-) -> None:
-    gosts = {version: gost_of(version) for version in added}
-    there = replace(WITH_IPERF3, gosts=gosts)
-    run = run_of(tunnel=tunnel, gost=added[0])
-    if not says:
-        require_programs([run], there)
-        return
-    assert says in refusal(lambda: require_programs([run], there), MissingPart)
-
-
-def test_a_switch_that_gost_lacks_is_refused_before_anything_runs() -> None:
-    there = replace(WITH_IPERF3, gosts={"3.2.6": gost_of("3.2.6")}, relay=Path("/opt/relay"))
-    run = run_of(tunnel="gost+ws", nagle="on", gost="3.2.6")
-
-    said = refusal(lambda: require_programs([run], there), MissingPart)
-
-    assert "nagle: gost 3.2.6" in said and "take gost: relay" in said
+def test_only_a_run_through_a_tunnel_is_handed_its_program() -> None:
+    assert hand_over(WITH_IPERF3)["tunnel"] is None
 
 
 def test_a_run_of_http_alone_needs_no_iperf3() -> None:
