@@ -290,26 +290,6 @@ def test_set_that_reaches_no_flow_is_refused() -> None:
     assert {run.flows[0].streams for run in runs if run.matrix == "streams"} == {2}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("sets: forward.loss", "sets: forward.los", 'sets "forward.los": nothing that can be set'),
-        ("sets: forward.loss", "sets: streams", "a factor that is called loss sets loss, or one"),
-        (
-            "sets: cc.client, levels: [bbr, cubic]}\n    quick: {factors: {loss: [2%], sender: [bbr]}}",
-            "sets: forward.loss, levels: [3%]}",
-            "forward.loss is set by the factor loss already",
-        ),
-        ("sets: cc.client, ", "", "sender: sets is missing"),
-        ("profile: plain", "forward.loss: 0%, profile: plain", "both a setting and a factor"),
-        ("loss: [2%]", "los: [2%]", "quick changes los, which is no factor of main"),
-    ],
-)
-def test_a_named_factor_that_means_nothing_is_refused(old: str, new: str, message: str) -> None:
-    assert old in NAMED
-    assert message in refusal(lambda: expand(written(NAMED.replace(old, new))))
-
-
 def test_the_seed_option_stands_in_for_the_experiments() -> None:
     of_file, of_option = small(), expand(with_seed(written(SMALL), 7))
     assert {run.seed // 1000 for run in of_file} != {7}
@@ -410,33 +390,6 @@ def test_tcp_memory_is_ample_for_every_buffer_of_every_leg() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("duration: 10s", "duraton: 10s", "small.yaml:5: settings.duraton: unknown key (did you"),
-        ("cc: [cubic, bbr]", "cc: [cubic, bbq]", 'cc[1] "bbq": not known here (did you mean bbr?)'),
-        ("cc: [cubic, bbr]", "colour: [red]", "small.yaml:10: matrices[0].factors.colour:"),
-        ("cc: [cubic, bbr]", "cc: cubic", "small.yaml:10: matrices[0].factors.cc: a value where"),
-        ("cc: [cubic, bbr]", "cc: []", "small.yaml:10: matrices[0].factors.cc: at least 1 should"),
-        ("0.1%]", "101%]", 'small.yaml:11: matrices[0].factors.loss[1] "101%": more than 100%'),
-        ("0.1%]", "0.0%]", 'small.yaml:11: matrices[0].factors.loss[1] "0.0%": the same level'),
-        ("duration: 10s", "duration: 0.5s", 'small.yaml:5: settings.duration "0.5s": not between'),
-        ("streams: 4", "streams: 129", 'settings.streams "129": not within 1 to 128'),
-        ("streams: 4", "cc: reno", "small.yaml:8: matrices[0].settings.cc: both a setting and a"),
-        ("repetitions: 3", "repetitions: 0", 'repetitions "0": not within 1 to 1000'),
-        ("factors: {loss: [0%]}", "factors: {rate: [1mbit]}", "quick changes rate, which is no"),
-        ("{skip: true}", "{skip: yes}", 'small.yaml:18: matrices[1].quick.skip "yes": not known'),
-        ("name: other", "name: main", "small.yaml:16: matrices[1]: a second matrix called main"),
-        ("name: small", "name: ../small", 'small.yaml:1: name "../small": a name has lower-case'),
-        ("title: A small one\n", "", "small.yaml:1: title is missing"),
-        ("profile: la-hamina", "profile: la-hamin", 'profile "la-hamin": not in netem_profiles/'),
-        ("profile: la-hamina", "rate: unlimited", "the forward direction has no rate limit"),
-    ],
-)
-def test_bad_input_names_file_line_and_key(old: str, new: str, message: str) -> None:
-    assert message in refusal(lambda: expand(changed(old, new)))
-
-
-@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("streem", "1", "--set streem: no such factor or setting (did you mean streams?)"),
@@ -485,53 +438,10 @@ def test_cells_with_more_repetitions_keep_the_others_order() -> None:
     assert more == [(cell, 7, 1007), (cell, 8, 1008)]
 
 
-@pytest.mark.parametrize(
-    ("until", "message"),
-    [
-        ("{most: 30}", "matrices[0].until: halfwidth is missing"),
-        ("{halfwidth: 5%}", "matrices[0].until: most is missing"),
-        ("{halfwidth: 0%, most: 30}", 'until.halfwidth "0%": not between 0% and 100% of the'),
-        ("{halfwidth: 100%, most: 30}", 'until.halfwidth "100%": not between 0% and 100% of the'),
-        ("{halfwidth: 5%, most: 5}", 'until.most "5": not within 6 to 1000'),
-        ("{halfwidth: 5%, most: 30, least: 3}", 'until.least "3": not within 6 to 1000'),
-        ("{halfwidth: 5%, most: 8, least: 9}", "matrices[0].until: least is 9, more than most, 8"),
-        ("{halfwidth: 5%, most: 30, of: rtt}", 'until.of "rtt": not known here'),
-        ("{halfwidth: 5%, most: 30, til: 9}", "matrices[0].until.til: unknown key"),
-        ("5%", "matrices[0].until: a value where a mapping (key: value) should be"),
-        ("{halfwidth: 5%, most: 30}\n    repetitions: 3", "first block: not within 6"),
-        ("{halfwidth: 5%, most: 8}\n    repetitions: 9", "not within 6 and its most, 8"),
-    ],
-)
-def test_nonsense_stopping_rules_are_sentences(until: str, message: str) -> None:
-    assert message in refusal(lambda: changed("repetitions: 3", f"until: {until}"))
-
-
 def test_a_missing_experiment_is_refused_with_what_there_is() -> None:
     said = refusal(lambda: load_experiment("thesis-tunel"))
     assert said.startswith('experiment "thesis-tunel": ') and "mean thesis-tunnel?" in said
     assert "no such file" in refusal(lambda: load_experiment("./nowhere.yaml"))
-
-
-def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
-    text = (
-        SMALL + "published:\n  - {matrix: main, factors: {cc: cubic, loss: 0.1%}, goodput_mbit: 1,"
-        " source: s}\n"
-    )
-    experiment = written(text)
-    [number] = experiment.published
-    assert number.goodput_mbit == 1
-    assert (number.matrix, number.factors) == ("main", {"cc": "cubic", "loss": "0.1%"})
-    for old, new, message in (
-        ("matrix: main, f", "matrix: man, f", "no such matrix"),
-        ("cc: cubic, l", "streams: 4, l", "published[0].factors.streams: unknown key"),
-        ("goodput_mbit: 1, ", "", "nothing to compare with"),
-        ("goodput_mbit: 1, ", "figure: jain, ", "nothing to compare with"),
-        ("goodput_mbit: 1, ", "figure: speed, value: 1, ", "not known here"),
-        ("goodput_mbit: 1, ", "figure: ratio, value: 1, ", "figure ratio needs versus"),
-        ("goodput_mbit: 1, ", "goodput_mbit: 1, least: 1, ", "least and most belong to a figure"),
-    ):
-        spoilt = text.replace(old, new, 1)
-        assert message in refusal(partial(written, spoilt))
 
 
 @pytest.mark.parametrize(
@@ -559,35 +469,111 @@ published: [{matrix: main, goodput_mbit: 5, source: here, why: machine}]
 """
 
 
-def drawn(old: str = "", new: str = "") -> experiments.Experiment:
-    text = DRAWN.replace(old, new) if old else DRAWN
-    return read_experiment(parse_document(text, "drawn.yaml"), Path("drawn.yaml"))
-
-
-def test_a_heatmap_may_name_its_two_factors() -> None:
-    assert drawn().matrices[0].draw == ("bars", "heatmap(loss, cc)")
+NUMBER = "{matrix: main, factors: {cc: cubic, loss: 0.1%}, goodput_mbit: 1, source: s}"
+PUBLISHED = f"{SMALL}published:\n  - {NUMBER}\n"
+HEATMAP = "heatmap: [loss, cc]"
+TEXTS = {"small": SMALL, "named": NAMED, "published": PUBLISHED, "drawn": DRAWN}
+REFUSED = {
+    "small": [
+        ("duration: 10s", "duraton: 10s", "small.yaml:5: settings.duraton: unknown key (did you"),
+        ("cc: [cubic, bbr]", "cc: [cubic, bbq]", 'cc[1] "bbq": not known here (did you mean bbr?)'),
+        ("cc: [cubic, bbr]", "colour: [red]", "small.yaml:10: matrices[0].factors.colour:"),
+        ("cc: [cubic, bbr]", "cc: cubic", "small.yaml:10: matrices[0].factors.cc: a value where"),
+        ("cc: [cubic, bbr]", "cc: []", "small.yaml:10: matrices[0].factors.cc: at least 1 should"),
+        ("0.1%]", "101%]", 'small.yaml:11: matrices[0].factors.loss[1] "101%": more than 100%'),
+        ("0.1%]", "0.0%]", 'small.yaml:11: matrices[0].factors.loss[1] "0.0%": the same level'),
+        ("duration: 10s", "duration: 0.5s", 'small.yaml:5: settings.duration "0.5s": not between'),
+        ("streams: 4", "streams: 129", 'settings.streams "129": not within 1 to 128'),
+        ("streams: 4", "cc: reno", "small.yaml:8: matrices[0].settings.cc: both a setting and a"),
+        ("repetitions: 3", "repetitions: 0", 'repetitions "0": not within 1 to 1000'),
+        ("factors: {loss: [0%]}", "factors: {rate: [1mbit]}", "quick changes rate, which is no"),
+        ("{skip: true}", "{skip: yes}", 'small.yaml:18: matrices[1].quick.skip "yes": not known'),
+        ("name: other", "name: main", "small.yaml:16: matrices[1]: a second matrix called main"),
+        ("name: small", "name: ../small", 'small.yaml:1: name "../small": a name has lower-case'),
+        ("title: A small one\n", "", "small.yaml:1: title is missing"),
+        ("profile: la-hamina", "profile: la-hamin", 'profile "la-hamin": not in netem_profiles/'),
+        ("profile: la-hamina", "rate: unlimited", "the forward direction has no rate limit"),
+        *(
+            ("repetitions: 3", f"until: {until}", message)
+            for until, message in (
+                ("{most: 30}", "matrices[0].until: halfwidth is missing"),
+                ("{halfwidth: 5%}", "matrices[0].until: most is missing"),
+                (
+                    "{halfwidth: 0%, most: 30}",
+                    'until.halfwidth "0%": not between 0% and 100% of the',
+                ),
+                (
+                    "{halfwidth: 100%, most: 30}",
+                    'until.halfwidth "100%": not between 0% and 100% of the',
+                ),
+                ("{halfwidth: 5%, most: 5}", 'until.most "5": not within 6 to 1000'),
+                ("{halfwidth: 5%, most: 30, least: 3}", 'until.least "3": not within 6 to 1000'),
+                (
+                    "{halfwidth: 5%, most: 8, least: 9}",
+                    "matrices[0].until: least is 9, more than most, 8",
+                ),
+                ("{halfwidth: 5%, most: 30, of: rtt}", 'until.of "rtt": not known here'),
+                ("{halfwidth: 5%, most: 30, til: 9}", "matrices[0].until.til: unknown key"),
+                ("5%", "matrices[0].until: a value where a mapping (key: value) should be"),
+                ("{halfwidth: 5%, most: 30}\n    repetitions: 3", "first block: not within 6"),
+                ("{halfwidth: 5%, most: 8}\n    repetitions: 9", "not within 6 and its most, 8"),
+            )
+        ),
+    ],
+    "named": [
+        ("sets: forward.loss", "sets: forward.los", 'sets "forward.los": nothing that can be set'),
+        ("sets: forward.loss", "sets: streams", "a factor that is called loss sets loss, or one"),
+        (
+            "      loss: ",
+            "      a: {sets: cc.client, levels: [reno]}\n      loss: ",
+            "by the factor a",
+        ),
+        ("sets: cc.client, ", "", "sender: sets is missing"),
+        ("loss: [2%]", "los: [2%]", "quick changes los, which is no factor of main"),
+    ],
+    "published": [
+        ("matrix: main, f", "matrix: man, f", "no such matrix"),
+        ("cc: cubic, l", "streams: 4, l", "published[0].factors.streams: unknown key"),
+        ("goodput_mbit: 1, ", "", "nothing to compare with"),
+        ("goodput_mbit: 1, ", "figure: jain, ", "nothing to compare with"),
+        ("goodput_mbit: 1, ", "figure: speed, value: 1, ", "not known here"),
+        ("goodput_mbit: 1, ", "figure: ratio, value: 1, ", "figure ratio needs versus"),
+        ("goodput_mbit: 1, ", "goodput_mbit: 1, least: 1, ", "least and most belong to a figure"),
+    ],
+    "drawn": [
+        (HEATMAP, "heatmap: [loss, cost]", 'heatmap over "cost": no factor of main (known: cc, l'),
+        (HEATMAP, "heatmap: [loss, los]", "no factor of main (did you mean loss?)"),
+        (HEATMAP, "heatmap: [loss]", "heatmap: not two factors, across and down (like [loss, cc])"),
+        (HEATMAP, "heatmap: [cc, cc]", "not two factors"),
+        (HEATMAP, "bars: [loss, cc]", "bars takes no factors (write bars alone)"),
+        (HEATMAP, "heatmop: [loss, cc]", "no such drawing (did you mean heatmap?)"),
+        (HEATMAP, '"heatmap(loss, cc)"', "over two factors: heatmap: [loss, cc]"),
+        (HEATMAP, "heatmap(loss, cc)", "over two factors: heatmap: [loss, cc]"),
+        ("why: machine", "why: machin", "did you mean machine"),
+    ],
+}
 
 
 @pytest.mark.parametrize(
-    ("asked", "advice"),
-    [
-        ("heatmap: [loss, cost]", r"drawn.yaml:8: .*heatmap over \"cost\": no factor of main"),
-        ("heatmap: [loss, c]", r"no factor of main \((did you mean|known: )"),
-        ("heatmap: [loss]", r"heatmap: not two factors, across and down \(like \[loss, cc\]\)"),
-        ("heatmap: [cc, cc]", "not two factors"),
-        ("bars: [loss, cc]", r"bars takes no factors \(write bars alone\)"),
-        ("heatmop: [loss, cc]", r"no such drawing \(did you mean heatmap\?\)"),
-        ('"heatmap(loss, cc)"', r"over two factors: heatmap: \[loss, cc\]"),
-        ("heatmap(loss, cc)", r"over two factors: heatmap: \[loss, cc\]"),
-    ],
+    ("name", "old", "new", "message"),
+    [(name, *row) for name, rows in REFUSED.items() for row in rows],
 )
-def test_a_drawing_over_what_is_not_there_is_refused_with_advice(asked: str, advice: str) -> None:
-    with pytest.raises(BadInput, match=advice):
-        drawn("heatmap: [loss, cc]", asked)
+def test_bad_input_names_file_line_and_key(name: str, old: str, new: str, message: str) -> None:
+    assert old in TEXTS[name]
+    assert message in refusal(lambda: expand(written(TEXTS[name].replace(old, new, 1))))
+
+
+def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
+    [number] = written(PUBLISHED).published
+    assert number.goodput_mbit == 1
+    assert (number.matrix, number.factors) == ("main", {"cc": "cubic", "loss": "0.1%"})
+
+
+def test_a_heatmap_may_name_its_two_factors() -> None:
+    assert written(DRAWN).matrices[0].draw == ("bars", "heatmap(loss, cc)")
 
 
 def test_why_is_a_reason_s_name_or_the_reason_itself() -> None:
-    assert drawn().published[0].why == "It is another machine."
-    assert drawn("why: machine", "why: unexplained").published[0].why == "unexplained"
-    with pytest.raises(BadInput, match="did you mean machine"):
-        drawn("why: machine", "why: machin")
+    assert written(DRAWN).published[0].why == "It is another machine."
+    unexplained = written(DRAWN.replace("why: machine", "why: unexplained"))
+    assert unexplained.published[0].why == "unexplained"
