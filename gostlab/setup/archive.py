@@ -52,15 +52,6 @@ class Mirror:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A kind of package to look for."""
-
-    prefix: str  # of its name
-    pattern: str  # which the whole name matches
-    oldest: tuple[int, ...]  # upstream version
-
-
-@dataclass(frozen=True)
 class Candidate:
     """One package in one suite."""
 
@@ -269,19 +260,21 @@ class PrivateApt:
 
     def look_for(
         self,
-        wanted: Wanted,
+        package: str,
+        oldest: tuple[int, ...],
         groups: Iterable[Sequence[str]],
         say: Callable[[str], None] = lambda _: None,
     ) -> Iterator[Candidate]:
-        """The packages that will do, the newest of a group first; the next group only where the
-        taker wants more. `complaints` has apt's, but for a suite that does not exist yet.
+        """The packages of a name, as a pattern, whose upstream version will do, the newest of a
+        group first; the next group only where the taker wants more. `complaints` has apt's, but for
+        a suite that does not exist yet.
         """
         for suites in groups:
             say(f"looking in {', '.join(suites)}")
             self.read_suites(suites)
-            named = self._run("apt-cache", "pkgnames", wanted.prefix).stdout.split()
-            names = [name for name in named if re.fullmatch(wanted.pattern, name)]
-            yield from newest_first(self.versions(names) if names else (), wanted.oldest)
+            known = self._run("apt-cache", "pkgnames").stdout.split()
+            names = [name for name in known if re.fullmatch(package, name)]
+            yield from newest_first(self.versions(names) if names else (), oldest)
 
     def download(self, candidate: Candidate, into: Path) -> Path:
         """Fetch a package file, verified against the signed lists. Raises ArchiveError."""

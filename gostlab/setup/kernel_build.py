@@ -33,6 +33,7 @@ from gostlab.setup.workbench import (
 # Measured with linux-source-7.3: 0.33 GB to fetch, 1.7 GB unpacked, 2.0 GB built.
 BUILD_BYTES = 3_000_000_000
 BUILD_WORDS = "about three minutes on two idle CPUs"
+SOURCES = r"linux-source-\d+\.\d+"  # packages
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
 UNREAD = folders.ROOT / "kernel" / "unread"
 OLDEST = parts.dotted(parts.OLDEST_KERNEL)
@@ -103,9 +104,9 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
     mirror = archive.find_mirror()
     if mirror is not None:
         apt = archive.PrivateApt(bench.apt_folder, mirror)
-        wanted = archive.Wanted("linux-source-", r"linux-source-\d+\.\d+", parts.OLDEST_KERNEL)
+        suites = archive.suite_groups(mirror.codename)
         tried: set[str] = set()
-        for candidate in apt.look_for(wanted, archive.suite_groups(mirror.codename), bench.say):
+        for candidate in apt.look_for(SOURCES, parts.OLDEST_KERNEL, suites, bench.say):
             if candidate.package not in tried:
                 tried.add(candidate.package)
                 bench.say(f"fetching {candidate}, about 170 MB")

@@ -162,10 +162,9 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> kernel_build.
     shutil.rmtree(folder, ignore_errors=True)
     instead = f": ./lab kernel add TARBALL --name {declared.name}-mine"
     mirror = archive.private_apt(bench, declared.package, instead).mirror
-    wanted = archive.Wanted(declared.package, re.escape(declared.package), (0,))
     complaints: list[str] = []
     for apt, groups in archive.places(bench.apt_folder, mirror):
-        for candidate in apt.look_for(wanted, groups, bench.say):
+        for candidate in apt.look_for(re.escape(declared.package), (), groups, bench.say):
             bench.say(f"fetching {candidate}, about 150 MB")
             package = apt.download(candidate, folder / "download")
             return kernel_build.unpack_package(bench, folder, package, str(candidate))

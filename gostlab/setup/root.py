@@ -250,15 +250,22 @@ def chosen_root() -> Root | None:
 
 
 def brought_root() -> Root:
-    """The root in this package, unpacked at its first use. Raises MissingPart."""
-    wanted = str((parts.read_json(BROUGHT / "root.json") or {}).get("hash"))
+    """The root in this package, unpacked in the cache at its first use. Raises MissingPart."""
+    cache, wanted = cache_folder(), (parts.read_json(BROUGHT / "root.json") or {}).get("hash")
     try:
-        return unpack(PACKED, wanted=wanted)
+        found = look_for_root(cache)
+        if found is None or found.hash != wanted:
+            cache.mkdir(parents=True, exist_ok=True)
+            with locked(cache, lambda _: None, "root.lock"):
+                found = look_for_root(cache)  # another process may have been at the same
+                if found is None or found.hash != wanted:
+                    found = unpack(PACKED, cache, wanted)
+        return found
     except SetupError as error:
         raise parts.MissingPart(str(error)) from error
     except OSError as error:
         raise parts.MissingPart(
-            f"{cache_folder()}: the sandbox's root cannot be unpacked there: {error.strerror}: make"
+            f"{cache}: the sandbox's root cannot be unpacked there: {error.strerror}: make"
             " room, or set GOSTLAB_CACHE to a folder elsewhere"
         ) from error
 
@@ -549,30 +556,22 @@ def pack(root: Root, file: Path) -> None:
     part.replace(file)
 
 
-def unpack(file: Path, into: Path | None = None, wanted: str | None = None) -> Root:
-    """A packed root in the cache, unpacked once. Raises SetupError if it is not whole, OSError."""
-    into = into or cache_folder()
-    found = look_for_root(into)
-    if found is not None and wanted in (None, found.hash):
-        return found
-    into.mkdir(parents=True, exist_ok=True)
-    with locked(into, lambda _: None, "root.lock"):
-        found = look_for_root(into)  # another process may have been at the same
-        if found is not None and wanted in (None, found.hash):
-            return found
-        require_space(into, UNPACKED_BYTES, "the sandbox's root")
-        with replacing(into / "root" / inputs_hash()) as finished:
-            try:
-                with tarfile.open(file) as packed:
-                    packed.extraction_filter = lambda member, _: member  # each as it is
-                    packed.extractall(finished)
-            except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
-                raise SetupError(f"{file} is not a whole root ({error}): {AGAIN}") from error
-            record = parts.read_json(finished / "root.json") or {}
-            got = hash_of(finished / "tree")
-            if {got, wanted or got} != {record.get("hash")}:
-                raise SetupError(f"{file}: its content is not what its hash names: {AGAIN}")
-    return Root(into / "root" / inputs_hash() / "tree", record)
+def unpack(file: Path, cache: Path, wanted: str | None) -> Root:
+    """A packed root in the cache. Raises SetupError for a file that is cut short, is not what its
+    record says, or has another hash than is wanted; OSError.
+    """
+    require_space(cache, UNPACKED_BYTES, "the sandbox's root")
+    with replacing(cache / "root" / inputs_hash()) as finished:
+        try:
+            with tarfile.open(file) as packed:
+                packed.extraction_filter = lambda member, _: member  # each as it is
+                packed.extractall(finished)
+        except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
+            raise SetupError(f"{file} is not a whole root ({error}): {AGAIN}") from error
+        record = parts.read_json(finished / "root.json") or {}
+        if {hash_of(finished / "tree"), wanted} != {record.get("hash")}:
+            raise SetupError(f"{file}: its content is not what its hash names: {AGAIN}")
+    return Root(cache / "root" / inputs_hash() / "tree", record)
 
 
 # -- the lock

@@ -189,10 +189,9 @@ def provide_iproute2(bench: Workbench) -> str:
     too_old = f"the system's iproute2 is {found.version}"
     oldest = parts.dotted(parts.OLDEST_IPROUTE2)
     apt = archive.private_apt(bench, "iproute2", f" ({too_old}): install {oldest} or newer")
-    wanted = archive.Wanted("iproute2", "iproute2", parts.OLDEST_IPROUTE2)
     # One suite at a time: the nearest one is the likeliest to run here.
     suites = [[suite] for group in archive.suite_groups(apt.mirror.codename) for suite in group]
-    for candidate in apt.look_for(wanted, suites, bench.say):
+    for candidate in apt.look_for("iproute2", parts.OLDEST_IPROUTE2, suites, bench.say):
         bench.say(f"fetching {candidate}")
         file = apt.download(candidate, bench.cache / "build" / "iproute2")
         folder = bench.cache / "iproute2" / parts.dotted(candidate.upstream)

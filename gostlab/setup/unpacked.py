@@ -191,10 +191,9 @@ def unpack_iperf3(bench: Workbench, kind: Iperf3Kind) -> str:
     """Fetch and unpack one; returns its version. Raises SetupError."""
     apt = archive.private_apt(bench, "it", ": runs here need iperf3: system")
     bench.say(f"fetching iperf3 {kind.version} from {kind.suite}")
-    wanted = archive.Wanted("iperf3", "iperf3", parts.version_tuple(kind.version))
-    candidate = next(
-        (one for one in apt.look_for(wanted, [[kind.suite]]) if one.upstream == wanted.oldest), None
-    )
+    version = parts.version_tuple(kind.version)
+    offered = apt.look_for("iperf3", version, [[kind.suite]])
+    candidate = next((one for one in offered if one.upstream == version), None)
     if candidate is None:
         bench.notes += apt.complaints
         raise SetupError(f"the mirror's {kind.suite} does not have it")

@@ -28,8 +28,8 @@ def provided_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
         raise archive.ArchiveError("no Debian mirror is in this machine's apt configuration")
     work = cache_folder() / "build" / "packetdrill"
     apt = archive.PrivateApt(work / "apt", mirror)
-    wanted = archive.Wanted("linux-source-", r"linux-source-\d+\.\d+", parts.OLDEST_KERNEL)
-    for candidate in apt.look_for(wanted, archive.suite_groups(mirror.codename), say):
+    suites = archive.suite_groups(mirror.codename)
+    for candidate in apt.look_for(r"linux-source-\d+\.\d+", parts.OLDEST_KERNEL, suites, say):
         say(f"fetching {candidate}, about 170 MB, for its packetdrill scripts")
         package = apt.download(candidate, work / "download")
         version = candidate.version.partition("-")[0]
