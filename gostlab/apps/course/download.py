@@ -29,7 +29,7 @@ import yaml
 from gostlab.apps.course import upload
 from gostlab.apps.course.answers import SEALED
 from gostlab.apps.course.lab import ANSWERS
-from gostlab.apps.course.upload import MOST_ARCHIVE_BYTES, NOT_HANDED_IN, parts_of
+from gostlab.apps.course.upload import MOST_ARCHIVE_BYTES, NO_FILE, NOT_HANDED_IN, parts_of
 from gostlab.describe.file.document import BadInput
 
 MOODLE = re.compile(
@@ -43,7 +43,6 @@ MOST_HAND_INS = 5000
 ARCHIVE = re.compile(r".+\.(zip|tar|tgz|tar\.(gz|xz|bz2))", re.IGNORECASE)
 OF_A_HAND_IN = (ANSWERS, SEALED)
 LOOKED_INTO = 4  # folders below one another, to know what a folder is
-NO_FILE = "a link or a device, not a file"
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,6 @@ class Who:
 
 @dataclass(frozen=True)
 class HandedIn:
-    """One thing that was handed in."""
-
     label: str  # what the download calls it
     who: Who
     # The later of two of a student counts: by when it came, as far as the platform says that.
@@ -70,17 +67,12 @@ class HandedIn:
 
 @dataclass(frozen=True)
 class Download:
-    """All that was handed in."""
-
     path: Path
-    platform: str  # Moodle | Canvas | Gradescope | "" of none of them
     hand_ins: tuple[HandedIn, ...]
     passed_over: tuple[str, ...]  # files that are no hand-ins
 
 
 class File(NamedTuple):
-    """A file of the download."""
-
     name: str  # with its folders
     time: str  # sorts as the instants do
     refused: str  # why it is not read; "" where it is
@@ -117,7 +109,7 @@ def read_download(path: Path) -> Download:
     while len(tops) == 1 and wraps(tops[0]):
         prefix += tops[0].name + "/"
         tops = tops_of(tops[0].files)
-    found, platform, passed = sorted_out(path, prefix, tops)
+    found, passed = sorted_out(path, prefix, tops)
     if not found:
         raise BadInput(
             f"{path}: no hand-in in it (a folder or an archive for each, as Moodle, Canvas and"
@@ -125,7 +117,7 @@ def read_download(path: Path) -> Download:
         )
     if len(found) > MOST_HAND_INS:
         raise BadInput(f"{path}: more than {MOST_HAND_INS} hand-ins")
-    return Download(path, platform, tuple(found), tuple(passed))
+    return Download(path, tuple(found), tuple(passed))
 
 
 # -- what there is
@@ -200,15 +192,12 @@ def wraps(top: Top) -> bool:
 # -- whose it is
 
 
-def sorted_out(
-    path: Path, prefix: str, tops: Sequence[Top]
-) -> tuple[list[HandedIn], str, list[str]]:
-    """The hand-ins, the platform, and what is no hand-in. Raises BadInput."""
+def sorted_out(path: Path, prefix: str, tops: Sequence[Top]) -> tuple[list[HandedIn], list[str]]:
+    """The hand-ins, and what is none. Raises BadInput."""
     found: list[HandedIn] = []
     passed: list[str] = []
-    platform, people = "", None
-    if any(top.name == METADATA for top in tops):
-        platform, people = "Gradescope", read_metadata(path, prefix + METADATA)
+    is_gradescopes = any(top.name == METADATA for top in tops)
+    people = read_metadata(path, prefix + METADATA) if is_gradescopes else None
     for top in tops:
         moodle, canvas = MOODLE.fullmatch(top.name), CANVAS.fullmatch(top.name)
         if people is not None:
@@ -217,17 +206,15 @@ def sorted_out(
             elif top.name != METADATA:
                 passed.append(top.name)
         elif moodle:
-            platform = "Moodle"
             found += handed_in_by(prefix, top, Who(moodle["name"], moodle["number"]))
         elif canvas and top.is_file:
-            platform = "Canvas"
             who = Who(canvas["name"], canvas["number"])
             found += handed_in_by(prefix, top, who, number=int(canvas["file_number"]))
         elif top.is_file and not ARCHIVE.fullmatch(top.name) and not top.refused:
             passed.append(top.name)
         else:
             found += handed_in_by(prefix, top, Who())
-    return found, platform, passed
+    return found, passed
 
 
 def handed_in_by(
@@ -287,10 +274,7 @@ def opened(download: Path, handed: HandedIn) -> Iterator[Path]:
         raise BadInput(handed.refused)
     with tempfile.TemporaryDirectory(prefix="gostlab-hand-in-") as scratch:
         if download.is_file():
-            try:
-                upload.unpack_zip(download, Path(scratch), handed.place, MOST_ARCHIVE_BYTES)
-            except upload.BROKEN_ARCHIVE as error:
-                raise BadInput(f"{handed.label}: cannot be unpacked: {error}"[:300]) from None
+            upload.unpack(download, Path(scratch), handed.place, MOST_ARCHIVE_BYTES)
         place = Path(download if download.is_dir() else scratch, handed.place)
         with upload.opened(place) as folder:
             yield folder

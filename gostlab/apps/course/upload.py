@@ -13,10 +13,11 @@ import tempfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from gostlab.apps.course.answers import SEALED
 from gostlab.apps.course.lab import ANSWERS
@@ -30,7 +31,7 @@ MOST_DEPTH = 8
 CHUNK_BYTES = 2**16
 # What systems put into archives by themselves.
 NOT_HANDED_IN = ("__MACOSX", ".DS_Store", "Thumbs.db", ".git", "__pycache__")
-
+NO_FILE = "a link or a device, not a file"
 
 # What reading an archive may raise.
 BROKEN_ARCHIVE = (
@@ -83,7 +84,7 @@ def check_folder(folder: Path) -> None:
             status = path.lstat()
             shown = path.relative_to(folder)
             if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-                raise BadInput(f"{shown!s:.200}: a link or a device, not a file")
+                raise BadInput(f"{shown!s:.200}: {NO_FILE}")
             if stat.S_ISREG(status.st_mode):
                 files, total = files + 1, total + status.st_size
                 check_sizes(str(shown), files, status.st_size, total)
@@ -100,86 +101,58 @@ def check_sizes(name: str, files: int, size: int, total: int, most_size: int = 0
         raise BadInput(f"more than {MOST_BYTES >> 20} MiB in all")
 
 
-def unpack(archive: Path, to: Path) -> None:
-    """A zip's or tar's files into an empty folder. Raises BadInput."""
+def unpack(archive: Path, to: Path, place: str = "", most_file_bytes: int = 0) -> None:
+    """A zip's or tar's files, or one place's in it, into an empty folder. Raises BadInput."""
+    names: set[str] = set()
+    files = total = 0
     try:
-        if zipfile.is_zipfile(archive):
-            unpack_zip(archive, to)
-        elif tarfile.is_tarfile(archive):
-            unpack_tar(archive, to)
-        else:
-            raise NoHandIn(f"{archive}: neither a folder nor a zip nor a tar")
+        for name, is_folder, content in entries_of(archive):
+            if place and name != place and not name.startswith(f"{place}/"):
+                continue
+            files += 1
+            check_sizes(name, files, 0, total)
+            if is_folder:
+                continue
+            if content is None:
+                raise BadInput(f"{name!r:.200}: {NO_FILE}")
+            parts = parts_of(name)
+            if not set(parts).isdisjoint(NOT_HANDED_IN):
+                continue
+            # Two names that one file system takes for the same are one.
+            key = unicodedata.normalize("NFC", "/".join(parts)).casefold()
+            if key in names:
+                raise BadInput(f"{name!r:.200}: there twice")
+            names.add(key)
+            path = to.joinpath(*parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            size = 0
+            with content() as source, path.open("xb") as file:
+                while chunk := source.read(CHUNK_BYTES):
+                    size, total = size + len(chunk), total + len(chunk)
+                    check_sizes(name, files, size, total, most_file_bytes)
+                    file.write(chunk)
     except BROKEN_ARCHIVE as error:
-        raise BadInput(f"{archive}: cannot be unpacked: {error}"[:300]) from None
+        raise BadInput(f"{place or archive}: cannot be unpacked: {error}"[:300]) from None
 
 
-def unpack_zip(archive: Path, to: Path, place: str | None = None, most_file_bytes: int = 0) -> None:
-    """A zip's files, or those of one place in it. Raises BadInput, and what zipfile raises."""
-    with zipfile.ZipFile(archive) as opened_zip:
-        taken = Taken(to, most_file_bytes)
-        for entry in opened_zip.infolist():
-            name = entry.filename
-            if place is not None and name != place and not name.startswith(f"{place}/"):
-                continue
-            kind = stat.S_IFMT(entry.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise BadInput(f"{name!r:.200}: a link or a device, not a file")
-            if not entry.is_dir():
-                with opened_zip.open(entry) as content:
-                    taken.take(name, content)
-
-
-def unpack_tar(archive: Path, to: Path) -> None:
-    """Raises BadInput, and what tarfile raises."""
-    with tarfile.open(archive, mode="r:*") as opened_tar:
-        taken = Taken(to)
-        for entry in opened_tar:
-            if entry.isdir():
-                taken.count()
-                continue
-            content = opened_tar.extractfile(entry) if entry.isreg() else None
-            if content is None or entry.issparse():
-                raise BadInput(f"{entry.name!r:.200}: a link or a device, not a file")
-            with content:
-                taken.take(entry.name, content)
-
-
-class Taken:
-    """Files that were unpacked into a folder so far."""
-
-    def __init__(self, to: Path, most_file_bytes: int = 0) -> None:
-        self._to = to
-        self._most_file_bytes = most_file_bytes  # 0: as of any hand-in's
-        self._names: set[str] = set()
-        self._entries = 0
-        self._bytes = 0
-
-    def count(self) -> None:
-        """One more entry. Raises BadInput where there are too many."""
-        self._entries += 1
-        if self._entries > MOST_FILES:
-            raise BadInput(f"more than {MOST_FILES} files")
-
-    def take(self, name: str, content: IO[bytes]) -> None:
-        """Write one file. Raises BadInput for a name that leads out or was there, or too much."""
-        self.count()
-        parts = parts_of(name)
-        if any(part in NOT_HANDED_IN for part in parts):
-            return
-        # Two names that one file system takes for the same are one.
-        key = unicodedata.normalize("NFC", "/".join(parts)).casefold()
-        if key in self._names:
-            raise BadInput(f"{name!r:.200}: there twice")
-        self._names.add(key)
-        path = self._to.joinpath(*parts)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        size = 0
-        with path.open("xb") as file:
-            while chunk := content.read(CHUNK_BYTES):
-                size += len(chunk)
-                self._bytes += len(chunk)
-                check_sizes(name, self._entries, size, self._bytes, self._most_file_bytes)
-                file.write(chunk)
+def entries_of(archive: Path) -> Iterator[tuple[str, bool, Callable[[], IO[bytes]] | None]]:
+    """Of each entry of a zip or a tar its name, whether it is a folder, and what opens it; None: it
+    is no file. Raises NoHandIn for what is neither, BROKEN_ARCHIVE.
+    """
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as opened_zip:
+            for each in opened_zip.infolist():
+                plain = stat.S_IFMT(each.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
+                content: Any = partial(opened_zip.open, each) if plain else None
+                yield each.filename, plain and each.is_dir(), content
+    elif tarfile.is_tarfile(archive):
+        with tarfile.open(archive, mode="r:*") as opened_tar:
+            for entry in opened_tar:
+                plain = entry.isreg() and not entry.issparse()
+                content = partial(opened_tar.extractfile, entry) if plain else None
+                yield entry.name, entry.isdir(), content
+    else:
+        raise NoHandIn(f"{archive}: neither a folder nor a zip nor a tar")
 
 
 def parts_of(name: str) -> tuple[str, ...]:
