@@ -53,7 +53,7 @@ def grade_class(arguments: argparse.Namespace) -> int:
         print(f"resembling: {each}")
     for name in found.passed_over:
         print(f"no hand-in: {name}")
-    kept = sum(not record.again for record in records)
+    kept = sum(record.is_kept for record in records)
     print(f"{pages.summary(lines)}{f' ({kept} as they were graded before)' if kept else ''}")
     names = ", ".join(gradebooks.GRADEBOOKS)
     print(f"{out / pages.INDEX} · {names} · {pages.FEEDBACK}/ has a page for each student")
@@ -114,7 +114,6 @@ def write(out: Path, lab: Lab, title: str, lines: list[Line], index: str) -> Non
 
 
 def print_class(lines: list[Line], lab: Lab) -> None:
-    """A row for each student."""
     shown_table = plain_table()
     shown_table.add_column("student", overflow="fold")
     shown_table.add_column("name", overflow="fold")

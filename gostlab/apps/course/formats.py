@@ -3,13 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
 from xml.etree import ElementTree
 
 from gostlab.apps.course.feedback import sentences
-from gostlab.apps.course.grading import ByHand, Grade, Scored
+from gostlab.apps.course.grading import Grade
 
 CLASSROOM50 = "classroom50/result/v1"
 
@@ -28,60 +27,38 @@ def to_text(grade: Grade) -> str:
     return "\n".join(lines)
 
 
-def to_object(grade: Grade) -> dict[str, Any]:
-    return {
+def to_json(grade: Grade) -> str:
+    found = {
         **asdict(grade),
         "schema": 1,
         "points": grade.points,
         "most": grade.most,
         "scored": [{**asdict(each), "passed": each.passed} for each in grade.scored],
     }
-
-
-def from_object(found: Mapping[str, Any]) -> Grade:
-    """A grade of what to_object made. Raises KeyError, TypeError, ValueError."""
-    values = {each.name: found[each.name] for each in fields(Grade)}
-    scored = [{each.name: row[each.name] for each in fields(Scored)} for row in found["scored"]]
-    values["scored"] = tuple(Scored(**row) for row in scored)
-    values["by_hand"] = tuple(ByHand(**row) for row in found["by_hand"])
-    for name in ("problems", "notes", "reran"):
-        values[name] = tuple(found[name])
-    return Grade(**values)
-
-
-def to_json(grade: Grade) -> str:
-    return json.dumps(to_object(grade), indent=2, sort_keys=True, ensure_ascii=False)
+    return json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False)
 
 
 def to_junit(grade: Grade) -> str:
-    """JUnit's XML: a test per point."""
     failed = sum(not each.passed for each in grade.scored)
+    counts = {"tests": str(len(grade.scored)), "failures": str(failed), "errors": "0"}
     suite = ElementTree.Element(
-        "testsuite",
-        name=printable(grade.lab),
-        tests=str(len(grade.scored)),
-        failures=str(failed),
-        errors="0",
-        skipped="0",
-        time="0",
+        "testsuite", {"name": grade.lab, **counts, "skipped": "0", "time": "0"}
     )
     properties = ElementTree.SubElement(suite, "properties")
-    for name, value in (("student", grade.student), ("points", grade.points), ("most", grade.most)):
-        ElementTree.SubElement(properties, "property", name=name, value=printable(str(value)))
+    for name in ("student", "points", "most"):
+        ElementTree.SubElement(properties, "property", name=name, value=str(getattr(grade, name)))
     for each in grade.scored:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=printable(grade.lab), name=printable(each.name), time="0"
-        )
+        words = {"classname": grade.lab, "name": each.name, "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", words)
         if not each.passed:
-            failure = ElementTree.SubElement(
-                case, "failure", message=printable(each.why), type="points"
-            )
-            failure.text = printable("\n".join([each.says, *sentences(each)]))
+            failure = ElementTree.SubElement(case, "failure", message=each.why, type="points")
+            failure.text = "\n".join([each.says, *sentences(each)])
     if grade.problems or grade.reran:
-        out = ElementTree.SubElement(suite, "system-out")
-        out.text = printable("\n".join([*grade.problems, *grade.reran]))
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(
+            [*grade.problems, *grade.reran]
+        )
     ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+    return printable(ElementTree.tostring(suite, encoding="unicode", xml_declaration=True))
 
 
 def to_gradescope(grade: Grade) -> str:

@@ -24,9 +24,17 @@ from gostlab.apps.course.answers import SEALED, as_number, read_answers, read_se
 from gostlab.apps.course.assignment import STUDENT, assigned
 from gostlab.apps.course.coursework import ASSIGNMENT
 from gostlab.apps.course.download import Download, HandedIn
-from gostlab.apps.course.formats import from_object, to_object
 from gostlab.apps.course.formula import FormulaError
-from gostlab.apps.course.grading import Grade, grade, lacks, nothing, plain_word, score_answer
+from gostlab.apps.course.grading import (
+    ByHand,
+    Grade,
+    Scored,
+    grade,
+    lacks,
+    nothing,
+    plain_word,
+    score_answer,
+)
 from gostlab.apps.course.lab import ANSWERS, Lab, load_lab
 from gostlab.apps.course.roster import Pupil, Roster
 from gostlab.apps.course.upload import NoHandIn
@@ -49,19 +57,16 @@ class Course:
 
 @dataclass(frozen=True)
 class Record:
-    """What came of a hand-in."""
-
     label: str
     student: str  # whose it is; "" where neither the platform nor the hand-in says
     claims: str  # whose the hand-in says it is
-    refused: str  # why it is not graded; "" where it is
-    grade: Grade | None
+    refused: str = ""  # why it is not graded; "" where it is
+    grade: Grade | None = None
     # What was answered, by section and key, and what of it is right for this student's own path, as
     # far as that can be said without his runs.
     answers: Mapping[str, str] = field(default_factory=dict)
     right: Mapping[str, bool] = field(default_factory=dict)
-    key: str = ""  # what it was made of
-    again: bool = False  # graded now, and not found as it was
+    is_kept: bool = False  # found as it was, and not graded now
 
 
 def whose(handed: HandedIn, roster: Roster) -> Pupil | None:
@@ -91,12 +96,11 @@ def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record
             kept = read_record(file, key)
             if kept is not None:
                 return kept
-            record = graded(folder, handed, pupil, course, key)
+            record = graded(folder, handed, pupil, course)
     except BadInput as error:
         # Of what cannot be opened nothing is kept: looking again costs nothing.
         return unopened(handed, pupil, course, error, path)
-    value = asdict(record) | {"grade": to_object(record.grade) if record.grade else None}
-    write_json(file, value)
+    write_json(file, {"key": key, "record": asdict(record)})
     return record
 
 
@@ -109,10 +113,10 @@ def unopened(
     said = without_places(str(error).replace(f"{path}/", ""))
     student = pupil.primary if pupil else ""
     if not student or isinstance(error, NoHandIn):
-        return Record(handed.label, student, "", said, None, again=True)
+        return Record(handed.label, student, "", said)
     lab = load_lab(course.lab)
     unread = nothing(assigned(lab, student, course.name, course.secret), [said])
-    return Record(handed.label, student, "", "", unread, again=True)
+    return Record(handed.label, student, "", grade=unread)
 
 
 def without_places(said: str) -> str:
@@ -121,20 +125,20 @@ def without_places(said: str) -> str:
     return ": ".join(word for word in words if "gostlab-hand-in-" not in word) or said
 
 
-def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course, key: str) -> Record:
+def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course) -> Record:
     """Grade one hand-in. Raises BadInput for a lab that is not whole."""
     lab = load_lab(course.lab)
-    claims, student = claimed(folder), claimed(folder)
+    claims = student = claimed(folder)
     owner = pupil or course.roster.known_as(claims)
     if owner is not None and course.roster.known_as(claims) != owner:
         student = owner.primary  # the hand-in says another: it counts for nothing, and says so
     if not student:
         said = f"{ANSWERS}, {ASSIGNMENT}: say no student"
-        return Record(handed.label, "", claims, said, None, key=key, again=True)
+        return Record(handed.label, "", claims, said)
     assignment = assigned(lab, student, course.name, course.secret)
     lacking = lacks(assignment, read_object(folder / ASSIGNMENT) or {}, course.secret, handed.label)
     if lacking:
-        return Record(handed.label, student, claims, lacking, None, key=key, again=True)
+        return Record(handed.label, student, claims, lacking)
     found = grade(assignment, folder)
     answers = answered(folder, lab)
     right = {}
@@ -148,7 +152,7 @@ def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course, 
                     passed.get(point.name)
                     or not (score_answer(point, answers.get(name, ""), assignment.values)[-1])
                 )
-    return Record(handed.label, student, claims, "", found, answers, right, key, again=True)
+    return Record(handed.label, student, claims, "", found, answers, right)
 
 
 def answered(folder: Path, lab: Lab) -> dict[str, str]:
@@ -195,9 +199,12 @@ def read_record(file: Path, key: str) -> Record | None:
     if kept is None or kept.get("key") != key:
         return None
     try:
-        made = from_object(kept["grade"]) if kept["grade"] else None
-        rest = {name: kept[name] for name in Record.__dataclass_fields__ if name != "grade"}
-        return Record(**{**rest, "grade": made, "again": False})
+        record = kept["record"]
+        if made := record["grade"]:
+            scored = tuple(Scored(**row) for row in made["scored"])
+            by_hand = tuple(ByHand(**row) for row in made["by_hand"])
+            record["grade"] = Grade(**made | {"scored": scored, "by_hand": by_hand})
+        return Record(**record | {"is_kept": True})
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -260,7 +267,6 @@ class Line:
 
     @property
     def state(self) -> str:
-        """One of STATES."""
         if self.counts is None:
             return "missing"
         return "graded" if self.counts.grade else "not graded"
