@@ -16,7 +16,7 @@ from statistics import fmean
 from gostlab import api
 from gostlab.apps.course import gradebooks
 from gostlab.apps.course.assignment import PUBLIC_KEY, number
-from gostlab.apps.course.evidence import BROKEN_RECORDS, Records, steady_rates
+from gostlab.apps.course.evidence import BROKEN_RECORDS, Records, Unreadable, steady_rates
 from gostlab.apps.course.formula import Value, filled, payload_mbit, shown
 from gostlab.apps.course.lab import Lab, Rank
 from gostlab.describe.file.document import BadInput
@@ -31,8 +31,6 @@ TRIED = 1000  # draws, to find paths that differ
 
 @dataclass(frozen=True)
 class HiddenPath:
-    """One of the paths of a ranking."""
-
     number: int  # from 1
     values: Mapping[str, Value]
     sets: Mapping[str, str]
@@ -43,33 +41,26 @@ class HiddenPath:
         return ", ".join(f"{name} {shown(value)}" for name, value in self.values.items())
 
 
-@dataclass(frozen=True)
+@dataclass
 class Entry:
-    """A congestion control to rank."""
+    """A congestion control to rank, and what became of it."""
 
     student: str
-    source: bytes  # of its file; b"": it has none
-    missing: str = ""  # why there is none
+    source: bytes = b""  # of its file
+    why_not: str = ""  # why it has no rank
+    scores: list[float] = field(default_factory=list)  # of each path
+    rank: int | None = None
+    ties: tuple[str, ...] = ()  # who has the same rank
+    is_reference: bool = False
 
     @property
     def level(self) -> str:
         """What it is called as long as it is ranked: by its content, so that equal files are one
         control, whose runs are the same runs.
         """
+        if self.is_reference:
+            return self.student
         return f"rank-{hashlib.sha256(self.source).hexdigest()[:9]}"
-
-
-@dataclass
-class Standing:
-    """What became of an entry."""
-
-    student: str
-    level: str
-    scores: list[float] = field(default_factory=list)  # of each path
-    why_not: str = ""  # why it has no rank
-    rank: int | None = None
-    ties: tuple[str, ...] = ()  # who has the same rank
-    is_reference: bool = False
 
     @property
     def mean(self) -> float:
@@ -126,7 +117,7 @@ def levels(
     found: dict[str, str] = {}
     with ExitStack() as held:
         for entry in entries:
-            if entry.missing or entry.level in found:
+            if entry.why_not or entry.level in found:
                 continue
             file = scratch / f"{entry.level}.c"
             file.write_bytes(entry.source)
@@ -153,33 +144,27 @@ def rank_all(
     out: Path,
     jobs: int | None,
     say: Callable[[str], None],
-) -> list[Standing]:
-    """Everybody's standing, the best first, those without a rank last. Runs that are there are not
+) -> list[Entry]:
+    """Everybody, the best first, those without a rank last. Runs that are there are not
     made again. Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
     """
     scratch = out / "sources"
     scratch.mkdir(parents=True, exist_ok=True)
     with levels(entries, scratch, say) as compiled:
         good = [level for level, why in compiled.items() if not why]
-        ended: dict[str, list[Finished]] = {}
-        for path in paths:
-            for end in ends_on(path, lab, rank, [*rank.beside, *good], out, jobs):
-                ended.setdefault(str(end.run.factors[f"{rank.flow}.cc"]), []).append(end)
-    found = [Standing(name, name, is_reference=True) for name in rank.beside]
-    found += [
-        Standing(each.student, each.level, why_not=each.missing or compiled[each.level])
-        for each in entries
-    ]
-    for each in found:
+        ended = [ends_on(path, lab, rank, [*rank.beside, *good], out, jobs) for path in paths]
+    found = [Entry(name, is_reference=True) for name in rank.beside]
+    for each in [*found, *entries]:
+        each.why_not = each.why_not or compiled.get(each.level, "")
         if not each.why_not:
-            judge(each, ended.get(each.level, []), paths)
-    return ranked(found)
+            judge(each, [by_level[each.level] for by_level in ended], paths)
+    return ranked([*found, *entries])
 
 
 def ends_on(
     path: HiddenPath, lab: Lab, rank: Rank, ccs: Sequence[str], out: Path, jobs: int | None
-) -> list[Finished]:
-    """Every control's run on one path, in the order of `ccs`."""
+) -> dict[str, Finished]:
+    """Every control's run on one path."""
     sets = {**path.sets, f"{rank.flow}.cc": ",".join(ccs)}
     experiment = api.Experiment.from_file(
         lab.folder / rank.experiment, settings=sets, machine="sandbox", seed=path.seed
@@ -187,28 +172,23 @@ def ends_on(
     with progress_on_stderr(f"path {path.number}", quiet=False) as progress:
         place = out / f"path-{path.number}"
         outcome = experiment.run(place, jobs=jobs, progress=progress).wait()
-    by_cc = {str(end.run.factors[f"{rank.flow}.cc"]): end for end in outcome.ends}
-    return [by_cc[cc] for cc in ccs]
+    return {str(end.run.factors[f"{rank.flow}.cc"]): end for end in outcome.ends}
 
 
-def judge(standing: Standing, ends: Sequence[Finished], paths: Sequence[HiddenPath]) -> None:
+def judge(entry: Entry, ends: Sequence[Finished], paths: Sequence[HiddenPath]) -> None:
     """An entry's scores, or why it has none."""
     for end, path in zip(ends, paths, strict=True):
-        if not end.counts:
-            error = str((end.status or {}).get("error") or "") or f"its run is {end.verdict}"
-            standing.why_not = f"path {path.number}: {first_line(error)}"
-            return
-        records = Records(end.folder, end.run)
         try:
-            rates = steady_rates(records)
-            rate_mbit = end.run.path["forward"]["rate_bps"] / 1e6
-            standing.scores.append(score(rates, rate_mbit))
+            if not end.counts:
+                raise Unreadable((end.status or {}).get("error") or f"its run is {end.verdict}")
+            rates = steady_rates(Records(end.folder, end.run))
+            entry.scores.append(score(rates, end.run.path["forward"]["rate_bps"] / 1e6))
         except BROKEN_RECORDS as error:
-            standing.why_not = f"path {path.number}: {first_line(str(error))}"
+            entry.why_not = f"path {path.number}: {first_line(str(error))}"
             return
 
 
-def ranked(found: Sequence[Standing]) -> list[Standing]:
+def ranked(found: Sequence[Entry]) -> list[Entry]:
     """The best first; equal scores have one rank, and the next is as many further."""
     running = [each for each in found if not each.why_not]
     rated = sorted(running, key=lambda each: (-each.mean, each.student))
@@ -221,8 +201,7 @@ def ranked(found: Sequence[Standing]) -> list[Standing]:
     return rated + [each for each in found if each.why_not]
 
 
-def to_csv(found: Sequence[Standing], paths: Sequence[HiddenPath]) -> str:
-    """A row for each student."""
+def to_csv(found: Sequence[Entry], paths: Sequence[HiddenPath]) -> str:
     head = ["rank", "student", "score", *(f"path_{each.number}" for each in paths), "why_no_rank"]
     rows = []
     for each in found:
@@ -233,7 +212,7 @@ def to_csv(found: Sequence[Standing], paths: Sequence[HiddenPath]) -> str:
     return gradebooks.table(head, rows)
 
 
-def tie_lines(found: Sequence[Standing]) -> list[str]:
+def tie_lines(found: Sequence[Entry]) -> list[str]:
     """Who shares a rank with whom, once each, and whether their files are the same."""
     lines = []
     for rank in sorted({each.rank for each in found if each.rank and each.ties}):

@@ -11,7 +11,7 @@ from gostlab.apps.command import EXIT_FAILED, EXIT_OK, say
 from gostlab.apps.course import download, rank
 from gostlab.apps.course.assignment import read_secret
 from gostlab.apps.course.lab import ANSWERS, Lab, Rank, load_lab
-from gostlab.apps.course.rank import Entry, HiddenPath, Standing
+from gostlab.apps.course.rank import Entry, HiddenPath
 from gostlab.apps.course.roster import Roster, read_roster
 from gostlab.apps.course.whole_class import claimed, whose, without_places
 from gostlab.console import Console
@@ -65,7 +65,7 @@ def entries_in(what: Path, asked: Rank, roster: Roster) -> list[Entry]:
             said = without_places(str(error).replace(f"{found.path}/", ""))
             entry = Entry(pupil.primary if pupil else handed.label, b"", said)
         # The last counts; what can be ranked before what cannot.
-        order = not entry.missing, handed.order
+        order = not entry.why_not, handed.order
         if entry.student not in by_student or order > by_student[entry.student][0]:
             by_student[entry.student] = order, entry
     return [entry for _, entry in by_student.values()] + [
@@ -85,8 +85,7 @@ def entry_of(folder: Path, student: str, asked: Rank) -> Entry:
     return Entry(student, source, f"{asked.file}: as it was handed out" if untouched else "")
 
 
-def print_ranking(found: Sequence[Standing], paths: Sequence[HiddenPath], lab: Lab) -> None:
-    """A row for each, and a line for each that has no rank."""
+def print_ranking(found: Sequence[Entry], paths: Sequence[HiddenPath], lab: Lab) -> None:
     table = plain_table()
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
@@ -95,14 +94,11 @@ def print_ranking(found: Sequence[Standing], paths: Sequence[HiddenPath], lab: L
         table.add_column(f"path {path.number}", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for each in found:
-        if each.why_not:
-            table.add_row(
-                "–", Text(each.student), "", *("" for _ in paths), Text(f"no rank: {each.why_not}")
-            )
-            continue
-        place = f"{each.rank}{'=' if each.ties else ''}" if each.rank else ""
-        said = "for comparison" if each.is_reference else ""
-        scores = (f"{value:.1f}" for value in each.scores)
-        table.add_row(place, Text(each.student), f"{each.mean:.1f}", *scores, said)
+        row = ["–", each.student, *[""] * (len(paths) + 1), f"no rank: {each.why_not}"]
+        if not each.why_not:
+            place = f"{each.rank}{'=' if each.ties else ''}" if each.rank else ""
+            scores = [f"{value:.1f}" for value in (each.mean, *each.scores)]
+            row = [place, each.student, *scores, "for comparison" if each.is_reference else ""]
+        table.add_row(*map(Text, row))
     print(f"{lab.title}: what the poorer of two tunnels got, in % of half of the link")
     Console(sys.stdout).print(table)
