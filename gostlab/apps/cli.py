@@ -25,7 +25,7 @@ from gostlab.apps.new import new_verb
 from gostlab.apps.paths import profile_verb
 from gostlab.apps.validate import validate_verb
 from gostlab.apps.verbs import own, report, run, say
-from gostlab.apps.worst import words as worst
+from gostlab.apps.worst import worst_verb
 from gostlab.declared import folders
 from gostlab.declared.errors import BadInput
 from gostlab.setup import steps as setup
@@ -35,7 +35,7 @@ from gostlab.visible import Visible
 # As --help lists them.
 VERBS = (
     *(run.run_verb, run.try_verb, run.exec_verb, report.report_verb, report.compare_verb),
-    *(fit.fit, worst.worst, run.shell_verb, profile_verb.profile_verb),
+    *(fit.fit, worst_verb.worst_verb, run.shell_verb, profile_verb.profile_verb),
     *(validate_verb.validate_verb, conform_verb.conform_verb),
     *(own.cc_verb, own.kernel_verb, own.gost_verb, report.replay_verb, report.catalogue_verb),
     *(say.settings_verb, say.window_verb, bench_verb.bench_verb, run.topo_verb),

@@ -4,10 +4,3 @@
 share that is left to the congestion control, how full the bottleneck is, or the delay. What it
 ends with is a path that is run again with other seeds, written as a profile.
 """
-
-# What makes a path bad, by what it is called.
-SAYS = {
-    "share": "what it gets of both flows' sum",
-    "utilisation": "payload over the bottleneck's rate",
-    "delay": "95 % of the round trip over the idle one",
-}

@@ -15,8 +15,7 @@ from statistics import median
 from typing import Any
 
 from gostlab import api, machine
-from gostlab.apps.fit.fit import Told, kept_experiment
-from gostlab.apps.worst import SAYS
+from gostlab.apps.fit import fit
 from gostlab.apps.worst.axes import Axis
 from gostlab.declared.controls import check_known, parse_control
 from gostlab.declared.errors import bounded
@@ -86,17 +85,21 @@ def percent(value: float) -> str:
 MEASURES = {
     each.name: each
     for each in (
-        Measure("share", SAYS["share"], share, percent, needs_other=True),
-        Measure("utilisation", SAYS["utilisation"], utilisation, percent),
-        Measure("delay", SAYS["delay"], delay, "{:.3g} times".format, worst_is_most=True),
+        Measure("share", "what it gets of both flows' sum", share, percent, needs_other=True),
+        Measure("utilisation", "payload over the bottleneck's rate", utilisation, percent),
+        Measure(
+            "delay",
+            "95 % of the round trip over the idle one",
+            delay,
+            "{:.3g} times".format,
+            worst_is_most=True,
+        ),
     )
 }
 
 
 @dataclass(frozen=True)
 class Order:
-    """A search."""
-
     cc: str
     against: str | None
     axes: tuple[Axis, ...]
@@ -159,9 +162,9 @@ class Order:
 class Tried:
     """A path and what its runs came to."""
 
-    texts: Mapping[str, str]
+    settings: Mapping[str, str]
     values: tuple[float, ...]
-    folder: Path  # of its first run
+    run: str  # the folder of its first
 
     @property
     def value(self) -> float:
@@ -199,9 +202,11 @@ def check_order(order: Order) -> None:
 class Lab:
     """Runs of the search, ordinary ones in results/NAME/."""
 
-    def __init__(self, order: Order, choice: machine.Choice, told: Told, jobs: int | None) -> None:
+    def __init__(
+        self, order: Order, choice: machine.Choice, told: fit.Told, jobs: int | None
+    ) -> None:
         self._order, self._choice, self._told, self._jobs = order, choice, told, jobs
-        self._file = kept_experiment(order.results, order.document(), "worst")
+        self._file = fit.kept_experiment(order.results, order.document(), "worst")
         self.complaint = ""
 
     def __call__(
@@ -239,10 +244,10 @@ class Lab:
     def _tried(self, texts: Mapping[str, str], folders: Sequence[Path]) -> Tried | None:
         values = [self._order.measure.of(folder) for folder in folders]
         known = tuple(value for value in values if value is not None)
-        return Tried(texts, known, folders[0]) if known else None
+        return Tried(texts, known, str(folders[0])) if known else None
 
 
-def search(order: Order, lab: Lab, told: Told) -> Worst:
+def search(order: Order, lab: Lab, told: fit.Told) -> Worst:
     """Search, run the worst again, and say which it is. Raises BadInput if no path has an answer,
     MissingPart without the optimiser, and what a run does.
     """
@@ -279,7 +284,9 @@ def search(order: Order, lab: Lab, told: Told) -> Worst:
         asked += count
         if tried:
             worst = min(tried.values(), key=lambda each: order.measure.loss(each.value))
-            told.stage(f"worst so far: {order.measure.show(worst.value)} at {words(worst.texts)}")
+            told.stage(
+                f"worst so far: {order.measure.show(worst.value)} at {words(worst.settings)}"
+            )
     if not tried:
         why = lab.complaint or f"see {order.results / order.name}/*/status.json"
         raise BadInput(f"no path of {asked} has an answer: {why}")
@@ -288,12 +295,11 @@ def search(order: Order, lab: Lab, told: Told) -> Worst:
     chosen = ranked[: max(1, again)]
     if again:
         told.stage(f"running the worst {len(chosen)} with other seeds")
-        sure = lab([each.texts for each in chosen], REPETITIONS)
+        sure = lab([each.settings for each in chosen], REPETITIONS)
         chosen = [each for each in sure if each is not None]
         chosen.sort(key=lambda each: order.measure.loss(each.value))
     return Worst(tuple(chosen), asked, asked - len(tried))
 
 
 def words(texts: Mapping[str, str]) -> str:
-    """A path in a line: rate 10mbit, rtt 40ms."""
     return ", ".join(f"{name} {text}" for name, text in texts.items())

@@ -1,54 +1,73 @@
-"""`./lab worst --cc CC`: the profile that it writes, and the lines that it prints."""
+"""`./lab worst --cc CC`: its words, the profile that it writes, and the lines that it prints."""
+
+from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.apps.fit.fit import Told, kept_experiment
-from gostlab.apps.paths.profile_writer import (
-    SCHEMA,
-    check_place,
-    direction,
-    is_of_path,
-    name_of,
-    profile_text,
-    set_ways,
-    write_profile,
-)
-from gostlab.apps.worst.axes import read_axes
-from gostlab.apps.worst.worst import (
-    AGAINST,
-    MEASURES,
-    MINE,
-    Lab,
-    Order,
-    Tried,
-    Worst,
-    check_order,
-    search,
-    words,
-)
+from gostlab.apps.command import add_flag, add_jobs, add_machine, add_results, verb
+from gostlab.apps.fit import fit
+from gostlab.apps.paths import profile_writer as writer
+from gostlab.apps.worst import axes, worst
 from gostlab.declared.errors import bounded
-from gostlab.describe.file.document import named_values
-from gostlab.describe.file.experiment import MAX_SEED
-from gostlab.describe.file.profile import DIRECTIONS
-from gostlab.describe.resolve.expand import expand
+from gostlab.describe.file import document, experiment, profile
+from gostlab.describe.resolve import expand
 
 SHOWN = 3
+OVER = "rate,rtt,loss,buffer,queue"
 
 
+def worst_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cc", required=True, help="the congestion control to look into")
+    parser.add_argument("--against", metavar="CC", help="one that shares the bottleneck with it")
+    parser.add_argument(
+        "--over",
+        default=OVER,
+        metavar="NAME,…",
+        help="what is varied: a setting, or NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--measure",
+        choices=tuple(worst.MEASURES),
+        help="what makes a path bad: "
+        + "; ".join(f"{name}: {each.says}" for name, each in worst.MEASURES.items()).replace(
+            "%", "%%"
+        )
+        + " (default: share with --against, else utilisation)",
+    )
+    parser.add_argument("--budget", type=int, default=200, help="runs in all (default: 200)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
+    add_jobs(parser)
+    add_flag(parser, "--dry-run", "say what would be searched and stop")
+    add_flag(parser, "--json", "the outcome as JSON and nothing else")
+    writer.add_place(parser)
+    add_results(parser, "where runs go")
+    add_machine(parser)
+
+
+@verb(
+    "worst",
+    "on which path does a congestion control do worst? An optimiser looks",
+    worst_arguments,
+    f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
+)
 def worst_verb(arguments: argparse.Namespace) -> int:
     """`./lab worst`; 0 if a path was found. Raises BadInput, and what a run does."""
     choice = machine.choose(arguments.machine)
     order = read_order(arguments)
-    check_order(order)
-    name = name_of(arguments.name, order.name)
+    worst.check_order(order)
+    name = writer.name_of(arguments.name, order.name)
     again = arguments.force or arguments.dry_run or is_ours(arguments.out / f"{name}.yaml")
-    check_place(arguments.out, name, (".yaml",), force=again)
-    experiment = kept_experiment(order.results, order.document(), "worst")
-    [example, *_] = expand(experiment, machine=choice.name)
+    writer.check_place(arguments.out, name, (".yaml",), force=again)
+    kept = fit.kept_experiment(order.results, order.document(), "worst")
+    [example, *_] = expand.expand(kept, machine=choice.name)
     if arguments.dry_run:
         print(*(axis.says for axis in order.axes), sep="\n")
         print(
@@ -56,13 +75,13 @@ def worst_verb(arguments: argparse.Namespace) -> int:
             f" {order.measure.name}: {order.measure.says}"
         )
         return 0
-    told = Told(order.budget, order.budget * example.length_s, quiet=arguments.json)
-    found = search(order, Lab(order, choice, told, arguments.jobs), told)
-    profile = write_profile(arguments.out, name, {".yaml": profile_of(order, name, found)})
+    told = fit.Told(order.budget, order.budget * example.length_s, quiet=arguments.json)
+    found = worst.search(order, worst.Lab(order, choice, told, arguments.jobs), told)
+    written = writer.write_profile(arguments.out, name, {".yaml": profile_of(order, name, found)})
     if arguments.json:
-        print(json.dumps(as_json(order, found, profile), indent=2))
+        print(json.dumps(as_json(order, found, written), indent=2))
     else:
-        print(*lines(order, found, profile), sep="\n")
+        print(*lines(order, found, written), sep="\n")
     return 0
 
 
@@ -74,16 +93,16 @@ def is_ours(profile: Path) -> bool:
 MADE_BY = "The worst path that ./lab worst found"
 
 
-def read_order(arguments: argparse.Namespace) -> Order:
+def read_order(arguments: argparse.Namespace) -> worst.Order:
     """The command line's words. Raises BadInput."""
-    settings = dict(named_values("--set", arguments.set, "name=value (like duration=10s)"))
-    bounded(f"--seed {arguments.seed}", arguments.seed, 0, MAX_SEED)
+    settings = dict(document.named_values("--set", arguments.set, "name=value (like duration=10s)"))
+    bounded(f"--seed {arguments.seed}", arguments.seed, 0, experiment.MAX_SEED)
     usual = "share" if arguments.against else "utilisation"
-    return Order(
+    return worst.Order(
         cc=arguments.cc,
         against=arguments.against,
-        axes=read_axes(arguments.over),
-        measure=MEASURES[arguments.measure or usual],
+        axes=axes.read_axes(arguments.over),
+        measure=worst.MEASURES[arguments.measure or usual],
         budget=arguments.budget,
         seed=arguments.seed,
         settings=settings,
@@ -94,29 +113,33 @@ def read_order(arguments: argparse.Namespace) -> Order:
 # -- the profile
 
 
-def profile_of(order: Order, name: str, found: Worst) -> str:
+def profile_of(order: worst.Order, name: str, found: worst.Worst) -> str:
     """The worst path as a profile's text; what is no part of a path is a note."""
-    worst = found.paths[0]
-    ways: dict[str, dict[str, Any]] = {way: direction("100mbit", "50") for way in DIRECTIONS}
-    set_ways(ways, {**order.settings, **worst.texts})
-    beside = [f"{name}={text}" for name, text in worst.texts.items() if not is_of_path(name)]
-    document = {
+    first = found.paths[0]
+    ways: dict[str, dict[str, Any]] = {
+        way: writer.direction("100mbit", "50") for way in profile.DIRECTIONS
+    }
+    writer.set_ways(ways, {**order.settings, **first.settings})
+    beside = [
+        f"{name}={text}" for name, text in first.settings.items() if not writer.is_of_path(name)
+    ]
+    said = {
         "name": name,
         "title": f"Where {order.cc} does worst{order.beside}, by {order.measure.name}",
         "assumptions": [
             f"Searched, not measured: the worst of {found.searched} paths."
-            f" {order.measure.name.capitalize()}: {spread(order, worst)}."
+            f" {order.measure.name.capitalize()}: {spread(order, first)}."
         ],
         "notes": [f"No part of a path: --set {' --set '.join(beside)}"] if beside else [],
         **ways,
     }
-    return profile_text([f"{MADE_BY}, seed {order.seed}.", SCHEMA], document)
+    return writer.profile_text([f"{MADE_BY}, seed {order.seed}.", writer.SCHEMA], said)
 
 
 # -- what is said
 
 
-def spread(order: Order, path: Tried) -> str:
+def spread(order: worst.Order, path: worst.Tried) -> str:
     """The median of a path's runs, and from where to where they go."""
     show = order.measure.show
     if len(path.values) == 1:
@@ -125,39 +148,33 @@ def spread(order: Order, path: Tried) -> str:
     return f"{show(path.value)} ({len(path.values)} runs: {least} to {most})"
 
 
-def lines(order: Order, found: Worst, profile: Path) -> list[str]:
+def lines(order: worst.Order, found: worst.Worst, profile: Path) -> list[str]:
     """For people: the worst paths, the profile, and how to look."""
     said = [f"{order.cc}{order.beside}: {order.measure.says}"]
     for path in found.paths[:SHOWN]:
-        said.append(f"  {spread(order, path)}: {words(path.texts)}")
+        said.append(f"  {spread(order, path)}: {worst.words(path.settings)}")
     lost = f", {found.without_answer} without an answer" if found.without_answer else ""
-    worst = found.paths[0]
-    beside = {**order.settings, **worst.texts}
-    others = [f"--{name} {text}" for name, text in beside.items() if not is_of_path(name)]
-    flows = f"{MINE}={order.cc}" + (f",{AGAINST}={order.against}" if order.against else "")
+    first = found.paths[0]
+    beside = {**order.settings, **first.settings}
+    others = [f"--{name} {text}" for name, text in beside.items() if not writer.is_of_path(name)]
+    flows = f"{worst.MINE}={order.cc}" + (
+        f",{worst.AGAINST}={order.against}" if order.against else ""
+    )
     asking = " ".join([f"--profile {profile}", *others, f"--flows {flows}", "--repeat 6"])
     return [
         *said,
         f"of {found.searched} paths{lost}",
-        f"its run: {worst.folder}",
+        f"its run: {first.run}",
         f"all runs: ./lab report {order.name} --results {order.results}",
         f"the path: {profile} · ask again: ./lab try {asking}",
     ]
 
 
-def as_json(order: Order, found: Worst, profile: Path) -> dict[str, Any]:
+def as_json(order: worst.Order, found: worst.Worst, profile: Path) -> dict[str, Any]:
     return {
         "measure": order.measure.name,
         "searched": found.searched,
         "without_answer": found.without_answer,
         "profile": str(profile),
-        "paths": [
-            {
-                "settings": dict(path.texts),
-                "value": path.value,
-                "values": list(path.values),
-                "run": str(path.folder),
-            }
-            for path in found.paths
-        ],
+        "paths": [{**asdict(path), "value": path.value} for path in found.paths],
     }
