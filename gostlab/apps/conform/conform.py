@@ -60,8 +60,6 @@ class Found:
 
 @dataclass(frozen=True)
 class Conformed:
-    """All scripts on one kernel."""
-
     kernel: str
     version: str
     found: tuple[Found, ...]
@@ -72,8 +70,6 @@ class Conformed:
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be run, and by what."""
-
     kernel: str
     file: Path  # the kernel
     version: str
@@ -88,19 +84,11 @@ def conform(
 ) -> Conformed:
     """Run what of an order is not known yet. Raises MachineError, ResultsError, OSError."""
     place = folder / "conform" / f"{order.kernel}-{order.version}"
-    place.mkdir(parents=True, exist_ok=True)
     with results.owned(folder, f"conform-{order.kernel}", shared=False):
-        known = {row["name"]: row for row in lines(place / FOUND)}
-        missing = [name for name in order.names if name not in known]
-        run_scripts(order, missing, place, [], jobs, say)
-        known = {row["name"]: row for row in lines(place / FOUND)}
-        failed = [row for row in known.values() if not row["passed"]]
-        again = {row["name"] for row in failed if "timing error" in row["said"]}
-        tolerant = place / "tolerant"
-        tolerant.mkdir(exist_ok=True)
-        left = sorted(again - {row["name"] for row in lines(tolerant / FOUND)})
-        run_scripts(order, left, tolerant, [TOLERANT], jobs, say)
-    passed_then = {row["name"] for row in lines(tolerant / FOUND) if row["passed"]}
+        known = run_scripts(order, order.names, place, [], jobs, say)
+        again = [name for name, row in known.items() if "timing error" in row["said"]]
+        tolerant = run_scripts(order, sorted(again), place / "tolerant", [TOLERANT], jobs, say)
+    passed_then = {name for name, row in tolerant.items() if row["passed"]}
     return Conformed(
         order.kernel,
         order.version,
@@ -126,28 +114,34 @@ def run_scripts(
     more: Sequence[str],
     jobs: int | None,
     say: Callable[[str], None],
-) -> None:
-    """Run scripts, dealt out to a guest for each CPU; a line of found.jsonl for each."""
-    if not names:
-        return
+) -> dict[str, dict[str, Any]]:
+    """Run what of some scripts is not known yet, dealt out to a guest for each CPU; of each its
+    line of found.jsonl.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    known = {row["name"]: row for row in lines(place / FOUND)}
+    missing = [name for name in names if name not in known]
+    if not missing:
+        return known
     with claimed_cpus(jobs) as cpus, ExitStack() as undo:
         guests = []
-        for number, cpu in enumerate(cpus[: len(names)]):
+        for number, cpu in enumerate(cpus[: len(missing)]):
             part = place / f"guest-{number}"
-            guest = start_guest(order, names[number :: len(cpus)], part, more, cpu)
+            guest = start_guest(order, missing[number :: len(cpus)], part, more, cpu)
             undo.callback(guest.kill)
             guests.append((guest, part))
         undo.callback(gather, place, [part for _, part in guests])
         began_s = time.monotonic()
         while any(guest.poll() is None for guest, _ in guests):
             rows = [row for _, part in guests for row in lines(part / FOUND)]
-            say(progress(order, rows, len(names), time.monotonic() - began_s))
+            say(progress(order, rows, len(missing), time.monotonic() - began_s))
             time.sleep(POLL_S)
-    done = {row["name"] for row in lines(place / FOUND)}
-    if lost := [name for name in names if name not in done]:
+    known = {row["name"]: row for row in lines(place / FOUND)}
+    if lost := [name for name in names if name not in known]:
         complaints = [guest.complaint for guest, _ in guests if guest.complaint]
         words = complaints[0] if complaints else "its guest ended"
         raise results.ResultsError(f"kernel {order.kernel}: {lost[0]}: {words}")
+    return known
 
 
 def progress(order: Order, rows: Sequence[dict[str, Any]], of: int, took_s: float) -> str:
@@ -164,13 +158,12 @@ def start_guest(
     part.mkdir(exist_ok=True)
     (part / FOUND).unlink(missing_ok=True)
     (part / "exit").unlink(missing_ok=True)
-    asked = {"names": names, "words": more}
     shutil.copy2(order.packetdrill, part / PROGRAM)  # wherever it lies: the guest has its own /tmp
     there = f"{sandbox.GUEST_FOLDER}/{PROGRAM}"
     root = plain_root(scripts=order.scripts)
     scripts = root.inside("scripts") if root else str(order.scripts)
-    programs = {"packetdrill": there, "scripts": scripts}
-    results.write_json(part / "order.json", {**asked, **programs})
+    asked = {"names": names, "words": more, "packetdrill": there, "scripts": scripts}
+    results.write_json(part / "order.json", asked)
     return sandbox.boot(
         order.file,
         part,
@@ -186,7 +179,6 @@ def start_guest(
 
 
 def gather(place: Path, folders: Sequence[Path]) -> None:
-    """What the guests found, into one file."""
     with (place / FOUND).open("a", encoding="utf-8") as file:
         for part in folders:
             file.writelines(json.dumps(row) + "\n" for row in lines(part / FOUND))

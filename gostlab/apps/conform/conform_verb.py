@@ -87,7 +87,6 @@ def program(named: Path | None) -> Path:
 
 
 def print_conformed(found: list[conform.Conformed], count: int, version: str) -> None:
-    """A row for each kernel, then why each script fails."""
     console = summary.console_on(sys.stdout)
     table = summary.plain_table()
     for heading in ("kernel", "scripts", *KINDS):
