@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
-import itertools
 import logging
 import re
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -61,7 +61,6 @@ class Cluster:
     _looked_at: float = float("-inf")
     _able_at: float | None = None  # when there last was a worker that will do
     _here: dict[str, str] = field(default_factory=dict)  # address -> name
-    _count: Iterator[int] = field(default_factory=itertools.count)
 
     def __iter__(self) -> Iterator[str]:
         """The addresses of the workers that runs may be started on now. Raises MachineError if
@@ -80,13 +79,11 @@ class Cluster:
         return len(self.able())
 
     def able(self) -> list[str]:
-        """The workers that are here and will do."""
         self.look()
         return [address for address in self.accepted if address in self._here]
 
     @property
     def reasons(self) -> str:
-        """Why which workers are refused, in a line."""
         return "; ".join(dict.fromkeys(self.refused.values()))
 
     def __contains__(self, address: object) -> bool:
@@ -144,25 +141,20 @@ class Cluster:
         return False
 
     def is_here(self, address: str) -> bool:
-        """Whether the scheduler still knows a worker."""
         self.look()
         return address in self._here
 
     def start(self, run: RunDescription, folder: Path, address: str) -> FutureJob:
         """Start a run on a worker; its folder lies on this machine."""
-        return FutureJob(self, run, folder, address, next(self._count))
+        return FutureJob(self, run, folder, address)
 
 
 class FutureJob:
-    """A run on a worker."""
-
     complaint: str | None = None
     from_outside = False
     status: Mapping[str, Any] | None = None
 
-    def __init__(
-        self, cluster: Cluster, run: RunDescription, folder: Path, address: str, number: int
-    ) -> None:
+    def __init__(self, cluster: Cluster, run: RunDescription, folder: Path, address: str) -> None:
         self._cluster, self._folder, self._address = cluster, folder, address
         self._future = cluster.client.submit(
             wanted_run,
@@ -171,7 +163,7 @@ class FutureJob:
             str(folder),
             cluster.gost and str(cluster.gost),
             cluster.name_of(address),
-            key=f"{run.name}-{number}-{time.time_ns()}",
+            key=f"{run.name}-{uuid.uuid4()}",
             workers=[address],
             allow_other_workers=False,
             pure=False,
@@ -187,19 +179,16 @@ class FutureJob:
                 return None
             self._future.release()
             raise Lost(f"worker {self._cluster.name_of(self._address)} went away")
-        try:
-            finished = self._future.status == "finished"
-            # Of a worker that dies just now Dask would wait for ever for what it alone may make.
-            answer = self._future.result(timeout=FETCH_S) if finished else None
-            error = None if answer else self._future.exception(timeout=CONNECT_S)
-        except Exception as failure:
-            # Dask passes on whatever there is, its own errors and a task's.
-            answer, error = None, failure
-        # At once: what is here must not be computed again when a worker dies that still held it.
-        self._future.release()
         name = self._cluster.name_of(self._address)
-        if answer is None:
-            raise Lost(f"worker {name} gave no answer ({error or 'its run was cancelled'})")
+        try:
+            # Of a worker that dies just now Dask would wait for ever for what it alone may make.
+            answer = self._future.result(timeout=FETCH_S)
+        except Exception as error:
+            # Dask passes on whatever there is, its own errors and a task's.
+            raise Lost(f"worker {name} gave no answer ({error})") from error
+        finally:
+            # At once: what is here must not be made again when a worker dies that still held it.
+            self._future.release()
         if answer["complaint"]:
             counts = self._cluster.is_to_blame(self._address, answer["complaint"])
             raise Lost(f"worker {name} made no run of it: {answer['complaint']}", counts=counts)
@@ -442,12 +431,11 @@ def check_hosts(cluster: Cluster, run: RunDescription, scratch: Path) -> str:
 def two_of(cluster: Cluster) -> tuple[str, str]:
     """Two workers, on two hosts if there are two. Raises BadInput."""
     addresses = list(cluster)
-    for one, other in itertools.combinations(addresses, 2):
-        if cluster.accepted[one].host != cluster.accepted[other].host:
-            return one, other
-    if len(addresses) < 2:
+    by_host = {cluster.accepted[each].host: each for each in reversed(addresses)}
+    pair = list(by_host.values() if len(by_host) > 1 else addresses)[:2]
+    if len(pair) < 2:
         raise BadInput("--check-hosts: there is one worker, and it takes two to agree")
-    return addresses[0], addresses[1]
+    return pair[0], pair[1]
 
 
 def different_files(one: Path, other: Path) -> Sequence[str]:
