@@ -26,5 +26,5 @@ from gostlab.api.parts import (
 )
 from gostlab.api.plan import Plan, refusal
 from gostlab.api.prompt import shell
-from gostlab.api.reading import changes_table, compare, docs_pages, open_run, report, reported, site
+from gostlab.api.reading import compare, docs_pages, open_run, report, reported, site
 from gostlab.results import SAMPLES

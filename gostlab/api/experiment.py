@@ -69,7 +69,6 @@ class Result:
 
     @classmethod
     def of(cls, end: Finished) -> Result:
-        """From what the scheduler knows, and the run's folder."""
         goodput = goodput_bps(end.folder) if end.outcome == "ok" else None
         return cls(
             name=end.run.name,
@@ -135,13 +134,13 @@ class Running(Iterator[Result]):
     is finished; the same experiment goes on from there.
     """
 
-    def __init__(self, plan: Plan, begin: Callable[..., Making], held: ExitStack) -> None:
-        """begin: `make`, but for what looks whether it is cancelled; held: until all is made."""
+    def __init__(self, plan: Plan, begin: Callable[..., Making]) -> None:
+        """begin: `make`, but for what looks whether it is cancelled."""
         self._plan = plan
         self._ends: list[Finished] = []
         self._outcome: Outcome | None = None
         self._stop = False
-        self._making = closing(begin(look=self._look), held)
+        self._making = begin(look=self._look)
 
     def __enter__(self) -> Running:
         return self
@@ -314,14 +313,8 @@ class Experiment(Plan):
         elif callable(progress):
             watcher = Told(progress)
         how: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
-        begin = partial(make, self, Path(results), progress=watcher, workers=workers, **how)
-        return Running(self, begin, held)
-
-
-def closing(making: Making, held: ExitStack) -> Making:
-    """What is held until all is made."""
-    with held:
-        return (yield from making)
+        how |= {"progress": watcher, "workers": workers, "held": held}
+        return Running(self, partial(make, self, Path(results), **how))
 
 
 class Run:
@@ -370,7 +363,6 @@ def question_of(settings: Mapping[str, Levels], repeat: int, seed: int) -> Quest
 
 
 def is_several(levels: Levels) -> bool:
-    """Whether a value is a list of levels."""
     return isinstance(levels, Iterable) and not isinstance(levels, str | Mapping)
 
 

@@ -81,7 +81,6 @@ class Results:
         return frames.to_frame(rows)
 
     def _row(self, cell: judged.Cell) -> dict[str, Any]:
-        """A cell's row."""
         row: dict[str, Any] = {
             "matrix": cell.matrix,
             "variant": cell.variant,
@@ -194,7 +193,6 @@ class Results:
 
 
 def has(cell: judged.Cell, where: Mapping[str, Any]) -> bool:
-    """Whether a cell is at these levels."""
     levels = {name: studies.level(value) for name, value in cell.factors}
     return all(levels.get(name) == str(value) for name, value in where.items())
 

@@ -48,14 +48,13 @@ def make(
     progress: schedule.Quiet,
     workers: Gathered | None,
     look: Callable[[], None],
+    held: ExitStack,
 ) -> Making:
     """What makes the runs of a plan that have no answer yet in a results folder, once it is asked
     for their ends; it returns what became of all of them.
 
-    jobs: runs side by side (default: one per CPU; 1 on this machine's own kernel). gost: the tunnel
-    program. workers: others that make the runs, in place of this machine's CPUs. look: called while
-    runs are waited for; what it raises ends them. Raises BadInput, MissingPart, MachineError at
-    once; while it runs also ResultsError and OSError.
+    look: called while runs are waited for; what it raises ends them. held: until all are made. The
+    others, and what is raised, are Experiment.run's.
     """
     check_jobs(jobs)
     found = parts.find_parts(gost)
@@ -73,7 +72,7 @@ def make(
     def making() -> Making:
         folder.mkdir(parents=True, exist_ok=True)
         shared = plan.shard is not None
-        with ExitStack() as held:
+        with held:
             held.enter_context(results.owned(folder, plan.file.name, shared=shared))
             slots: Collection[schedule.Slot]
             begin = start

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from analysis.judge import cells, change, table
+from analysis.judge import cells, change
 from analysis.page import marked
 from analysis.page import report as pages
 from analysis.page import site as site_pages
@@ -148,7 +148,3 @@ def compare(before: str | Path, after: str | Path, threshold: float = 0.05) -> c
     if not compared.rows and not compared.lost:
         raise BadInput(f"{before}, {after}: no cell of one is in the other: nothing to compare")
     return compared
-
-
-def changes_table(found: change.Changes) -> table.Table:
-    return change.to_table(found)

@@ -16,9 +16,9 @@ import pytest
 
 import gostlab
 from gostlab.apps.reference.public import PARTS
-from gostlab.runs.schedule import Lost
 from tests.asked import refusal
 from tests.lab_command import said_by
+from tests.runs.test_schedule import Job
 
 ROOT = Path(gostlab.__file__).parent
 # What a later version keeps. A name that leaves was said to leave one version before.
@@ -103,26 +103,6 @@ def test_a_wrong_setting_is_one_line_that_names_it(settings: dict[str, Any], say
 # -- run
 
 
-class Job:
-    """A run's machine that fails at once, or never ends."""
-
-    complaint = None
-    from_outside = False
-
-    def __init__(self, folder: Path, ends: bool) -> None:
-        self.ends, self.killed = ends, False
-        if ends:
-            (folder / "outcome.json").write_text('{"outcome": "failed", "error": "no answer"}')
-
-    def poll(self) -> int | None:
-        if self.killed:
-            raise Lost("killed")
-        return 0 if self.ends else None
-
-    def kill(self) -> None:
-        self.killed = True
-
-
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """The jobs that are started from here on: on machines that the test makes up."""
@@ -138,7 +118,8 @@ def on(jobs: list[Job], slots: int = 2, ending: int = 99) -> Callable[..., Any]:
     @contextmanager
     def workers(say: object) -> Iterator[Any]:
         def start(_run: object, folder: Path, _slot: object) -> Job:
-            jobs.append(Job(folder, ends=len(jobs) < ending))
+            failed = {"outcome": "failed", "error": "no answer"}
+            jobs.append(Job(folder, failed, polls=1 if len(jobs) < ending else sys.maxsize))
             return jobs[-1]
 
         yield range(slots), start

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from analysis.judge import change
 from gostlab import api, machine
 from gostlab.apps import catalogue, command, replay
 from gostlab.declared.errors import BadInput
@@ -120,7 +121,7 @@ def compare_verb(arguments: argparse.Namespace) -> int:
     if arguments.json:
         command.print_json(found.to_json())
         return command.EXIT_FAILED if found.regressed else command.EXIT_OK
-    told = api.changes_table(found)
+    told = change.to_table(found)
     console = summary.console_on(sys.stdout)
     if told.rows:
         table = summary.plain_table()

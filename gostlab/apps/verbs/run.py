@@ -404,16 +404,15 @@ def exit_code(outcome: finished.Outcome) -> int:
     "./lab shell --profile la-hamina --cc bbr",
 )
 def shell_verb(arguments: argparse.Namespace) -> int:
-    shell = api.shell(
+    return api.shell(
         arguments.profile,
         arguments.cc,
         on=arguments.machine,
         clock=arguments.clock or "real",
         gost=arguments.gost,
         needs_terminal=os.environ.get("GOSTLAB_ALLOW_PIPE") != "1",
+        say=command.complain,
     )
-    command.complain(f"machine: {shell.machine.name} ({shell.machine.reason})")
-    return shell.open()
 
 
 @command.verb(
