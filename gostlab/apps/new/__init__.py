@@ -5,7 +5,7 @@ What is left to fill in is refused, by file and line, by whatever reads the decl
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +72,10 @@ def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
     for path in (test, *(() if place.suffix else (file,))):
         if path.exists():
             raise BadInput(f"{path}: is there already")
-    texts = {file: filled(kind, name, module), test: filled(f"{kind}_test", name, module)}
+    words = "".join(word.capitalize() for word in module.split("_"))
+    marks = {"name": name, "module": module, "Name": words}
+    templates = {file: f"{kind}.txt", test: f"{kind}_test.txt"}
+    texts = {path: filled(TEMPLATES / each, marks) for path, each in templates.items()}
     if place.suffix:
         before, mark, after = file.read_text(encoding="utf-8").partition(END_OF_TOPOLOGIES)
         texts[file] = f"{before}\n\n{texts[file].rstrip()}\n{mark}{after}"
@@ -82,9 +85,9 @@ def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
     return list(texts)
 
 
-def filled(template: str, name: str, module: str) -> str:
-    text = (TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
-    words = "".join(word.capitalize() for word in module.split("_"))
-    for mark, value in {"@name@": name, "@module@": module, "@Name@": words}.items():
-        text = text.replace(mark, value)
+def filled(template: Path, marks: Mapping[str, str]) -> str:
+    """A template's text with its @marks@ filled in."""
+    text = template.read_text(encoding="utf-8")
+    for mark, value in marks.items():
+        text = text.replace(f"@{mark}@", value)
     return text

@@ -24,7 +24,6 @@ def new_arguments(verb: argparse.ArgumentParser) -> None:
 
 @verb("new", "a file to fill in", new_arguments, "./lab new tunnel socat  (CONTRIBUTING.md)")
 def new_verb(arguments: argparse.Namespace) -> int:
-    """`./lab new KIND NAME`."""
     folder = Path(arguments.name)
     if arguments.kind == CLASSROOM:
         if arguments.lab is None:

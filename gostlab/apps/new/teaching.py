@@ -11,9 +11,9 @@ from gostlab.apps.course.bundle import program_files
 from gostlab.apps.course.coursework import FIGURE
 from gostlab.apps.course.lab import list_labs, load_lab
 from gostlab.apps.course.words import PUBLIC_COURSE
+from gostlab.apps.new import TEMPLATES, filled
 from gostlab.declared.errors import BadInput
 
-TEMPLATES = Path(__file__).with_name("templates")
 LAB_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 COURSE = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 OWN_NUMBER = 99  # of a lab that is called by its folder
@@ -71,14 +71,10 @@ def check_new(folder: Path) -> None:
 
 
 def write_templates(kind: str, folder: Path, marks: Mapping[str, str]) -> list[Path]:
-    """The files of a kind with its marks filled; their paths."""
     written = []
     for template in sorted((TEMPLATES / kind).iterdir()):
-        text = template.read_text(encoding="utf-8")
-        for mark, value in marks.items():
-            text = text.replace(f"@{mark}@", value)
         path = folder / PLACES.get(template.name, template.name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(filled(template, marks), encoding="utf-8")
         written.append(path)
     return written
