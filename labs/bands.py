@@ -13,6 +13,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from textwrap import wrap
@@ -21,13 +22,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
+from gostlab.apps.course.answers import Sealed  # noqa: E402
 from gostlab.apps.course.assignment import Assignment, assigned  # noqa: E402
 from gostlab.apps.course.copying import copied  # noqa: E402
-from gostlab.apps.course.evidence import Records, Unreadable, complaints  # noqa: E402
-from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled, shown  # noqa: E402
-from gostlab.apps.course.grading import Found, measured  # noqa: E402
+from gostlab.apps.course.formula import FormulaError, Value, evaluate, shown  # noqa: E402
+from gostlab.apps.course.grading import find_runs, named_values  # noqa: E402
 from gostlab.apps.course.lab import Lab, list_labs, load_lab  # noqa: E402
-from gostlab.describe.resolve.run_description import RunDescription  # noqa: E402
 from gostlab.runs.progress import progress_on_stderr  # noqa: E402
 
 TRIED = 400  # made-up students among whom those are chosen that cover most
@@ -49,46 +49,20 @@ def chosen(lab: Lab, wanted: int) -> list[Assignment]:
     return taken
 
 
-def records_of(
-    assignment: Assignment,
-    path: Path,
-    sets: dict[str, str],
-    seed: int,
-    runs: Sequence[RunDescription],
-    results: Path,
-    jobs: int | None,
-) -> list[Records]:
-    """The records of an experiment's runs, made where they are not there; only of good runs."""
-    lab = assignment.lab
-    asked = api.Experiment.from_file(path, settings=sets, machine="sandbox", seed=seed)
-    with progress_on_stderr(f"{lab.name} {assignment.student}", quiet=False) as progress:
-        asked.run(results, jobs=jobs, progress=progress).wait()
-    found = []
-    for run in runs:
-        records = Records(results / run.experiment / run.name, run)
-        wrong = list(complaints(records, lab.verdicts, None))
-        if wrong:
-            print(f"{run.name}: {'; '.join(wrong)}", file=sys.stderr)
-        else:
-            found.append(records)
-    return found
-
-
 def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[str, Value]:
-    """Everything that check.yaml names, of one student's runs."""
+    """Everything that check.yaml names, of one student's runs, made where they are not there."""
     lab, seed = assignment.lab, assignment.seed({})
-    places = [(lab.experiment_path, assignment.sets, seed, assignment.runs(seed))]
+    places = [(lab.experiment_path, assignment.sets)]
     if lab.own:
-        sets = {name: filled(text, assignment.values) for name, text in lab.own.sets.items()}
-        places.append((lab.folder / lab.own.reference, sets, seed, assignment.own_runs(seed)))
-    records = [records_of(assignment, *place, results, jobs) for place in places]
-    found = Found(records[0], records[-1] if lab.own else [])
-    names: dict[str, Value] = dict(assignment.values)
-    for name, wanted in lab.measured.items():
-        try:
-            names[name] = measured(wanted, assignment, found)
-        except (Unreadable, FormulaError) as error:
-            print(f"{assignment.student}: {name}: {error}", file=sys.stderr)
+        places.append((lab.folder / lab.own.reference, assignment.filled(lab.own.sets)))
+    for path, sets in places:
+        asked = api.Experiment.from_file(path, settings=sets, machine="sandbox", seed=seed)
+        with progress_on_stderr(f"{lab.name} {assignment.student}", quiet=False) as progress:
+            asked.run(results, jobs=jobs, progress=progress).wait()
+    found = find_runs(assignment, Sealed({}, datetime.fromtimestamp(0, UTC)), results)
+    names, lacking = named_values(assignment, found)
+    for line in (*found.problems, *lacking.values()):
+        print(f"{assignment.student}: {line}", file=sys.stderr)
     return names
 
 

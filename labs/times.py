@@ -12,7 +12,6 @@ are in none of it. The exit code is 1 if a lab's hand-in earns less than all but
 
 import argparse
 import ast
-import json
 import os
 import re
 import shlex
@@ -20,18 +19,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gostlab.apps.course.answers import SEALED, read_sealed  # noqa: E402
+from gostlab.apps.course.answers import SEALED, read_sealed, sheet_of  # noqa: E402
 from gostlab.apps.course.assignment import Assignment  # noqa: E402
+from gostlab.apps.course.copying import right_answers  # noqa: E402
 from gostlab.apps.course.coursework import open_coursework  # noqa: E402
-from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled  # noqa: E402
-from gostlab.apps.course.grading import RESULTS, find_runs, grade, measured  # noqa: E402
+from gostlab.apps.course.grading import RESULTS, find_runs, grade, named_values  # noqa: E402
 from gostlab.apps.course.lab import ANSWERS, Lab, Point, list_labs, load_lab  # noqa: E402
 
 STUDENT = "timed"
@@ -55,11 +54,10 @@ def timed(words: list[str], log: Path) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def guess(point: Point, values: Mapping[str, Value]) -> str:
-    """A prediction before the runs: the formula's value; where it hangs on the runs, anything."""
-    with suppress(FormulaError):
-        value = evaluate(point.expect or "", values)
-        return f"{value:.9g}" if isinstance(value, float) else str(value)
+def guess(point: Point) -> str:
+    """What stands where a person reads, or before the runs that a formula hangs on."""
+    if point.by_hand:
+        return "written by labs/times.py"
     words = [
         node.value
         for node in ast.walk(ast.parse(point.expect or "1", mode="eval"))
@@ -68,36 +66,14 @@ def guess(point: Point, values: Mapping[str, Value]) -> str:
     return words[0] if words and point.within is None else "1"
 
 
-def write_sheet(folder: Path, lab: Lab, values: Mapping[str, Value]) -> None:
-    """answers.yaml with all that these values say."""
-    lines = [f"student: {STUDENT}"]
-    for section in ("predictions", "answers"):
-        lines.append(f"{section}:")
-        for point in lab.points:
-            if point.answer is not None and point.answer[0] == section:
-                said = "written by labs/times.py" if point.by_hand else guess(point, values)
-                lines.append(f"  {point.answer[1]}: {json.dumps(said)}")
-    (folder / ANSWERS).write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def write_own(folder: Path, assignment: Assignment) -> None:
     """The experiment that the student has to write, as the reference has it."""
     own = assignment.lab.own
     if own is not None:
         text = (assignment.lab.folder / own.reference).read_text(encoding="utf-8")
-        for name, drawn in own.sets.items():
-            value = filled(drawn, assignment.values)
+        for name, value in assignment.filled(own.sets).items():
             text = re.sub(rf"\b({name}: \[?)[^],\n]+", rf"\g<1>{value}", text, count=1)
         (folder / own.file).write_text(text, encoding="utf-8")
-
-
-def read_values(assignment: Assignment, folder: Path) -> dict[str, Value]:
-    """What is drawn, and what the runs measured."""
-    found = find_runs(assignment, read_sealed(folder / SEALED, assignment.lab), folder / RESULTS)
-    return dict(assignment.values) | {
-        name: measured(wanted, assignment, found)
-        for name, wanted in assignment.lab.measured.items()
-    }
 
 
 def do_lab(lab: Lab, folder: Path) -> dict[str, float]:
@@ -111,17 +87,15 @@ def do_lab(lab: Lab, folder: Path) -> dict[str, float]:
     words["start"][3:] = [str(lab.folder), "--student", STUDENT, "--folder", str(folder)]
     took = {"start": timed(words["start"], log)}
     assignment = open_coursework(folder)
-    write_sheet(folder, lab, assignment.values)
+    told = right_answers(lab, assignment.values, guess, STUDENT)
+    (folder / ANSWERS).write_text(sheet_of(told), encoding="utf-8")
     write_own(folder, assignment)
     for step in ("predict", "run", "report"):
         took[step] = timed(words[step], log)
-    sealed = read_sealed(folder / SEALED, lab).predictions
-    write_sheet(folder, lab, read_values(assignment, folder))
-    sheet = (folder / ANSWERS).read_text(encoding="utf-8").partition("answers:")[2]
-    kept = "".join(f"  {key}: {json.dumps(text)}\n" for key, text in sealed.items())
-    (folder / ANSWERS).write_text(
-        f"student: {STUDENT}\npredictions:\n{kept}answers:{sheet}", encoding="utf-8"
-    )
+    found = find_runs(assignment, read_sealed(folder / SEALED, lab), folder / RESULTS)
+    known, _ = named_values(assignment, found)
+    read = replace(right_answers(lab, known, guess, STUDENT), predictions=told.predictions)
+    (folder / ANSWERS).write_text(sheet_of(read), encoding="utf-8")
     took["hand-in"] = timed(words["hand-in"], log)
     return took
 
@@ -139,7 +113,6 @@ def missed(lab: Lab, folder: Path) -> list[str]:
 
 
 def row(took: Mapping[str, float]) -> str:
-    """The table's row."""
     cells = [f"{took[step]:.1f}" for step in STEPS]
     return f"| CPU time, s | {' | '.join(cells)} | {sum(took.values()):.1f} |\n"
 

@@ -1,5 +1,6 @@
 """answers.yaml, as the student fills it in, and predictions.json, its first half sealed."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from gostlab.apps.course.assignment import digest_of
 from gostlab.apps.course.lab import SECTIONS, Lab
-from gostlab.describe.file.document import BadInput, load_document, mapping_of, unknown_key
+from gostlab.describe.file.document import BadInput, known_fields, load_document
 from gostlab.results import read_object
 
 SEALED = "predictions.json"
@@ -27,7 +28,7 @@ class Answers:
     answers: Mapping[str, str]
 
     def text(self, section: str, key: str) -> str:
-        return (self.predictions if section == "predictions" else self.answers).get(key, "")
+        return str(getattr(self, section).get(key, ""))
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,13 @@ class Sealed:
 def read_answers(path: Path, lab: Lab) -> Answers:
     """answers.yaml. Raises BadInput for a key that the lab lacks, and for what is not YAML."""
     root = load_document(path)
-    given = mapping_of(root)
-    for name in given:
-        if name not in ("student", *SECTIONS):
-            raise unknown_key(root, name, ("student", *SECTIONS))
+    given = known_fields(root, ("student", *SECTIONS))
     found: dict[str, dict[str, str]] = {}
     for section in SECTIONS:
         node = given.get(section)
         wanted = lab.keys(section)
-        written = {} if node is None or node.kind == "nothing" else mapping_of(node)
-        for key, value in written.items():
-            if key not in wanted:
-                raise unknown_key(node or root, key, wanted)
+        written = {} if node is None or node.kind == "nothing" else known_fields(node, wanted)
+        for value in written.values():
             if value.items is not None or value.fields is not None:
                 raise value.bad(f"{value.kind} where one answer should be")
             if len(value.text or "") > MOST_CHARACTERS:
@@ -64,6 +60,14 @@ def read_answers(path: Path, lab: Lab) -> Answers:
     return Answers((student or "").strip(), found["predictions"], found["answers"])
 
 
+def sheet_of(answers: Answers) -> str:
+    lines = [f"student: {json.dumps(answers.student)}"]
+    for section in SECTIONS:
+        given = getattr(answers, section).items()
+        lines += [f"{section}:", *(f"  {key}: {json.dumps(text)}" for key, text in given)]
+    return "\n".join(lines) + "\n"
+
+
 def as_number(text: str) -> float | None:
     """A number as people write it, 41.2 or 1e-4, with % or without; None for anything else."""
     bare = text.strip().removesuffix("%").strip()
@@ -71,7 +75,6 @@ def as_number(text: str) -> float | None:
 
 
 def seal(predictions: Mapping[str, str], lab: Lab, student: str, now: datetime) -> dict[str, Any]:
-    """What predictions.json holds."""
     return {
         "schema": 1,
         "lab": lab.name,

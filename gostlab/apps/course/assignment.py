@@ -46,10 +46,13 @@ class Assignment:
     @property
     def sets(self) -> dict[str, str]:
         """The experiment's settings, as --set writes them."""
-        return {name: filled(text, self.values) for name, text in self.lab.sets.items()}
+        return self.filled(self.lab.sets)
+
+    def filled(self, sets: Mapping[str, str]) -> dict[str, str]:
+        """Settings whose formulas have this student's values."""
+        return {name: filled(text, self.values) for name, text in sets.items()}
 
     def seed(self, predictions: Mapping[str, str]) -> int:
-        """The seed of the runs that belong to predictions."""
         return seed_of(digest_of(predictions), self.ticket)
 
     def runs(self, seed: int) -> list[RunDescription]:
@@ -60,9 +63,8 @@ class Assignment:
         """What the student's own runs must be but for their names, if any. Raises BadInput."""
         if self.lab.own is None:
             return []
-        sets = {name: filled(text, self.values) for name, text in self.lab.own.sets.items()}
         path = self.lab.folder / self.lab.own.reference
-        return list(expanded(path, tuple(sets.items()), seed))
+        return list(expanded(path, tuple(self.filled(self.lab.own.sets).items()), seed))
 
     @property
     def told(self) -> dict[str, Value]:

@@ -2,7 +2,7 @@
 its students apart (labs/bands.py measures it).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from statistics import fmean
@@ -22,19 +22,32 @@ class Copied:
     of: int
 
 
-def right_answers(lab: Lab, names: Mapping[str, Value]) -> Answers:
-    """What a student with these values and runs has to answer."""
+def right_answers(
+    lab: Lab,
+    names: Mapping[str, Value],
+    otherwise: Callable[[Point], str] = lambda _: "",
+    student: str = "",
+) -> Answers:
+    """What a student with these values and runs has to answer. otherwise: what stands where a
+    person reads, or a formula has no value yet.
+    """
     found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for point in lab.points:
-        if point.answer is None or point.by_hand:
-            continue
-        section, key = point.answer
-        try:
-            value = evaluate(point.expect or "", names)
-        except FormulaError:
-            continue
-        found[section][key] = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return Answers("", found["predictions"], found["answers"])
+        if point.answer is not None:
+            section, key = point.answer
+            found[section][key] = right_answer(point, names) or otherwise(point)
+    return Answers(student, **found)
+
+
+def right_answer(point: Point, names: Mapping[str, Value]) -> str:
+    """ "" where only a person, or runs that are not there, can tell."""
+    if point.by_hand:
+        return ""
+    try:
+        value = evaluate(point.expect or "", names)
+    except FormulaError:
+        return ""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def copied(

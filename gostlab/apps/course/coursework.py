@@ -19,7 +19,7 @@ from gostlab.apps.course.answers import (
 )
 from gostlab.apps.course.assignment import Assignment, assign
 from gostlab.apps.course.formula import filled, shown
-from gostlab.apps.course.grading import RESULTS, what_was_asked
+from gostlab.apps.course.grading import what_was_asked
 from gostlab.apps.course.lab import ANSWERS, CHECKS, GUIDE, Lab, Point, list_labs, load_lab
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput, Node, load_document, mapping_of
@@ -86,7 +86,6 @@ def find_coursework(word: str) -> Path:
 
 
 def task_of(assignment: Assignment) -> str:
-    """What is asked of this student, as a page."""
     import jinja2  # not where hand-ins are graded
 
     lab, values = assignment.lab, assignment.told
@@ -127,16 +126,15 @@ def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Se
         if point.is_prediction and not point.by_hand and point.answer:
             raise BadInput(f"{folder / ANSWERS}: {'.'.join(point.answer)}: {why}")
     before = results.read_object(folder / SEALED)
-    if before is not None and before.get("predictions") != answers.predictions and not again:
+    is_same = before is not None and before.get("predictions") == answers.predictions
+    if before is not None and not is_same and not again:
         raise BadInput(
             f"{folder / SEALED}: other predictions are sealed already, and the runs belong to them"
             " (--again seals these instead; then everything is run again)"
         )
-    if before is None or before.get("predictions") != answers.predictions:
-        results.write_json(
-            folder / SEALED,
-            seal(answers.predictions, assignment.lab, assignment.student, datetime.now(UTC)),
-        )
+    if not is_same:
+        made = seal(answers.predictions, assignment.lab, assignment.student, datetime.now(UTC))
+        results.write_json(folder / SEALED, made)
     return read_sealed(folder / SEALED, assignment.lab)
 
 
@@ -178,17 +176,11 @@ def differences(runs: list[RunDescription], assignment: Assignment, seed: int) -
 
 
 def unfinished(folder: Path, assignment: Assignment) -> list[str]:
-    """What is left to do before a hand-in, a line each."""
-    lab, left = assignment.lab, []
+    """What is left to write before a hand-in, a line each. Raises BadInput."""
+    lab = assignment.lab
+    sealed_seed(folder, assignment)
     answers = read_answers(folder / ANSWERS, lab)
-    seed = sealed_seed(folder, assignment)
-    runs = assignment.runs(seed)
-    done = sum(
-        results.is_finished(folder / RESULTS / run.experiment / run.name, run) for run in runs
-    )
-    if done < len(runs):
-        left.append(f"{done} of {len(runs)} runs are there: ./lab lab run {lab.word}")
-    left += [
+    left = [
         f"{ANSWERS}: {'.'.join(point.answer or ())}: {why}" for point, why in unjudged(lab, answers)
     ]
     if lab.rank and not (folder / lab.rank.file).is_file():

@@ -64,7 +64,6 @@ class Records:
         self.run = run  # as the grader knows that it was asked, not as the folder says
 
     def object(self, name: str) -> dict[str, Any]:
-        """A JSON file's object."""
         found = read_object(self.folder / name)
         if found is None:
             raise Unreadable(f"{name} is missing, or no JSON object")
@@ -140,10 +139,10 @@ class Records:
 # -- whether a run counts
 
 
-def complaints(records: Records, verdicts: Sequence[str], sealed: datetime | None) -> Iterator[str]:
+def complaints(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
     """Why a run does not count, a sentence each; nothing where it does.
 
-    verdicts: those that count. sealed: when the predictions were; None: there are none.
+    verdicts: those that count. sealed: when the predictions were.
     """
     try:
         yield from contradictions(records, verdicts, sealed)
@@ -156,9 +155,7 @@ def said_by(error: Exception) -> str:
     return said[:200]
 
 
-def contradictions(
-    records: Records, verdicts: Sequence[str], sealed: datetime | None
-) -> Iterator[str]:
+def contradictions(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
     """The same; raises BROKEN_RECORDS."""
     run, status = records.run, records.object("status.json")
     if records.object("run.json") != run.to_json():
@@ -170,11 +167,10 @@ def contradictions(
     if status.get("epoch") != EPOCH:
         yield f"status.json: of another lab (epoch {str(status.get('epoch'))[:20]}, now {EPOCH})"
     yield from wrong_lengths(records, status)
-    if sealed is not None:
-        finished = datetime.strptime(status["finished"], TIME).replace(tzinfo=sealed.tzinfo)
-        began = finished - timedelta(seconds=float(status["wall_s"]))
-        if began < sealed - CLOCK_SLACK:
-            yield f"status.json: began before the predictions were sealed ({sealed:{TIME}})"
+    finished = datetime.strptime(status["finished"], TIME).replace(tzinfo=sealed.tzinfo)
+    began = finished - timedelta(seconds=float(status["wall_s"]))
+    if began < sealed - CLOCK_SLACK:
+        yield f"status.json: began before the predictions were sealed ({sealed:{TIME}})"
     yield from wrong_verdict(records, verdicts)
     for flow, row in zip(run.flows, records.did, strict=True):
         yield from wrong_counts(records, flow, row)
@@ -310,13 +306,11 @@ def flow_of(records: Records, name: str | None) -> Flow:
 
 
 def goodput_mbit(records: Records, flow: str | None) -> float:
-    """What a flow's receiver got, or all flows' together."""
     flows = [flow_of(records, flow)] if flow else records.run.flows
     return math.fsum(8 * got / seconds for got, seconds in map(records.received, flows)) / 1e6
 
 
 def sent_again(records: Records, flow: str | None, *, leg: str = "wan") -> float:
-    """Segments that were sent again on a leg."""
     own = [row for row in records.legs if row["leg"] == leg and flow in (None, row["flow"])]
     return float(sum(row["segments_retransmitted"] for row in own))
 
@@ -364,7 +358,6 @@ def window_pkts(records: Records, flow: str | None) -> float:
 
 
 def span_of(records: Records, flow: Flow) -> tuple[float, float]:
-    """When a flow was active."""
     active = measures.active_flows(records.run.to_json(), records.did)
     return next((each.start_s, each.end_s) for each in active if each.name == flow.name)
 
@@ -413,7 +406,6 @@ def steady_rates(records: Records) -> dict[str, float]:
 
 
 def share(records: Records, flow: str | None) -> float:
-    """One flow's part of what all carry together."""
     rates = steady_rates(records)
     return rates[flow_of(records, flow).name] / math.fsum(rates.values())
 

@@ -60,7 +60,6 @@ def to_moodle(lines: Sequence[Line], _lab: Lab, assignment: str) -> str:
 
 
 def in_words(grade: Grade | None) -> str:
-    """The feedback in one cell."""
     if grade is None:
         return ""
     lines = [f"{grade.points} of {grade.most} points"]

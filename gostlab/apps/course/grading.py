@@ -7,7 +7,7 @@ only before its runs, an answer only beside them.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -114,26 +114,34 @@ def grade(assignment: Assignment, folder: Path) -> Grade:
     problems += found.problems
     if problems:
         return nothing(assignment, problems, answers)
-    names: dict[str, Value] = dict(assignment.values)
-    lacking: dict[str, str] = {}
-    for name, wanted in lab.measured.items():
-        try:
-            names[name] = measured(wanted, assignment, found)
-        except (Unreadable, FormulaError) as error:
-            lacking[name] = str(error)
+    names, lacking = named_values(assignment, found)
     # Sealed is what was predicted; what stands in answers.yaml may have been changed since.
     answers = replace(answers, predictions=sealed.predictions)
-    scored = (score(point, answers, names, lacking) for point in lab.points if not point.by_hand)
-    return grade_of(assignment, scored, by_hand(lab, answers, names))
+    return grade_of(assignment, answers, names, lacking=lacking)
+
+
+def nothing(
+    assignment: Assignment, problems: Sequence[str], answers: Answers | None = None
+) -> Grade:
+    """The grade of a hand-in that does not count."""
+    return grade_of(assignment, answers, assignment.values, problems)
 
 
 def grade_of(
     assignment: Assignment,
-    scored: Iterable[Scored],
-    to_read: tuple[ByHand, ...],
+    answers: Answers | None,
+    names: Mapping[str, Value],
     problems: Sequence[str] = (),
+    lacking: Mapping[str, str] = {},
 ) -> Grade:
-    lab = assignment.lab
+    lab, no_points = assignment.lab, ("", "", "", "the hand-in does not count: see the problems")
+    scored = [
+        scored_of(point, names, no_points, point.source)
+        if problems or answers is None
+        else score(point, answers, names, lacking)
+        for point in lab.points
+        if not point.by_hand
+    ]
     return Grade(
         lab.name,
         lab.title,
@@ -141,23 +149,9 @@ def grade_of(
         assignment.course,
         assignment.values,
         tuple(scored),
-        to_read,
+        by_hand(lab, answers, names) if answers else (),
         tuple(problems),
     )
-
-
-def nothing(
-    assignment: Assignment, problems: Sequence[str], answers: Answers | None = None
-) -> Grade:
-    """The grade of a hand-in that does not count."""
-    lab, why = assignment.lab, "the hand-in does not count: see the problems"
-    scored = (
-        scored_of(point, assignment.values, ("", "", "", why), point.source)
-        for point in lab.points
-        if not point.by_hand
-    )
-    to_read = by_hand(lab, answers, assignment.values) if answers else ()
-    return grade_of(assignment, scored, to_read, problems)
 
 
 def by_hand(lab: Lab, answers: Answers, names: Mapping[str, Value]) -> tuple[ByHand, ...]:
@@ -220,39 +214,28 @@ def wrong_student(assignment: Assignment, answers: Answers, folder: Path) -> lis
 def find_runs(assignment: Assignment, sealed: Sealed, results: Path) -> Found:
     """The runs of a hand-in that should be there, and why those that do not count do not."""
     found = Found()
-
-    def take(folder: Path, run: RunDescription, into: list[Records]) -> None:
-        """Look at one run's folder: its records, or why it does not count."""
-        if not folder.is_dir():
-            found.problems.append(f"{folder.name}: not there")
-            return
-        records = Records(folder, run)
-        wrong = list(complaints(records, assignment.lab.verdicts, sealed.at))
-        found.problems += [f"{folder.name:.120}: {line}" for line in wrong[:3]]
-        into += [] if wrong else [records]
-
     seed = assignment.seed(sealed.predictions)
-    wanted = assignment.runs(seed)
-    for run in wanted:
-        take(results / run.experiment / run.name, run, found.records)
-    own = assignment.own_runs(seed)
-    if own:
-        there = dict(described(results, wanted[0].experiment))
-        for run in own:
-            key = what_was_asked(run.to_json())
-            folder, named = there.get(key, (results / f"your repetition {run.repetition}", run))
-            take(folder, named, found.own)
-    missing = sum("not there" in line for line in found.problems)
-    if missing:
+    wanted, own = assignment.runs(seed), assignment.own_runs(seed)
+    places = [(results / run.experiment / run.name, run, found.records) for run in wanted]
+    theirs = dict(described(results, wanted[0].experiment)) if own else {}
+    for run in own:
+        nowhere = results / "not there", run
+        places.append((*theirs.get(what_was_asked(run.to_json()), nowhere), found.own))
+    there = [place for place in places if place[0].is_dir()]
+    if missing := len(places) - len(there):
         others = sum(1 for _ in results.glob("*/*/run.json")) if results.is_dir() else 0
-        asked, why = len(wanted) + len(own), " (./lab lab run runs them)"
-        if others > asked - missing:
+        why = f" (./lab lab run {assignment.lab.word})"
+        if others > len(there):
             why = (
                 f", though {others} others are: they belong to other predictions, another student,"
                 " another lab, or other settings"
             )
-        lines = [line for line in found.problems if "not there" not in line]
-        found.problems = [f"{RESULTS}: {missing} of {asked} runs are not there{why}", *lines]
+        found.problems.append(f"{RESULTS}: {missing} of {len(places)} runs are not there{why}")
+    for folder, run, into in there:
+        records = Records(folder, run)
+        wrong = list(complaints(records, assignment.lab.verdicts, sealed.at))
+        found.problems += [f"{folder.name:.120}: {line}" for line in wrong[:3]]
+        into.extend([] if wrong else [records])
     return found
 
 
@@ -281,6 +264,18 @@ def what_was_asked(values: Mapping[str, Any]) -> str:
 
 
 # -- what they say
+
+
+def named_values(assignment: Assignment, found: Found) -> tuple[dict[str, Value], dict[str, str]]:
+    """What is drawn and what the runs measured; of what they do not tell, why."""
+    names: dict[str, Value] = dict(assignment.values)
+    lacking: dict[str, str] = {}
+    for name, wanted in assignment.lab.measured.items():
+        try:
+            names[name] = measured(wanted, assignment, found)
+        except (Unreadable, FormulaError) as error:
+            lacking[name] = str(error)
+    return names, lacking
 
 
 def measured(wanted: Measured, assignment: Assignment, found: Found) -> float:

@@ -185,8 +185,6 @@ class Rank:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab's folder, read."""
-
     number: int = key(whole_number(0, 99), "its number", named="lab")
     title: str = key(text_of, "its title")
     goals: tuple[str, ...] = key(list_of(text_of, least=1), "what a student can do then")

@@ -57,7 +57,6 @@ def class_page(
     alike: Sequence[str],
     passed_over: Sequence[str],
 ) -> str:
-    """What the teacher reads."""
     return page(
         "class.html.j2",
         lab=lab,

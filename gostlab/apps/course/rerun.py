@@ -20,8 +20,6 @@ MAKERS = ("kernel", "kernel_build", "iperf3", "iproute2", "python", "mininet")
 
 @dataclass(frozen=True)
 class Compared:
-    """A run and its rerun."""
-
     same: bool
     lines: tuple[str, ...]
 

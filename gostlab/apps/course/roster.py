@@ -100,7 +100,6 @@ class Roster:
         return found[0] if len(found) == 1 else None
 
     def in_canvas(self, number: str) -> Pupil | None:
-        """Whose number in Canvas it is."""
         return next((each for each in self.pupils if number and each.canvas_id == number), None)
 
 

@@ -51,7 +51,6 @@ def starts(module: ModuleType, function: str) -> Callable[[argparse.Namespace], 
 
 
 def lab_arguments(lab: argparse.ArgumentParser) -> None:
-    """`./lab lab ACTION`, each with what it takes."""
     actions = add_actions(lab)
     made = {}
     for name, (module, summary, example) in ACTIONS.items():

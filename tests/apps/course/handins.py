@@ -9,16 +9,17 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gostlab.apps.course.answers import SEALED, seal
+from gostlab.apps.course.answers import SEALED, Answers, seal, sheet_of
 from gostlab.apps.course.assignment import Assignment, assigned
+from gostlab.apps.course.copying import right_answers
 from gostlab.apps.course.evidence import Records
-from gostlab.apps.course.formula import evaluate, shown
-from gostlab.apps.course.grading import RESULTS, Found, measured
+from gostlab.apps.course.formula import Value
+from gostlab.apps.course.grading import RESULTS, Found, named_values
 from gostlab.apps.course.lab import ANSWERS, Lab, load_lab
 from gostlab.apps.course.words import PUBLIC_COURSE
 from gostlab.describe.resolve.run_description import RunDescription
@@ -176,52 +177,25 @@ def make_hand_in(
     """A whole hand-in whose predictions and answers are what is expected, but for those of
     `wrong` (by the point's name).
     """
-    lab = assignment.lab
+    lab, student = assignment.lab, assignment.student
+
+    def told(names: Mapping[str, Value]) -> Answers:
+        # what hangs on the runs is guessed before them; the runs hang on the guess
+        right = right_answers(lab, names, lambda point: "words" if point.by_hand else "1", student)
+        for point in lab.points:
+            if point.answer and point.name in wrong:
+                section, key = point.answer
+                getattr(right, section)[key] = wrong[point.name]
+        return right
+
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "assignment.json", assignment.to_json())
-    names: dict[str, Any] = dict(assignment.values)
-    predictions: dict[str, str] = {}
-    for point in lab.points:
-        if point.is_prediction and point.answer and not point.by_hand:
-            expected = wrong.get(point.name)
-            if expected is None:  # what hangs on the runs is guessed; the runs hang on the guess
-                try:
-                    expected = shown(evaluate(point.expect or "", names))
-                except ValueError:
-                    expected = "1"
-            predictions[point.answer[1]] = expected
-    write_json(folder / SEALED, seal(predictions, lab, assignment.student, sealed))
+    predictions = told(assignment.values).predictions
+    write_json(folder / SEALED, seal(predictions, lab, student, sealed))
     found = Found()
     for run in assignment.runs(assignment.seed(predictions)):
         made = make_run(folder / RESULTS, run, does(run))
         found.records.append(Records(made, run))
-    for name, wanted in lab.measured.items():
-        try:
-            names[name] = measured(wanted, assignment, found)
-        except ValueError:
-            continue
-    answers: dict[str, str] = {}
-    for point in lab.points:
-        if point.answer and not point.is_prediction:
-            try:
-                right = "words" if point.by_hand else exact(evaluate(point.expect or "", names))
-            except ValueError:  # of runs that are not there
-                right = "1"
-            answers[point.answer[1]] = wrong.get(point.name, right)
-    write_answers(folder, assignment.student, predictions, answers)
+    answers = replace(told(named_values(assignment, found)[0]), predictions=predictions)
+    (folder / ANSWERS).write_text(sheet_of(answers), encoding="utf-8")
     return folder
-
-
-def exact(value: Any) -> str:
-    """A value as an answer."""
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
-def write_answers(
-    folder: Path, student: str, predictions: Mapping[str, str], answers: Mapping[str, str]
-) -> None:
-    """answers.yaml."""
-    lines = [f"student: {json.dumps(student)}"]
-    for section, values in (("predictions", predictions), ("answers", answers)):
-        lines += [f"{section}:", *(f"  {key}: {json.dumps(text)}" for key, text in values.items())]
-    (folder / ANSWERS).write_text("\n".join(lines) + "\n", encoding="utf-8")
