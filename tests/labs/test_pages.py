@@ -93,6 +93,12 @@ def test_a_lab_is_whole_and_its_page_has_every_question_value_and_section(lab: L
     assert (lab.folder / "figure.png").is_file()
     page = (lab.folder / "README.md").read_text("utf-8")
     assert set(re.findall(r"^## (.+)$", page, re.MULTILINE)) >= HEADINGS
+    typed = re.findall(r"^    \./lab lab (\S+) (\S+)", section(page, "Tasks"), re.MULTILINE)
+    assert [step for step, _ in typed] == ["start", "predict", "run", "report", "hand-in"]
+    assert {word for _, word in typed} == {str(lab.number)}
+    listed = (ROOT / "labs/README.md").read_text("utf-8")
+    for name in ("README.md", "plan.md"):
+        assert f"({lab.name}/{name})" in listed
 
 
 def numbers_in(formula: str) -> set[str]:
@@ -169,14 +175,6 @@ def test_a_question_that_says_try_has_its_command(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_the_commands_of_a_task_are_this_labs(lab: Lab) -> None:
-    page = (lab.folder / "README.md").read_text("utf-8")
-    typed = re.findall(r"^    \./lab lab (\S+) (\S+)", section(page, "Tasks"), re.MULTILINE)
-    assert [step for step, _ in typed] == ["start", "predict", "run", "report", "hand-in"]
-    assert {word for _, word in typed} == {str(lab.number)}
-
-
-@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_a_plan_says_what_to_show_and_what_to_do_in_either_time(lab: Lab) -> None:
     plan = (lab.folder / "plan.md").read_text("utf-8")
     assert plan.startswith(f"# Plan: lab {lab.number}")
@@ -195,13 +193,6 @@ def test_a_plan_says_what_to_show_and_what_to_do_in_either_time(lab: Lab) -> Non
     measured = section(plan, "The machine's time")
     assert by_command in measured
     assert re.search(r"^\| CPU time, s \|( [0-9.]+ \|){6}$", measured, re.MULTILINE)
-
-
-def test_the_list_of_the_labs_leads_to_each_page_and_plan() -> None:
-    text = (ROOT / "labs/README.md").read_text("utf-8")
-    for lab in LABS:
-        for name in ("README.md", "plan.md"):
-            assert f"({lab.name}/{name})" in text, lab.name
 
 
 def test_a_formula_that_is_left_out_is_seen() -> None:

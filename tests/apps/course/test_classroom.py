@@ -1,8 +1,9 @@
 """One lab's whole way, with real runs: start, predict, run, answer, hand in, grade, rerun."""
 
-import hashlib
 import json
 import re
+import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from gostlab.apps import cli
 from gostlab.apps.course.formula import bdp_pkts, payload_mbit
 from gostlab.apps.course.lab import load_lab
-from gostlab.results import read_object, write_json
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results import read_object
 from gostlab.results.measures import latency
+from tests.apps.course.handins import Steady, make_run
 
 pytestmark = pytest.mark.sandbox
 
@@ -88,55 +91,12 @@ def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
     assert (found["points"], found["problems"]) == (MOST, [])
     assert "bit for bit" in found["reran"][0]  # type: ignore[index]
 
-    # and a bad student, who makes all his files agree about a faster run, has none after a rerun
-    forge(run.parent)
+    # and a bad student, all of whose files agree about a slower run, has none after a rerun
+    forged = RunDescription.from_json(read_object(run.parent / "run.json") or {})
+    shutil.rmtree(run.parent)
+    soon = datetime.now(UTC) + timedelta(seconds=10)
+    make_run(folder / "results", forged, Steady(0.9 * did["goodput_bps"] / 1e6), soon)
     assert grade(folder, capsys)["problems"] == []  # the files alone do not show it
     caught = grade(folder, capsys, "--rerun")
     assert caught["points"] == 0
     assert "handed in" in " ".join(caught["problems"])  # type: ignore[arg-type]
-
-
-def forge(run: Path) -> None:
-    """Take a twentieth off every count of bytes that a run tells."""
-    share = 0.95
-
-    def less(value: object) -> object:
-        if isinstance(value, dict):
-            return {
-                key: int(each * share)
-                if key in ("bytes", "bytes_acked", "delivered_pkts", "sent_bytes")
-                else less(each)
-                for key, each in value.items()
-            }
-        return [less(each) for each in value] if isinstance(value, list) else value
-
-    for path in (*run.glob("iperf3*.json"), run / "flows.json", run / "legs.json"):
-        value = less(read_object(path))
-        assert isinstance(value, dict)
-        if "end" in value:
-            for interval in value["intervals"]:
-                interval["sum"]["bytes"] = int(interval["sum"]["bytes"])
-            received = value["end"]["sum_received"]
-            server = path.name.endswith("-server.json")
-            total = sum(each["sum"]["bytes"] for each in value["intervals"])
-            received["bytes"] = total if server else received["bytes"]
-        write_json(path, value)
-    total = (read_object(run / "iperf3-server.json") or {})["end"]["sum_received"]["bytes"]
-    for path in run.glob("iperf3*.json"):
-        value = read_object(path) or {}
-        received = value["end"]["sum_received"]
-        received["bytes"] = total
-        received["bits_per_second"] = 8 * total / received["seconds"]
-        write_json(path, value)
-    flows = read_object(run / "flows.json") or {}
-    flows["flows"][0].update(bytes=total, goodput_bps=8 * total / flows["flows"][0]["seconds"])
-    write_json(run / "flows.json", flows)
-    for name in ("sockets", "queues"):
-        path = run / f"{name}.jsonl"
-        rows = [less(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    status = read_object(run / "status.json") or {}
-    for name in status["files"]:
-        status["files"][name] = (run / name).stat().st_size
-        status["sha256"][name] = hashlib.sha256((run / name).read_bytes()).hexdigest()
-    write_json(run / "status.json", status)

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from gostlab.apps.course.roster import Roster, read_roster
-from gostlab.describe.file.document import BadInput
 from tests.asked import refusal
 
 
-def roster(folder: Path, text: str) -> Roster:
+def roster(folder: Path, text: str, encoding: str = "utf-8") -> Roster:
     file = folder / "roster.csv"
-    file.write_text(text, encoding="utf-8")
+    file.write_text(text, encoding)
     return read_roster(file)
 
 
@@ -51,6 +50,7 @@ def test_a_name_is_known_however_a_platform_writes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("alice\nb\xe9a\n", "UTF-8"),
         ("", "empty"),
         ("\n\n", "empty"),
         ("name,section\nAlice,1\n", "no column"),
@@ -61,12 +61,5 @@ def test_a_name_is_known_however_a_platform_writes_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_roster_is_refused_in_a_line(tmp_path: Path, text: str, says: str) -> None:
-    assert says in refusal(lambda: roster(tmp_path, text))
-
-
-def test_a_roster_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="No such file"):
-        read_roster(tmp_path / "none.csv")
-    (tmp_path / "latin.csv").write_bytes(b"alice\nb\xe9a\n")
-    with pytest.raises(BadInput, match="UTF-8"):
-        read_roster(tmp_path / "latin.csv")
+    assert says in refusal(lambda: roster(tmp_path, text, "latin-1"))
+    assert "No such file" in refusal(lambda: read_roster(tmp_path / "none.csv"))

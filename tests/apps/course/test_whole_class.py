@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,19 +78,22 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
     lab: Lab, everybody: Path, grade: Typed
 ) -> None:
     out = everybody.parent / "out"
+    make_hand_in(everybody / "dora", asked_of(lab, "dora"), full_link)  # is not on the roster
     done = grade(everybody)
     told = done.stdout
     assert done.returncode == 0
+    assert re.search(rf"dora\s+{lab.most}\s+not on the roster", told)
     assert re.search(rf"alice\s+Alice Smith\s+{lab.most}\b", told)
     assert re.search(r"carol\s+Carol Uhl\s+–\s+missing", told)
-    assert "2 graded, 1 missing" in told
+    assert "3 graded, 1 missing" in told
     most = str(lab.most)
-    assert points(out) == {"alice": most, "bob": str(lab.most - 2), "carol": ""}
-    assert {path.name for path in (out / "feedback").iterdir()} == {"alice.html", "bob.html"}
+    assert points(out) == {"alice": most, "bob": str(lab.most - 2), "carol": "", "dora": most}
+    assert {path.stem for path in (out / "feedback").iterdir()} == {"alice", "bob", "dora"}
     page = (out / "index.html").read_text("utf-8")
     assert 'href="feedback/bob.html"' in page and "Carol Uhl" in page
     # Moodle: mapped by the address, grade and feedback side by side
     moodle = {row["Email address"]: row for row in rows(out / "moodle.csv")}
+    assert len(moodle) == 3
     assert moodle["alice@x.org"][lab.title] == most
     feedback = f"{lab.title} (feedback)"
     assert moodle["carol@x.org"][lab.title] == moodle["carol@x.org"][feedback] == ""
@@ -186,42 +189,26 @@ def test_of_two_hand_ins_the_last_counts_and_it_is_said(
     assert "smithalice_1_91_a-1.zip counts, not smithalice_1_90_a.zip" in page
 
 
-def test_a_hand_in_that_another_account_uploads_counts_for_nothing(
-    lab: Lab, tmp_path: Path, grade: Typed
+@pytest.mark.parametrize("form", ["packed", "folders", "Moodle's"])
+def test_work_that_another_account_uploads_counts_for_nothing(
+    lab: Lab, tmp_path: Path, form: str, grade: Typed
 ) -> None:
     folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
-    (tmp_path / "all").mkdir()
-    upload.pack(folder, tmp_path / "all/Bob Ott_7_assignsubmission_file_x.zip")
-    grade(tmp_path / "all")
-    assert points(tmp_path / "out") == {"alice": "", "bob": "0", "carol": ""}
+    place = tmp_path / "all"
+    for name in ("alice", "bob"):
+        (place / name).mkdir(parents=True)
+        if form == "folders":
+            shutil.copytree(folder, place / name / folder.name)
+        elif form == "packed":
+            upload.pack(folder, place / name / "work.zip")
+        else:
+            (place / name).rmdir()
+            of = {"alice": "Alice Smith", "bob": "Bob Ott"}[name]
+            upload.pack(folder, place / f"{of}_7_assignsubmission_file_x.zip")
+    grade(place)
+    assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": "0", "carol": ""}
     page = (tmp_path / "out/feedback/bob.html").read_text("utf-8")
     assert "not bob" in page and "alice" in page
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_folder_named_as_a_student_is_not_anothers(
-    lab: Lab, tmp_path: Path, packed: bool, grade: Typed
-) -> None:
-    folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
-    for name in ("alice", "bob"):
-        (tmp_path / "all" / name).mkdir(parents=True)
-        if packed:
-            upload.pack(folder, tmp_path / "all" / name / "work.zip")
-        else:
-            shutil.copytree(folder, tmp_path / "all" / name / folder.name)
-    grade(tmp_path / "all")
-    assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": "0", "carol": ""}
-
-
-def test_who_is_not_on_the_roster_is_graded_and_said_to_be(
-    lab: Lab, everybody: Path, grade: Typed
-) -> None:
-    make_hand_in(everybody / "dora", asked_of(lab, "dora"), full_link)
-    done = grade(everybody)
-    told = done.stdout
-    assert done.returncode == 0
-    assert re.search(rf"dora\s+{lab.most}\s+not on the roster", told)
-    assert "dora" not in (everybody.parent / "out/moodle.csv").read_text("utf-8")
 
 
 def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
@@ -243,9 +230,16 @@ def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
     assert "no verdict" in page and "bob and carol" in page
 
 
-def test_one_of_another_course_or_no_hand_in_stops_nobody(
-    lab: Lab, everybody: Path, grade: Typed
+def test_one_that_is_hostile_of_another_course_or_no_hand_in_stops_nobody(
+    lab: Lab, everybody: Path, roster: Path, monkeypatch: pytest.MonkeyPatch, grade: Typed
 ) -> None:
+    monkeypatch.setattr(upload, "MOST_FILE_BYTES", 10**6)
+    roster.write_text(f"{ROSTER}eve,Eve Bom,\nfay,Fay Out,\n")
+    for who, name, content in (
+        ("Eve Bom", "0-warm-up/answers.yaml", b"0" * (10**6 + 1)),
+        ("Fay Out", "../answers.yaml", b"x"),
+    ):
+        zipped({name: content}, everybody / f"{who}_3_assignsubmission_file_x.zip")
     make_hand_in(everybody / "carol", assigned(lab, "carol", "spring"), full_link)
     zipped({"essay.txt": b"hello"}, everybody / "dora.zip")
     (everybody / "notes.txt").write_text("mine")
@@ -257,23 +251,10 @@ def test_one_of_another_course_or_no_hand_in_stops_nobody(
     assert "/tmp" not in told.partition("resembl")[0].partition(str(everybody.parent))[0]
     found = points(everybody.parent / "out")
     assert found["alice"] == str(lab.most) and found["carol"] == ""
+    assert found["eve"] == found["fay"] == "0"
+    assert not (everybody / "answers.yaml").exists()
     canvas = {row["SIS Login ID"]: row for row in rows(everybody.parent / "out/canvas.csv")}
     assert canvas["carol"][lab.title] == ""  # no zero: a person decides
-
-
-def test_a_bomb_and_a_name_that_leads_out_cost_their_own_points_alone(
-    lab: Lab, everybody: Path, monkeypatch: pytest.MonkeyPatch, grade: Typed
-) -> None:
-    monkeypatch.setattr(upload, "MOST_FILE_BYTES", 10**6)
-    for name, content in (
-        ("0-warm-up/answers.yaml", b"0" * (10**6 + 1)),
-        ("../answers.yaml", b"x"),
-    ):
-        zipped({name: content}, everybody / "Carol Uhl_3_assignsubmission_file_x.zip")
-        assert grade(everybody).returncode == 0
-        found = points(everybody.parent / "out")
-        assert (found["carol"], found["alice"]) == ("0", str(lab.most))
-    assert not (everybody / "answers.yaml").exists()
 
 
 def test_a_command_that_lacks_the_course_grades_nobody(
@@ -295,43 +276,25 @@ def test_a_command_that_lacks_the_course_grades_nobody(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--student", "alice"], "--student"),
-        (["--format", "json"], "--format"),
-        (["--rerun"], "--rerun"),
-        (["--jobs", "0"], "at least 1"),
+        ("{lab} all --roster roster.csv --student alice", "--student"),
+        ("{lab} all --roster roster.csv --format json", "--format"),
+        ("{lab} all --roster roster.csv --rerun", "--rerun"),
+        ("{lab} all --roster roster.csv --jobs 0", "at least 1"),
+        ("all", "LAB HAND-IN"),
+        ("{lab} all --roster none.csv", "none.csv"),
+        ("{lab} all --roster nobody.csv --out new", "no column"),
+        ("{lab} essay.zip --roster roster.csv --out new", "essay.zip: neither a folder nor a zip"),
+        ("{lab} all --roster roster.csv --out essay.zip", "name a folder"),
     ],
 )
-def test_words_of_one_hand_in_are_refused_for_a_class(
-    words: Sequence[str], says: str, everybody: Path, roster: Path, lab: Lab, refused: Refused
+def test_a_command_that_cannot_be_is_refused_in_a_line_and_leaves_nothing(
+    words: str, says: str, everybody: Path, lab: Lab, refused: Refused, here: Path
 ) -> None:
-    assert says in refused("grade", lab.folder, everybody, "--roster", roster, *words)
-
-
-def test_a_class_without_a_roster_or_with_none_that_can_be_read_is_told_so(
-    everybody: Path, roster: Path, lab: Lab, refused: Refused
-) -> None:
-    assert "LAB HAND-IN" in refused("grade", everybody)
-    missing = everybody / "none.csv"
-    assert "none.csv" in refused("grade", lab.folder, everybody, "--roster", missing)
-    roster.write_text("name,section\nAlice,1\n")
-    assert "no column" in refused(*words_for(lab, everybody))
-    assert not (everybody.parent / "out").exists()
-
-
-def test_what_is_no_download_is_told_in_a_line_and_leaves_nothing(
-    lab: Lab, tmp_path: Path, refused: Refused
-) -> None:
-    (tmp_path / "essay.zip").write_bytes(b"hello")
-    told = refused(*words_for(lab, tmp_path / "essay.zip"))
-    assert "essay.zip: neither a folder nor a zip" in told
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_file_in_the_place_of_the_grades_is_refused(
-    lab: Lab, everybody: Path, refused: Refused
-) -> None:
-    (everybody.parent / "out").write_text("a file")
-    assert "name a folder" in refused(*words_for(lab, everybody))
+    (here / "nobody.csv").write_text("name,section\nAlice,1\n")
+    (here / "essay.zip").write_text("hello")
+    before = set(here.iterdir())
+    assert says in refused("grade", *words.format(lab=lab.folder).split())
+    assert set(here.iterdir()) == before
 
 
 def test_the_hand_ins_say_their_lab_and_two_labs_are_asked_about(
@@ -405,21 +368,15 @@ def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
     assert browser.complaints == []
 
 
-def test_what_a_student_writes_is_no_markup_on_a_page(
-    lab: Lab, everybody: Path, grade: Typed
+def test_what_others_write_is_no_markup_on_a_page_and_no_formula_of_a_spreadsheet(
+    lab: Lab, everybody: Path, roster: Path, grade: Typed
 ) -> None:
     evil = "<script>alert(1)</script> \u202e"
     rewrite(everybody / "bob/answers.yaml", '"words"', json.dumps(evil))
+    roster.write_text('student,name\nalice,"=HYPERLINK(""http://x"")"\nbob,+1\n')
     grade(everybody)
     page = (everybody.parent / "out/feedback/bob.html").read_text("utf-8")
     assert "<script>" not in page and "&lt;script&gt;" in page and "\u202e" not in page
-
-
-def test_no_cell_of_a_gradebook_is_a_formula_of_a_spreadsheet(
-    lab: Lab, everybody: Path, roster: Path, grade: Typed
-) -> None:
-    roster.write_text('student,name\nalice,"=HYPERLINK(""http://x"")"\nbob,+1\n')
-    grade(everybody)
     for name in ("canvas.csv", "gradescope.csv", "grades.csv", "moodle.csv"):
         with (everybody.parent / "out" / name).open(encoding="utf-8", newline="") as opened:
             cells = [cell for row in csv.reader(opened) for cell in row]
