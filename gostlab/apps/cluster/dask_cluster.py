@@ -283,8 +283,6 @@ def connected(
     worker will do.
     """
     count = local_workers(where)
-    if count is None:
-        check_address(where)
     try:
         import distributed
         from distributed.security import Security
@@ -361,17 +359,12 @@ def local_cluster(distributed: Any, count: int) -> Iterator[Any]:
 
 
 def local_workers(where: str) -> int | None:
-    """4 of `local:4`; None of anything else. Raises BadInput."""
-    if not where.startswith("local"):
-        return None
-    found = re.fullmatch(r"local:([1-9]\d{0,3})", where)
-    if not found:
-        raise BadInput(f"--dask {where}: how many workers? (like local:4)")
-    return int(found[1])
-
-
-def check_address(where: str) -> None:
-    """Whether an address is a scheduler's that may be talked to. Raises BadInput."""
+    """4 of `local:4`; None of a scheduler's address that may be talked to. Raises BadInput."""
+    if where.startswith("local"):
+        found = re.fullmatch(r"local:([1-9]\d{0,3})", where)
+        if not found:
+            raise BadInput(f"--dask {where}: how many workers? (like local:4)")
+        return int(found[1])
     if not re.fullmatch(r"(tcp|tls)://(\[[0-9a-fA-F:]+\]|[^\s/:]+):\d{1,5}", where):
         raise BadInput(
             f"--dask {where}: not a scheduler's address (tls://host:8786, tcp://127.0.0.1:8786) nor"
@@ -382,12 +375,13 @@ def check_address(where: str) -> None:
             f"--dask {where}: a scheduler executes what it is sent, and tcp:// asks nobody who he"
             " is: use tls://, or a tunnel to this machine (ssh -L 8786:127.0.0.1:8786 …)"
         )
+    return None
 
 
 def is_private(address: str) -> bool:
     """Whether an address is on this machine's loopback or behind TLS."""
     scheme, _, rest = address.partition("://")
-    if scheme in ("tls", "inproc"):
+    if scheme == "tls":
         return True
     host = rest.rpartition(":")[0].strip("[]")
     try:

@@ -37,7 +37,8 @@ MINE, AGAINST = "mine", "against"
 
 def share(folder: Path) -> float | None:
     """What the congestion control gets of all that both get."""
-    rates = {row["name"]: float(row["goodput_bps"]) for row in flows_of(folder)}
+    flows = (read_object(folder / "flows.json") or {}).get("flows") or ()
+    rates = {row["name"]: float(row["goodput_bps"]) for row in flows}
     total = sum(rates.values())
     return rates[MINE] / total if total else None
 
@@ -56,10 +57,6 @@ def delay(folder: Path) -> float | None:
     if found is None or found.srtt_ms is None:
         return None
     return found.srtt_ms.p95 / found.idle_rtt_ms
-
-
-def flows_of(folder: Path) -> list[Mapping[str, Any]]:
-    return list((read_object(folder / "flows.json") or {}).get("flows") or ())
 
 
 @dataclass(frozen=True)
