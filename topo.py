@@ -50,6 +50,18 @@ class Router(LabHost):
         return result
 
 
+def add_end(topo, name, net, own=1):
+    """A host at an end of a network NET.0/24, whose router is at the other: 1 or 2."""
+    topo.addHost(name, cls=LabHost, ip=f"{net}.{own}/24", defaultRoute=f"via {net}.{3 - own}")
+
+
+def join(topo, one, two, net, role=(), role_back=()):
+    """A link between NET.1 and NET.2, with the role of each one's way out, where it has one."""
+    ends = ((f"{net}.1/24", role), (f"{net}.2/24", role_back))
+    params1, params2 = ({"ip": ip, **({"role": its} if its else {})} for ip, its in ends)
+    topo.addLink(one, two, params1=params1, params2=params2)
+
+
 class TunnelTopo(Topo):
     """client – wan_a – wan_b – gost – target
 
@@ -87,9 +99,7 @@ class TunnelTopo(Topo):
         nets = [1, 2, 3, *range(5, 3 * hops + 2), 4]  # 10.0.N.0/24 behind each node of the row
         for place, node in enumerate(row):
             if place in (0, len(row) - 1):
-                first, gateway = (nets[0], 2) if place == 0 else (nets[-1], 1)
-                ip = f"10.0.{first}.{3 - gateway}/24"
-                self.addHost(node, cls=LabHost, ip=ip, defaultRoute=f"via 10.0.{first}.{gateway}")
+                add_end(self, node, f"10.0.{nets[place and -1]}", own=2 if place else 1)
                 continue
             before, behind = nets[place - 1], nets[place]
             routes = [
@@ -99,19 +109,16 @@ class TunnelTopo(Topo):
             ]
             self.addHost(node, cls=Router, ip=f"10.0.{before}.2/24", routes=routes)
         for place, (one, two) in enumerate(itertools.pairwise(row)):
-            params1: dict = {"ip": f"10.0.{nets[place]}.1/24"}
-            params2: dict = {"ip": f"10.0.{nets[place]}.2/24"}
             path = ((), f"hop{place // 3 + 1}") if hops > 1 else ()
-            if two == "target":
-                pass
-            elif place % 3 == 0:
-                params2["role"] = ("delay", "reverse", *path)
-            elif place % 3 == 1:
-                params1["role"] = ("bottleneck", "forward", *path)
-                params2["role"] = ("bottleneck", "reverse", *path)
-            else:
-                params1["role"] = ("delay", "forward", *path)
-            self.addLink(one, two, params1=params1, params2=params2)
+            roles = (
+                {"role_back": ("delay", "reverse", *path)},
+                {
+                    "role": ("bottleneck", "forward", *path),
+                    "role_back": ("bottleneck", "reverse", *path),
+                },
+                {"role": ("delay", "forward", *path)},
+            )[place % 3]
+            join(self, one, two, f"10.0.{nets[place]}", **(roles if two != "target" else {}))
 
 
 class DumbbellTopo(Topo):
@@ -138,26 +145,15 @@ class DumbbellTopo(Topo):
     def build(self, senders=2, receivers=2, **_params):
         self.addHost("left", cls=Router, ip="10.0.0.1/24", routes=[("10.2.0.0/16", "10.0.0.2")])
         self.addHost("right", cls=Router, ip="10.0.0.2/24", routes=[("10.1.0.0/16", "10.0.0.1")])
-        self.addLink(
-            "left",
-            "right",
-            params1={"ip": "10.0.0.1/24", "role": ("bottleneck", "forward")},
-            params2={"ip": "10.0.0.2/24", "role": ("bottleneck", "reverse")},
-        )
+        join(self, "left", "right", "10.0.0", ("bottleneck", "forward"), ("bottleneck", "reverse"))
         for side, router, letter, count, direction in (
             (1, "left", "s", senders, "reverse"),
             (2, "right", "r", receivers, "forward"),
         ):
             for number in range(1, count + 1):
-                net = f"10.{side}.{number}"
-                name = f"{letter}{number}"
-                self.addHost(name, cls=LabHost, ip=f"{net}.1/24", defaultRoute=f"via {net}.2")
-                self.addLink(
-                    name,
-                    router,
-                    params1={"ip": f"{net}.1/24"},
-                    params2={"ip": f"{net}.2/24", "role": ("delay", direction, name)},
-                )
+                name, net = f"{letter}{number}", f"10.{side}.{number}"
+                add_end(self, name, net)
+                join(self, name, router, net, role_back=("delay", direction, name))
 
 
 class RouterTopo(Topo):
@@ -179,29 +175,20 @@ class RouterTopo(Topo):
     shapes_return = False
 
     def build(self, **_params):
-        self.addHost("client", cls=LabHost, ip="192.168.1.2/24", defaultRoute="via 192.168.1.1")
+        add_end(self, "client", "192.168.1", own=2)
         self.addHost(
             "host", cls=Router, ip="192.168.1.1/24", routes=[("192.168.2.0/24", "192.168.3.2")]
         )
         self.addHost(
             "router", cls=Router, ip="192.168.3.2/24", routes=[("192.168.1.0/24", "192.168.3.1")]
         )
-        self.addHost("server", cls=LabHost, ip="192.168.2.2/24", defaultRoute="via 192.168.2.1")
+        add_end(self, "server", "192.168.2", own=2)
         self.addLink(
             "client", "host", params1={"ip": "192.168.1.2/24"}, params2={"ip": "192.168.1.1/24"}
         )
-        self.addLink(
-            "host",
-            "router",
-            params1={"ip": "192.168.3.1/24", "role": ("bottleneck", "forward")},
-            params2={"ip": "192.168.3.2/24", "role": ("bottleneck", "reverse")},
-        )
-        self.addLink(
-            "router",
-            "server",
-            params1={"ip": "192.168.2.1/24", "role": ("delay", "forward")},
-            params2={"ip": "192.168.2.2/24"},
-        )
+        roles = ("bottleneck", "forward"), ("bottleneck", "reverse")
+        join(self, "host", "router", "192.168.3", *roles)
+        join(self, "router", "server", "192.168.2", ("delay", "forward"))
 
 
 class StarTopo(Topo):
@@ -224,9 +211,9 @@ class StarTopo(Topo):
 
     def build(self, sites=2, **_params):
         across = [(f"10.{k}.0.0/16", f"10.{k}.1.2") for k in range(1, sites + 1)]
-        self.addHost("client", cls=LabHost, ip="10.0.1.1/24", defaultRoute="via 10.0.1.2")
+        add_end(self, "client", "10.0.1")
         self.addHost("hub", cls=Router, ip="10.0.1.2/24", routes=across)
-        self.addLink("client", "hub", params1={"ip": "10.0.1.1/24"}, params2={"ip": "10.0.1.2/24"})
+        join(self, "client", "hub", "10.0.1")
         for k in range(1, sites + 1):
             near, far, site = f"near{k}", f"far{k}", f"site{k}"
             self.addHost(
@@ -237,25 +224,11 @@ class StarTopo(Topo):
                 defaultRoute=f"via 10.{k}.1.1",
             )
             self.addHost(far, cls=Router, ip=f"10.{k}.2.2/24", defaultRoute=f"via 10.{k}.2.1")
-            self.addHost(site, cls=LabHost, ip=f"10.{k}.3.2/24", defaultRoute=f"via 10.{k}.3.1")
-            self.addLink(
-                "hub",
-                near,
-                params1={"ip": f"10.{k}.1.1/24"},
-                params2={"ip": f"10.{k}.1.2/24", "role": ("delay", "reverse", site)},
-            )
-            self.addLink(
-                near,
-                far,
-                params1={"ip": f"10.{k}.2.1/24", "role": ("bottleneck", "forward", site)},
-                params2={"ip": f"10.{k}.2.2/24", "role": ("bottleneck", "reverse", site)},
-            )
-            self.addLink(
-                far,
-                site,
-                params1={"ip": f"10.{k}.3.1/24", "role": ("delay", "forward", site)},
-                params2={"ip": f"10.{k}.3.2/24"},
-            )
+            add_end(self, site, f"10.{k}.3", own=2)
+            join(self, "hub", near, f"10.{k}.1", role_back=("delay", "reverse", site))
+            roles = ("bottleneck", "forward", site), ("bottleneck", "reverse", site)
+            join(self, near, far, f"10.{k}.2", *roles)
+            join(self, far, site, f"10.{k}.3", ("delay", "forward", site))
 
 
 def build_nodes(topo, shape, nodes):
@@ -303,10 +276,8 @@ def build_nodes(topo, shape, nodes):
         topo.addHost(f"n{node}", cls=Router, ip=f"10.1.{node}.2/24", routes=others)
         for side, letter in ((1, "s"), (2, "r")):
             net, host = f"10.{side}.{node}", f"{letter}{node}"
-            topo.addHost(host, cls=LabHost, ip=f"{net}.1/24", defaultRoute=f"via {net}.2")
-            topo.addLink(
-                host, f"n{node}", params1={"ip": f"{net}.1/24"}, params2={"ip": f"{net}.2/24"}
-            )
+            add_end(topo, host, net)
+            join(topo, host, f"n{node}", net)
     for number, (one, two) in enumerate(links):
         first, second, wire = f"10.0.{2 * number}", f"10.0.{2 * number + 1}", f"w{number + 1}"
         routes = []
@@ -318,18 +289,10 @@ def build_nodes(topo, shape, nodes):
         topo.addHost(wire, cls=Router, ip=f"{first}.2/24", routes=routes)
         link = f"n{one}-n{two}"
         there, back = (crossing(one, two), link), (crossing(two, one), link)
-        topo.addLink(
-            f"n{one}",
-            wire,
-            params1={"ip": f"{first}.1/24", "role": ("bottleneck", "forward", *there)},
-            params2={"ip": f"{first}.2/24", "role": ("delay", "reverse", *back)},
-        )
-        topo.addLink(
-            wire,
-            f"n{two}",
-            params1={"ip": f"{second}.1/24", "role": ("delay", "forward", *there)},
-            params2={"ip": f"{second}.2/24", "role": ("bottleneck", "reverse", *back)},
-        )
+        roles = ("bottleneck", "forward", *there), ("delay", "reverse", *back)
+        join(topo, f"n{one}", wire, first, *roles)
+        roles = ("delay", "forward", *there), ("bottleneck", "reverse", *back)
+        join(topo, wire, f"n{two}", second, *roles)
 
 
 class ParkingLotTopo(Topo):
