@@ -221,7 +221,7 @@ class Watched(Lines):
     def finished(self, done: Finished, left_s: float) -> None:
         with self._lock:
             self._runs[done.run.name].ended = done
-        if done.outcome != "ok" or done.verdict != "ok":
+        if done.state != "good":
             super().finished(done, left_s)
 
     def order(self, run: RunDescription) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """What became of a matrix: every run by how it ended, for the command line and for programs."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,55 +21,40 @@ class Outcome:
     # matrix -> factor -> levels, in the order in which people wrote them
     levels: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
-    @property
-    def failed(self) -> list[Finished]:
-        """The runs that have no answer because something broke."""
-        return [end for end in self.ends if end.outcome not in ("ok", "unsupported")]
+    def those(self, state: str) -> list[Finished]:
+        """The runs in a state (Finished.state)."""
+        return [end for end in self.ends if end.state == state]
 
     @property
-    def unsupported(self) -> list[Finished]:
-        """The runs that this kernel cannot do."""
-        return [end for end in self.ends if end.outcome == "unsupported"]
-
-    @property
-    def invalid(self) -> list[Finished]:
-        """The runs that ended well and answer something else than was asked."""
-        ran = [end for end in self.ends if end.outcome == "ok"]
-        return [end for end in ran if end.verdict not in ("ok", "degraded")]
-
-    @property
-    def degraded(self) -> list[Finished]:
-        """The runs that count, and in which something else had a say."""
-        return [end for end in self.ends if end.outcome == "ok" and end.verdict == "degraded"]
-
-    @property
-    def good(self) -> list[Finished]:
-        """The runs that count, the degraded ones among them."""
-        return [end for end in self.ends if end.counts]
-
-    @property
-    def nothing_answered(self) -> bool:
-        """Whether all that was asked is what this kernel cannot do. (A shard may be of nothing.)"""
-        return bool(self.ends) and len(self.unsupported) == len(self.ends)
+    def broke(self) -> bool:
+        """Whether a run failed, or all that was asked is what this kernel cannot do. (A shard may
+        be of nothing.)
+        """
+        nothing_answered = self.ends and len(self.those("unsupported")) == len(self.ends)
+        return bool(nothing_answered or self.those("failed"))
 
     @property
     def complaints(self) -> list[str]:
         """A line for every run that does not count; what the kernel lacks once per reason."""
-        lines = [failure_line(end.folder, end.status) for end in self.failed]
-        lines += [f"{end.run.name}: invalid: see fidelity.json there" for end in self.invalid]
+        lines = [failure_line(end.folder, end.status) for end in self.those("failed")]
+        lines += [
+            f"{end.run.name}: invalid: see fidelity.json there" for end in self.those("invalid")
+        ]
         cells: dict[str, dict[str, None]] = {}  # by reason, each cell once
-        for end in self.unsupported:
+        for end in self.those("unsupported"):
             cells.setdefault(str(end.status.get("error")), {})[end.run.cell] = None
         return lines + [f"not possible here: {why} ({', '.join(cells[why])})" for why in cells]
 
     @property
     def counts_line(self) -> str:
-        runs = f"{len(self.ends)} {'run' if len(self.ends) == 1 else 'runs'}"
+        count = Counter(end.state for end in self.ends)
         line = (
-            f"{runs}: {len(self.good)} good ({len(self.degraded)} of them degraded),"
-            f" {len(self.invalid)} invalid, {len(self.failed)} failed"
+            f"{len(self.ends)} {'run' if len(self.ends) == 1 else 'runs'}:"
+            f" {count['good'] + count['degraded']} good ({count['degraded']} of them degraded),"
+            f" {count['invalid']} invalid, {count['failed']} failed"
         )
-        return line + (f", {len(self.unsupported)} not possible here" if self.unsupported else "")
+        left_out = count["unsupported"]
+        return line + (f", {left_out} not possible here" if left_out else "")
 
     @property
     def in_order(self) -> list[Finished]:

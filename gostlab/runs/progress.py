@@ -49,6 +49,7 @@ class Lines(Quiet):
 
 # What a run of the grid is, and how it looks; without a terminal's blocks in letters.
 WAITING, RUNNING, OK, DEGRADED, NO_ANSWER = range(5)
+ENDED = {"good": OK, "degraded": DEGRADED}  # any other state is no answer
 BLOCKS = ("·", "▸", "█", "▒", "✗")
 LETTERS = (".", ">", "#", "%", "x")
 STYLES = ("dim", "cyan", "green", "yellow", "red")
@@ -78,7 +79,7 @@ class Board(Lines):
     def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
         known = {run.name for run in self._runs}
         self._runs += [run for run in runs if run.name not in known]
-        self._states |= {end.run.name: state_of(end) for end in done}
+        self._states |= {end.run.name: ENDED.get(end.state, NO_ANSWER) for end in done}
 
     def begin(
         self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
@@ -99,9 +100,9 @@ class Board(Lines):
     def finished(self, done: Finished, left_s: float) -> None:
         self._count += 1
         self._left_s = left_s
-        self._states[done.run.name] = state_of(done)
+        self._states[done.run.name] = ENDED.get(done.state, NO_ANSWER)
         self._moving = [each for each in self._moving if each.run.name != done.run.name]
-        if done.outcome != "ok" or done.verdict != "ok":
+        if done.state != "good":
             self.say(describe(done))
         self._live.refresh()
 
@@ -139,12 +140,6 @@ class Board(Lines):
             row.append(f" {over}/{len(states)}", style="dim")
             rows.append(row)
         return rows
-
-
-def state_of(done: Finished) -> int:
-    if not done.counts:
-        return NO_ANSWER
-    return DEGRADED if done.verdict == "degraded" else OK
 
 
 def squeezed(states: Sequence[int], most: int) -> list[int]:

@@ -54,9 +54,18 @@ class Finished:
         return self.status.get("outcome")
 
     @property
+    def state(self) -> str:
+        """good, degraded (something else had a say), invalid (it answers something else than was
+        asked), unsupported (this kernel cannot do it) or failed.
+        """
+        if self.outcome != "ok":
+            return "unsupported" if self.outcome == "unsupported" else "failed"
+        return {"ok": "good", "degraded": "degraded"}.get(self.verdict or "", "invalid")
+
+    @property
     def counts(self) -> bool:
         """Whether it answers what was asked."""
-        return self.outcome == "ok" and self.verdict in ("ok", "degraded")
+        return self.state in ("good", "degraded")
 
 
 class Quiet:

@@ -114,9 +114,8 @@ Taken = Mapping[tuple[Way | None, Load], Sequence[Mapping[str, Spent]]]
 
 def ways_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Way]:
     """All there is to go through: the relay, and each GOST that was added; by transport, so that
-    what is compared is taken one after the other. Raises RuntimeError without relay.
+    what is compared is taken one after the other. Raises MissingPart without relay.
     """
-    require_relay(parts)
     programs = {RELAYS_NAME: tunnel_binary(parts, RELAY)}
     programs |= {f"{RELAYS_NAME}-{name.lower()}": one for name, one in parts.gosts.items()}
     return [
@@ -468,13 +467,6 @@ def name_of_cpu(cpu: str) -> str:
     """A CPU's name as a file's: "Intel(R) Xeon(R) Processor" → intel-xeon-processor."""
     words = re.sub(r"\((r|tm)\)", " ", cpu.lower())
     return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "unknown"
-
-
-def require_relay(parts: Parts) -> Path:
-    """The lab's relay. Raises RuntimeError without it."""
-    if parts.relay is None:
-        raise RuntimeError("the lab's relay is not built: ./lab setup")
-    return Path(parts.relay)
 
 
 def tell_spread(taken: Taken) -> None:

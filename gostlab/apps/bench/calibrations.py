@@ -15,6 +15,7 @@ from gostlab.apps.bench import against_sandbox, calibrate, packets
 from gostlab.apps.bench.figures import Figure, tell
 from gostlab.apps.bench.timed import Bench, load, read_json
 from gostlab.declared import folders
+from gostlab.setup.parts import RELAY, tunnel_binary
 
 REPEATED_S = 10.0
 # What is run again and again with one seed.
@@ -101,7 +102,7 @@ def call_figures(bench: Bench) -> list[Figure]:
             " (./lab setup --with bench)"
         )
         return []
-    relay = calibrate.require_relay(bench.parts)
+    relay = tunnel_binary(bench.parts, RELAY).path
     name = "CPU time per system call of the relay's near end, ws"
     return [
         bench.figure(

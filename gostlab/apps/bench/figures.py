@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gostlab.apps.command import say
+from gostlab.setup.parts import MissingPart
 
 # What a figure that cannot be taken raises; it costs no other figure.
-FAILURES = (RuntimeError, OSError, subprocess.SubprocessError, ValueError, KeyError)
+FAILURES = (RuntimeError, OSError, subprocess.SubprocessError, ValueError, KeyError, MissingPart)
 PASS, MISSED = "pass", "FAIL"
 EQUAL = "equal"  # a target: of all values
 

@@ -30,6 +30,7 @@ from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine.own_root import plain_root
+from gostlab.runs.pace import last_instant_s
 from gostlab.setup.root import provide_root
 from gostlab.setup.workbench import SetupError, Workbench
 
@@ -121,7 +122,7 @@ def crowd_us(bench: Bench, crowd: Crowd) -> float:
     guest, folder = bench.start(crowd.run(ended_s + 1.0), bench.cpus[0])
     cpu_s: dict[int, float] = {}
     while guest.poll() is None:
-        sampled_s = last_sample_s(folder)
+        sampled_s = round(last_instant_s(folder / "hosts.jsonl") or 0)
         if sampled_s not in cpu_s:
             cpu_s[sampled_s] = machine.group_cpu_s(guest.group)
         time.sleep(0.01)
@@ -130,15 +131,6 @@ def crowd_us(bench: Bench, crowd: Crowd) -> float:
         raise RuntimeError(f"samples {began_s} and {ended_s} were not seen while it ran")
     sent = packets_sent(folder, ended_s) - packets_sent(folder, began_s)
     return 1e6 * (cpu_s[ended_s] - cpu_s[began_s]) / sent
-
-
-def last_sample_s(folder: Path) -> int:
-    """The instant of the last sample of a run under way, to the second; 0 before the first."""
-    try:
-        *lines, _begun = (folder / "hosts.jsonl").read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
-        return 0
-    return round(json.loads(lines[-1])["t_s"]) if lines else 0
 
 
 # -- the parts

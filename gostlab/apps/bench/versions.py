@@ -15,6 +15,7 @@ from typing import Any
 
 from gostlab.declared.folders import ROOT, cache_folder
 from gostlab.machine import children_s
+from gostlab.results import read_series
 from gostlab.setup.workbench import replacing
 
 EXPERIMENT = """name: bench
@@ -150,11 +151,9 @@ def by_turns(
 
 def packets_sent(folder: Path, by_s: float = float("inf")) -> int:
     """What a run's forward bottleneck has sent, at its end or at an instant."""
-    rows = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
-    return int(
-        max(
-            row["sent_pkts"]
-            for row in rows
-            if (row["role"], row["direction"]) == ("bottleneck", "forward") and row["t_s"] <= by_s
-        )
+    sent = (
+        int(row["sent_pkts"])
+        for row in read_series(folder, "queues")
+        if (row["role"], row["direction"]) == ("bottleneck", "forward") and row["t_s"] <= by_s
     )
+    return max(sent)

@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
             complain(line)
         summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
         print(f"{outcome.counts_line} · {folder / RESULTS}")
-        if outcome.failed or outcome.invalid or outcome.nothing_answered:
+        if outcome.broke or outcome.those("invalid"):
             status = EXIT_FAILED
     print(f"next: ./lab lab report {arguments.lab}, then ./lab lab hand-in {arguments.lab}")
     return status

@@ -31,7 +31,7 @@ class Validation:
     @property
     def holds(self) -> bool:
         """Whether every run counts and every target that has runs agrees."""
-        spoilt = self.outcome.failed or self.outcome.invalid or self.outcome.nothing_answered
+        spoilt = self.outcome.broke or self.outcome.those("invalid")
         return not spoilt and targets.validation_verdict(self.rows)
 
     @property

@@ -231,36 +231,32 @@ def run_verb(arguments: argparse.Namespace) -> int:
     )
     if arguments.dry_run:
         return list_runs(experiment, arguments.results, as_json=arguments.json)
-    if not arguments.dask:
-        provide_missing(experiment, arguments, quiet=arguments.json)
-    workers = dask_cluster.joined(
-        arguments.dask,
-        experiment,
-        arguments.gost,
-        arguments.jobs,
-        check_hosts=arguments.check_hosts,
-    )
-    with told(arguments, experiment, quiet=arguments.json) as shown:
-        outcome = experiment.run(
-            arguments.results,
-            jobs=arguments.jobs,
-            gost=arguments.gost,
-            retry_failed=arguments.retry_failed,
-            progress=shown,
-            workers=workers,
-        ).wait()
+    asked = {"dask": arguments.dask, "check_hosts": arguments.check_hosts}
+    outcome = made(experiment, arguments, quiet=arguments.json, **asked)
     return conclude(outcome, arguments.results, as_json=arguments.json)
 
 
-def provide_missing(
-    experiment: api.Experiment, arguments: argparse.Namespace, *, quiet: bool
-) -> None:
-    """Fetch and build what an experiment's runs need and lack. Raises BadInput or MissingPart."""
-    missing = api.missing_parts(experiment, jobs=arguments.jobs, gost=arguments.gost)
-    if missing.any:
+def made(
+    experiment: api.Experiment,
+    arguments: argparse.Namespace,
+    *,
+    quiet: bool,
+    dask: str | None = None,
+    check_hosts: bool = False,
+) -> finished.Outcome:
+    """What becomes of an experiment's runs; what they lack here is fetched and built first. Raises
+    what run() does.
+    """
+    jobs, gost = arguments.jobs, arguments.gost
+    missing = None if dask else api.missing_parts(experiment, jobs=jobs, gost=gost)
+    if missing and missing.any:
         long = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
         command.complain(f"{missing.words}: not there yet: fetched and built now, once{long}")
         api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=quiet)
+    workers = dask_cluster.joined(dask, experiment, gost, jobs, check_hosts=check_hosts)
+    how = {"jobs": jobs, "gost": gost, "retry_failed": arguments.retry_failed}
+    with told(arguments, experiment, quiet=quiet) as shown:
+        return experiment.run(arguments.results, progress=shown, workers=workers, **how).wait()
 
 
 @command.verb(
@@ -296,16 +292,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
         write_whole(arguments.save, asked.text)
     if arguments.dry_run:
         return list_runs(experiment, arguments.results, as_json=arguments.json)
-    quiet = arguments.json or arguments.csv
-    provide_missing(experiment, arguments, quiet=quiet)
-    with told(arguments, experiment, quiet=quiet) as shown:
-        outcome = experiment.run(
-            arguments.results,
-            jobs=arguments.jobs,
-            gost=arguments.gost,
-            retry_failed=arguments.retry_failed,
-            progress=shown,
-        ).wait()
+    outcome = made(experiment, arguments, quiet=arguments.json or arguments.csv)
     found = api.contests(outcome) if asked.is_contest else []
     cells = [each.cell for each in found] or api.summary(outcome)
     if arguments.json:
@@ -392,9 +379,9 @@ def next_command(outcome: finished.Outcome, results: Path) -> str:
 
 def exit_code(outcome: finished.Outcome) -> int:
     """What this kernel cannot do is a row of its own; where all rows are, nothing was answered."""
-    if outcome.failed or outcome.nothing_answered:
+    if outcome.broke:
         return command.EXIT_FAILED
-    return command.EXIT_INVALID if outcome.invalid else command.EXIT_OK
+    return command.EXIT_INVALID if outcome.those("invalid") else command.EXIT_OK
 
 
 @command.verb(
