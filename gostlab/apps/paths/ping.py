@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -106,30 +105,34 @@ def knows_exact_times() -> bool:
 def run_ping(argv: Sequence[str], watch: Callable[[int], None]) -> tuple[str, bool]:
     """Run ping to its end, or to Ctrl-C: its text, and whether it was interrupted.
 
-    watch   is told the last packet's number some times a second
+    watch   is told each packet's number as it is answered, or not
     """
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=english()
-        )
-        interrupted = False
-        read = 0
+    said: list[str] = []
+    interrupted = False
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=english(),
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
         try:
-            while process.poll() is None:
-                time.sleep(0.1)
-                # Not by reading `said`: ping writes where this process's file stands.
-                new = os.pread(said.fileno(), 2**20, read)
-                read += len(new)
-                if seqs := re.findall(rb"icmp_seq=(\d+)", new):
-                    watch(int(seqs[-1]))
+            for line in process.stdout:
+                said.append(line)
+                if seq := re.search(r"icmp_seq=(\d+)", line):
+                    watch(int(seq[1]))
         except KeyboardInterrupt:
             interrupted = True
         finally:
             end(process)
-        return os.pread(said.fileno(), 2**26, 0).decode("utf-8", errors="replace"), interrupted
+        said += process.stdout
+    return "".join(said), interrupted
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[str]) -> None:
     """End ping as Ctrl-C does, so that it says its counts; if it will not, at once."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)

@@ -6,7 +6,7 @@ One repetition of every cell is one quick form, as a user runs it, with seeds of
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from scipy.stats import binomtest
 
@@ -25,42 +25,7 @@ LEAST_SHARE = 0.08
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """One target's figure over the quick forms of a correct lab."""
-
-    target: Target  # of the first form
-    calibrating: tuple[float, ...]
-    judged: tuple[float, ...]
-
-    @property
-    def band(self) -> tuple[float, float]:
-        """The band that the calibrating forms give, by the rule above."""
-        middle = statistics.median(self.calibrating)
-        away = max(SIGMAS * statistics.stdev(self.calibrating), LEAST_SHARE * middle)
-        return middle - away, middle + away
-
-    @property
-    def outside(self) -> int:
-        """How many of the judged forms lie outside the band of the experiment's file."""
-        return sum(not self.target.target.holds(value) for value in self.judged)
-
-
-@dataclass(frozen=True)
-class Errors:
-    """What the quick forms of one lab, correct or broken, said of it."""
-
-    lab: str
-    says: str
-    forms: int
-    complained: int  # forms in which some target disagreed
-    by_target: Mapping[str, int]  # how often each disagreed
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Clopper and Pearson's, of the share of forms that complain."""
-        found = binomtest(self.complained, self.forms).proportion_ci(CONFIDENCE, "exact")
-        return float(found.low), float(found.high)
+Row = dict[str, Any]  # of a table: its columns' values
 
 
 def forms_of(study: Study, runs: Iterable[Run]) -> dict[int, list[Target]]:
@@ -80,34 +45,65 @@ def label(target: Target) -> str:
     return target.matrix + (f" ({target.cell})" if target.cell != target.matrix else "")
 
 
-def calibrations(forms: Mapping[int, Sequence[Target]], calibrating: int) -> list[Calibration]:
-    """Every target over the forms, whose first so many calibrate it and the others judge."""
-    rows: dict[str, list[tuple[int, Target]]] = {}
+def band_of(calibrating: Sequence[float]) -> tuple[float, float]:
+    """The band that the calibrating forms' values give, by the rule above."""
+    middle = statistics.median(calibrating)
+    away = max(SIGMAS * statistics.stdev(calibrating), LEAST_SHARE * middle)
+    return middle - away, middle + away
+
+
+def calibrations(forms: Mapping[int, Sequence[Target]], calibrating: int) -> list[Row]:
+    """Every target over a correct lab's forms, whose first so many calibrate it and the others
+    judge: where its band comes from, and how often a correct lab is outside the file's.
+    """
+    by_target: dict[str, list[tuple[int, Target]]] = {}
     for repetition, targets in forms.items():
         for target in targets:
-            rows.setdefault(label(target), []).append((repetition, target))
-    return [
-        Calibration(
-            found[0][1],
-            tuple(row.got.median for number, row in found if row.got and number <= calibrating),
-            tuple(row.got.median for number, row in found if row.got and number > calibrating),
+            by_target.setdefault(label(target), []).append((repetition, target))
+    rows = []
+    for name, found in by_target.items():
+        got = [(number, row.got.median) for number, row in found if row.got]
+        first = [value for number, value in got if number <= calibrating]
+        if len(first) < 2:
+            continue
+        judged = [value for number, value in got if number > calibrating]
+        asked, median = found[0][1], statistics.median(first)
+        rows.append(
+            {
+                "target": name,
+                "n": len(first),
+                "median": median,
+                "deviation": percent(statistics.stdev(first) / median),
+                "rule": " to ".join(f"{bound:.4g}" for bound in band_of(first)),
+                "band": asked.asked,
+                "judged": len(judged),
+                "outside": sum(not asked.target.holds(value) for value in judged),
+            }
         )
-        for found in rows.values()
-        if sum(number <= calibrating for number, _ in found) > 1
-    ]
+    return rows
 
 
-def errors_of(lab: str, says: str, forms: Mapping[int, Sequence[Target]]) -> Errors:
+def errors_of(lab: str, says: str, forms: Mapping[int, Sequence[Target]]) -> Row:
+    """What the quick forms of one lab, correct or broken, said of it: in how many some target
+    disagreed, the share of those (Clopper and Pearson's interval), and how often each did.
+    """
     disagreeing = [
         {label(row) for row in rows if row.verdict == DISAGREES} for rows in forms.values()
     ]
     by_target = Counter(name for found in disagreeing for name in sorted(found))
     complained = sum(map(bool, disagreeing))
-    return Errors(lab, says, len(forms), complained, dict(sorted(by_target.items())))
+    interval = binomtest(complained, len(forms)).proportion_ci(CONFIDENCE, "exact")
+    return {
+        "lab": lab,
+        "says": says,
+        "forms": len(forms),
+        "complained": complained,
+        "interval": " to ".join(map(percent, interval)),
+        "by": ", ".join(f"{name}: {number}" for name, number in sorted(by_target.items())),
+    }
 
 
-def calibration_table(found: Sequence[Calibration]) -> Table:
-    """Where each band comes from, and how often a correct lab is outside it."""
+def calibration_table(rows: Sequence[Row]) -> Table:
     columns = (
         *texts(target="Target"),
         Column("n", "Forms that calibrate", count),
@@ -118,21 +114,6 @@ def calibration_table(found: Sequence[Calibration]) -> Table:
         Column("judged", "Other forms", count),
         Column("outside", "Of them outside", count),
     )
-    rows = []
-    for each in found:
-        median = statistics.median(each.calibrating)
-        rows.append(
-            {
-                "target": label(each.target),
-                "n": len(each.calibrating),
-                "median": median,
-                "deviation": percent(statistics.stdev(each.calibrating) / median),
-                "rule": " to ".join(f"{bound:.4g}" for bound in each.band),
-                "band": each.target.asked,
-                "judged": len(each.judged),
-                "outside": each.outside,
-            }
-        )
     note = (
         f"By the rule a band is the median of the calibrating forms ± {SIGMAS:g} of their standard"
         f" deviations, and at least ± {percent(LEAST_SHARE)}; the file's also keeps within what was"
@@ -141,8 +122,7 @@ def calibration_table(found: Sequence[Calibration]) -> Table:
     return Table("calibration", "A correct lab", note, columns, tuple(rows))
 
 
-def errors_table(found: Sequence[Errors]) -> Table:
-    """How often each lab's quick form complains."""
+def errors_table(rows: Sequence[Row]) -> Table:
     columns = (
         *texts(lab="Lab", says="What it does"),
         Column("forms", "Quick forms", count),
@@ -150,19 +130,8 @@ def errors_table(found: Sequence[Errors]) -> Table:
         Column("interval", "Share, 95 % interval"),
         *texts(by="Which targets, how often"),
     )
-    rows = tuple(
-        {
-            "lab": each.lab,
-            "says": each.says,
-            "forms": each.forms,
-            "complained": each.complained,
-            "interval": " to ".join(map(percent, each.interval)),
-            "by": ", ".join(f"{name}: {number}" for name, number in each.by_target.items()),
-        }
-        for each in found
-    )
     note = "A correct lab should never be complained of, a broken one always."
-    return Table("errors", "How often the quick form errs", note, columns, rows)
+    return Table("errors", "How often the quick form errs", note, columns, tuple(rows))
 
 
 def percent(share: float) -> str:
