@@ -146,7 +146,6 @@ class Estimate:
     half_s: float | None
 
     def row(self, cpus: int) -> str:
-        """A line of the table."""
         sure = "" if self.half_s is None else f" ± {self.half_s / 60:.2g}"
         guess = f" ({self.guessed} by the others)" if self.guessed else ""
         return (
@@ -263,7 +262,6 @@ def estimate(
 
 
 def sample_to_markdown(estimates: Sequence[Estimate], cpus: int) -> str:
-    """The table for people."""
     head = f"| experiment | runs | taken | CPU time | on {cpus} CPUs |"
     return "\n".join([head, "|---|---|---|---|---|", *(each.row(cpus) for each in estimates)])
 

@@ -129,6 +129,11 @@ def add_flag(verb: Any, name: str, says: str) -> None:
     verb.add_argument(name, action="store_true", help=says)
 
 
+def add_list(verb: Any, name: str, metavar: str, says: str) -> None:
+    """An option that may be given again."""
+    verb.add_argument(name, action="append", default=[], metavar=metavar, help=says)
+
+
 def add_json(verb: argparse.ArgumentParser) -> None:
     add_flag(verb, "--json", "the table as JSON and nothing else")
 

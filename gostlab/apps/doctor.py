@@ -149,7 +149,6 @@ def _kernel(found: parts.Parts) -> list[Finding]:
 
 
 def _boots(kernel: Path) -> Finding:
-    """Boot the sandbox as a run does."""
     part = "sandbox boots"
     started = time.monotonic()
     try:

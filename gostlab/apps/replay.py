@@ -68,15 +68,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Replay:
-    """A run beside its replay."""
-
     run: str
     compared: tuple[Compared, ...]
     notes: tuple[str, ...] = ()  # what was not the same from the beginning
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
         return bool(self.compared) and all(each.same for each in self.compared)
 
     def to_json(self) -> dict[str, Any]:

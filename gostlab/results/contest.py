@@ -34,8 +34,6 @@ class Competitor:
 
 @dataclass(frozen=True)
 class Contest:
-    """One run."""
-
     flows: tuple[Competitor, ...]
     jain: float
     since_s: float  # from when to when of the load rates and shares are taken

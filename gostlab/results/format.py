@@ -21,8 +21,6 @@ NAME = "[A-Za-z0-9_.-]+"  # of a flow or a node
 
 @dataclass(frozen=True)
 class Field:
-    """One value."""
-
     path: str
     kind_words: str  # text, number, …; "or null": not known, not applicable; it may be absent
     unit: str

@@ -26,7 +26,6 @@ class Standings:
     runs: tuple[Contest, ...]
 
     def of(self, flow: str) -> list[Competitor]:
-        """A flow in each run."""
         return [each for run in self.runs for each in run.flows if each.name == flow]
 
     @property

@@ -394,8 +394,6 @@ class NeverStarted:
 
 @dataclass
 class Running:
-    """A run in a slot."""
-
     run: RunDescription
     making: results.Making
     job: Job

@@ -17,8 +17,6 @@ from gostlab.runs.pace import expected_s
 
 @dataclass(frozen=True)
 class Shard:
-    """One of so many."""
-
     number: int  # from 1
     of: int
 
@@ -37,7 +35,6 @@ class Shard:
     def take(
         self, runs: Sequence[RunDescription], whole_cells: Collection[str]
     ) -> list[RunDescription]:
-        """This shard's runs, in order."""
         return deal(runs, self.of, whole_cells)[self.number - 1]
 
 

@@ -24,8 +24,9 @@ from gostlab.runs.pace import expected_s
 from gostlab.runs.shard import Shard, deal
 from gostlab.runs.single import Task
 from tests.lab_command import Refused, Typed, said_by
+from tests.runs import test_schedule as schedule_tests
+from tests.runs.test_schedule import GOOD
 
-GOOD = {"outcome": "ok", "error": None, "guest_s": 1.0}
 BAD = {"outcome": "failed", "error": "iperf3 failed", "guest_s": 1.0}
 
 
@@ -39,21 +40,11 @@ def task(run: RunDescription, tmp_path: Path) -> Task:
     return Task(run, tmp_path / "mine")
 
 
-class Job:
+class Job(schedule_tests.Job):
     """A run that has ended."""
 
-    complaint = None
-    from_outside = False
-
     def __init__(self, folder: Path, outcome: dict = GOOD) -> None:
-        self.killed = False
-        (folder / "outcome.json").write_text(json.dumps(outcome))
-
-    def poll(self) -> int | None:
-        return 0
-
-    def kill(self) -> None:
-        self.killed = True
+        super().__init__(folder, outcome, polls=0)
 
 
 def never(*_: object) -> Job:
@@ -393,9 +384,6 @@ def test_a_real_clock_waits_for_the_one_that_runs() -> None:
 
 class Gone(Job):
     """A run whose machine goes away."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
 
     def poll(self) -> int | None:
         raise schedule.Lost("worker x went away")

@@ -96,7 +96,6 @@ def test_the_idle_share_is_that_of_the_median_interval_of_what_was_counted() -> 
 def row(
     t_s: float, srtt_ms: float, *, flow: str = "flow1", end: str = "near", leg: str = "wan"
 ) -> dict[str, Any]:
-    """One sampled socket."""
     return {"t_s": t_s, "srtt_ms": srtt_ms, "flow": flow, "end": end, "leg": leg}
 
 

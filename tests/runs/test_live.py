@@ -31,7 +31,6 @@ LEVELS = {"try": {"cc": ["cubic", "bbr"]}}
 
 
 def asked(**words: str) -> list[RunDescription]:
-    """The runs of a question."""
     question = to_question({**PATH, "cc": "cubic", **words})
     return list(expand(question.to_experiment(Path("x.yaml")), machine="sandbox", clock="virtual"))
 
@@ -87,7 +86,6 @@ class Screen:
         shown(self.watched)
 
     def at(self, now_s: float) -> list[str]:
-        """What stands there after so much time."""
         self.now_s = now_s
         return shown(self.watched)
 

@@ -101,54 +101,32 @@ def test_a_half_written_status_means_unfinished(tmp_path: Path, damage: str) -> 
     assert again.status["outcome"] == "ok"
 
 
-def test_a_machine_that_ends_without_a_word_is_a_failed_run_with_its_last_words(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("outcome", "complaint", "is_answer", "words"),
+    [
+        ({"error": "iperf3 failed", "cause": None}, None, True, "iperf3 failed"),
+        ({"error": "KeyError: 'x'", "cause": results.OWN_ERROR}, None, False, "KeyError: 'x'"),
+        (None, "killed from outside", False, results.FROM_OUTSIDE),
+        (None, None, False, "Kernel panic: no init"),  # its last words
+    ],
+)
+def test_a_run_that_broke_is_run_again_when_asked_or_where_lab_or_machine_ended_it(
+    tmp_path: Path, outcome: dict | None, complaint: str | None, is_answer: bool, words: str
 ) -> None:
     def start(run: RunDescription, folder: Path, slot: int) -> Job:
         (folder / "log.txt").write_text("all well\nKernel panic: no init\nreboot: Power down\n")
-        return Job(folder, None)
+        job = Job(folder, outcome and {"outcome": "failed", "guest_s": 1, **outcome})
+        job.complaint, job.from_outside = complaint, complaint is not None
+        return job
 
-    done = run_all(tmp_path, runs(1), start)[0]
-
-    assert done.status["outcome"] == "failed" and "Kernel panic" in done.status["error"]
-
-
-def test_a_failed_run_stays_failed_until_asked_for(tmp_path: Path) -> None:
-    bad = {"outcome": "failed", "error": "no", "guest_s": 1}
-    run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bad))
-
-    [kept] = run_all(tmp_path, runs(1), lambda *_: pytest.fail("ran again"))
-    [again] = run_all(tmp_path, runs(1), well, retry_failed=True)
-    assert (kept.status["outcome"], again.status["outcome"]) == ("failed", "ok")
-
-
-def test_a_run_that_the_labs_own_error_ended_is_no_answer_and_is_run_again(tmp_path: Path) -> None:
-    bug = {"outcome": "failed", "error": "KeyError: 'x'", "cause": results.OWN_ERROR, "guest_s": 1}
-    [first] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bug))
-    assert first.status["outcome"] == "failed" and not results.is_finished(first.folder, first.run)
-    line = results.failure_line(first.folder, first.status)
-    assert "KeyError: 'x'" in line and str(first.folder / "log.txt") in line
-    assert "the same command runs it again" in line
-
-    [again] = run_all(tmp_path, runs(1), well)
-
-    assert again.status["outcome"] == "ok"
-
-
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_run_that_this_machine_ended_is_no_answer_and_is_run_again(
-    tmp_path: Path, killed: bool
-) -> None:
-    class Ended(Job):
-        complaint = "killed from outside" if killed else None
-        from_outside = killed
-
-    [first] = run_all(tmp_path, runs(1), lambda run, folder, slot: Ended(folder, None))
+    [first] = run_all(tmp_path, runs(1), start)
     assert first.status["outcome"] == "failed"
+    assert results.is_finished(first.folder, first.run) == is_answer
     line = results.failure_line(first.folder, first.status)
-    assert results.FROM_OUTSIDE in line and "the same command runs it again" in line
-
-    [again] = run_all(tmp_path, runs(1), well)
+    what_to_do = "--retry-failed" if is_answer else "the same command runs it again"
+    assert all(each in line for each in (words, str(first.folder / "log.txt"), what_to_do))
+    assert started_of(tmp_path, runs(1)) == ([] if is_answer else [1])
+    [again] = run_all(tmp_path, runs(1), well, retry_failed=True)
     assert again.status["outcome"] == "ok"
 
 
@@ -176,15 +154,6 @@ def test_a_finished_folder_that_was_changed_is_damaged_for_every_verb(
     assert not results.is_finished(end.folder, end.run)
     read = load_run(end.folder)
     assert isinstance(read, Run) and read.state == "corrupt" and says in (read.error or "")
-
-
-def test_a_failure_says_where_its_log_is_and_how_to_run_it_again(tmp_path: Path) -> None:
-    bad = {"outcome": "failed", "error": "iperf3 failed", "cause": None, "guest_s": 1}
-    [end] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bad))
-
-    line = results.failure_line(end.folder, end.status)
-
-    assert "--retry-failed" in line and str(end.folder / "log.txt") in line
 
 
 def test_a_run_that_cannot_start_fails_alone(tmp_path: Path) -> None:
@@ -219,35 +188,15 @@ def test_an_interrupt_ends_what_runs_and_keeps_what_is_finished(tmp_path: Path) 
 
 
 def test_runs_on_the_real_clock_have_the_machine_for_themselves(tmp_path: Path) -> None:
-    active: set[int] = set()
-    most = 0
-
-    class Watched(Job):
-        def poll(self) -> int | None:
-            ended = super().poll()
-            if ended is not None:
-                active.discard(id(self))
-            return ended
+    jobs: list[Job] = []
 
     def start(run: RunDescription, folder: Path, slot: int) -> Job:
-        nonlocal most
-        job = Watched(folder, GOOD)
-        active.add(id(job))
-        most = max(most, len(active))
-        return job
+        assert all(job.left <= 0 for job in jobs), "another is under way"
+        jobs.append(Job(folder, GOOD))
+        return jobs[-1]
 
     run_all(tmp_path, runs(4, clock="real"), start)
-
-    assert most == 1
-
-
-def test_two_schedulers_on_one_folder_are_refused(tmp_path: Path) -> None:
-    with (
-        results.owned(tmp_path, "x"),
-        pytest.raises(results.ResultsError, match="another run"),
-        results.owned(tmp_path, "x"),
-    ):
-        pass
+    assert len(jobs) == 4
 
 
 def test_a_full_disk_is_said_before_a_run_starts(tmp_path: Path) -> None:

@@ -44,7 +44,6 @@ def repeatability_figures(bench: Bench) -> list[Figure]:
 
 
 def agreement(bench: Bench, name: str, settings: dict[str, str], runs: int) -> list[Figure]:
-    """The figures of one kind of run."""
     tell(f"{name}, {runs} times with one seed …")
     run = replace(load(REPEATED_S, sample="100ms", **settings), acks=True)
     folders = [bench.time(run).folder for _ in range(runs)]

@@ -29,7 +29,6 @@ def make_nothing(
     _name: str,
     _wanted: Callable[[], bool],
 ) -> dict[str, Any]:
-    """A run's folder at once."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         results.write_json(folder / "run.json", values)

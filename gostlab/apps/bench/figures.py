@@ -70,7 +70,6 @@ class Figure:
 
     @property
     def words(self) -> str:
-        """Its numbers in one line."""
         if self.numbers is None:
             return f"not taken: {self.failed}"
         median, least, most = map(number, self.numbers)

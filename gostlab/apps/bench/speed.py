@@ -219,8 +219,6 @@ def native_growth(bench: Bench) -> list[Figure]:
 
 
 def overhead_figures(bench: Bench) -> list[Figure]:
-    """What surrounds a run."""
-
     def cpu_s() -> float:
         return bench.time(load(1.0, rate="1mbit")).cpu_s
 
@@ -312,7 +310,6 @@ def tunnel_figures(bench: Bench) -> list[Figure]:
 
 
 def cluster_figures(count: int) -> list[Figure]:
-    """What a cluster's scheduler adds to a run."""
     name = f"a cluster's scheduler, per run: {count} stubs, {WORKERS} workers here"
     return [Figure(name, "ms", "≤ 50", [overhead_ms(count)])]
 

@@ -21,8 +21,6 @@ from gostlab.setup.parts import find_parts, require_kernel
 
 @dataclass(frozen=True)
 class Taken:
-    """What a run took."""
-
     cpu_s: float  # of the guest's processes
     folder: Path
 

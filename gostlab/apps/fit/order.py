@@ -29,8 +29,6 @@ PROBES = 16  # places at which theory's short way is held against the long one
 
 @dataclass(frozen=True)
 class FitOrder:
-    """A fit."""
-
     name: str  # of the profile that it is to write
     base: Profile
     measurements: Measurements

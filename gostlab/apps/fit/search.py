@@ -173,7 +173,6 @@ class Model:
         return misfit + scale * float(chi2.ppf(CONFIDENCE, parameters))
 
     def best_of(self, places: np.ndarray) -> Place:
-        """The place that is expected to fit best."""
         able = self.possible(places)
         able = able if len(able) else places
         return as_place(able[int(np.argmin(self.expected(able)))])
@@ -205,8 +204,6 @@ class Model:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came to."""
-
     best: Place
     misfit: float  # of whole runs at the best place: the sum of squared residuals
     limit: float  # up to which a place fits as well
@@ -324,7 +321,6 @@ def filling(count: int, parameters: int, random: np.random.Generator, snap: Snap
 
 
 def as_place(place: np.ndarray) -> Place:
-    """A row of an array as a place."""
     return tuple(map(float, place))
 
 

@@ -40,7 +40,6 @@ class Limits:
 
 
 def limits_of(run: RunDescription) -> Limits:
-    """What theory looks at in a run."""
     way = run.path[run.data_direction]
     rtt_s = max(1e-3, sum(run.path[each]["delay_ms"] for each in run.path) / 1000)
     return Limits(way["rate_bps"], mean_loss(way["loss"]), rtt_s, tuple(run.flows))

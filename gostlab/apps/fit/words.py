@@ -3,7 +3,15 @@
 import argparse
 import os
 
-from gostlab.apps.command import add_flag, add_gost, add_jobs, add_machine, add_results, verb
+from gostlab.apps.command import (
+    add_flag,
+    add_gost,
+    add_jobs,
+    add_list,
+    add_machine,
+    add_results,
+    verb,
+)
 from gostlab.apps.fit import fit_verb, free
 from gostlab.apps.paths import profile_writer
 
@@ -19,57 +27,38 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MEASUREMENTS",
         help="a name in measurements/, a file, or an experiment whose study published rates",
     )
-    parser.add_argument(
-        "--matrix", action="append", default=[], help="only this matrix of an experiment"
-    )
-    parser.add_argument(
-        "--free",
-        action="append",
-        default=[],
-        metavar="NAME=FROM..TO",
-        help="what may explain the rates, from where to where, on a log scale (or …:linear); in"
-        " place of the file's of that name",
-    )
-    parser.add_argument(
-        "--fit-on",
-        action="append",
-        default=[],
-        metavar="FACTOR=A,B",
-        help="fit on the numbers of these levels; the rest is judged",
-    )
-    parser.add_argument(
-        "--judge-on",
-        action="append",
-        default=[],
-        metavar="FACTOR=A,B",
-        help="judge by the numbers of these levels, and do not fit on them",
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs"
-    )
+    for name, metavar, says in (
+        ("--matrix", "MATRIX", "only this matrix of an experiment"),
+        (
+            "--free",
+            "NAME=FROM..TO",
+            "what may explain the rates, from where to where, on a log scale (or …:linear); in"
+            " place of the file's of that name",
+        ),
+        ("--fit-on", "FACTOR=A,B", "fit on the numbers of these levels; the rest is judged"),
+        (
+            "--judge-on",
+            "FACTOR=A,B",
+            "judge by the numbers of these levels, and do not fit on them",
+        ),
+        ("--set", "NAME=VALUE", "a setting of all runs"),
+    ):
+        add_list(parser, name, metavar, says)
     profile_writer.add_place(parser)
-    parser.add_argument(
-        "--points",
-        type=int,
-        help=f"paths to try (default: {free.POINTS_PER_PARAMETER} for each free parameter, and"
-        f" {free.POINTS_PER_PARAMETER})",
-    )
-    parser.add_argument(
-        "--members",
-        type=int,
-        default=3,
-        help="paths that fit as well to run at full length, besides the best (default: 3)",
-    )
-    parser.add_argument(
-        "--judge-paths",
-        type=int,
-        default=3,
-        help="where no path meets all that judge: paths that fit as well to run besides, in case"
-        " one does (default: 3)",
-    )
-    parser.add_argument(
-        "--repeat", type=int, help="runs of each number on those (default: the file's, or 1)"
-    )
+    each = free.POINTS_PER_PARAMETER
+    for name, default, says in (
+        ("--points", None, f"paths to try (default: {each} for each free parameter, and {each})"),
+        ("--members", 3, "paths that fit as well to run at full length, besides the best"),
+        (
+            "--judge-paths",
+            3,
+            "where no path meets all that judge: paths that fit as well to run besides, in case"
+            " one does",
+        ),
+        ("--repeat", None, "runs of each number on those (default: the file's, or 1)"),
+    ):
+        told = f" (default: {default})" if default else ""
+        parser.add_argument(name, type=int, default=default, help=says + told)
     parser.add_argument("--screen", help="how long the cheap runs last, like 5s")
     parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
     add_jobs(parser)
@@ -88,7 +77,6 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
     "./lab fit la-hamina --from tunnel-rates",
 )
 def fit(arguments: argparse.Namespace) -> int:
-    """`./lab fit PROFILE --from MEASUREMENTS`."""
     # Its matrices are small: threads would only wait for each other beside the runs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return fit_verb.fit_verb(arguments)

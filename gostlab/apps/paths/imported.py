@@ -31,8 +31,6 @@ DELAY_BIN_S = 0.1
 
 @dataclass(frozen=True)
 class ImportOrder:
-    """What was requested."""
-
     name: str
     format: Format
     recordings: tuple[Recording, ...]

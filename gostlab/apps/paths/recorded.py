@@ -18,8 +18,6 @@ from gostlab.describe.file.profile import DISTRIBUTION_SCALE, LossModel, share_t
 
 @dataclass(frozen=True)
 class Order:
-    """What was requested."""
-
     host: str
     name: str
     count: int
@@ -168,13 +166,11 @@ def assumptions(order: Order, pings: Pings, fitted: loss_model.Fitted) -> list[s
 
 
 def loss_of(loss: LossModel) -> str | dict[str, str]:
-    """A loss model as a profile writes it."""
     if loss.model == "random":
         return share_text(loss.p)
     return {"model": "gemodel", "p": share_text(loss.p), "r": share_text(loss.r)}
 
 
 def window_words(order: Order) -> str:
-    """How long the trace's windows are."""
     length_s = max(loss_model.WINDOW_S, math.ceil(loss_model.WINDOW_PACKETS * order.interval_s))
     return "second" if length_s == 1 else f"{length_s:g} seconds"

@@ -77,7 +77,6 @@ def profile_schema() -> dict[str, Any]:
 
 
 def page_tables() -> dict[str, str]:
-    """Every table that a template may name."""
     fields = {
         "flow": FLOW_FIELDS,
         "change": CHANGE_FIELDS,
@@ -139,7 +138,6 @@ def settings_table(fields: Mapping[str, Field]) -> str:
 
 
 def fields_table(fields: Mapping[str, Field]) -> str:
-    """A file's keys."""
     rows = (
         (
             code(name) + (" (needed)" if each.required else ""),
@@ -181,7 +179,6 @@ def tunnels_table() -> str:
 
 
 def qdiscs_table(use: str) -> str:
-    """The queueing disciplines of a use."""
     rows = (
         (
             as_code((each.name, *each.spellings)),
@@ -208,7 +205,6 @@ def controls_table() -> str:
 
 
 def kernels_table() -> str:
-    """Every kernel that set-up or `./lab kernel add` builds."""
     rows = [(code(SHIPPED), "Debian's newest source", "nothing")]
     for name, each in declared_kernels().items():
         lacks = as_code(each.kernel.lacks) or "nothing"

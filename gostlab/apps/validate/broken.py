@@ -60,8 +60,6 @@ def setting(**values: Any) -> Callable[[RunDescription], RunDescription]:
 
 
 def always(cc: str) -> Callable[[RunDescription], RunDescription]:
-    """Every socket has this congestion control."""
-
     def change(run: RunDescription) -> RunDescription:
         flows = [replace(flow, cc=cc) if flow.cc else flow for flow in run.flows]
         return replace(run, cc=cc, flows=flows)

@@ -155,6 +155,5 @@ class Said:
             command.say(text)
 
     def end(self) -> None:
-        """Clear the line."""
         if self._on_terminal:
             print("\r\033[K", end="", file=beneath(sys.stderr), flush=True)

@@ -205,7 +205,6 @@ def catalogue_verb(arguments: argparse.Namespace) -> int:
 
 
 def sample_verb(arguments: argparse.Namespace) -> int:
-    """`./lab catalogue --sample N`."""
     strata = catalogue.take_sample(
         arguments.experiment or experiment.list_experiments(),
         arguments.results / "sample",

@@ -34,17 +34,10 @@ def run_arguments(verb: argparse.ArgumentParser) -> None:
 def add_run_arguments(verb: argparse.ArgumentParser) -> None:
     """What `run` and topo.py share."""
     command.add_flag(verb, "--quick", "the experiment's short form")
-    verb.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="FACTOR=A,B",
-        help=f"override a factor, or a setting: {', '.join(settings.SETTINGS)} (./lab settings NAME"
-        " says more)",
-    )
-    verb.add_argument(
-        "--matrix", action="append", default=[], help="only this matrix of the experiment"
-    )
+    known = ", ".join(settings.SETTINGS)
+    says = f"override a factor, or a setting: {known} (./lab settings NAME says more)"
+    command.add_list(verb, "--set", "FACTOR=A,B", says)
+    command.add_list(verb, "--matrix", "MATRIX", "only this matrix of the experiment")
     command.add_machine(verb)
     verb.add_argument(
         "--clock", choices=("virtual", "real"), help="override the experiment's clock"
@@ -411,7 +404,6 @@ def shell_verb(arguments: argparse.Namespace) -> int:
     epilog="examples: python topo.py --cli · sudo python topo.py",
 )
 def topo_verb(arguments: argparse.Namespace) -> int:
-    """`python topo.py`: open the lab (--cli), or run an experiment (quick) and report it."""
     if arguments.cli:
         return shell_verb.run(arguments)
     arguments.quick = not arguments.full

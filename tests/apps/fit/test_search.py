@@ -22,7 +22,6 @@ def at(place: float, ends: tuple[float, float]) -> float:
 
 
 def place_of(value: float, ends: tuple[float, float]) -> float:
-    """The place of a number."""
     return math.log(value / ends[0]) / math.log(ends[1] / ends[0])
 
 
@@ -54,14 +53,12 @@ class MadeUp:
         return [self.answer(ask) for ask in asks]
 
     def answer(self, ask: Ask) -> float | None:
-        """One run."""
         rate = self._formula(*ask.place)[ask.number]
         noise = random.Random(repr(ask)).gauss(0.0, self._noise)
         return float(rate * 1e6 * math.exp(noise) * (1.0 if ask.full_length else 0.9))
 
 
 def three(loss: float, buffer: float, rate: float) -> list[float]:
-    """The path by places."""
     return path(at(loss, LOSS), at(buffer, BUFFER), at(rate, RATE))
 
 
