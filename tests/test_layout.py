@@ -170,7 +170,7 @@ PUBLIC = (
 )
 # Who measures the machine, looks after it or makes a run otherwise reaches further in.
 INSIDE = {
-    "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox setup.parts setup.root setup.workbench",
+    "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox runs.pace setup.parts setup.root setup.workbench",
     "catalogue": "runs.pace setup.parts",
     "cli": "setup.parts setup.steps",
     "cluster": "machine.sandbox setup.parts setup.root",

@@ -206,3 +206,11 @@ def print_json(value: Any) -> None:
         return asdict(each) if is_dataclass(each) and not isinstance(each, type) else str(each)
 
     print(json.dumps(value, indent=2, sort_keys=True, default=plain))
+
+
+def print_either(arguments: argparse.Namespace, value: Any, text: str) -> None:
+    """A table for programs, where --json asks for that, or for people."""
+    if arguments.json:
+        print_json(value)
+    else:
+        print(text)

@@ -205,6 +205,8 @@ def compare(
     replayed             replay.json
     """
     again = {flow["name"]: flow for flow in replayed["flows"]}
+    # As many packets may be lost at once as the bottleneck holds.
+    burst = max(1, *(way["buffer_pkts"] or 1 for way in run.path.values()))
     return (
         *(
             figure
@@ -213,7 +215,7 @@ def compare(
                 flow,
                 again.get(flow["name"], {}),
                 goodput_tolerance(run, replayed["uncertainty"].get(flow["name"])),
-                burst_pkts(run),
+                burst,
             )
         ),
         *compare_paths(environment.get("qdiscs_before", {}), replayed["qdiscs_before"]),
@@ -227,11 +229,6 @@ def goodput_tolerance(run: RunDescription, uncertainty: float | None) -> float:
         return min(MOST_TOLERANCE, max(GOODPUT_TOLERANCE, by_chance))
     steady = all(lossless(way["loss"]) and not way["jitter_ms"] for way in run.path.values())
     return GOODPUT_TOLERANCE if steady and len(run.flows) == 1 else MOST_TOLERANCE
-
-
-def burst_pkts(run: RunDescription) -> int:
-    """How many packets may be lost at once: as many as the bottleneck holds."""
-    return max(1, *(way["buffer_pkts"] or 1 for way in run.path.values()))
 
 
 def compare_flow(

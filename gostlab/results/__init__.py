@@ -93,11 +93,12 @@ def finish(
     path = folder / "outcome.json"
     status = read_object(path)
     if status is None or status.get("outcome") not in OUTCOMES:
+        words = f"ended without a word: {last_words(folder)}"
+        if shutil.disk_usage(folder).free < LEAST_FREE_BYTES:
+            words = f"the disk under {folder} is full: free some space"
         status = {
             "outcome": "failed",
-            "error": complaint
-            or full_disk(folder)
-            or f"ended without a word: {last_words(folder)}",
+            "error": complaint or words,
             "cause": FROM_OUTSIDE if from_outside or not complaint else None,
             "guest_s": None,
         }
@@ -118,12 +119,6 @@ def finish(
     status["sha256"] = {file.name: sum_of(file) for file in kept}
     write_json(folder / "status.json", status)
     return dict(status)
-
-
-def full_disk(folder: Path) -> str | None:
-    """That the disk under a run's folder has no room for an answer; None where it has."""
-    free = shutil.disk_usage(folder).free
-    return f"the disk under {folder} is full: free some space" if free < LEAST_FREE_BYTES else None
 
 
 def last_words(folder: Path) -> str:

@@ -14,18 +14,7 @@ from gostlab import results
 from gostlab.console import Console
 from gostlab.describe.checks import VERDICTS
 from gostlab.describe.file.words import cell_words
-from gostlab.results.measures import (
-    Resent,
-    Spread,
-    State,
-    are_identical,
-    goodput_bps,
-    identical_words,
-    latency,
-    path_lost,
-    states_words,
-    wan_resent,
-)
+from gostlab.results import measures
 from gostlab.runs.schedule import Finished
 
 # What stands below each other on a terminal before somebody would rather read a report.
@@ -42,7 +31,7 @@ class Scatter:
     """How the values of a cell's runs lie."""
 
     interval: tuple[float, float] | None  # holds their median 95 times of 100; None: none does
-    states: tuple[State, ...]  # that they fall into; (): one
+    states: tuple[measures.State, ...]  # that they fall into; (): one
 
 
 ScatterOf = Callable[[Sequence[float]], Scatter]
@@ -70,34 +59,35 @@ class CellSummary:
     reasons: tuple[Reason, ...]  # of runs that are degraded or invalid, each check's once
     goodput_bps: float | None
     interval_bps: tuple[float, float] | None
-    states_bps: tuple[State, ...]  # (): its runs are in one
+    states_bps: tuple[measures.State, ...]  # (): its runs are in one
     goodputs_bps: tuple[float, ...]  # of every run that counts
-    wan_resent: Resent | None  # the median run's, by its share
+    wan_resent: measures.Resent | None  # the median run's, by its share
     idle_rtt_ms: float | None
-    srtt_ms: Spread | None
-    queue_delay_ms: Spread | None
-    path_lost: Resent | None = None  # the same of what the path lost, where no socket resends
+    srtt_ms: measures.Spread | None
+    queue_delay_ms: measures.Spread | None
+    # the same of what the path lost, where no socket resends
+    path_lost: measures.Resent | None = None
 
     @property
-    def path_rtt_ms(self) -> Spread | None:
+    def path_rtt_ms(self) -> measures.Spread | None:
         """The path's round trip with its queue, where no socket's own is known."""
         if self.srtt_ms or self.queue_delay_ms is None or self.idle_rtt_ms is None:
             return None
         waited = self.queue_delay_ms
-        return Spread(self.idle_rtt_ms + waited.median, self.idle_rtt_ms + waited.p95)
+        return measures.Spread(self.idle_rtt_ms + waited.median, self.idle_rtt_ms + waited.p95)
 
     @property
     def rate_words(self) -> str:
         """Its goodput in Mbit/s; of runs in several states each one's."""
-        return states_words(self.states_bps, mbit) or mbit(self.goodput_bps)
+        return measures.states_words(self.states_bps, mbit) or mbit(self.goodput_bps)
 
     @property
     def spread_words(self) -> str:
         """How its runs lie: an interval, identical, in states; "" where nothing can be said."""
         if self.states_bps:
             return f"{len(self.states_bps)} states"
-        if are_identical(self.goodputs_bps):
-            return identical_words(self.counted)
+        if measures.are_identical(self.goodputs_bps):
+            return measures.identical_words(self.counted)
         if self.interval_bps is None:
             return ""
         return " – ".join(map(mbit, self.interval_bps))
@@ -118,11 +108,11 @@ def cell_summaries(ends: Iterable[Finished], scatter_of: ScatterOf) -> list[Cell
 
 def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
     counted = [end for end in runs if end.counts]
-    goodputs = [value for end in counted if (value := goodput_bps(end.folder)) is not None]
-    delays = [delay for end in counted if (delay := latency(end.folder)) is not None]
+    goodputs = [value for end in counted if (value := measures.goodput_bps(end.folder)) is not None]
+    delays = [delay for end in counted if (delay := measures.latency(end.folder)) is not None]
     scatter = scatter_of(goodputs)
-    resent = [found for end in counted if (found := wan_resent(end.folder)) is not None]
-    lost = [path_lost(end.folder) for end in counted] if not resent else []
+    resent = [found for end in counted if (found := measures.wan_resent(end.folder)) is not None]
+    lost = [measures.path_lost(end.folder) for end in counted] if not resent else []
     return CellSummary(
         matrix=runs[0].run.matrix,
         factors=runs[0].run.factors,
@@ -165,18 +155,20 @@ def reasons_of(runs: Sequence[Finished]) -> tuple[Reason, ...]:
     return tuple(found.values())
 
 
-def middle(resent: Sequence[Resent]) -> Resent | None:
+def middle(resent: Sequence[measures.Resent]) -> measures.Resent | None:
     """The run in the middle by its share; of an even number the lower one of the two."""
     ordered = sorted(resent, key=lambda each: each.share)
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def typical(spreads: Iterable[Spread | None]) -> Spread | None:
+def typical(spreads: Iterable[measures.Spread | None]) -> measures.Spread | None:
     """The median over several runs of what each says; None where none does."""
     known = [each for each in spreads if each is not None]
     if not known:
         return None
-    return Spread(median(each.median for each in known), median(each.p95 for each in known))
+    return measures.Spread(
+        median(each.median for each in known), median(each.p95 for each in known)
+    )
 
 
 def ratios(cells: Sequence[CellSummary], first: Mapping[str, str]) -> dict[int, float]:
@@ -280,7 +272,7 @@ def mbit(bps: float | None) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
-def delay_text(delay: Spread | None) -> str:
+def delay_text(delay: measures.Spread | None) -> str:
     return "–" if delay is None else f"{delay.median:.0f}, {delay.p95:.0f}"
 
 

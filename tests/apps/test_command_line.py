@@ -152,13 +152,6 @@ def test_every_verb_has_help_with_an_example(verb: Verb, typed: Typed) -> None:
     assert "example" in done.stdout or verb.name in ("labs", "lab")
 
 
-def test_a_dry_run_lists_the_matrix(typed: Typed) -> None:
-    words = ["run", "thesis-tunnel", "--quick", "--matrix", "main", "--dry-run"]
-    names = typed(*words).stdout.split()
-
-    assert len(names) == len(set(names)) == 16
-
-
 def test_a_trap_that_is_an_error_names_its_cell_before_anything_runs(
     refused: Refused, tmp_path: Path
 ) -> None:

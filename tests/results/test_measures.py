@@ -7,18 +7,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.results.measures import (
-    Latency,
-    Spread,
-    bottleneck_used,
-    goodput_bps,
-    idle_rtt_ms,
-    idle_share,
-    latency,
-    queue_delay_ms,
-    srtt_held,
-    srtt_ms,
-)
+from gostlab.results import measures
 from tests.sandboxed import describe, direction
 
 
@@ -39,9 +28,9 @@ def test_the_bottleneck_is_full_at_the_rate_that_it_has_just_then() -> None:
     )
     sent = [0.0, 1e6, 2e6, 2.25e6, 2.5e6, 2.75e6]
     rows = [sent_by(float(t_s), each) for t_s, each in enumerate(sent)]
-    assert bottleneck_used(run.to_json(), rows) == pytest.approx(1.0)
-    assert bottleneck_used(run.to_json(), [sent_by(0.0, 0.0)]) is None
-    assert bottleneck_used(replace(run, changes=[]).to_json(), []) is None
+    assert measures.bottleneck_used(run.to_json(), rows) == pytest.approx(1.0)
+    assert measures.bottleneck_used(run.to_json(), [sent_by(0.0, 0.0)]) is None
+    assert measures.bottleneck_used(replace(run, changes=[]).to_json(), []) is None
 
 
 def test_of_several_bottlenecks_the_one_that_sent_most_counts() -> None:
@@ -55,13 +44,13 @@ def test_of_several_bottlenecks_the_one_that_sent_most_counts() -> None:
             ("far2-eth0", "reverse", 0.9),
         )
     ]
-    assert bottleneck_used(run.to_json(), rows) == pytest.approx(0.5)
+    assert measures.bottleneck_used(run.to_json(), rows) == pytest.approx(0.5)
 
 
 def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Path) -> None:
     def total(flows: object) -> float | None:
         (tmp_path / "flows.json").write_text(json.dumps({"flows": flows}))
-        return goodput_bps(tmp_path)
+        return measures.goodput_bps(tmp_path)
 
     tcp, http, udp = (
         {"kind": kind, "goodput_bps": bps} for kind, bps in (("tcp", 3), ("http", 4), ("udp", 9))
@@ -70,7 +59,7 @@ def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Pat
     rateless = [[{"kind": "tcp", "goodput_bps": rate}] for rate in ("many", None)]
     for damaged in (None, 3, [3], [{"kind": "tcp"}], *rateless):
         assert total(damaged) is None
-    assert goodput_bps(tmp_path / "nowhere") is None
+    assert measures.goodput_bps(tmp_path / "nowhere") is None
 
 
 # -- the CPU
@@ -84,10 +73,13 @@ def test_the_idle_share_is_that_of_the_median_interval_of_what_was_counted() -> 
         {"t_s": float(t), "cpu_busy_s": busy, "cpu_idle_s": idle}
         for t, (busy, idle) in enumerate(zip(busy_s, idle_s, strict=True))
     ]
-    assert idle_share(rows) == pytest.approx((0.1 + 12 / 13) / 2)
-    assert idle_share(rows, 1.0, 3.0) == pytest.approx(0.1)
-    assert idle_share(rows, until_s=1.0) == pytest.approx(12 / 13)
-    assert idle_share(rows[:1]) is None and idle_share([{"t_s": 1.0}, {"t_s": 2.0}]) is None
+    assert measures.idle_share(rows) == pytest.approx((0.1 + 12 / 13) / 2)
+    assert measures.idle_share(rows, 1.0, 3.0) == pytest.approx(0.1)
+    assert measures.idle_share(rows, until_s=1.0) == pytest.approx(12 / 13)
+    assert (
+        measures.idle_share(rows[:1]) is None
+        and measures.idle_share([{"t_s": 1.0}, {"t_s": 2.0}]) is None
+    )
 
 
 # -- delays
@@ -115,9 +107,11 @@ def asked(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_a_round_trip_counts_for_as_long_as_its_sample_stands() -> None:
     # given 1 s at 20 ms, 8 s at 30 ms (samples were missed), 1 s at 100 ms: all 10 s of the flow
     rows = [row(0.0, 20.0), row(1.0, 30.0), row(9.0, 100.0), row(10.0, 999.0)]
-    assert srtt_ms(asked(), [], rows) == Spread(30.0, 100.0)
-    assert srtt_ms(asked(), [], rows[:2]) == Spread(30.0, 30.0)  # the last stands to the end
-    assert srtt_ms(asked(), [], []) is None
+    assert measures.srtt_ms(asked(), [], rows) == measures.Spread(30.0, 100.0)
+    assert measures.srtt_ms(asked(), [], rows[:2]) == measures.Spread(
+        30.0, 30.0
+    )  # the last stands to the end
+    assert measures.srtt_ms(asked(), [], []) is None
 
 
 def test_round_trips_are_the_senders_across_the_wan_while_their_flow_is_active() -> None:
@@ -131,7 +125,7 @@ def test_round_trips_are_the_senders_across_the_wan_while_their_flow_is_active()
         row(6.0, 3.0, flow="late", end="near"),
     ]
     did = [{"name": "late", "started_s": 5.0, "ended_s": 8.0}]
-    found = srtt_held(asked({"duration_s": 2.0}, late), did, rows)
+    found = measures.srtt_held(asked({"duration_s": 2.0}, late), did, rows)
     held = [(each.value, each.seconds, flow) for each, flow in found]
     assert held == [(20.0, 1.0, "flow1"), (7000.0, 1.0, "late"), (40.0, 2.0, "late")]
 
@@ -145,9 +139,9 @@ def queue(t_s: float, backlog_bytes: int, role: str = "bottleneck") -> dict[str,
 def test_a_queue_s_delay_is_its_bytes_at_the_rate_of_that_moment() -> None:
     rows = [queue(0.0, 0), queue(4.0, 1000), queue(8.0, 50_000)]
     rows += [queue(t_s, 10**9, "delay") for t_s in (0.0, 4.0)]
-    assert queue_delay_ms(asked(), [], rows) == Spread(1.0, 50.0)
+    assert measures.queue_delay_ms(asked(), [], rows) == measures.Spread(1.0, 50.0)
     slower = [{"at_s": 5.0, "direction": "forward", "rate_bps": 800_000}]
-    assert queue_delay_ms(asked(changes=slower), [], rows) == Spread(1.0, 500.0)
+    assert measures.queue_delay_ms(asked(changes=slower), [], rows) == measures.Spread(1.0, 500.0)
 
 
 def test_a_queue_before_an_outage_waits_for_its_end_and_no_longer() -> None:
@@ -156,38 +150,38 @@ def test_a_queue_before_an_outage_waits_for_its_end_and_no_longer() -> None:
         {"at_s": 4.0, "direction": "forward", "rate_bps": 1000},
         {"at_s": 5.0, "direction": "forward", "rate_bps": 8_000_000},
     ]
-    waited = queue_delay_ms(asked(changes=outage), [], rows)
+    waited = measures.queue_delay_ms(asked(changes=outage), [], rows)
     # 50 ms, and the second of the outage before them; by that moment's rate it would be 400 s
     assert waited is not None and waited.median == pytest.approx(50.0)
     assert waited.p95 == pytest.approx(1050.0, rel=1e-3)
     # an outage that nothing ends tells nothing of what waits in it
-    endless = queue_delay_ms(asked(changes=outage[:1]), [], rows)
+    endless = measures.queue_delay_ms(asked(changes=outage[:1]), [], rows)
     assert endless is not None and endless.p95 == pytest.approx(50.0)
 
 
 def test_a_path_without_a_rate_has_no_queue_delay() -> None:
     rows = [{**sent_by(0.0, 0.0), "backlog_bytes": 1000, "node": "a"}]
     endless = {way: {"rate_bps": None, "delay_ms": 10.0} for way in ("forward", "reverse")}
-    assert queue_delay_ms(asked(path=endless), [], rows) is None
+    assert measures.queue_delay_ms(asked(path=endless), [], rows) is None
 
 
 def test_a_folder_s_delays_and_what_an_older_lab_s_tell(tmp_path: Path) -> None:
-    assert latency(tmp_path) is None
+    assert measures.latency(tmp_path) is None
     old = {key: value for key, value in asked().items() if key not in ("flows", "changes")}
     (tmp_path / "run.json").write_text(json.dumps(old))
-    assert latency(tmp_path) == Latency(20.0, None, None)
+    assert measures.latency(tmp_path) == measures.Latency(20.0, None, None)
     lines = [{"t_s": t_s, "srtt_ms": ms, "leg": "wan"} for t_s, ms in ((1.0, 25.0), (2.0, None))]
     (tmp_path / "sockets.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert latency(tmp_path) == Latency(20.0, Spread(25.0, 25.0), None)
+    assert measures.latency(tmp_path) == measures.Latency(20.0, measures.Spread(25.0, 25.0), None)
     (tmp_path / "queues.jsonl").write_text(json.dumps(queue(1.0, 9)) + "\n")
     damaged = (
         old | {key: value} for key, value in (("path", {}), ("flows", [{}]), ("changes", [{}]))
     )
     for damage in ({}, {"path": 3}, *damaged):
         (tmp_path / "run.json").write_text(json.dumps(damage))
-        assert latency(tmp_path) is None
+        assert measures.latency(tmp_path) is None
 
 
 def test_the_idle_round_trip_is_that_of_the_nearest_flow() -> None:
-    assert idle_rtt_ms(asked()) == 20.0
-    assert idle_rtt_ms(asked({"rtt_ms": 80.0}, {"rtt_ms": 50.0})) == 50.0
+    assert measures.idle_rtt_ms(asked()) == 20.0
+    assert measures.idle_rtt_ms(asked({"rtt_ms": 80.0}, {"rtt_ms": 50.0})) == 50.0

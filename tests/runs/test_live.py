@@ -31,7 +31,8 @@ LEVELS = {"try": {"cc": ["cubic", "bbr"]}}
 
 
 def asked(**words: str) -> list[RunDescription]:
-    question = to_question({**PATH, "cc": "cubic", **words})
+    control = {} if "flows" in words else {"cc": "cubic"}
+    question = to_question({**PATH, **control, **words})
     return list(expand(question.to_experiment(Path("x.yaml")), machine="sandbox", clock="virtual"))
 
 
@@ -66,28 +67,34 @@ def sent(at_s: float, window: int, **other: Any) -> dict[str, Any]:
     }
 
 
-def shown(watched: Watched, width: int = 100) -> list[str]:
-    """The lines of a picture."""
-    file = io.StringIO()
-    Console(file=file, width=width).print(watched.picture())
-    return file.getvalue().splitlines()
-
-
 class Screen:
     """A picture of runs, and the clock that moves it."""
 
-    def __init__(self, folder: Path, runs: Sequence[RunDescription], pace: float = 1.0) -> None:
-        self.now_s = 0.0
-        console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
-        self.watched = Watched(
-            "a title", folder, pace, LEVELS, console=console, now=lambda: self.now_s
+    def __init__(
+        self,
+        folder: Path,
+        runs: Sequence[RunDescription],
+        *,
+        pace: float = 1.0,
+        title: str = "a title",
+        letters: str = "utf-8",
+        **size: int,
+    ) -> None:
+        self.now_s, self.width = 0.0, size.get("width", 100)
+        file = io.TextIOWrapper(io.BytesIO(), letters)
+        console = Console(
+            file=file, force_terminal=True, color_system=None, **{"width": 100, **size}
         )
+        self.watched = Watched(title, folder, pace, LEVELS, console=console, now=lambda: self.now_s)
         self.watched.planned(runs, [])
-        shown(self.watched)
+        self.at(0.0)
 
     def at(self, now_s: float) -> list[str]:
+        """What stands there after so much time."""
         self.now_s = now_s
-        return shown(self.watched)
+        file = io.StringIO()
+        Console(file=file, width=300).print(self.watched.picture())
+        return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def test_the_queue_fills_as_its_samples_say(tmp_path: Path) -> None:
@@ -206,23 +213,17 @@ def test_more_runs_than_fit_are_refused_with_what_to_do(tmp_path: Path) -> None:
     runs = asked(rtt="10ms,20ms,30ms,40ms,50ms")
     assert len(runs) > MOST_RUNS
     with pytest.raises(BadInput, match=r"5 runs.*fewer levels.*--matrix"):
-        Watched("t", tmp_path, console=Console(file=io.StringIO())).planned(runs, [])
+        Screen(tmp_path, runs)
 
 
 @pytest.mark.parametrize("letters", ["utf-8", "ascii"])
 def test_no_line_is_wider_than_the_terminal(tmp_path: Path, letters: str) -> None:
-    class Out(io.StringIO):
-        encoding = letters
-
     runs = asked(cc="cubic,bbr,reno")
     for run in runs:
         write(place_of(run, tmp_path), "queues", [queued(1, 90), queued(2, 99)])
         write(place_of(run, tmp_path), "sockets", [sent(1, 150), sent(2, 199)])
-    console = Console(file=Out(), width=90, force_terminal=True, color_system=None)
-    watched = Watched("t" * 200, tmp_path, console=console, now=iter(range(99)).__next__)
-    watched.planned(runs, [])
-    lines = [shown(watched, 300) for _ in range(4)][-1]
-    assert max(len(line.rstrip()) for line in lines[1:]) <= 90
+    lines = Screen(tmp_path, runs, title="t" * 200, letters=letters, width=90).at(3.0)
+    assert max(map(len, lines[1:])) <= 90
     if letters == "ascii":
         text = "".join(lines)
         assert "###" in text and not re.search("[▁-█]", text)
@@ -230,15 +231,10 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, letters: str) -> Non
 
 @pytest.mark.parametrize("height", [24, 30, 60])
 def test_two_flows_fit_on_a_terminal_of_24_lines(tmp_path: Path, height: int) -> None:
-    question = to_question({**PATH, "flows": "a=cubic,b=bbr"})
-    described = question.to_experiment(Path("x.yaml"))
-    [run] = expand(described, machine="sandbox", clock="virtual")
+    [run] = asked(flows="a=cubic,b=bbr")
     write(place_of(run, tmp_path), "queues", [queued(1, 90)])
     write(place_of(run, tmp_path), "sockets", [sent(1, 9, flow="a"), sent(1, 9, flow="b")])
-    console = Console(file=io.StringIO(), width=80, height=height, force_terminal=True)
-    watched = Watched("t", tmp_path, console=console, now=iter([0.0, 2.0]).__next__)
-    watched.planned([run], [])
-    lines = shown(watched, 80)
+    lines = Screen(tmp_path, [run], width=80, height=height).at(2.0)
     assert len(lines) < height and sum("window" in line for line in lines) == 2
 
 

@@ -9,19 +9,8 @@ from rich.console import Console
 
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand
+from gostlab.runs import progress
 from gostlab.runs.pace import Moving
-from gostlab.runs.progress import (
-    DEGRADED,
-    NO_ANSWER,
-    OK,
-    RUNNING,
-    WAITING,
-    Board,
-    Lines,
-    moving_words,
-    progress_on_stderr,
-    squeezed,
-)
 from gostlab.runs.schedule import Finished
 
 RUNS = expand(load_experiment("thesis-tunnel"), quick=True)
@@ -32,13 +21,13 @@ def ended(index: int, verdict: str | None = "ok", outcome: str = "ok") -> Finish
     return Finished(MAIN[index], Path(), {"outcome": outcome, "error": "died"}, verdict)
 
 
-def board(width: int = 100) -> tuple[Board, io.StringIO]:
+def board(width: int = 100) -> tuple[progress.Board, io.StringIO]:
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=True, color_system=None)
-    return Board("thesis-tunnel", console), file
+    return progress.Board("thesis-tunnel", console), file
 
 
-def shown(made: Board, width: int = 100) -> list[str]:
+def shown(made: progress.Board, width: int = 100) -> list[str]:
     file = io.StringIO()
     Console(file=file, width=width).print(made.picture())
     return file.getvalue().splitlines()
@@ -62,10 +51,10 @@ def test_the_grid_fills_with_what_became_of_each_run() -> None:
 def test_a_line_per_run_says_what_it_is_how_far_and_how_fast() -> None:
     run = next(run for run in MAIN if run.streams == 16 and run.tunnel == "gost+ws")
     moving = Moving(run, 9.0, 6.2, 4.0)
-    words = moving_words(moving)
+    words = progress.moving_words(moving)
     assert "16 streams" in words and "gost+ws" in words
     assert words.endswith(", run 1 · 6 of 30 s · 1.6 × real time")
-    assert moving_words(replace(moving, loaded_s=None)).endswith("· starting")
+    assert progress.moving_words(replace(moving, loaded_s=None)).endswith("· starting")
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:
@@ -76,10 +65,12 @@ def test_no_line_is_wider_than_the_terminal() -> None:
     assert max(map(len, shown(made, 40))) <= 40
 
 
-@pytest.mark.parametrize("state", [NO_ANSWER, RUNNING, DEGRADED, WAITING])
+@pytest.mark.parametrize(
+    "state", [progress.NO_ANSWER, progress.RUNNING, progress.DEGRADED, progress.WAITING]
+)
 def test_a_sign_for_several_runs_hides_none_that_needs_a_look(state: int) -> None:
-    states = [OK] * 99 + [state]
-    signs = squeezed(states, 10)
+    states = [progress.OK] * 99 + [state]
+    signs = progress.squeezed(states, 10)
     assert len(signs) == 10 and signs.count(state) == 1
 
 
@@ -92,8 +83,8 @@ def test_many_matrices_share_a_row() -> None:
 def test_elsewhere_than_on_a_terminal_there_are_plain_lines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with progress_on_stderr("x", quiet=False) as told:
-        assert type(told) is Lines
+    with progress.progress_on_stderr("x", quiet=False) as told:
+        assert type(told) is progress.Lines
         told.planned(MAIN[:2], [])
         told.begin(2, 0, 125.0, 0)
         told.moved([Moving(MAIN[0], 1.0, 1.0, 1.0)], 90.0)

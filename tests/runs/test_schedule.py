@@ -67,16 +67,6 @@ def started_of(tmp_path: Path, todo: list[RunDescription]) -> list[int]:
     return started
 
 
-def test_every_run_gets_a_status_last(tmp_path: Path) -> None:
-    done = run_all(tmp_path, runs(5), well)
-
-    assert [end.status["outcome"] for end in done] == ["ok"] * 5
-    assert all(
-        (end.folder / "status.json").exists() and not (end.folder / "outcome.json").exists()
-        for end in done
-    )
-
-
 def test_finished_runs_are_not_run_again(tmp_path: Path) -> None:
     run_all(tmp_path, runs(3), well)
     assert started_of(tmp_path, runs(5)) == [4, 5]

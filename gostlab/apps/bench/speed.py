@@ -309,11 +309,6 @@ def tunnel_figures(bench: Bench) -> list[Figure]:
     ]
 
 
-def cluster_figures(count: int) -> list[Figure]:
-    name = f"a cluster's scheduler, per run: {count} stubs, {WORKERS} workers here"
-    return [Figure(name, "ms", "≤ 50", [overhead_ms(count)])]
-
-
 Part = Callable[[Bench], list[Figure]]
 # What is taken where nothing is named, in the table's order.
 PARTS: Mapping[str, Part] = {
@@ -350,7 +345,8 @@ def main(
     """
     load_before = os.getloadavg()[0]
     if stubs is not None:
-        figures = cluster_figures(stubs)
+        name = f"a cluster's scheduler, per run: {stubs} stubs, {WORKERS} workers here"
+        figures = [Figure(name, "ms", "≤ 50", [overhead_ms(stubs)])]
     else:
         plain_root()  # makes the lab's byte code, in the first run's wall time otherwise
         with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch:

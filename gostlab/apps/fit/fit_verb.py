@@ -184,7 +184,7 @@ def conclusion(fitted: Fitted) -> list[str]:
         first = f"explained: the lab is within the band of {which}"
     else:
         outside = [row for row in fit_rows if not row.in_band]
-        worst = max(outside, key=lambda row: abs_log(row.ratio))
+        worst = max(outside, key=lambda row: abs(math.log(row.ratio or math.inf)))
         ratio = "no run" if worst.ratio is None else f"{worst.ratio:.2f} times"
         first = (
             f"not explained: no path of this kind was found that meets the fitted numbers; the"
@@ -200,7 +200,3 @@ def conclusion(fitted: Fitted) -> list[str]:
             f" well, {len(judged) - near - reach} not explained"
         )
     return lines
-
-
-def abs_log(ratio: float | None) -> float:
-    return math.inf if not ratio else abs(math.log(ratio))

@@ -3,15 +3,7 @@
 import argparse
 import os
 
-from gostlab.apps.command import (
-    add_flag,
-    add_gost,
-    add_jobs,
-    add_list,
-    add_machine,
-    add_results,
-    verb,
-)
+from gostlab.apps import command
 from gostlab.apps.fit import fit_verb, free
 from gostlab.apps.paths import profile_writer
 
@@ -43,7 +35,7 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         ("--set", "NAME=VALUE", "a setting of all runs"),
     ):
-        add_list(parser, name, metavar, says)
+        command.add_list(parser, name, metavar, says)
     profile_writer.add_place(parser)
     each = free.POINTS_PER_PARAMETER
     for name, default, says in (
@@ -61,16 +53,16 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=int, default=default, help=says + told)
     parser.add_argument("--screen", help="how long the cheap runs last, like 5s")
     parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
-    add_jobs(parser)
-    add_flag(parser, "--retry-failed", "run failed runs again")
-    add_flag(parser, "--dry-run", "say what would be done and stop")
-    add_flag(parser, "--json", "the outcome as JSON and nothing else")
-    add_results(parser, "where runs go")
-    add_machine(parser)
-    add_gost(parser)
+    command.add_jobs(parser)
+    command.add_flag(parser, "--retry-failed", "run failed runs again")
+    command.add_flag(parser, "--dry-run", "say what would be done and stop")
+    command.add_flag(parser, "--json", "the outcome as JSON and nothing else")
+    command.add_results(parser, "where runs go")
+    command.add_machine(parser)
+    command.add_gost(parser)
 
 
-@verb(
+@command.verb(
     "fit",
     "the inverse question: which path makes the lab say what was measured?",
     fit_arguments,

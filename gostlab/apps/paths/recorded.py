@@ -63,6 +63,8 @@ def trace_text(
 
 def recorded_text(order: Order, pings: Pings, fitted: loss_model.Fitted, date: str) -> str:
     delay = fitted.forward
+    window_s = max(loss_model.WINDOW_S, math.ceil(loss_model.WINDOW_PACKETS * order.interval_s))
+    window = "second" if window_s == 1 else f"{window_s:g} seconds"
     drawn = {"distribution": f"{order.name}.dist", "ordered": fitted.ordered} if delay.table else {}
     comments = [
         f"The path to {order.host} as ping saw it. Recorded by",
@@ -75,7 +77,7 @@ def recorded_text(order: Order, pings: Pings, fitted: loss_model.Fitted, date: s
         "recorded": Lines(evidence(order, pings, date)),
         "assumptions": assumptions(order, pings, fitted),
         "notes": [
-            f"{order.name}.csv has the median delay and the loss of every {window_words(order)}: a"
+            f"{order.name}.csv has the median delay and the loss of every {window}: a"
             " trace, for a path without jitter and loss of its own."
         ],
         "forward": direction(
@@ -169,8 +171,3 @@ def loss_of(loss: LossModel) -> str | dict[str, str]:
     if loss.model == "random":
         return share_text(loss.p)
     return {"model": "gemodel", "p": share_text(loss.p), "r": share_text(loss.r)}
-
-
-def window_words(order: Order) -> str:
-    length_s = max(loss_model.WINDOW_S, math.ceil(loss_model.WINDOW_PACKETS * order.interval_s))
-    return "second" if length_s == 1 else f"{length_s:g} seconds"

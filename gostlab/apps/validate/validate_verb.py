@@ -44,10 +44,7 @@ def validate_verb(arguments: argparse.Namespace) -> int:
                 jobs=arguments.jobs,
                 progress=told,
             )
-            if arguments.json:
-                command.print_json(found.to_json())
-            else:
-                print(found.text)
+            command.print_either(arguments, found.to_json(), found.text)
             return command.EXIT_OK
         judged = validation.validate(
             arguments.results, quick=arguments.quick, jobs=arguments.jobs, progress=told

@@ -197,10 +197,7 @@ def catalogue_verb(arguments: argparse.Namespace) -> int:
     if arguments.sample is not None:
         return sample_verb(arguments)
     forms = catalogue.survey(arguments.results, arguments.cores)
-    if arguments.json:
-        command.print_json(forms)
-    else:
-        print(catalogue.to_markdown(forms))
+    command.print_either(arguments, forms, catalogue.to_markdown(forms))
     return command.EXIT_OK
 
 
@@ -214,9 +211,6 @@ def sample_verb(arguments: argparse.Namespace) -> int:
         say=command.complain,
     )
     estimates = catalogue.estimated(strata)
-    if arguments.json:
-        command.print_json(estimates)
-    else:
-        cpus = arguments.cores or len(machine.usable_cpus())
-        print(catalogue.sample_to_markdown(estimates, cpus))
+    cpus = arguments.cores or len(machine.usable_cpus())
+    command.print_either(arguments, estimates, catalogue.sample_to_markdown(estimates, cpus))
     return command.EXIT_OK

@@ -339,12 +339,8 @@ def exec_verb(arguments: argparse.Namespace) -> int:
         arguments.run, arguments.folder, gost=arguments.gost, retry_failed=arguments.retry_failed
     )
     said = end.verdict if end.outcome == "ok" else end.status.get("error")
-    if arguments.json:
-        command.print_json(
-            {"folder": str(end.folder), "verdict": end.verdict, "status": dict(end.status)}
-        )
-    else:
-        print(f"{end.folder}: {end.outcome}: {said}")
+    value = {"folder": str(end.folder), "verdict": end.verdict, "status": dict(end.status)}
+    command.print_either(arguments, value, f"{end.folder}: {end.outcome}: {said}")
     return command.EXIT_OK
 
 

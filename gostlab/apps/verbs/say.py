@@ -2,7 +2,7 @@
 
 import argparse
 
-from gostlab.apps.command import EXIT_OK, add_json, print_json, verb
+from gostlab.apps.command import EXIT_OK, add_json, print_either, verb
 from gostlab.declared.errors import BadInput, bounded
 from gostlab.describe import window
 from gostlab.describe.file import manual, units
@@ -17,10 +17,9 @@ def settings_arguments(verb: argparse.ArgumentParser) -> None:
 
 @verb("settings", "the settings of a run", settings_arguments, "./lab settings buffer")
 def settings_verb(arguments: argparse.Namespace) -> int:
-    if arguments.json:
-        print_json(manual.settings_json(arguments.setting))
-    else:
-        print(manual.say_setting(arguments.setting) if arguments.setting else manual.say_settings())
+    name = arguments.setting
+    text = manual.say_setting(name) if name else manual.say_settings()
+    print_either(arguments, manual.settings_json(name), text)
     return EXIT_OK
 
 
@@ -45,8 +44,5 @@ def window_verb(arguments: argparse.Namespace) -> int:
         advice = window.advise_window(rate_bps, rtt_s, arguments.streams)
     except ValueError as error:
         raise BadInput(str(error)) from None
-    if arguments.json:
-        print_json(advice)
-    else:
-        print("\n".join(advice.lines()))
+    print_either(arguments, advice, "\n".join(advice.lines()))
     return EXIT_OK

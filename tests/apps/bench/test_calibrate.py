@@ -9,16 +9,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.apps.bench import against_sandbox, calibrate, packets
-from gostlab.apps.bench.calibrate import (
-    Load,
-    Spent,
-    Way,
-    by_program,
-    cost_table,
-    fit,
-    misfit,
-    name_of_cpu,
-)
+from gostlab.apps.bench.calibrate import Load, Spent, Way
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file.costs import Cost, MeasuredCost, load_measured
 from gostlab.setup.parts import find_parts
@@ -35,9 +26,9 @@ COLLINEAR = made_up(1500, 0.7, [(145, 1e6), (290, 2e6)])
 
 
 def test_roles_share_the_cost_of_a_call_and_each_has_its_own_of_a_byte() -> None:
-    found = fit({("near", 1): VARIED, ("far", 1): COLLINEAR})
+    found = calibrate.fit({("near", 1): VARIED, ("far", 1): COLLINEAR})
     assert found == {("near", 1): Cost(1500, 200), ("far", 1): Cost(1500, 700)}
-    assert misfit(found["far", 1], COLLINEAR[0]) == pytest.approx(1)
+    assert calibrate.misfit(found["far", 1], COLLINEAR[0]) == pytest.approx(1)
 
 
 def test_transports_that_do_more_tell_calls_from_bytes_and_never_cost_less_a_byte() -> None:
@@ -47,23 +38,25 @@ def test_transports_that_do_more_tell_calls_from_bytes_and_never_cost_less_a_byt
         "ws": made_up(1500, 0.1, [(144, 1e6), (288, 2e6)]),
         "wss": made_up(1500, 0.6, [(144, 1e6), (288, 2e6)]),
     }
-    found = fit({(f"gost+{name}/far", 16): samples for name, samples in loads.items()})
+    found = calibrate.fit({(f"gost+{name}/far", 16): samples for name, samples in loads.items()})
     assert len({cost.call_ns for cost in found.values()}) == 1
     bytes_ps = [cost.byte_ps for cost in found.values()]
     assert bytes_ps == sorted(bytes_ps) and bytes_ps[0] > 0
     for name, samples in loads.items():
-        assert misfit(found[f"gost+{name}/far", 16], samples[0]) == pytest.approx(1, abs=0.05)
+        assert calibrate.misfit(found[f"gost+{name}/far", 16], samples[0]) == pytest.approx(
+            1, abs=0.05
+        )
 
 
 def test_no_cost_is_below_nothing() -> None:
     falling = [Spent(1000.0, 1.0, 1e3), Spent(900.0, 1.0, 1e6)]
-    cost = fit({("one", 1): falling})["one", 1]
+    cost = calibrate.fit({("one", 1): falling})["one", 1]
     assert cost.byte_ps == 0 and cost.call_ns == pytest.approx(950, abs=10)
 
 
 def test_a_fit_that_cannot_tell_calls_from_bytes_says_so() -> None:
     with pytest.raises(ValueError, match="nothing tells them apart"):
-        fit({("far", 1): COLLINEAR})
+        calibrate.fit({("far", 1): COLLINEAR})
 
 
 QUIC = Way("gost-3.2.6", Path("/g/gost"), "quic")
@@ -97,12 +90,12 @@ def test_a_written_table_reads_as_what_was_measured(tmp_path: Path) -> None:
         "iperf3-3.18/sender": MeasuredCost(860, {1: 130, 16: 140, 128: 210}),
     }
     path = tmp_path / "mine.yaml"
-    path.write_text(cost_table("mine", programs, "of each load the cheapest of 3"))
+    path.write_text(calibrate.cost_table("mine", programs, "of each load the cheapest of 3"))
     assert load_measured(str(path)).programs == programs
 
 
 def test_a_cpus_name_makes_a_files_name() -> None:
-    assert name_of_cpu("Intel(R) Xeon(R) Processor") == "intel-xeon-processor"
+    assert calibrate.name_of_cpu("Intel(R) Xeon(R) Processor") == "intel-xeon-processor"
 
 
 def test_iperf3s_cost_is_taken_where_it_is_alone_and_each_load_from_its_cheapest_repeat() -> None:
@@ -111,7 +104,7 @@ def test_iperf3s_cost_is_taken_where_it_is_alone_and_each_load_from_its_cheapest
         alone: [{"iperf3/sender": each} for each in (Spent(20, 1, 10), Spent(27, 3, 30))],
         through: [{"iperf3/sender": Spent(1.0, 1.0, 10.0), "gost+ws/far": Spent(4.0, 2.0, 8.0)}],
     }
-    assert by_program(taken) == {
+    assert calibrate.by_program(taken) == {
         "iperf3/sender": {alone: Spent(0.9, 0.1, 1.0)},
         "gost+ws/far": {through: Spent(0.5, 0.25, 1.0)},
     }

@@ -17,7 +17,7 @@ from gostlab.apps.fit.fit import Told
 from gostlab.apps.fit.fit_figure import fit_figure
 from gostlab.apps.fit.fit_files import numbers_bare, write_fitted
 from gostlab.apps.fit.fit_verb import conclusion, parameter_lines, print_fitted, verdict
-from gostlab.apps.fit.fitting import own_settings
+from gostlab.apps.fit.fitting import order_of, own_settings
 from gostlab.apps.fit.free import reaching, read_all_free, read_word
 from gostlab.apps.fit.measurements import (
     Measurements,
@@ -58,23 +58,11 @@ def measurements(text: str = TEXT) -> Measurements:
     return read_measurements(parse_document(text, "mine.yaml"))
 
 
-def order(tmp_path: Path, found: Measurements | None = None, base: str = "plain-100ms") -> FitOrder:
-    found = found or measurements()
-    return FitOrder(
-        name="mine-fitted",
-        base=load_profile(base),
-        measurements=found,
-        free=found.free,
-        own={},
-        points=20,
-        judge_paths=3,
-        members=2,
-        repetitions=1,
-        seed=1,
-        out=tmp_path,
-        results=tmp_path / "results",
-        machine="sandbox",
-    )
+def order(tmp_path: Path, base: str = "plain-100ms") -> FitOrder:
+    file = tmp_path / "mine.yaml"
+    file.write_text(TEXT, encoding="utf-8")
+    how = {"points": 20, "members": 2, "out": tmp_path, "results": tmp_path / "results"}
+    return order_of(base, str(file), name="mine-fitted", force=True, **how)
 
 
 PARAMETERS = tuple(
@@ -329,7 +317,7 @@ def test_a_folder_that_takes_no_file_keeps_nothing(tmp_path: Path) -> None:
     asked = replace(order(tmp_path), out=tmp_path / "not-there")
     with pytest.raises(BadInput, match="--out"):
         write_fitted(asked, fitted())
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
 # -- what is said

@@ -9,7 +9,6 @@ import os
 import random
 import re
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -21,15 +20,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import ks_2samp
 
-from gostlab.apps.paths.loss_model import (
-    PING_BITS,
-    burst_lengths,
-    delay_table,
-    fit_loss,
-    fit_path,
-    overtaken_by_chance,
-    windows_of,
-)
+from gostlab.apps.paths import loss_model
 from gostlab.apps.paths.ping import why_none
 from gostlab.apps.paths.pings import Answer, Pings, parse_ping
 from gostlab.apps.paths.record_verb import add_arguments, record_verb
@@ -166,7 +157,7 @@ def gilbert(p: float, r: float, count: int, seed: int) -> list[bool]:
 def test_a_gilbert_channel_is_found_again(p: float, r: float) -> None:
     lost = gilbert(p, r, 100_000, seed=1)
 
-    fitted = fit_loss(lost)
+    fitted = loss_model.fit_loss(lost)
 
     # Shares of the packets in each state: four standard errors each, 1 in 16000.
     bad = sum(lost)
@@ -181,14 +172,16 @@ def test_the_fit_is_the_shares_of_packets_after_which_a_state_was_left() -> None
     # 80 received packets, after 10 of which one is lost; 19 lost ones that have a next, after 9 of
     # which one is received.
     p, r = 10 / 80, 1 - 10 / 19
-    assert fit_loss(lost) == LossModel("gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
+    assert loss_model.fit_loss(lost) == LossModel(
+        "gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0
+    )
 
 
 def test_without_bursts_enough_loss_is_random_with_its_share() -> None:
     nine = ([False] * 8 + [True] * 2) * 9
-    assert fit_loss(nine) == LossModel("random", 0.2)
-    assert fit_loss([False] * 100).lossless
-    assert burst_lengths([True, False, True, True]) == [1, 2]
+    assert loss_model.fit_loss(nine) == LossModel("random", 0.2)
+    assert loss_model.fit_loss([False] * 100).lossless
+    assert loss_model.burst_lengths([True, False, True, True]) == [1, 2]
 
 
 def netem_delays_ms(table: Sequence[int], delay_ms: float, jitter_ms: float) -> list[float]:
@@ -206,7 +199,7 @@ def test_a_table_of_few_delays_gives_each_of_them_back() -> None:
     drawn = random.Random(3)
     delays = sorted(20 + drawn.lognormvariate(0, 1.5) for _ in range(1000))
 
-    made = delay_table(delays)
+    made = loss_model.delay_table(delays)
 
     # Half a step of the table, 1/8192 of the jitter, and the nanosecond to which delay and jitter
     # are rounded.
@@ -232,7 +225,7 @@ def test_a_table_of_many_delays_gives_their_distribution_back(shape: str) -> Non
     }[shape]
     delays = [draw() for _ in range(50_000)]
 
-    made = delay_table(delays)
+    made = loss_model.delay_table(delays)
 
     # Neighbouring quantiles are 1/4096 of the delays apart; rounding moves those within a step of
     # the table, and no others.
@@ -245,11 +238,11 @@ def test_a_table_of_many_delays_gives_their_distribution_back(shape: str) -> Non
 
 
 def test_what_lies_beyond_four_standard_deviations_is_not_cut_and_nothing_is_below_0() -> None:
-    made = delay_table([10.0] * 999 + [500.0])
+    made = loss_model.delay_table([10.0] * 999 + [500.0])
     back = netem_delays_ms(made.table, made.delay_ms, made.jitter_ms)
     assert max(back) == pytest.approx(500, abs=made.jitter_ms / 8192)
     assert min(back) == pytest.approx(10, abs=made.jitter_ms / 8192)
-    made = delay_table([0.001] * 500 + [1000.0] * 500)
+    made = loss_model.delay_table([0.001] * 500 + [1000.0] * 500)
     assert min(netem_delays_ms(made.table, made.delay_ms, made.jitter_ms)) >= 0
 
 
@@ -278,7 +271,7 @@ def replayed_rtts_ms(path: dict, rate_bps: int) -> list[float]:
     """
     forward, reverse = path["forward"], path["reverse"]
     table = forward["distribution"] or [0]
-    sending_ms = 2 * 1000 * PING_BITS / rate_bps
+    sending_ms = 2 * 1000 * loss_model.PING_BITS / rate_bps
     delays_ms = netem_delays_ms(table, forward["delay_ms"], forward["jitter_ms"])
     return [delay_ms + reverse["delay_ms"] + sending_ms for delay_ms in delays_ms]
 
@@ -297,7 +290,7 @@ def test_a_recording_comes_back_through_its_profile(tmp_path: Path, rate: str) -
     back = sorted(replayed_rtts_ms(json, loaded.forward.rate_bps or 0))
     off = max(abs(one - two) for one, two in zip(came, back, strict=True))
     assert off < json["forward"]["jitter_ms"] / 8192
-    fitted = fit_loss(lost)
+    fitted = loss_model.fit_loss(lost)
     assert json["forward"]["loss"]["p"] == pytest.approx(fitted.p, rel=1e-3)
     assert json["forward"]["loss"]["r"] == pytest.approx(fitted.r, rel=1e-3)
     assert json["forward"]["ordered"] is True
@@ -364,7 +357,7 @@ def test_packets_that_are_each_delayed_by_themselves_overtake(tmp_path: Path) ->
 
     # Counts of hardly dependent events have a variance of at most their mean. Four standard
     # deviations: 1 in 16000.
-    chance = overtaken_by_chance(pings, 0.02)
+    chance = loss_model.overtaken_by_chance(pings, 0.02)
     assert pings.overtaken == pytest.approx(chance, abs=4 * chance**0.5)
     assert profile.forward.ordered is False
 
@@ -378,7 +371,7 @@ def test_a_queue_that_fills_and_empties_keeps_order_though_its_delays_are_far_ap
     delays[1000] += 100 * accidents
     pings = sent_every(0.02, delays)
     assert (pings.overtaken > 0) is bool(accidents)
-    assert overtaken_by_chance(pings, 0.02) > 500
+    assert loss_model.overtaken_by_chance(pings, 0.02) > 500
 
     profile = written(tmp_path, pings)
 
@@ -386,7 +379,7 @@ def test_a_queue_that_fills_and_empties_keeps_order_though_its_delays_are_far_ap
 
 
 def test_a_rate_at_which_a_ping_alone_takes_longer_is_refused() -> None:
-    said = refusal(lambda: fit_path(pings_of([1.0] * 100), 0.02, 10**6))
+    said = refusal(lambda: loss_model.fit_path(pings_of([1.0] * 100), 0.02, 10**6))
     assert "ping alone would take 1.568 ms" in said and "round trip is 1 ms" in said
 
 
@@ -402,10 +395,10 @@ def test_the_trace_is_the_recording_in_windows(tmp_path: Path) -> None:
 
 
 def test_windows_go_by_when_packets_were_sent_and_have_ten_where_a_second_has_fewer() -> None:
-    windows = windows_of(pings_of([20.0] * 25, interval_s=0.2), 0.2)
+    windows = loss_model.windows_of(pings_of([20.0] * 25, interval_s=0.2), 0.2)
     assert [window.at_s for window in windows] == [0.0, 2.0, 4.0]
     slow = tuple(Answer(seq, 10.0, 100 + seq * 0.04) for seq in range(1, 101))
-    windows = windows_of(Pings(None, 100, slow, 0, 0, 0.1), 0.02)
+    windows = loss_model.windows_of(Pings(None, 100, slow, 0, 0, 0.1), 0.02)
     assert [window.at_s for window in windows] == [0.0, 1.0, 2.0, 3.0]
 
 
@@ -425,15 +418,6 @@ echo "{sent} packets transmitted, {answers} received, 0% packet loss, time 1ms"
 """
 
 
-def fake_ping(folder: Path, script: str, reach: str = ANSWERED) -> str:
-    """A PATH whose ping runs a script; returns it."""
-    folder.mkdir(exist_ok=True)
-    ping = folder / "ping"
-    ping.write_text(PING.format(reach=reach, script=script), encoding="utf-8")
-    ping.chmod(ping.stat().st_mode | stat.S_IXUSR)
-    return f"{folder}:{os.environ['PATH']}"
-
-
 def record(*words: object) -> int:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
@@ -443,7 +427,15 @@ def record(*words: object) -> int:
 @pytest.fixture
 def pinging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Puts a ping on PATH that runs a script."""
-    return lambda *script: monkeypatch.setenv("PATH", fake_ping(tmp_path / "bin", *script))
+
+    def put(script: str, reach: str = ANSWERED) -> None:
+        ping = tmp_path / "bin/ping"
+        ping.parent.mkdir(exist_ok=True)
+        ping.write_text(PING.format(reach=reach, script=script), encoding="utf-8")
+        ping.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{ping.parent}:{os.environ['PATH']}")
+
+    return put
 
 
 def test_the_verb_writes_a_profile_and_says_where(
@@ -537,20 +529,22 @@ def test_a_missing_or_other_ping_is_said(tmp_path: Path, monkeypatch: pytest.Mon
         (60, 130, "interrupted after 60 answers, fewer than the 100 of a profile: not kept"),
     ],
 )
-def test_ctrl_c_keeps_what_is_enough(tmp_path: Path, answers: int, status: int, words: str) -> None:
+def test_ctrl_c_keeps_what_is_enough(
+    tmp_path: Path, pinging: Callable[..., None], answers: int, status: int, words: str
+) -> None:
     # Like ping: at Ctrl-C it says its counts.
     wait = (
         f'touch {tmp_path}/waiting; trap "echo; echo {answers + 3} packets transmitted, {answers}'
         ' received; exit 0" INT; while :; do sleep 0.05; done'
     )
-    path = fake_ping(tmp_path / "bin", SEQUENCE.format(answers=answers, sent=0, after=wait))
+    pinging(SEQUENCE.format(answers=answers, sent=0, after=wait))
     process = subprocess.Popen(
         # A job that a script put into the background ignores SIGINT, and so would its children.
         [
             *("/usr/bin/env", "--default-signal=INT", sys.executable, "-m", "gostlab"),
             *("profile", "record", "host", "--out", str(tmp_path)),
         ],
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT)},
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
