@@ -201,12 +201,11 @@ def summary(outcome: Outcome) -> list[CellSummary]:
 
 def contests(outcome: Outcome) -> list[Standings]:
     """What each cell came to whose flows compete, flow by flow. Raises OSError."""
-    folders: dict[str, list[Path]] = {}
-    for end in outcome.in_order:
-        folders.setdefault(end.run.cell, []).extend([end.folder] if end.counts else [])
+    runs = schedule.by_cell(outcome.in_order).values()
+    found = [[contest.contest_of(end.folder) for end in ends if end.counts] for ends in runs]
     return [
-        Standings(cell, tuple(found for each in its if (found := contest.contest_of(each))))
-        for cell, its in zip(summary(outcome), folders.values(), strict=True)
+        Standings(cell, tuple(filter(None, its)))
+        for cell, its in zip(summary(outcome), found, strict=True)
     ]
 
 

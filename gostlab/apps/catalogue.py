@@ -1,6 +1,4 @@
-"""The catalogue: every experiment, how many runs its two forms have, how many seconds they load,
-and how long that took here, or would take by a sample of its runs.
-"""
+"""The catalogue: every experiment, its two forms' runs and seconds, and how long they take here."""
 
 import json
 import math
@@ -58,9 +56,7 @@ def survey(folder: Path, cpus: int | None = None) -> list[Form]:
 
 
 def survey_form(folder: Path, runs: Sequence[RunDescription], quick: bool, cpus: int) -> Form:
-    """One form. What is missing, load and wall time, is guessed by the scheduler, set right by how
-    wrong it was about the finished runs.
-    """
+    """One form; what is missing is guessed, set right by how wrong that was of finished runs."""
 
     def share(run: RunDescription) -> float:
         return 1.0 if run.clock == "real" else 1.0 / cpus

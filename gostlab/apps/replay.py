@@ -92,9 +92,7 @@ class Replay:
 
 
 def replay(folder: Path) -> Replay:
-    """Repeat a run by the commands.sh in its folder, and compare. Raises what replay_run does, and
-    MissingPart.
-    """
+    """Repeat a run by its folder's commands.sh. Raises what replay_run does, and MissingPart."""
     found = parts.find_parts()
     return replay_run(
         folder,
@@ -275,9 +273,7 @@ def compare_paths(before: Mapping[str, str], again: Mapping[str, str]) -> list[C
 
 
 def installed(shown: str) -> str:
-    """The qdiscs and classes that tc shows, without their statistics and the handles that the
-    kernel numbers as it likes (from 8000: on).
-    """
+    """The qdiscs and classes that tc shows, without statistics and the kernel's own handles."""
     return "; ".join(
         re.sub(r"\s+", " ", re.sub(r"\b8[0-9a-f]{3}:", "", line)).strip()
         for line in shown.splitlines()

@@ -134,9 +134,7 @@ def last_words(folder: Path) -> str:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON object; None if it is not there, or anything else (the guest may write what it
-    likes).
-    """
+    """A JSON object; None if it is none, or not there (the guest may write what it likes)."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -233,9 +231,7 @@ def epoch_of(status: Mapping[str, Any]) -> int:
 
 
 def older_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
-    """How many of some runs are finished by a lab that meant something else, and what has changed
-    since, in one line; None if none.
-    """
+    """How many finished runs an older lab meant otherwise, and what has changed; None if none."""
     found = [read_status(results / run.experiment / run.name) or {"epoch": EPOCH} for run in runs]
     epochs = [epoch_of(status) for status in found if epoch_of(status) != EPOCH]
     if not epochs:
@@ -308,9 +304,7 @@ def prepare(results: Path, run: RunDescription) -> Path:
 
 
 def make_way(folder: Path) -> None:
-    """Take away what is where a run's folder is to be: what an older lab finished is kept in OLDER.
-    Raises OSError.
-    """
+    """Free a run's place: what an older lab finished is kept in OLDER. Raises OSError."""
     status = None if folder.is_symlink() else read_status(folder)
     if status is not None and epoch_of(status) != EPOCH:
         kept = folder.parent / OLDER / f"epoch-{epoch_of(status)}" / folder.name
@@ -328,9 +322,7 @@ def make_way(folder: Path) -> None:
 
 
 def is_settled(folder: Path, run: RunDescription, *, retry_failed: bool) -> bool:
-    """Whether a run has its answer in a folder: finished, and good if failed ones are to be run
-    again.
-    """
+    """Whether a folder has a run's answer: a good one, if failed ones are to be run again."""
     if not is_finished(folder, run):
         return False
     return not retry_failed or (read_status(folder) or {}).get("outcome") == "ok"
@@ -338,9 +330,7 @@ def is_settled(folder: Path, run: RunDescription, *, retry_failed: bool) -> bool
 
 @dataclass(frozen=True)
 class Making:
-    """A folder in which a run is made: where it stays, by the one process that holds the
-    experiment's results.
-    """
+    """A folder in which a run is made: where it stays, by the one who holds its experiment."""
 
     folder: Path
 
@@ -412,9 +402,7 @@ def prepare_beside(place: Path, run: RunDescription) -> Part:
 
 
 def is_abandoned(part: Path) -> bool:
-    """Whether nobody makes a part any more: its lock is free, or missing for more than the moment
-    in which it is.
-    """
+    """Whether nobody makes a part any more: its lock is free, or missing for longer than it is."""
     try:
         with (part / PART_LOCK).open("r+", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

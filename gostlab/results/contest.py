@@ -1,6 +1,4 @@
-"""What a run whose flows compete came to: plain data, which the analysis makes and the terminal
-prints.
-"""
+"""What a run whose flows compete came to: what the analysis makes and the terminal prints."""
 
 from dataclasses import dataclass
 
@@ -9,9 +7,7 @@ from gostlab.results.measures import Resent, Spread
 
 @dataclass(frozen=True)
 class Side:
-    """Where a flow stands at the end: above its fair share (1), below it (-1) or at it (0), and
-    since when of the load.
-    """
+    """Above its fair share at the end (1), below (-1) or at it (0), and since when of the load."""
 
     side: int
     since_s: float

@@ -107,9 +107,7 @@ def total_goodput_bps(did: Sequence[Row]) -> float:
 
 
 def window_s(did: Sequence[Row]) -> float:
-    """From the first flow's start to the last one's end, as its receiver counted, or as much of
-    that as is measured; some flows.
-    """
+    """From some flows' first start to their last end, or as much of that as is measured."""
     spans = [
         (float(row["measured_from_s"]), float(row["measured_to_s"]))
         if is_number(row.get("measured_to_s"))
@@ -145,9 +143,7 @@ class Resent:
 
 
 def path_leg(names: Iterable[str]) -> str:
-    """Of the legs that there are, the one whose congestion control meets the path: what crosses it
-    by TCP; in a VPN over UDP the connection inside.
-    """
+    """The leg whose congestion control meets the path: in a VPN over UDP the connection inside."""
     return "wan" if "wan" in set(names) else "inner"
 
 
@@ -337,9 +333,7 @@ def least_idle_cpu(
 
 
 def busy_shares(rows: Iterable[Row]) -> dict[str, float]:
-    """How busy the CPUs of each host that has its own were, in the median interval between samples;
-    {} where all share one.
-    """
+    """How busy each host's own CPUs were, in the median interval; {} where all share one."""
     counted = list(rows)
     hosts = counted[-1].get("host_busy_s", {}) if counted else {}
     idle = {
@@ -352,9 +346,7 @@ def busy_shares(rows: Iterable[Row]) -> dict[str, float]:
 
 
 def packets_share(rows: Iterable[Row], host: str) -> float | None:
-    """The share of what a host's own CPUs did that was receiving packets; None where nothing was
-    counted.
-    """
+    """What a host's own CPUs did to receive packets, of all; None where nothing was counted."""
     last = max(rows, key=lambda row: row["t_s"], default={})
     busy_s = (last.get("host_busy_s") or {}).get(host)
     packets_s = (last.get("host_packets_s") or {}).get(host)
@@ -362,9 +354,7 @@ def packets_share(rows: Iterable[Row], host: str) -> float | None:
 
 
 def median_idle(counted: Iterable[tuple[float, float]]) -> float | None:
-    """The idle share in the median interval between counts of idle and busy time; None of less than
-    two.
-    """
+    """The idle share in the median interval between counts (idle, busy); None of less than two."""
     shares = []
     for (idle_before, busy_before), (idle_after, busy_after) in pairwise(counted):
         idle, busy = idle_after - idle_before, busy_after - busy_before
@@ -461,9 +451,7 @@ def mean_rate_bps(steps: Sequence[tuple[float, float]], until_s: float) -> float
 
 
 def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -> float | None:
-    """How long a bottleneck of such rates needs from an instant on to send so many bits; None
-    where an outage at the end leaves that open.
-    """
+    """How long a bottleneck needs from an instant for so many bits; None: an outage at the end."""
     place = bisect_right(steps, at_s, key=lambda step: step[0]) - 1
     now_s, left = at_s, bits
     while place + 1 < len(steps):
@@ -479,9 +467,7 @@ def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -
 
 
 def latency(folder: Path) -> Latency | None:
-    """The delays of a run's folder; None where run.json lacks the path. A run without
-    samples has its idle RTT alone.
-    """
+    """A run folder's delays; without samples its idle RTT; None where run.json lacks the path."""
     asked = read_object(folder / "run.json")
     if asked is None:
         return None

@@ -1,6 +1,4 @@
-"""A question's answer on the terminal: a row per cell with bars beside the numbers, as speed tests
-and hyperfine show theirs; and the same as CSV.
-"""
+"""A question's answer on the terminal: a row per cell with bars; and the same as CSV."""
 
 import csv
 import io
@@ -22,9 +20,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def bar(value: float, most: float, cells: int, *, blocks: bool = True) -> str:
-    """A bar that is `cells` long at the greatest value; in eighths of a cell where there are
-    blocks, else in #.
-    """
+    """A bar of `cells` at the greatest value; of blocks in eighths of a cell, else of #."""
     share = min(1.0, value / most) if most > 0 else 0.0
     if not blocks:
         return "#" * round(share * cells)
@@ -109,9 +105,7 @@ def spread_words(cell: summary.CellSummary) -> str:
 
 
 def resent_words(cell: summary.CellSummary) -> str:
-    """Segments sent again on the WAN, and their share; where no socket counts them what was lost
-    there.
-    """
+    """Segments sent again on the WAN and their share; else what was lost there."""
     if cell.wan_resent is None:
         lost = cell.path_lost
         return "–" if lost is None else f"lost {lost.segments:,} ({100 * lost.share:.2g} %)"

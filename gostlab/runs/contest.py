@@ -1,6 +1,4 @@
-"""The answer to who gets how much, on the terminal: a row for each flow that competes, with a bar
-of its share, and who yields to whom since when.
-"""
+"""Who gets how much, on the terminal: a row per flow with a bar, and who yields to whom."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass

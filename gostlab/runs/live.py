@@ -31,7 +31,7 @@ from gostlab.describe.file.words import cell_words
 from gostlab.describe.physics.response import bdp_bytes
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.runs.progress import Lines
-from gostlab.runs.schedule import Finished, place_of
+from gostlab.runs.schedule import Finished, Levels, place_of, rank_of
 
 MOST_RUNS = 4  # side by side
 FRAMES_PER_S = 10
@@ -45,8 +45,6 @@ MOST_QUEUE_ROWS, LEAST_QUEUE_ROWS, WINDOW_ROWS = 8, 3, 4
 WIDE = 60  # letters of a run, from where on what is said of it stands on one line
 USUAL_SHARE, ABOVE_USUAL = 0.8, 1.25  # the samples that a window's axis must hold, and room
 RATE_OVER_S = 1.0  # what a flow's rate is taken over
-
-Levels = Mapping[str, Mapping[str, Sequence[str]]]  # by matrix, then by factor
 
 
 @dataclass
@@ -207,7 +205,7 @@ class Watched(Lines):
                 f"--live: {len(runs)} runs, and {MOST_RUNS} can be watched: name fewer levels"
                 " (--cc cubic,bbr), or one matrix (--matrix NAME)"
             )
-        for run in sorted(runs, key=self.order):
+        for run in sorted(runs, key=lambda run: rank_of(run, self._levels)):
             self._runs.setdefault(run.name, Followed(run, place_of(run, self._folder)))
         for end in done:
             self._runs[end.run.name].ended = end
@@ -223,12 +221,6 @@ class Watched(Lines):
             self._runs[done.run.name].ended = done
         if done.state != "good":
             super().finished(done, left_s)
-
-    def order(self, run: RunDescription) -> tuple[int, ...]:
-        """Where a run stands: by its factors' levels as people wrote them."""
-        known = self._levels.get(run.matrix, {})
-        said = [(str(run.factors.get(name)), levels) for name, levels in known.items()]
-        return tuple(levels.index(one) if one in levels else len(levels) for one, levels in said)
 
     @property
     def length_s(self) -> float:

@@ -1,13 +1,12 @@
 """What became of a matrix: every run by how it ended, for the command line and for programs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gostlab.describe.guards import Warned
 from gostlab.results import failure_line
-from gostlab.runs.schedule import Finished, Standing
+from gostlab.runs.schedule import Finished, Levels, Standing, rank_of
 
 
 @dataclass(frozen=True)
@@ -18,8 +17,7 @@ class Outcome:
     ends: tuple[Finished, ...]
     warned: tuple[Warned, ...] = ()  # what was warned of before anything ran
     wide: tuple[Standing, ...] = ()  # cells that no repetition made narrow enough
-    # matrix -> factor -> levels, in the order in which people wrote them
-    levels: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    levels: Levels = field(default_factory=dict)
 
     def those(self, state: str) -> list[Finished]:
         """The runs in a state (Finished.state)."""
@@ -27,9 +25,7 @@ class Outcome:
 
     @property
     def broke(self) -> bool:
-        """Whether a run failed, or all that was asked is what this kernel cannot do. (A shard may
-        be of nothing.)
-        """
+        """Whether a run failed, or this kernel can do none of all (a shard may be of nothing)."""
         nothing_answered = self.ends and len(self.those("unsupported")) == len(self.ends)
         return bool(nothing_answered or self.those("failed"))
 
@@ -65,11 +61,7 @@ class Outcome:
             run = end.run
             if run.matrix not in self.levels:
                 return (len(matrices),)
-            ranks = [
-                levels.index(str(run.factors[factor])) if factor in run.factors else len(levels)
-                for factor, levels in self.levels[run.matrix].items()
-            ]
-            return (matrices.index(run.matrix), *ranks, run.repetition)
+            return (matrices.index(run.matrix), *rank_of(run, self.levels), run.repetition)
 
         return sorted(self.ends, key=position)
 

@@ -37,9 +37,7 @@ def expected_s(run: RunDescription) -> float:
 
 
 def expected_load_s(run: RunDescription) -> float:
-    """A guess of how long a run's load lasts: an http flow until its file is there, which its
-    duration only limits.
-    """
+    """A guess of how long a load lasts: an http flow's file, which its duration only limits."""
 
     def fetching_s(flow: Flow) -> float:
         if flow.size_bytes is None:

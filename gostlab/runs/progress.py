@@ -1,6 +1,4 @@
-"""Progress on standard error: a grid that fills and a line per run under way on a terminal, a line
-per finished run elsewhere.
-"""
+"""Progress on standard error: a picture on a terminal, a line per finished run elsewhere."""
 
 import sys
 from collections.abc import Iterator, Sequence

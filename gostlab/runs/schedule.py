@@ -1,6 +1,4 @@
-"""A matrix of runs: what is finished stays, what is not is run, one per slot, with progress and
-time left.
-"""
+"""A matrix of runs: what is finished stays, what is not is run, one per slot."""
 
 from __future__ import annotations
 
@@ -108,6 +106,8 @@ class Lost(Exception):
         self.counts = counts
 
 
+# Matrix -> factor -> levels, in the order in which people wrote them.
+Levels = Mapping[str, Mapping[str, Sequence[str]]]
 # What is to be run after what has been: one more block, or nothing.
 More = Callable[[Sequence[Finished]], Sequence[RunDescription]]
 # How wide a cell's values lie around their median, as a share of it; None of too few.
@@ -298,6 +298,21 @@ def end_in(folder: Path, run: RunDescription) -> Finished:
     return Finished(run, folder, results.read_status(folder) or {}, verdict(folder))
 
 
+def rank_of(run: RunDescription, levels: Levels) -> tuple[int, ...]:
+    """Where a run stands in its matrix: by its factors' levels as people wrote them."""
+    written = levels.get(run.matrix, {})
+    said = [(str(run.factors.get(name)), known) for name, known in written.items()]
+    return tuple(known.index(one) if one in known else len(known) for one, known in said)
+
+
+def by_cell(ends: Iterable[Finished]) -> dict[str, list[Finished]]:
+    """The runs of each cell, in order."""
+    cells: dict[str, list[Finished]] = {}
+    for end in ends:
+        cells.setdefault(end.run.cell, []).append(end)
+    return cells
+
+
 @dataclass(frozen=True)
 class Standing:
     """How far a cell is that repeats until it is narrow enough."""
@@ -357,10 +372,8 @@ def standings(
     """Every cell of the matrices that have a stopping rule. It depends on what their finished runs
     say, and on nothing else, so an interrupted matrix comes to the same end as any.
     """
-    cells: dict[str, list[Finished]] = {}
-    for end in sorted(done, key=lambda end: end.run.repetition):
-        if end.run.matrix in until:
-            cells.setdefault(end.run.cell, []).append(end)
+    repeated = [end for end in done if end.run.matrix in until]
+    cells = by_cell(sorted(repeated, key=lambda end: end.run.repetition))
     found = []
     for cell, ends in sorted(cells.items()):
         goodputs = [goodput_bps(end.folder) for end in ends if end.counts]

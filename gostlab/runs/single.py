@@ -112,9 +112,7 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finish
 
 
 def check_place(place: Path, run: RunDescription) -> None:
-    """Whether a folder may be replaced by a run's: it is not there, empty, or of the same run.
-    Raises ResultsError.
-    """
+    """Raises ResultsError if a folder is there, not empty, and of something else than this run."""
     try:
         names = [each.name for each in place.iterdir()]
     except FileNotFoundError:

@@ -15,7 +15,7 @@ from gostlab.console import Console
 from gostlab.describe.checks import VERDICTS
 from gostlab.describe.file.words import cell_words
 from gostlab.results import measures
-from gostlab.runs.schedule import Finished
+from gostlab.runs.schedule import Finished, by_cell
 
 # What stands below each other on a terminal before somebody would rather read a report.
 MOST_ROWS = 40
@@ -100,10 +100,7 @@ class CellSummary:
 
 def cell_summaries(ends: Iterable[Finished], scatter_of: ScatterOf) -> list[CellSummary]:
     """Every cell, in the order of its first run. Reads the runs' samples. Raises OSError."""
-    cells: dict[str, list[Finished]] = {}
-    for end in ends:
-        cells.setdefault(end.run.cell, []).append(end)
-    return [summarise(runs, scatter_of) for runs in cells.values()]
+    return [summarise(runs, scatter_of) for runs in by_cell(ends).values()]
 
 
 def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
@@ -277,9 +274,7 @@ def delay_text(delay: measures.Spread | None) -> str:
 
 
 def rtt_words(cell: CellSummary) -> str:
-    """Median and 95th percentile over the time of the load; where no socket tells it the path's
-    own, its queue included.
-    """
+    """Median and 95th percentile over the load; else the path's own, its queue included."""
     about = cell.path_rtt_ms
     return delay_text(cell.srtt_ms) if about is None else f"≈ {delay_text(about)}"
 

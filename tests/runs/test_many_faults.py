@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -322,19 +322,39 @@ def cut(path: Path, draw: random.Random) -> None:
     os.truncate(path, draw.randrange(path.stat().st_size))
 
 
-def test_ruined_runs_are_corrupt_in_the_report_and_run_again(whole: Desk, tmp_path: Path) -> None:
-    """Each of the folders is ruined in another way; the one that is left alone stays as it is, to
-    the byte.
-    """
-    desk, draw = copy_of(whole, tmp_path), random.Random(23)
-    folders = desk.folders()
-    garbled, cut_short, no_description, a_folder, other_question, sound = folders
+def spoil_files(folders: Sequence[Path], draw: random.Random, _elsewhere: Path) -> None:
+    garbled, cut_short, no_description, a_folder, other_question = folders
     (garbled / "status.json").write_bytes(draw.randbytes(200))
     cut(cut_short / "status.json", draw)
     cut(no_description / "run.json", draw)
     (a_folder / "status.json").unlink()
     (a_folder / "status.json").mkdir()
     (other_question / "run.json").write_text("{}")
+
+
+def spoil_places(folders: Sequence[Path], _draw: random.Random, elsewhere: Path) -> None:
+    file, dangling, link, cut_short, nested = folders
+    for none in (file, dangling, link):
+        shutil.rmtree(none)
+    file.write_text("hello")
+    dangling.symlink_to(elsewhere / "nowhere")
+    link.symlink_to(elsewhere)
+    os.truncate(cut_short / "iperf3.json", 100)
+    (nested / "run.json").write_text("[" * 100_000)
+
+
+@pytest.mark.parametrize("spoil", [spoil_files, spoil_places])
+def test_ruined_runs_are_corrupt_in_the_report_and_run_again(
+    whole: Desk, tmp_path: Path, spoil: Callable[..., None]
+) -> None:
+    """Each of the folders is ruined in another way; the one that is left alone stays as it is, to
+    the byte.
+    """
+    desk, elsewhere = copy_of(whole, tmp_path), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "dear").write_text("kept")
+    *ruined, sound = desk.folders()
+    spoil(ruined, random.Random(23), elsewhere)
     kept = folder_hash(sound)
 
     reported = desk.report()
@@ -342,9 +362,7 @@ def test_ruined_runs_are_corrupt_in_the_report_and_run_again(whole: Desk, tmp_pa
     assert reported.returncode == 0, reported.stderr
     states = desk.reported_states()
     assert states[sound.name] == "ok"
-    assert all(
-        states.get(folder.name, "corrupt") != "ok" for folder in folders if folder != sound
-    ), states
+    assert all(states.get(folder.name, "corrupt") != "ok" for folder in ruined), states
     assert "corrupt" in (desk.results / "report" / "report.html").read_text()
 
     done = desk.run()
@@ -353,6 +371,8 @@ def test_ruined_runs_are_corrupt_in_the_report_and_run_again(whole: Desk, tmp_pa
     assert "1 of 6 runs are finished already" in done.stderr and "5 runs to do" in done.stderr
     assert folder_hash(sound) == kept
     assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+    assert not any(folder.is_symlink() for folder in ruined)
+    assert [path.name for path in elsewhere.iterdir()] == ["dear"]
     desk.check_nothing_left()
 
 
@@ -369,30 +389,6 @@ def test_every_file_cut_short_is_seen_by_the_report(whole: Desk, tmp_path: Path)
 
     states = desk.reported_states()
     assert {states.get(folder.name, "corrupt") for folder in desk.folders()} == {"corrupt"}
-
-
-def test_a_run_folder_that_is_none_or_spoilt_is_replaced(whole: Desk, tmp_path: Path) -> None:
-    """Data cut short, or a description nested a hundred thousand deep, are garbage only."""
-    desk = copy_of(whole, tmp_path)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "dear").write_text("kept")
-    file, dangling, link, cut_short, nested, _ = folders = desk.folders()
-    for none in (file, dangling, link):
-        shutil.rmtree(none)
-    file.write_text("hello")
-    dangling.symlink_to(tmp_path / "nowhere")
-    link.symlink_to(elsewhere)
-    os.truncate(cut_short / "iperf3.json", 100)
-    (nested / "run.json").write_text("[" * 100_000)
-
-    done = desk.run()
-
-    assert (elsewhere / "dear").read_text() == "kept" and len(list(elsewhere.iterdir())) == 1
-    assert done.returncode == 0, done.stderr
-    for place in folders:
-        assert not place.is_symlink() and (place / "status.json").exists()
-        json.loads((place / "iperf3.json").read_text())
 
 
 @contextmanager

@@ -157,9 +157,7 @@ def script(
 
 
 def compare_cpus() -> dict[int, float]:
-    """What the sandbox carries over what this machine does, iperf3's two ends on two CPUs and on
-    one. Raises RuntimeError or MachineError.
-    """
+    """The sandbox over this machine, iperf3 on two CPUs and on one. Raises RuntimeError."""
     iperf3 = find_parts().iperf3[VERSION].path
     one, other = usable_cpus()[:2]
     load, found = calibrate.Load(1), {}

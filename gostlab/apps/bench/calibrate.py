@@ -167,9 +167,7 @@ class Chain:
 
 @contextmanager
 def chain(iperf3: str, way: Way | None, cpus: str, client_cpus: str = "") -> Iterator[Chain]:
-    """A sink, and what is before it; client_cpus: where the client is to run, if
-    elsewhere. Raises RuntimeError where one does not listen.
-    """
+    """A sink, and what is before it; client_cpus: the client's, if others. Raises RuntimeError."""
     programs = chain_argv(iperf3, way, *free_ports(3))
     *_, (_, entry) = programs.values()
     built = Chain(iperf3, way, client_cpus or cpus, entry, {})
@@ -254,9 +252,7 @@ def with_datagrams(spent: Mapping[str, Spent], way: Way | None, crossed: float) 
 
 
 def so_far(pid: int) -> tuple[int, int, int]:
-    """A process's CPU time, all its threads (clock_getcpuclockid), ns; its calls to read and write,
-    and their bytes (proc(5), /proc/pid/io).
-    """
+    """CPU time of all threads, ns; calls to read and write; their bytes (proc(5), /proc/pid/io)."""
     lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
     io = {name: int(value) for name, value in (line.split(": ") for line in lines)}
     cpu_ns = time.clock_gettime_ns((~pid << 3) | 2)
@@ -264,9 +260,7 @@ def so_far(pid: int) -> tuple[int, int, int]:
 
 
 def count_calls(pids: Mapping[str, int]) -> dict[str, float]:
-    """All system calls of each process per call to read or write, taken while it runs. Raises
-    RuntimeError where nothing may count them.
-    """
+    """All system calls of each process per read or write, while it runs. Raises RuntimeError."""
     counters = {
         name: subprocess.Popen(
             [

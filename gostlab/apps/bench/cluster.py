@@ -38,9 +38,7 @@ def make_nothing(
 
 
 def overhead_ms(count: int) -> float:
-    """Wall time per run of so many that do nothing, ms, on four workers of this machine; starting
-    them is left out. Raises MachineError without Dask.
-    """
+    """Wall time per run that does nothing, ms, on workers that are there. Raises MachineError."""
     try:
         import distributed
     except ImportError as error:

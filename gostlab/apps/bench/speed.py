@@ -109,9 +109,7 @@ def both_versions(bench: Bench) -> list[versions.Version]:
 
 @cache
 def slopes_of(bench: Bench, place: int) -> list[list[versions.Slope]]:
-    """What one of the compared loads takes of each version. Taken once: the first is held against
-    this machine's own kernel, too.
-    """
+    """What a compared load takes of each version: once, as the first is held against Linux, too."""
     load = COMPARED[place].load
     return versions.by_turns(load, place, both_versions(bench), bench.repeat, bench.folder())
 

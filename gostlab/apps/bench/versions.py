@@ -107,9 +107,7 @@ def planned(checkout: Path, loads: Sequence[Load], scratch: Path) -> Version:
 
 
 def checked_out(commit: str, say: Callable[[str], None]) -> Path:
-    """A version of the history in the cache, with its kernel built under its own hash. Raises
-    RuntimeError where there is no such commit, or it does not build.
-    """
+    """A version of the history in the cache, with its own kernel built. Raises RuntimeError."""
     folder = cache_folder() / "versions" / commit
     if not folder.is_dir():
         say(f"taking {commit} from git")

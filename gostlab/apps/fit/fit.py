@@ -1,6 +1,4 @@
-"""A fit from top to bottom: the search over runs of the lab, the numbers that it is judged by, and
-what came of both.
-"""
+"""A fit from top to bottom: the search over runs of the lab, its judges, and what came of both."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A fit as a figure: each number's lab over measured, fitted and judged apart, and the paths that
-fit as well over two of what was free.
-"""
+"""A fit as a figure: each number's lab over measured, and the paths that fit as well."""
 
 import re
 import textwrap
@@ -79,9 +77,7 @@ TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100)
 
 
 def what_fits(axis: Axes, fitted: Fitted) -> None:
-    """The paths that fit as well, over the two parameters that trade off most, or the first two;
-    over one, where there is no other.
-    """
+    """What fits as well, over the two parameters that trade off most, or the first two; or one."""
     by_name = {each.name: each for each in fitted.parameters}
     pair = max(fitted.trade_offs, key=lambda each: abs(each.correlation), default=None)
     names = list(pair.between if pair else by_name)[:2]

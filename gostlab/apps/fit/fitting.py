@@ -15,7 +15,7 @@ from gostlab.apps.fit.fit_figure import fit_figure
 from gostlab.apps.fit.fit_files import write_fitted
 from gostlab.apps.fit.free import POINTS_PER_PARAMETER, Free, check_free, reaching, read_word
 from gostlab.apps.fit.measurements import check_apart, chosen, load_measurements, on_path
-from gostlab.apps.fit.order import FitOrder, check_order
+from gostlab.apps.fit.order import FitOrder
 from gostlab.apps.paths.profile_writer import check_place, name_of
 from gostlab.declared.errors import bounded
 from gostlab.declared.folders import OWN_PROFILES
@@ -151,11 +151,16 @@ def order_of(
         found = replace(found, screen_s=setting("duration", screen, "--screen").value)
     named = {each.name for each in free}
     free = (*(each for each in found.free if each.name not in named), *free)
+    if not free:
+        raise BadInput(
+            f"{found.shown}: nothing is free: say what may explain the rates"
+            " (--free forward.loss=0.0001%..1% --free buffer=0.03bdp..3bdp)"
+        )
     check_free(free)
     check_apart(free, found.rows)
     needed_bps = max(row.least_bps for row in found.used(FIT))
     free = tuple(reaching(each, needed_bps) for each in free)
-    order = FitOrder(
+    return FitOrder(
         name=name,
         base=base,
         measurements=found,
@@ -170,8 +175,6 @@ def order_of(
         results=results,
         machine=machine,
     )
-    check_order(order)
-    return order
 
 
 def listed(levels: Mapping[str, Collection[str]] | None) -> dict[str, list[str]]:

@@ -111,26 +111,17 @@ def load_measurements(name_or_path: str, matrices: Sequence[str] = ()) -> Measur
     the path of either's file. matrices: only these of an experiment. Raises BadInput.
     """
     written = name_or_path.strip()
-    if is_path(written):
-        path = Path(written)
-        document = load_document(path)
-        if "matrices" not in mapping_of(document):
-            return with_hash(read_measurements(document), path, matrices)
-        return of_experiment(load_experiment(written), matrices)
     own, experiments = names_in(MEASUREMENTS), names_in(EXPERIMENTS)
-    if written in own:
-        path = MEASUREMENTS / f"{written}.yaml"
-        return with_hash(read_measurements(load_document(path)), path, matrices)
-    if written in experiments:
+    if not is_path(written) and written not in (*own, *experiments):
+        raise BadInput(
+            f"--from {quoted(written)}: neither in measurements/ nor in experiments/"
+            f" ({meant(written, [*own, *experiments])})"
+        )
+    path = Path(written) if is_path(written) else MEASUREMENTS / f"{written}.yaml"
+    document = load_document(path) if is_path(written) or written in own else None
+    if document is None or "matrices" in mapping_of(document):
         return of_experiment(load_experiment(written), matrices)
-    raise BadInput(
-        f"--from {quoted(written)}: neither in measurements/ nor in experiments/"
-        f" ({meant(written, [*own, *experiments])})"
-    )
-
-
-def with_hash(found: Measurements, path: Path, matrices: Sequence[str]) -> Measurements:
-    """Measurements with their file's hash. Raises BadInput where a matrix of it is requested."""
+    found = read_measurements(document)
     if matrices:
         raise BadInput(f"--matrix {matrices[0]}: {found.shown} is no experiment and has no matrix")
     return replace(found, sha256=hashlib.sha256(path.read_bytes()).hexdigest())

@@ -12,7 +12,6 @@ from gostlab.apps.fit.free import Free
 from gostlab.apps.fit.measurements import Measurements, Row
 from gostlab.apps.fit.search import LAST_TURNS, Ask, Effort, Number
 from gostlab.apps.fit.theory import Limits, limits_of
-from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.fitted import FIT, JUDGE
 from gostlab.describe.file.profile import Profile
 from gostlab.describe.file.settings import Setting, merged, read_override
@@ -179,19 +178,3 @@ def without(settings: Mapping[str, Setting], chosen: Mapping[str, Setting]) -> d
         for name, each in settings.items()
         if name not in chosen and not (name.partition(".")[2] in ends and "." in name)
     }
-
-
-def check_order(order: FitOrder) -> None:
-    """What makes a fit impossible. Raises BadInput."""
-    if not order.free:
-        raise BadInput(
-            f"{order.measurements.shown}: nothing is free: say what may explain the rates"
-            " (--free forward.loss=0.0001%..1% --free buffer=0.03bdp..3bdp)"
-        )
-    fitted = order.measurements.used(FIT)
-    if not fitted:
-        raise BadInput(f"{order.measurements.shown}: no number to fit on (use: fit)")
-    for row in order.rows:
-        for free in order.free:
-            if free.sets in row.levels:
-                raise BadInput(f"--free {free.name}: {row.label} says {free.sets} itself")

@@ -369,9 +369,7 @@ def wanted_runs(model: Model, places: Sequence[Place], *, full_length: bool) -> 
 def for_whole_runs(
     model: Model, random: np.random.Generator, snap: Snap, count: int
 ) -> list[Place]:
-    """The place that is expected to fit best, and others that fit as well, as far apart as can be:
-    so many with those that whole runs have shown to fit.
-    """
+    """The place expected to fit best, and others far apart: so many with those shown to fit."""
     shown = model.known.misfits()
     _, best, limit = outlook(model, random, snap, shown.values())
     proven = [place for place in shown if shown[place] <= limit and place != best]

@@ -1,6 +1,4 @@
-"""A new profile's files: their texts, and all of them written whole or not at all: recorded,
-imported and fitted paths, and those of netem_profiles/make_*.py.
-"""
+"""A new profile's files: their texts, and all of them written whole or not at all."""
 
 import argparse
 import os

@@ -143,9 +143,7 @@ def delay_steps(
 
 
 def loss_steps(probes: Sequence[Probe], length_s: float) -> list[Step]:
-    """The share of lost probes in each second, or in each ten probes where that is longer, where it
-    changes; none where nothing was lost.
-    """
+    """The share lost in each second, or in ten probes where that is longer, where it changes."""
     if all(probe.delay_ms is not None for probe in probes):
         return []
     interval_s = length_s / max(1, len(probes))

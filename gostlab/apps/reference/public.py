@@ -29,9 +29,7 @@ def section(name: str) -> str:
 
 
 def blocks(called: str, what: Any, name: str) -> Iterator[str]:
-    """What it is called with, and its docstring, as they stand in the code; the same of its parts.
-    An attribute is said by its class.
-    """
+    """Its call and its docstring, as they stand in the code; the same of its parts."""
     if not callable(what) and not isinstance(what, property):
         yield f"    {called} = {what!r}"
         return

@@ -1,6 +1,4 @@
-"""The experiment `validation`: run, held against what is known of Linux's congestion controls, and
-how often that errs.
-"""
+"""The experiment `validation`: run, held against what is known, and how often that errs."""
 
 from __future__ import annotations
 

@@ -237,9 +237,7 @@ def made(
     dask: str | None = None,
     check_hosts: bool = False,
 ) -> finished.Outcome:
-    """What becomes of an experiment's runs; what they lack here is fetched and built first. Raises
-    what run() does.
-    """
+    """What becomes of an experiment's runs; what they lack is brought first. Raises as run()."""
     jobs, gost = arguments.jobs, arguments.gost
     missing = None if dask else api.missing_parts(experiment, jobs=jobs, gost=gost)
     if missing and missing.any:

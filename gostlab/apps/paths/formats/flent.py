@@ -1,6 +1,4 @@
-"""Flent's data files (.flent, .flent.gz): a rate and a round trip, from the series that its tests
-plot.
-"""
+"""Flent's data files (.flent, .flent.gz): a rate and a round trip, from its series."""
 
 import json
 import math

@@ -1,6 +1,4 @@
-"""irtt's JSON (`irtt client -o`): every probe with its round trip, and its delay each way as far as
-both ends' clocks agreed.
-"""
+"""irtt's JSON (`irtt client -o`): every probe with its round trip, or lost."""
 
 import json
 from collections.abc import Sequence
