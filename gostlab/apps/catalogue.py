@@ -24,9 +24,8 @@ class Form:
     runs: int
     finished: int
     load_s: float  # what the same seconds take in real time, one run after the other
-    wall_s: (
-        float | None
-    )  # on so many CPUs; of what is finished, and the rest at its pace; None: nothing is finished
+    # on so many CPUs; of what is finished, and the rest at its pace; None: nothing is finished
+    wall_s: float | None
 
     @property
     def sentence(self) -> str:
@@ -98,15 +97,12 @@ SURE = 1.96  # standard deviations: 95 %
 
 @dataclass(frozen=True)
 class Stratum:
-    """A matrix of an experiment, and what some of its runs took.
-
-    expected_s  the scheduler's guess of every run      took  of those that were taken, by number
-    """
+    """A matrix of an experiment, and what some of its runs took."""
 
     experiment: str
     matrix: str
-    expected_s: Sequence[float]
-    took_s: Mapping[int, float]
+    expected_s: Sequence[float]  # the scheduler's guess of every run
+    took_s: Mapping[int, float]  # of those that were taken, by number
 
     @property
     def ratio(self) -> float | None:
@@ -127,19 +123,14 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The CPU time that some runs would take.
-
-    runs, taken  how many there are, and how many of them were taken
-    guessed      of how many no other run of the matrix was taken: their ratio is the others'
-    half_s       half of the interval that has it in 95 of 100 samples; None: too few were taken
-    """
+    """The CPU time that some runs would take."""
 
     name: str
     runs: int
     taken: int
-    guessed: int
+    guessed: int  # runs of whose matrix none was taken: their ratio is the others'
     cpu_s: float
-    half_s: float | None
+    half_s: float | None  # of the interval that has it 95 times of 100; None: too few were taken
 
     def row(self, cpus: int) -> str:
         sure = "" if self.half_s is None else f" ± {self.half_s / 60:.2g}"

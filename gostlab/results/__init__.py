@@ -85,10 +85,8 @@ def write_whole(path: Path, content: str | bytes) -> Path:
 def finish(
     folder: Path, wall_s: float, complaint: str | None, *, from_outside: bool = False
 ) -> dict[str, Any]:
-    """Turn how a run ended into status.json, the last file of a folder; returns its contents.
-
-    A run that left no outcome.json (the machine died, or was ended: `complaint`) has
-    failed.
+    """Turn how a run ended into status.json, the last file of a folder; returns its contents. A run
+    that left no outcome.json (its machine died, or was ended: `complaint`) has failed.
     """
     path = folder / "outcome.json"
     status = read_object(path)
@@ -248,11 +246,8 @@ def changed_since(epochs: Collection[int]) -> str:
 
 
 def makers_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
-    """Which builds of the lab made the finished ones of some runs, in one line; None unless there
-    are several, or one of another version than this.
-
-    They are answers all the same: what a run means has not changed since (EPOCHS). The line is for
-    a reader who wonders whether a small difference is the build's.
+    """Which builds of the lab made the finished ones of some runs, for who wonders whether a small
+    difference is theirs; None unless there are several, or one of another version than this.
     """
     makers = Counter(
         maker_of(environment)
@@ -427,9 +422,7 @@ def sync_folder(folder: Path) -> None:
 @contextmanager
 def owned(results: Path, experiment: str, *, shared: bool = False) -> Iterator[None]:
     """Hold an experiment's results for this process alone, or `shared` with others that make every
-    run beside its place.
-
-    Raises ResultsError if another scheduler has them, or the folder cannot be written.
+    run beside its place. Raises ResultsError if they are another's, or cannot be written.
     """
     folder = results / experiment
     try:

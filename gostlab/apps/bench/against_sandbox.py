@@ -1,17 +1,13 @@
 """Whether the model of what programs cost is true: the same programs on this machine's own kernel
-and in the sandbox, where each pays what was measured of it here in the same minutes. A call and a
-byte have cost twice as much an hour later on a machine that shares its caches with others, and no
-table knows the hour; what a shipped table says of these minutes is told beside it.
+and in the sandbox, where each pays what was measured of it here in the same minutes: an hour later
+a call may cost twice as much, where caches are shared. What a shipped table says is told beside it.
 
-Loopback: iperf3 alone, and through the relay and the newest GOST that was added, by each transport,
-with 1, 16 and 128 streams at full rate, and with 64, which the costs were not fitted to. Here: 8
-bits over the CPU time that all programs of the chain take per byte delivered, which is what one CPU
-carries and what other work on it does not lower; of several windows the cheapest, as other work
-only adds. In the sandbox: what iperf3 reports on a host of one CPU.
+Loopback: iperf3 alone, and through the relay and the newest GOST, by each transport, with streams
+at full rate; with 64 of them, too, which no cost was fitted to. Here: 8 bits over the CPU time that
+the chain's programs take per byte delivered, of several windows the cheapest, as other work only
+adds. In the sandbox: what iperf3 reports on a host of one CPU.
 
-CPUs: iperf3 alone, its two ends each on a CPU of its own, and both on one: the first needs an idle
-machine, as only that lets two programs run at once. In the sandbox a host has as many CPUs, and a
-byte costs each end what it did here; what both carry is a matter of whose CPU pays.
+CPUs: iperf3 alone, its ends on a CPU each, for which the machine must be idle, and both on one.
 """
 
 import json

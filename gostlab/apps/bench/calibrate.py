@@ -1,14 +1,12 @@
 """What the lab's programs cost on this machine's own kernel: c0 per system call and c1 per byte.
 
 iperf3 alone, and through the relay and each GOST that was added by each transport, by turns, over
-loopback, all on one CPU (taskset, GOMAXPROCS=1), as fast as it goes, with few and many streams, in
-large and small writes.
-While a load runs, two windows are taken of each process: its CPU time, calls to read and write and
-their bytes (which counting does not slow), then all its system calls by `perf stat`. cpu =
-c0 · calls + c1 · bytes is then fitted to the loads, of each the cheapest repeat, by relative least
-squares; c1 for each number of streams alone, as a byte costs more where many share a cache. A
-load with another number of streams judges what lies between. A program that waits for a rate pays
-more per call, for its wake-ups; that is not in it.
+loopback, all on one CPU (taskset, GOMAXPROCS=1), as fast as it goes. While a load runs, two windows
+are taken of each process: its CPU time, calls to read and write and their bytes, then all its
+system calls by `perf stat`. cpu = c0 · calls + c1 · bytes is fitted to the loads, of each the
+cheapest repeat, by relative least squares; c1 for each number of streams, as a byte costs more
+where many share a cache. A load with another number judges what lies between. What a program that
+waits for a rate pays more per call, for its wake-ups, is not in it.
 
 A tunnel over UDP moves datagrams, which no count of a process has: what crossed loopback beside TCP
 is theirs, so nothing else may. Its call costs what the program's calls over TCP do.
@@ -336,10 +334,9 @@ def cheapest(samples: Sequence[Spent]) -> Spent:
 def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
     """c0 and c1 of cpu = c0 · calls + c1 · bytes, neither below 0, by least squares of the relative
     error: one c0 for all groups, which are one program in several roles and with several numbers of
-    streams, and a c1 for each. A tunnel alone makes so many calls a byte whatever its load, and
-    could not tell the two apart; its transports do, as each of TRANSPORTS does all that the one
-    before it does, and more: at one end its byte costs no less. Raises ValueError where no group
-    can.
+    streams, and a c1 for each. A tunnel alone makes so many calls a byte whatever its load; its
+    TRANSPORTS tell the two apart, as each does all that the one before it does, and more: at one
+    end its byte costs no less. Raises ValueError where no group can.
     """
     chains = in_order(list(groups))
     if not any(told_apart([each for name in names for each in groups[name]]) for names in chains):

@@ -40,15 +40,11 @@ BEFORE = ("0.2", "1c44881")
 
 @dataclass(frozen=True)
 class Compared:
-    """A load that both versions make, and what this one should take of it.
-
-    packets  target of a packet's CPU time over what it took before
-    speed    target of how many times as fast it is
-    """
+    """A load that both versions make, and what this one should take of it."""
 
     load: Load
-    packets: str = ""
-    speed: str = ""
+    packets: str = ""  # target of a packet's CPU time over what it took before
+    speed: str = ""  # target of how many times as fast it is
 
 
 COMPARED = (
@@ -337,10 +333,7 @@ def main(
     before: str | None = None,
     write: Path | None = None,
 ) -> int:
-    """Take and print the figures of some parts (none named: PARTS), or of a cluster's scheduler.
-
-    before  the commit to compare with      write  the page to write
-    """
+    """Take, print and write figures of some parts (none: PARTS), or of a cluster's scheduler."""
     load_before = os.getloadavg()[0]
     if stubs is not None:
         name = f"a cluster's scheduler, per run: {stubs} stubs, {WORKERS} workers here"

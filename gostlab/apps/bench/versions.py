@@ -31,15 +31,12 @@ MATRIX = """  - name: {name}
 
 @dataclass(frozen=True)
 class Load:
-    """What is timed: one stream of a congestion control, per packet.
-
-    short_s, long_s  the two runs whose difference counts
-    """
+    """What is timed: one stream of a congestion control, per packet."""
 
     name: str
     cc: str
     settings: str  # rate: 1gbit
-    short_s: float
+    short_s: float  # the two runs whose difference counts
     long_s: float
 
 

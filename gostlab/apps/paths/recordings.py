@@ -39,38 +39,23 @@ class Probe:
 
 @dataclass(frozen=True)
 class Observed:
-    """What recordings say of one direction of a path, or of both ways together.
-
-    length_s        how long the recording is
-    sendable        when a packet of `sendable_bytes` (IP) could have been sent, in seconds, rising
-    rate_bps        the one rate that it says, where it says no more than one; on the wire
-    probes          delays of packets in the order of time; `one_way` says whose they are
-    assumptions     what is not in the recording, in sentences
-    """
+    """What recordings say of one direction of a path, or of both ways together."""
 
     length_s: float
-    sendable_s: Sequence[float] = ()
-    sendable_bytes: int = 1500
-    rate_bps: int | None = None
-    probes: Sequence[Probe] = ()
-    one_way: bool = False
+    sendable_s: Sequence[float] = ()  # when a packet of so many bytes could have been sent, rising
+    sendable_bytes: int = 1500  # of IP
+    rate_bps: int | None = None  # the one rate that it says, on the wire
+    probes: Sequence[Probe] = ()  # in the order of time
+    one_way: bool = False  # whose the probes' delays are
     reverse_probes: Sequence[Probe] = ()  # the other direction's own, where they were told apart
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()  # what is not in the recording, in sentences
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format.
-
-    files       what its files are, in order, for people
-    recognises  whether a text looks like the first of them
-    read        raises Unreadable
-    vague       how easily a file of another format looks like it: the higher, the later it is tried
-    """
-
     name: str
     says: str
-    files: tuple[str, ...]
-    recognises: Callable[[str], bool]
-    read: Callable[[Sequence[Recording]], Observed]
-    vague: int = 0
+    files: tuple[str, ...]  # what they are, in order, for people
+    recognises: Callable[[str], bool]  # whether a text looks like the first of them
+    read: Callable[[Sequence[Recording]], Observed]  # raises Unreadable
+    vague: int = 0  # the easier another format's file looks like it, the later it is tried

@@ -32,14 +32,10 @@ class Step:
 
 @dataclass(frozen=True)
 class ReplayError:
-    """How far a replay's capacity is from the recording's.
+    """How far a replay's capacity is from the recording's."""
 
-    share         mean over windows of 100 ms of |replayed - recorded|, over the mean recorded
-    ahead_bytes   the most that the replay has carried more or less, from the begin to any moment
-    """
-
-    share: float
-    ahead_bytes: int
+    share: float  # mean over windows of 100 ms of |replayed - recorded|, over the mean recorded
+    ahead_bytes: int  # the most that it has carried more or less, from the begin to any moment
 
 
 def packet_bits(ip_bytes: int) -> int:
