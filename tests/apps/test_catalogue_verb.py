@@ -1,6 +1,4 @@
-"""`./lab catalogue`: what every experiment costs, and what its results took; and how `run` ends
-where a kernel lacks something.
-"""
+"""`./lab catalogue`: what every experiment costs, and what its results took; and how `run` ends."""
 
 import random
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""commands.sh repeats its run: by `./lab replay` on the lab's own kernel and clock, for every
-topology and tunnel.
-"""
+"""commands.sh repeats its run: by `./lab replay`, for every topology and tunnel."""
 
 import json
 import shutil

@@ -1,6 +1,4 @@
-"""The format of a result folder: the page says it, the code writes it, and a check finds what is
-not in it.
-"""
+"""The format of a result folder: the page says it, the code writes it, a check finds the rest."""
 
 import json
 from collections.abc import Iterable

@@ -1,6 +1,4 @@
-"""What runs leave behind is the format that docs/reference/result-format.md says, file by file and
-field by field.
-"""
+"""What runs leave behind is the format of docs/reference/result-format.md, field by field."""
 
 from dataclasses import replace
 

@@ -1,6 +1,4 @@
-"""What ./lab try prints: bars that are as long as their numbers, intervals only where there are
-some, and a CSV that says its units.
-"""
+"""What ./lab try prints: bars as long as their numbers, intervals, and a CSV with units."""
 
 import csv
 import io

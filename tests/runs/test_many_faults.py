@@ -347,9 +347,7 @@ def spoil_places(folders: Sequence[Path], _draw: random.Random, elsewhere: Path)
 def test_ruined_runs_are_corrupt_in_the_report_and_run_again(
     whole: Desk, tmp_path: Path, spoil: Callable[..., None]
 ) -> None:
-    """Each of the folders is ruined in another way; the one that is left alone stays as it is, to
-    the byte.
-    """
+    """Each is ruined in another way; the one that is left alone stays as it is, to the byte."""
     desk, elsewhere = copy_of(whole, tmp_path), tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "dear").write_text("kept")

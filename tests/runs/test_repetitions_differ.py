@@ -1,6 +1,4 @@
-"""What is random in a host follows from the repetition's seed: it differs between repetitions, and
-two congestion controls of one repetition meet the same.
-"""
+"""What is random in a host follows from its repetition's seed, whatever the congestion control."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""The matrix: what is finished stays, what is not is run, a failure stays a failure, an interrupt
-leaves nothing running.
-"""
+"""The matrix: what is finished stays, what is not is run, a failure stays a failure."""
 
 from __future__ import annotations
 

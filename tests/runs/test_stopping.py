@@ -1,6 +1,4 @@
-"""Repetitions until every cell is narrow enough: as many as needed, no more than asked, the same
-after an interruption.
-"""
+"""Repetitions until every cell is narrow enough: as many as needed, no more than asked."""
 
 import json
 import random
@@ -54,9 +52,7 @@ def over(folder: Path, goodput: float | None) -> Job:
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[str]]]:
-    """`./lab run` with a machine that answers at once; returns the exit code and the runs that were
-    started.
-    """
+    """`./lab run` with a machine that answers at once: its exit code, and the runs it started."""
     from gostlab import machine
     from gostlab.machine import sandbox
     from gostlab.setup import parts

@@ -1,6 +1,4 @@
-"""./lab fit against a known truth: rates that the lab itself made, under a loss that the fit is not
-told.
-"""
+"""./lab fit against a known truth: rates that the lab made, under a loss that it is not told."""
 
 import json
 from pathlib import Path

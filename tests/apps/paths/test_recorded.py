@@ -266,9 +266,7 @@ def written(out: Path, pings: Pings, rate: str = "100mbit") -> Profile:
 
 
 def replayed_rtts_ms(path: dict, rate_bps: int) -> list[float]:
-    """The round trips that the emulated path makes: both delays, and what the rate takes to send a
-    ping each way.
-    """
+    """The round trips that the emulated path makes, with what the rate takes to send a ping."""
     forward, reverse = path["forward"], path["reverse"]
     table = forward["distribution"] or [0]
     sending_ms = 2 * 1000 * loss_model.PING_BITS / rate_bps

@@ -162,9 +162,7 @@ def test_a_replayed_recording_has_the_recorded_losses_and_bursts(
 
 
 def transitions(pings: Pings) -> tuple[int, int, int, int]:
-    """Received packets after which one was lost, received packets, lost ones after which one was
-    received, lost ones.
-    """
+    """Of the received packets how many had a lost one next, and of how many; the reverse."""
     steps = list(itertools.pairwise(pings.lost))
     good = [after for before, after in steps if not before]
     bad = [after for before, after in steps if before]

@@ -1,6 +1,4 @@
-"""Every lab that is broken on purpose does something else than requested, and says it does
-not.
-"""
+"""Every lab that is broken on purpose does something else than requested, and denies it."""
 
 import pytest
 
