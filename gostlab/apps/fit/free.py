@@ -11,20 +11,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from gostlab.describe.file.document import (
-    BadInput,
-    Field,
-    Node,
-    Reader,
-    as_written,
-    mapping,
-    mapping_of,
-    meant,
-    one_of,
-    parse_document,
-    text_of,
-    yes_no,
-)
+from gostlab.describe.file import document as documents
+from gostlab.describe.file.document import BadInput, Node, mapping_of, text_of
 from gostlab.describe.file.settings import Setting, field_of, known_names, read_level
 from gostlab.describe.file.units import quoted, rate
 
@@ -135,8 +123,12 @@ def read_free(name: str, node: Node) -> Free:
     sets = values["sets"] or name
     if field_of(sets) is None:
         if values["sets"]:
-            raise given["sets"].bad_value(f"nothing that can be set ({meant(sets, known_names())})")
-        raise node.bad(f"nothing that can be set ({meant(name, known_names())}, or sets: NAME)")
+            raise given["sets"].bad_value(
+                f"nothing that can be set ({documents.meant(sets, known_names())})"
+            )
+        raise node.bad(
+            f"nothing that can be set ({documents.meant(name, known_names())}, or sets: NAME)"
+        )
     least, unit = values["from"]
     most, unit_of_most = values["to"]
     from_measured = unit == MEASURED
@@ -174,7 +166,7 @@ def read_word(word: str) -> Free:
             " rate=1gbit..2gbit:linear)"
         )
     text = f"{{from: {low!r}, to: {high!r}" + (f", scale: {scale!r}}}" if colon else "}")
-    document = parse_document(text, f"--free {quoted(name)[1:-1]}", line_numbers=False)
+    document = documents.parse_document(text, f"--free {quoted(name)[1:-1]}", line_numbers=False)
     return read_free(name, document)
 
 
@@ -192,13 +184,13 @@ def check_free(free: Sequence[Free]) -> None:
         seen[each.sets] = each.name
 
 
-FREE = mapping(
+FREE = documents.mapping(
     {
-        "from": Field(Reader(read_start, {}), required=True),
-        "to": Field(Reader(read_amount, {}), required=True),
-        "scale": Field(one_of("log", "linear"), default="log"),
-        "sets": Field(text_of),
-        "whole": Field(yes_no, default=False),
-        "within": Field(as_written({})),
+        "from": documents.Field(documents.Reader(read_start, {}), required=True),
+        "to": documents.Field(documents.Reader(read_amount, {}), required=True),
+        "scale": documents.Field(documents.one_of("log", "linear"), default="log"),
+        "sets": documents.Field(text_of),
+        "whole": documents.Field(documents.yes_no, default=False),
+        "within": documents.Field(documents.as_written({})),
     }
 )

@@ -14,25 +14,8 @@ from typing import Any
 
 from gostlab.apps.fit.free import Free, check_free, read_all_free
 from gostlab.declared.folders import EXPERIMENTS, MEASUREMENTS
-from gostlab.describe.file.document import (
-    BadInput,
-    Field,
-    Node,
-    Reader,
-    is_path,
-    key,
-    list_of,
-    load_document,
-    mapping_of,
-    meant,
-    names_in,
-    one_of,
-    read_mapping,
-    record,
-    text_of,
-    unknown_key,
-    whole_number,
-)
+from gostlab.describe.file import document as documents
+from gostlab.describe.file.document import BadInput, Node, mapping_of, text_of
 from gostlab.describe.file.experiment import (
     ANYTHING,
     SETTINGS_BY_NAME,
@@ -84,20 +67,20 @@ class Row:
 class Measurements:
     """What was measured of a path, and what is free to explain it."""
 
-    name: str = key(read_name)
-    title: str = key(text_of, default="")
-    settings: Mapping[str, Setting] = key(SETTINGS_BY_NAME, "of all rows", default={})
+    name: str = documents.key(read_name)
+    title: str = documents.key(text_of, default="")
+    settings: Mapping[str, Setting] = documents.key(SETTINGS_BY_NAME, "of all rows", default={})
     # None: a sixth of what the rows' own last
-    screen_s: float | None = key(
+    screen_s: float | None = documents.key(
         read_duration, "how long cheap runs last", default=None, named="screen"
     )
-    repetitions: int = key(
-        whole_number(1, 20), "runs of each row on the paths that come out", default=1
+    repetitions: int = documents.key(
+        documents.whole_number(1, 20), "runs of each row on the paths that come out", default=1
     )
-    free: tuple[Free, ...] = key(Reader(read_all_free, {}), default=())
-    sd: float = key(PERCENT, "of a row that says none", default=USUAL_SD)
+    free: tuple[Free, ...] = documents.key(documents.Reader(read_all_free, {}), default=())
+    sd: float = documents.key(PERCENT, "of a row that says none", default=USUAL_SD)
     # until settings and sd are known, nodes
-    rows: tuple[Row, ...] = key(list_of(ANYTHING, least=1), named="measured")
+    rows: tuple[Row, ...] = documents.key(documents.list_of(ANYTHING, least=1), named="measured")
     shown: str = ""  # the file
     sha256: str = ""
 
@@ -111,14 +94,16 @@ def load_measurements(name_or_path: str, matrices: Sequence[str] = ()) -> Measur
     the path of either's file. matrices: only these of an experiment. Raises BadInput.
     """
     written = name_or_path.strip()
-    own, experiments = names_in(MEASUREMENTS), names_in(EXPERIMENTS)
-    if not is_path(written) and written not in (*own, *experiments):
+    own, experiments = documents.names_in(MEASUREMENTS), documents.names_in(EXPERIMENTS)
+    if not documents.is_path(written) and written not in (*own, *experiments):
         raise BadInput(
             f"--from {quoted(written)}: neither in measurements/ nor in experiments/"
-            f" ({meant(written, [*own, *experiments])})"
+            f" ({documents.meant(written, [*own, *experiments])})"
         )
-    path = Path(written) if is_path(written) else MEASUREMENTS / f"{written}.yaml"
-    document = load_document(path) if is_path(written) or written in own else None
+    path = Path(written) if documents.is_path(written) else MEASUREMENTS / f"{written}.yaml"
+    document = (
+        documents.load_document(path) if documents.is_path(written) or written in own else None
+    )
     if document is None or "matrices" in mapping_of(document):
         return of_experiment(load_experiment(written), matrices)
     found = read_measurements(document)
@@ -129,7 +114,7 @@ def load_measurements(name_or_path: str, matrices: Sequence[str] = ()) -> Measur
 
 def read_measurements(document: Node) -> Measurements:
     """Measurements from a document. Raises BadInput."""
-    found = record(Measurements)(document)
+    found = documents.record(Measurements)(document)
     entries: Any = found.rows
     rows: list[Row] = []
     for entry in entries:
@@ -153,7 +138,7 @@ def check_apart(free: Sequence[Free], rows: Sequence[Row]) -> None:
 
 def read_row(node: Node, usual_sd: float) -> Row:
     """One measured number. Raises BadInput."""
-    values = read_mapping(node, ROW_FIELDS)
+    values = documents.read_mapping(node, ROW_FIELDS)
     given = mapping_of(node)
     goodput_bps = values["goodput"]
     if values["sd"] is not None and (values["least"] or values["most"]):
@@ -172,7 +157,7 @@ def read_row(node: Node, usual_sd: float) -> Row:
     levels: dict[str, Setting] = {}
     for name, written in mapping_of(given["factors"]).items() if "factors" in given else ():
         if field_of(name) is None:
-            raise unknown_key(given["factors"], name, [*known_names(), *ROW_FIELDS])
+            raise documents.unknown_key(given["factors"], name, [*known_names(), *ROW_FIELDS])
         levels[name] = read_level(name, written)
     return Row(
         label=values["label"] or label_of(levels),
@@ -289,11 +274,11 @@ def check_levels(found: Measurements, option: str, wanted: Mapping[str, Sequence
 
 
 ROW_FIELDS = {
-    "factors": Field(ANYTHING),
-    "goodput": Field(RATE, required=True),
-    "sd": Field(PERCENT),
-    "least": Field(RATE),
-    "most": Field(RATE),
-    "use": Field(one_of(*USES), default=FIT),
-    "label": Field(text_of, default=""),
+    "factors": documents.Field(ANYTHING),
+    "goodput": documents.Field(RATE, required=True),
+    "sd": documents.Field(PERCENT),
+    "least": documents.Field(RATE),
+    "most": documents.Field(RATE),
+    "use": documents.Field(documents.one_of(*USES), default=FIT),
+    "label": documents.Field(text_of, default=""),
 }
