@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gostlab import api, machine, results
 from gostlab.describe.file.experiment import list_experiments, load_experiment
@@ -279,14 +280,9 @@ def total(forms: Sequence[Form], quick: bool) -> str:
     """The sum of one form over all experiments, in words."""
     found = [form for form in forms if form.quick == quick]
     known = [form.wall_s for form in found if form.wall_s is not None]
-    total = Form(
-        "all",
-        quick,
-        sum(form.runs for form in found),
-        sum(form.finished for form in found),
-        sum(form.load_s for form in found),
-        sum(known) if known else None,
-    )
+    added = ("runs", "finished", "load_s")
+    sums: dict[str, Any] = {name: sum(getattr(form, name) for form in found) for name in added}
+    total = Form("all", quick, wall_s=sum(known) if known else None, **sums)
     return total.sentence + ("" if len(known) in (0, len(found)) else ", without those not run")
 
 

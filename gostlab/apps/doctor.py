@@ -70,6 +70,11 @@ def examine() -> list[Finding]:
     ]
 
 
+def _judged(part: str, is_there: bool, detail: str, to_do: str) -> Finding:
+    """A part that is there or missing; what to do where it is missing."""
+    return Finding(part, "there", detail) if is_there else Finding(part, "missing", detail, to_do)
+
+
 def _is_in_root() -> bool:
     """Whether a run's programs are in the sandbox's root: only root's native runs use others."""
     try:
@@ -100,15 +105,11 @@ def _packages() -> Finding:
 
 def _iproute2(found: parts.Parts) -> Finding:
     iproute2, oldest = found.iproute2, parts.dotted(parts.OLDEST_IPROUTE2)
-    if iproute2.is_new_enough:
-        where = str(iproute2.dirs[0].parent) if iproute2.dirs else "the system's"
-        return Finding("iproute2", "there", f"{iproute2.version} ({where})")
-    return Finding(
-        "iproute2",
-        "missing",
-        f"the system's is {iproute2.version}, and netem's seed needs {oldest}",
-        SETUP,
-    )
+    where = str(iproute2.dirs[0].parent) if iproute2.dirs else "the system's"
+    detail = f"{iproute2.version} ({where})"
+    if not iproute2.is_new_enough:
+        detail = f"the system's is {iproute2.version}, and netem's seed needs {oldest}"
+    return _judged("iproute2", iproute2.is_new_enough, detail, SETUP)
 
 
 def _iperf3(found: parts.Parts) -> list[Finding]:
@@ -242,14 +243,9 @@ def _memory() -> Finding:
         left = allowance.memory_left()
     except ImportError:
         return Finding("memory", "absent", "not looked at before the packages are there", SETUP)
-    there = left.free_mib >= BOOT_MIB
     to_do = f"a small run's sandbox takes {BOOT_MIB} MiB: end something, or raise the limit"
-    return Finding(
-        "memory",
-        "there" if there else "missing",
-        f"{left.free_mib / 1024:.1f} GiB available to {left.limited_by}",
-        "" if there else to_do,
-    )
+    detail = f"{left.free_mib / 1024:.1f} GiB available to {left.limited_by}"
+    return _judged("memory", left.free_mib >= BOOT_MIB, detail, to_do)
 
 
 def _isolation() -> Finding:
@@ -266,16 +262,11 @@ def _isolation() -> Finding:
 
 
 def _disk() -> Finding:
-    folder = folders.cache_folder()
-    while not folder.exists():
-        folder = folder.parent
+    cache = folders.cache_folder()
+    folder = next(each for each in (cache, *cache.parents) if each.exists())
     free = shutil.disk_usage(folder).free
-    return Finding(
-        "disk",
-        "there" if free >= RESULTS_BYTES else "missing",
-        f"{free / 1024**3:.1f} GiB free at {folder}",
-        "" if free >= RESULTS_BYTES else "make room",
-    )
+    detail = f"{free / 1024**3:.1f} GiB free at {folder}"
+    return _judged("disk", free >= RESULTS_BYTES, detail, "make room")
 
 
 def _cores() -> Finding:

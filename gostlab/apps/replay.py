@@ -205,19 +205,12 @@ def compare(
     again = {flow["name"]: flow for flow in replayed["flows"]}
     # As many packets may be lost at once as the bottleneck holds.
     burst = max(1, *(way["buffer_pkts"] or 1 for way in run.path.values()))
-    return (
-        *(
-            figure
-            for flow in flows["flows"]
-            for figure in compare_flow(
-                flow,
-                again.get(flow["name"], {}),
-                goodput_tolerance(run, replayed["uncertainty"].get(flow["name"])),
-                burst,
-            )
-        ),
-        *compare_paths(environment.get("qdiscs_before", {}), replayed["qdiscs_before"]),
-    )
+    found: list[Compared] = []
+    for flow in flows["flows"]:
+        tolerance = goodput_tolerance(run, replayed["uncertainty"].get(flow["name"]))
+        found += compare_flow(flow, again.get(flow["name"], {}), tolerance, burst)
+    before = environment.get("qdiscs_before", {})
+    return (*found, *compare_paths(before, replayed["qdiscs_before"]))
 
 
 def goodput_tolerance(run: RunDescription, uncertainty: float | None) -> float:
@@ -243,15 +236,9 @@ def compare_flow(
     for name in ("retransmits", "lost_datagrams"):
         if flow.get(name) is not None:
             count, other = flow[name], again.get(name)
-            found.append(
-                Compared(
-                    f"{flow['name']}: {name.replace('_', ' ')}",
-                    count,
-                    other,
-                    "packets",
-                    other is not None and counts_agree(count, other, burst),
-                )
-            )
+            figure = f"{flow['name']}: {name.replace('_', ' ')}"
+            same = other is not None and counts_agree(count, other, burst)
+            found.append(Compared(figure, count, other, "packets", same))
     return found
 
 
@@ -266,9 +253,8 @@ def compare_paths(before: Mapping[str, str], again: Mapping[str, str]) -> list[C
     found = []
     for device in sorted({*before, *again}):
         one, other = installed(before.get(device, "")), installed(again.get(device, ""))
-        found.append(
-            Compared(f"{device}: path as installed", one, other, "", bool(one) and one == other)
-        )
+        same = bool(one) and one == other
+        found.append(Compared(f"{device}: path as installed", one, other, "", same))
     return found
 
 

@@ -26,12 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     formats = "; ".join(f"{each.name}: {each.says}" for each in FORMATS.values())
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="may be gzipped")
     parser.add_argument("--format", choices=FORMATS, help=f"default: by its content ({formats})")
-    parser.add_argument(
-        "--source", default=NOT_SAID, help="where the recording is from, for the file"
-    )
-    parser.add_argument(
-        "--licence", default=NOT_SAID, help="under which it may be used, for the file"
-    )
+    for name, says in (
+        ("--source", "where the recording is from, for the file"),
+        ("--licence", "under which it may be used, for the file"),
+    ):
+        parser.add_argument(name, default=NOT_SAID, help=says)
     parser.add_argument(
         "--way",
         choices=profiles.DIRECTIONS,
