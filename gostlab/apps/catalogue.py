@@ -220,9 +220,8 @@ def estimated(strata: Sequence[Stratum]) -> list[Estimate]:
     free = sum(len(each.took_s) - 1 for each in known)
     squares = sum(value * value for each in known for value in each.spread)
     variance = squares / free if free else None
-    return [estimate(name, each, ratio_of_all, variance) for name, each in groups.items()] + [
-        estimate("all", strata, ratio_of_all, variance)
-    ]
+    named = (*groups.items(), ("all", strata))
+    return [estimate(name, each, ratio_of_all, variance) for name, each in named]
 
 
 def estimate(
@@ -262,18 +261,10 @@ def to_markdown(forms: Sequence[Form]) -> str:
     by_name: dict[str, dict[bool, Form]] = {}
     for form in forms:
         by_name.setdefault(form.experiment, {})[form.quick] = form
-    rows = [
-        f"| `{name}` | {found[True].sentence} | {found[False].sentence} |"
-        for name, found in by_name.items()
-    ]
-    return "\n".join(
-        [
-            "| experiment | quick: runs, load → wall | full: runs, load → wall |",
-            "|---|---|---|",
-            *rows,
-            f"| all | {total(forms, True)} | {total(forms, False)} |",
-        ]
-    )
+    lines = ["| experiment | quick: runs, load → wall | full: runs, load → wall |", "|---|---|---|"]
+    for name, found in by_name.items():
+        lines.append(f"| `{name}` | {found[True].sentence} | {found[False].sentence} |")
+    return "\n".join([*lines, f"| all | {total(forms, True)} | {total(forms, False)} |"])
 
 
 def total(forms: Sequence[Form], quick: bool) -> str:

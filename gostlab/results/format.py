@@ -44,21 +44,15 @@ class File:
 def files() -> tuple[File, ...]:
     """Every file that a folder may have."""
     tables = tomllib.loads(TABLES.read_text(encoding="utf-8"))["file"]
-    return tuple(
-        File(
-            table["name"],
-            table.get("pattern", re.escape(table["name"])).replace("NAME", NAME),
-            table["form"],
-            table["when"],
-            table["says"],
-            table.get("needed", False),
-            tuple(
-                Field(*(cell.strip() for cell in row.split("|", 3)))
-                for row in table.get("fields", "").splitlines()
-            ),
-        )
-        for table in tables
-    )
+    found = []
+    for table in tables:
+        rows = table.get("fields", "").splitlines()
+        fields = tuple(Field(*(cell.strip() for cell in row.split("|", 3))) for row in rows)
+        pattern = table.get("pattern", re.escape(table["name"])).replace("NAME", NAME)
+        form, when, says = (table[key] for key in ("form", "when", "says"))
+        needed = table.get("needed", False)
+        found.append(File(table["name"], pattern, form, when, says, needed, fields))
+    return tuple(found)
 
 
 def to_markdown(command: str) -> str:

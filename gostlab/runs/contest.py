@@ -62,14 +62,11 @@ def to_csv(found: Sequence[Standings]) -> str:
             parts = [flow.share for flow in flows]
             below = sided(flows, -1)
             numbers = [
-                median(parts),
-                min(parts),
-                max(parts),
+                *(median(parts), min(parts), max(parts)),
                 median(flow.rate_mbit for flow in flows),
                 middle(flow.srtt_ms.median for flow in flows if flow.srtt_ms),
                 middle(flow.resent.share for flow in flows if flow.resent),
-                len(below),
-                middle(below),
+                *(len(below), middle(below)),
             ]
             row = [
                 *(name, flows[0].cc, flows[0].rtt_ms, flows[0].start_s, len(flows)),

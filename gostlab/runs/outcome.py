@@ -75,16 +75,12 @@ class Outcome:
         }
 
     def to_json(self) -> dict[str, Any]:
+        runs = [
+            {"name": end.run.name, "folder": str(end.folder), "verdict": end.verdict, **end.status}
+            for end in self.ends
+        ]
         return {
-            "runs": [
-                {
-                    "name": end.run.name,
-                    "folder": str(end.folder),
-                    "verdict": end.verdict,
-                    **end.status,
-                }
-                for end in self.ends
-            ],
+            "runs": runs,
             "guards": [warning.to_json() for warning in self.warned],
             "not_narrow_enough": [cell.to_json() for cell in self.wide],
         }

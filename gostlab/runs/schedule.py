@@ -378,16 +378,10 @@ def standings(
     for cell, ends in sorted(cells.items()):
         goodputs = [goodput_bps(end.folder) for end in ends if end.counts]
         values = tuple(value for value in goodputs if value is not None)
-        found.append(
-            Standing(
-                cell,
-                until[ends[0].run.matrix],
-                len(ends),
-                values,
-                None if (found_states := states(values)) else halfwidth(values),
-                found_states,
-            )
-        )
+        fallen = states(values)
+        width = None if fallen else halfwidth(values)
+        rule = until[ends[0].run.matrix]
+        found.append(Standing(cell, rule, len(ends), values, width, fallen))
     return found
 
 

@@ -55,18 +55,15 @@ def agreement(bench: Bench, name: str, settings: dict[str, str], runs: int) -> l
         [same_for_s(rows_of, folders[0], other) for other in folders[1:]]
         for rows_of in (queue_rows, ack_rows)
     )
-    long_enough = f"≥ {REPEATED_S:g}"
+    long_enough, about = f"≥ {REPEATED_S:g}", f"one seed, {runs} runs, {name}: "
     retransmitted = [leg["segments_retransmitted"] for leg in wan]
-    taken: list[tuple[str, str, str, list[float]]] = [
-        ("goodput", "kbit/s", "equal", goodput),
-        ("segments retransmitted", "", "equal", retransmitted),
-        ("data segments sent", "", "equal", [leg["data_segments_out"] for leg in wan]),
-        ("queues the same for", "s", long_enough, queues),
-        ("ACKs the same for", "s", long_enough, acks),
-    ]
+    sent = [leg["data_segments_out"] for leg in wan]
     return [
-        Figure(f"one seed, {runs} runs, {name}: {what}", unit, target, values)
-        for what, unit, target, values in taken
+        Figure(f"{about}goodput", "kbit/s", "equal", goodput),
+        Figure(f"{about}segments retransmitted", "", "equal", retransmitted),
+        Figure(f"{about}data segments sent", "", "equal", sent),
+        Figure(f"{about}queues the same for", "s", long_enough, queues),
+        Figure(f"{about}ACKs the same for", "s", long_enough, acks),
     ]
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import attrgetter, truediv
 from pathlib import Path
 
 from gostlab import machine
@@ -78,16 +79,8 @@ class Crowd:
         # connections' first segments over and over, begin seconds apart, and iperf3's server gives
         # one up that says nothing for 10 s.
         room = {"buffer": f"{24 * self.flows}pkts"} if 24 * self.flows > BDP_PKTS else {}
-        return load(
-            duration_s,
-            "cubic",
-            rate="200mbit",
-            delay="20ms",
-            buffers="debian",
-            flows=f"{{{flows}}}",
-            **topology,
-            **room,
-        )
+        path = {"rate": "200mbit", "delay": "20ms", **topology, **room}
+        return load(duration_s, "cubic", buffers="debian", flows=f"{{{flows}}}", **path)
 
 
 ONE_FLOW = Crowd(1)
@@ -140,17 +133,13 @@ def before_figures(bench: Bench) -> list[Figure]:
     found = []
     for place, each in enumerate(COMPARED):
         tell(f"{each.load.name} …")
-        slopes = slopes_of(bench, place)
-        now = slopes[0]
-        of_packet = not each.speed
-        values = [one.packet_us if of_packet else one.times_real for one in now]
-        what, unit = ("a packet", "µs") if of_packet else ("load per CPU time", "×")
-        found.append(told(Figure(f"{each.load.name}: {what}", unit, "", values)))
-        for before in slopes[1:]:
-            ratios = [
-                one.packet_us / other.packet_us if of_packet else one.times_real / other.times_real
-                for one, other in zip(now, before, strict=True)
-            ]
+        what, unit, of = "a packet", "µs", attrgetter("packet_us")
+        if each.speed:
+            what, unit, of = "load per CPU time", "×", attrgetter("times_real")
+        now, *others = [list(map(of, slopes)) for slopes in slopes_of(bench, place)]
+        found.append(told(Figure(f"{each.load.name}: {what}", unit, "", now)))
+        for before in others:
+            ratios = list(map(truediv, now, before))
             name = f"the same, over {called(bench.before)}'s"
             found.append(told(Figure(name, "×", each.packets or each.speed, ratios)))
     return found
@@ -189,14 +178,11 @@ def growth_figures(bench: Bench) -> list[Figure]:
     def over_one(crowd: Crowd) -> float:
         return crowd_us(bench, crowd) / one_us
 
-    return [
-        alone,
-        *(
-            bench.figure(f"{crowd.name}, over one flow", "×", MOST_GROWTH, partial(over_one, crowd))
-            for crowd in CROWDS
-        ),
-        *native_growth(bench),
+    crowds = [
+        bench.figure(f"{crowd.name}, over one flow", "×", MOST_GROWTH, partial(over_one, crowd))
+        for crowd in CROWDS
     ]
+    return [alone, *crowds, *native_growth(bench)]
 
 
 def native_growth(bench: Bench) -> list[Figure]:

@@ -97,12 +97,10 @@ def to_document(fitted: Fitted) -> dict[str, Any]:
         }
         for row in document["rows"]
     ]
-    document["parameters"] = list(document["parameters"])
-    document["trade_offs"] = [
-        {"between": list(each.between), "correlation": each.correlation}
-        for each in fitted.trade_offs
-    ]
-    document["alike"] = list(document["alike"])
+    for each in document["trade_offs"]:
+        each["between"] = list(each["between"])
+    for name in ("parameters", "trade_offs", "alike"):
+        document[name] = list(document[name])
     return {name: value for name, value in document.items() if value not in ({}, [])}
 
 

@@ -33,22 +33,15 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_order(order, sys.stdout)
         return 0
-    found = fit_to(
-        order,
-        choice,
-        quiet=arguments.json,
-        jobs=arguments.jobs,
-        gost=arguments.gost,
-        retry_failed=arguments.retry_failed,
-    )
+    how = {name: getattr(arguments, name) for name in ("jobs", "gost", "retry_failed")}
+    found = fit_to(order, choice, quiet=arguments.json, **how)
     figure = order.results / order.experiment / FIGURE
     title = f"{order.name}: {order.measurements.name}"
     figure.write_bytes(save(fit_figure(found.fitted, title), "png"))
     path = str(found.profile)
     if arguments.json:
-        print(
-            json.dumps({"profile": path, "figure": str(figure), **asdict(found.fitted)}, indent=2)
-        )
+        said = {"profile": path, "figure": str(figure), **asdict(found.fitted)}
+        print(json.dumps(said, indent=2))
         return 0
     print_fitted(found.fitted, sys.stdout)
     print(f"figure: {figure}")

@@ -184,6 +184,7 @@ def of_experiment(experiment: Experiment, wanted: Sequence[str]) -> Measurements
         if name not in by_name:
             raise BadInput(f"--matrix {name}: {experiment.name} has {', '.join(by_name)}")
     rows = []
+    width = math.exp(SDS_OF_BAND * USUAL_SD)
     for number in experiment.published:
         goodput = number.goodput_mbit
         band: tuple[float, float] | None = None
@@ -195,14 +196,10 @@ def of_experiment(experiment: Experiment, wanted: Sequence[str]) -> Measurements
         if not goodput or (wanted and number.matrix not in wanted):
             continue
         matrix = by_name[number.matrix]
-        levels = {
-            **matrix.settings,
-            **dict(level_of(matrix, name, level) for name, level in number.factors.items()),
-        }
-        width = math.exp(SDS_OF_BAND * USUAL_SD)
+        factors = dict(level_of(matrix, name, level) for name, level in number.factors.items())
+        own = {name: level for name, level in factors.items() if name not in matrix.settings}
         least, most = band or (goodput / width, goodput * width)
-        own = {name: levels[name] for name in levels if name not in matrix.settings}
-        ends = (least * 1e6, most * 1e6)
+        levels, ends = {**matrix.settings, **factors}, (least * 1e6, most * 1e6)
         rows.append(Row(label_of(own), levels, goodput * 1e6, *ends, FIT, tuple(own)))
     if not rows:
         raise BadInput(f"{shown}: no published goodput in it: nothing to fit")

@@ -253,17 +253,16 @@ def search(
     """The best place, and all that fit as well. Raises NoAnswer, and what the lab raises."""
     random = np.random.default_rng(seed)
     known = Known(numbers)
-    most_points = max(effort.points, first_points(parameters))
+    space = 3 * parameters + 3  # places that fill it: 6, 9, 12, …
 
     def learn() -> Model:
         return Model(known, numbers, theory)
 
     def ask(places: Sequence[Place], *, full_length: bool, repetitions: int = 1) -> bool:
-        return known.put(
-            lab, asks(places, range(len(numbers)), repetitions, full_length=full_length)
-        )
+        each = range(len(numbers))
+        return known.put(lab, asks(places, each, repetitions, full_length=full_length))
 
-    first = filling(first_points(parameters), parameters, random, snap)
+    first = filling(space, parameters, random, snap)
     say(f"{len(first)} paths that fill the space")
     ask(first, full_length=not effort.short)
     model = learn()
@@ -272,7 +271,7 @@ def search(
         ask([model.best_of(np.array(known.places))], full_length=True)
         model = learn()
     tried = len(first)
-    while tried < most_points:
+    while tried < max(effort.points, space):
         places = promising(model, random, snap)
         unsure = wanted_runs(model, places, full_length=not effort.short)
         if not unsure:
@@ -305,11 +304,6 @@ def asks(
         for place in places
         for number in numbers
     ]
-
-
-def first_points(parameters: int) -> int:
-    """How many places fill the space: 6, 9, 12, …"""
-    return 3 * parameters + 3
 
 
 def filling(count: int, parameters: int, random: np.random.Generator, snap: Snap) -> list[Place]:

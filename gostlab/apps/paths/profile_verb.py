@@ -10,17 +10,13 @@ from gostlab.describe.file import profile as profiles
 
 def profile_arguments(verb: argparse.ArgumentParser) -> None:
     actions = add_actions(verb)
-    for name, says in (
-        ("list", "every path in a line"),
-        ("show", "a path's file"),
-        ("check", "read it, recompute what it derives"),
+    for action, says, words in (
+        ("list", "every path in a line", "?"),
+        ("show", "a path's file", None),
+        ("check", "read it, recompute what it derives", "?"),
     ):
-        action = actions.add_parser(name, help=says, description=says)
-        action.add_argument(
-            "name",
-            nargs=None if name == "show" else "?",
-            help="a name in netem_profiles/ or a path",
-        )
+        made = actions.add_parser(action, help=says, description=says)
+        made.add_argument("name", nargs=words, help="a name in netem_profiles/ or a path")
     record = actions.add_parser(
         "record",
         help="make a path of your own from ping",

@@ -105,15 +105,9 @@ def validation_errors(
 
     correct_forms = forms_in("validation", forms)
     judged = {number: rows for number, rows in correct_forms.items() if number > forms // 2}
-    return ValidationErrors(
-        errors.calibration_table(errors.calibrations(correct_forms, forms // 2)),
-        errors.errors_table(
-            [
-                errors.errors_of("correct", "what its runs request", judged),
-                *(
-                    errors.errors_of(each.name, each.says, forms_in(each.experiment, broken_forms))
-                    for each in BROKEN
-                ),
-            ]
-        ),
-    )
+    rows = [errors.errors_of("correct", "what its runs request", judged)]
+    for each in BROKEN:
+        spoilt = forms_in(each.experiment, broken_forms)
+        rows.append(errors.errors_of(each.name, each.says, spoilt))
+    calibration = errors.calibration_table(errors.calibrations(correct_forms, forms // 2))
+    return ValidationErrors(calibration, errors.errors_table(rows))

@@ -211,16 +211,12 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
     "./lab run thesis-tunnel --quick --set streams=1,4",
 )
 def run_verb(arguments: argparse.Namespace) -> int:
+    as_said = "quick machine clock seed repeat shard".split()
     experiment = api.Experiment.from_file(
         arguments.experiment,
-        quick=arguments.quick,
         settings=overrides(arguments.set),
         matrices=arguments.matrix,
-        machine=arguments.machine,
-        clock=arguments.clock,
-        seed=arguments.seed,
-        repeat=arguments.repeat,
-        shard=arguments.shard,
+        **{name: getattr(arguments, name) for name in as_said},
     )
     if arguments.dry_run:
         return list_runs(experiment, arguments.results, as_json=arguments.json)
