@@ -164,10 +164,8 @@ def test_a_trap_that_is_an_error_names_its_cell_before_anything_runs(
 def test_warnings_are_said_once_per_kind_and_matrix(typed: Typed) -> None:
     done = typed("run", "thesis-tunnel", "--matrix", "main", "--matrix", "memory", "--dry-run")
 
-    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == [
-        "main, 60 of 80 runs",
-        "memory, 12 of 16 runs",
-    ]
+    told = [line.split(": ")[1] for line in done.stderr.splitlines()]
+    assert told == ["main, 60 of 80 runs", "memory, 12 of 16 runs"]
     assert all(word.startswith(("main-", "memory-")) for word in done.stdout.split())
 
 

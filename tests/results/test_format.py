@@ -59,15 +59,9 @@ def finished(folder: Path, queue: dict[str, object], **status: object) -> list[s
     return [line for line in complaints(folder) if "run.json" not in line]
 
 
-QUEUE: dict[str, object] = {
-    "t_s": 1,
-    "node": "a",
-    "dev": "a-eth0",
-    "role": "delay",
-    "direction": "forward",
-    **dict.fromkeys(("backlog_pkts", "backlog_bytes", "drops", "sent_pkts"), 0),
-    "sent_bytes": 2.0,
-}
+COUNTS = dict.fromkeys(("backlog_pkts", "backlog_bytes", "drops", "sent_pkts"), 0)
+WHERE = {"node": "a", "dev": "a-eth0", "role": "delay", "direction": "forward"}
+QUEUE: dict[str, object] = {"t_s": 1, **WHERE, **COUNTS, "sent_bytes": 2.0}
 
 
 def test_a_folder_of_the_format_has_no_complaint(tmp_path: Path) -> None:

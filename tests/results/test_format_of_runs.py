@@ -11,6 +11,7 @@ from tests.sandboxed import Lab, describe, direction, flow
 
 pytestmark = pytest.mark.sandbox
 
+LOSS = {"model": "random", "p": 0.01}
 PATH = direction(rate_bps=20_000_000, buffer_pkts=50)
 # Between them they leave every file and every field that the lab writes.
 RUNS = {
@@ -18,13 +19,7 @@ RUNS = {
         describe(PATH, cc="bbr", duration_s=2.0, sample_ms=500.0, acks=True),
         changes=[
             {"at_s": 0.5, "direction": "forward", "rate_bps": 10_000_000},
-            {
-                "at_s": 1.0,
-                "direction": "reverse",
-                "delay_ms": 30.0,
-                "jitter_ms": 0.0,
-                "loss": {"model": "random", "p": 0.01},
-            },
+            {"at_s": 1.0, "direction": "reverse", "delay_ms": 30.0, "jitter_ms": 0.0, "loss": LOSS},
         ],
     ),
     "two streams through a tunnel": describe(PATH, tunnel="gost+ws", streams=2, duration_s=2.0),

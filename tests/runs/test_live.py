@@ -43,28 +43,14 @@ def write(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def queued(at_s: float, packets: int, drops: int = 0, **other: Any) -> dict[str, Any]:
-    return {
-        "t_s": at_s,
-        "role": "bottleneck",
-        "direction": "forward",
-        "backlog_pkts": packets,
-        "backlog_bytes": packets * 1514,
-        "drops": drops,
-        **other,
-    }
+    counts = {"backlog_pkts": packets, "backlog_bytes": 1514 * packets, "drops": drops}
+    return {"t_s": at_s, "role": "bottleneck", "direction": "forward", **counts, **other}
 
 
 def sent(at_s: float, window: int, **other: Any) -> dict[str, Any]:
-    return {
-        "t_s": at_s,
-        "leg": "wan",
-        "host": "client",
-        "flow": "flow1",
-        "cwnd_pkts": window,
-        "srtt_ms": 120.0,
-        "bytes_acked": int(at_s * 1e6),
-        **other,
-    }
+    of = {"t_s": at_s, "leg": "wan", "host": "client", "flow": "flow1"}
+    counts = {"cwnd_pkts": window, "srtt_ms": 120.0, "bytes_acked": int(at_s * 1e6)}
+    return {**of, **counts, **other}
 
 
 class Screen:

@@ -100,29 +100,24 @@ class Desk:
     def folders(self) -> list[Path]:
         return sorted(path for path in (self.results / "small").iterdir() if path.is_dir())
 
+    def statuses(self) -> list[Path]:
+        return sorted(self.results.glob("*/*/status.json"))
+
     def finished(self) -> dict[str, str]:
         """Every finished run, and the hash of its whole folder."""
-        return {
-            path.parent.name: folder_hash(path.parent)
-            for path in sorted(self.results.glob("*/*/status.json"))
-        }
+        return {path.parent.name: folder_hash(path.parent) for path in self.statuses()}
 
     def outcomes(self) -> dict[str, str]:
-        return {
-            path.parent.name: json.loads(path.read_text())["outcome"]
-            for path in sorted(self.results.glob("*/*/status.json"))
-        }
+        found = {path.parent.name: json.loads(path.read_text()) for path in self.statuses()}
+        return {name: status["outcome"] for name, status in found.items()}
 
     def check_nothing_left(self) -> None:
         """No process, namespace, mount or memory file of ours."""
         assert not all_gone()
         assert not foreign_namespaces()
         assert not mounts_in(self.results)
-        assert not {
-            name
-            for name in set(os.listdir("/dev/shm")) - self.memory_files
-            if name.startswith("vm_file")
-        }
+        new = set(os.listdir("/dev/shm")) - self.memory_files
+        assert not [name for name in new if name.startswith("vm_file")]
 
 
 def folder_hash(folder: Path) -> str:
@@ -266,17 +261,14 @@ fi
 exec {lab.handed["tunnel"]["path"]} "$@"
 """)
     program.chmod(0o755)
-    desk = Desk(
-        tmp_path,
-        MATRIX.replace("[1, 2, 3]", str([1, *TUNNELS_KILLED])).replace(
-            "{cc:", "{tunnel: [gost+ws], cc:"
-        ),
-    )
+    streams = str([1, *TUNNELS_KILLED])
+    through = MATRIX.replace("[1, 2, 3]", streams).replace("{cc:", "{tunnel: [gost+ws], cc:")
+    desk = Desk(tmp_path, through)
 
     done = desk.run("--gost", str(program))
 
     assert done.returncode == 1
-    for path in sorted(desk.results.glob("*/*/status.json")):
+    for path in desk.statuses():
         run, status = (
             json.loads((path.parent / name).read_text()) for name in ("run.json", "status.json")
         )
@@ -509,11 +501,7 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     assert not zombies
     # A leak of one per run is half of all runs, which is how many lie between the two quarters. A
     # run has three namespaces, and looks may miss the moment between two.
-    for key, more in (
-        ("descriptors", 2),
-        ("namespaces", 4),
-        ("memory_files", 2),
-        ("resident_mib", 4),
-    ):
+    most_more = {"descriptors": 2, "namespaces": 4, "memory_files": 2, "resident_mib": 4}
+    for key, more in most_more.items():
         assert found[key][1] <= found[key][0] + more, (key, found)
     assert most[1] <= 2 * most[0], most

@@ -4,6 +4,7 @@ import io
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,14 +77,8 @@ def row(outcome: Outcome, label: str) -> list[str]:
 
 def test_cells_stand_in_the_order_of_their_file(tmp_path: Path) -> None:
     labels = [cell.label for cell in api.summary(outcome_of(tmp_path))]
-    assert labels == [
-        "4 streams, cubic",
-        "4 streams, bbr",
-        "1 stream, cubic",
-        "1 stream, bbr",
-        "0\u00a0% loss",
-        "1\u00a0% loss",
-    ]
+    streams = [f"{count}, {cc}" for count in ("4 streams", "1 stream") for cc in ("cubic", "bbr")]
+    assert labels == [*streams, "0\u00a0% loss", "1\u00a0% loss"]
 
 
 def test_a_row_has_goodput_ratio_delays_and_verdict(tmp_path: Path) -> None:
@@ -101,11 +96,8 @@ def test_a_matrix_of_one_congestion_control_has_no_ratio(tmp_path: Path) -> None
 
 
 def test_six_runs_have_an_interval(tmp_path: Path) -> None:
-    [cell] = [
-        cell
-        for cell in api.summary(outcome_of(tmp_path, repetitions=6))
-        if cell.label == "1 stream, bbr"
-    ]
+    cells = {cell.label: cell for cell in api.summary(outcome_of(tmp_path, repetitions=6))}
+    cell = cells["1 stream, bbr"]
     assert cell.goodput_bps == 22.5e6 and cell.interval_bps == (20e6, 25e6)
     assert [each.interval_bps for each in api.summary(outcome_of(tmp_path, 5))] == [None] * 6
 
@@ -122,10 +114,9 @@ def test_a_cell_that_is_not_ok_says_why_once(verdict: str, tmp_path: Path) -> No
 
 def test_what_failed_counts_for_nothing(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path)
+    failed: dict[str, Any] = {"status": {"outcome": "failed"}, "verdict": None}
     ends = [
-        replace(end, status={"outcome": "failed"}, verdict=None)
-        if end.run.cc == "bbr" and end.run.streams == 1
-        else end
+        replace(end, **failed) if (end.run.cc, end.run.streams) == ("bbr", 1) else end
         for end in outcome.ends
     ]
 

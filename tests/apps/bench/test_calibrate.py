@@ -163,11 +163,6 @@ def test_the_guest_takes_over_what_tcp_may_hold_here() -> None:
     assert f"echo {' '.join(here)} >/proc/sys/net/ipv4/tcp_mem" in script
 
 
-def test_the_comparison_has_twelve_rows_and_four_that_judge() -> None:
-    ways = [Way("gost", Path("/r/relay"), transport) for transport in calibrate.TRANSPORTS]
-    assert len(against_sandbox.chains(ways)) == 12 + 4
-
-
 def test_of_gosts_the_newest_stands_beside_the_relay() -> None:
     names = ("gost", "gost-3.2.6", "gost-3.10.0", "gost-mine")
     ways = [Way(name, Path("/p"), transport) for transport in ("tcp", "ws") for name in names]

@@ -14,6 +14,7 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -77,12 +78,7 @@ GERMAN = """PING 127.0.0.1 (127.0.0.1) 56(84) Bytes an Daten.
 64 Bytes von 127.0.0.1: icmp_seq=1 ttl=64 Zeit=0,042 ms
 """
 DECIMAL_COMMA = "64 bytes from 127.0.0.1: icmp_seq=1 ttl=64 time=0,042 ms\n"
-MACOS = """PING localhost (127.0.0.1): 56 data bytes
-64 bytes from 127.0.0.1: icmp_seq=0 ttl=64 time=0.051 ms
-
---- localhost ping statistics ---
-1 packets transmitted, 1 packets received, 0.0% packet loss
-"""
+MACOS = "64 bytes from 127.0.0.1: icmp_seq=0 ttl=64 time=0.051 ms\n"
 BUSYBOX = """PING 127.0.0.1 (127.0.0.1): 56 data bytes
 64 bytes from 127.0.0.1: seq=0 ttl=64 time=0.085 ms
 
@@ -339,12 +335,9 @@ def test_a_path_of_one_delay_has_no_distribution_and_an_old_one_goes(tmp_path: P
 
 def sent_every(interval_s: float, delays_ms: Sequence[float]) -> Pings:
     """A recording without loss, its answers in the order in which they come."""
-    answers = [
-        Answer(seq, delay_ms, 1.7e9 + seq * interval_s + delay_ms / 1000)
-        for seq, delay_ms in enumerate(delays_ms, 1)
-    ]
-    came = tuple(sorted(answers, key=lambda answer: answer.at_s or 0.0))
-    return Pings(None, len(answers), came, 0, 0, 0.01)
+    sent = pings_of(delays_ms, interval_s)
+    came = sorted(sent.answers, key=lambda answer: answer.at_s or 0.0)
+    return replace(sent, answers=tuple(came))
 
 
 def test_packets_that_are_each_delayed_by_themselves_overtake(tmp_path: Path) -> None:
