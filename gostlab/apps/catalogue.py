@@ -74,14 +74,8 @@ def survey_form(folder: Path, runs: Sequence[RunDescription], quick: bool, cpus:
     )
     expected_finished_s = sum(share(run) * expected_s(run) for run in finished)
     expected_all_s = sum(share(run) * expected_s(run) for run in runs)
-    return Form(
-        runs[0].experiment,
-        quick,
-        len(runs),
-        len(finished),
-        load_s,
-        took_s * expected_all_s / expected_finished_s if finished else None,
-    )
+    wall_s = took_s * expected_all_s / expected_finished_s if finished else None
+    return Form(runs[0].experiment, quick, len(runs), len(finished), load_s, wall_s)
 
 
 def loaded_s(folder: Path) -> float:

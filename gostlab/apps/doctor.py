@@ -84,11 +84,8 @@ def _is_in_root() -> bool:
 
 
 def _packages() -> Finding:
-    missing = (
-        setup.missing_packages([*setup.LAB_PACKAGES, *tunnel_packages()])
-        if shutil.which("dpkg-query")
-        else setup.missing_programs()
-    )
+    wanted, has_dpkg = [*setup.LAB_PACKAGES, *tunnel_packages()], shutil.which("dpkg-query")
+    missing = setup.missing_packages(wanted) if has_dpkg else setup.missing_programs()
     if missing:
         return Finding("packages", "missing", f"not installed: {' '.join(missing)}", SETUP)
     mininet = parts.output_of(
@@ -116,12 +113,8 @@ def _iperf3(found: parts.Parts) -> list[Finding]:
     there = [
         Finding("iperf3", "there", f"{one.version} ({one.path})") for one in found.iperf3.values()
     ]
-    missing = ", ".join(
-        version
-        for version, kind in OWN.items()
-        if version not in found.iperf3 and not kind.may_lack
-    )
-    if missing:
+    needed = [version for version, kind in OWN.items() if not kind.may_lack]
+    if missing := ", ".join(version for version in needed if version not in found.iperf3):
         there.append(Finding("iperf3", "missing", f"the lab's own {missing}", SETUP))
     return there
 
@@ -326,11 +319,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(record, indent=2, ensure_ascii=False))
     else:
         print(table(findings, max(60, shutil.get_terminal_size((110, 24)).columns)))
-        print(
-            f"missing: {', '.join(missing)}"
-            if missing
-            else "everything that the lab needs is there"
-        )
+        well = "everything that the lab needs is there"
+        print(f"missing: {', '.join(missing)}" if missing else well)
     return 1 if missing else 0
 
 

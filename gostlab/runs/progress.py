@@ -155,11 +155,9 @@ def moving_words(moving: Moving) -> str:
     """A run under way: what it is, its own clock's time of how much, how fast that goes."""
     label = cell_words(moving.run.factors)
     what = f"{moving.run.matrix}: {label}" if label else moving.run.matrix
-    how_far = (
-        "starting"
-        if moving.loaded_s is None
-        else f"{max(0.0, moving.loaded_s):.0f} of {moving.run.length_s:.0f} s"
-    )
+    how_far = "starting"
+    if moving.loaded_s is not None:
+        how_far = f"{max(0.0, moving.loaded_s):.0f} of {moving.run.length_s:.0f} s"
     speed = f" · {moving.speed:.2g} × real time" if moving.speed else ""
     return f"  {what}, run {moving.run.repetition} · {how_far}{speed}"
 

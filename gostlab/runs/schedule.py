@@ -344,11 +344,9 @@ class Standing:
         if self.states:
             got = states_words(self.states, lambda bps: f"{bps / 1e6:.3g} Mbit/s")
             return f"in {len(self.states)} states after {self.repetitions}: {self.cell}: {got}"
-        got = (
-            f"± {100 * self.halfwidth:.2g} %"
-            if self.halfwidth is not None
-            else f"({len(self.values)} of its runs count)"
-        )
+        got = f"({len(self.values)} of its runs count)"
+        if self.halfwidth is not None:
+            got = f"± {100 * self.halfwidth:.2g} %"
         return f"not narrow enough after {self.repetitions}: {self.cell} {got}"
 
     def to_json(self) -> dict[str, Any]:

@@ -259,18 +259,11 @@ def so_far(pid: int) -> tuple[int, int, int]:
 
 def count_calls(pids: Mapping[str, int]) -> dict[str, float]:
     """All system calls of each process per read or write, while it runs. Raises RuntimeError."""
-    counters = {
-        name: subprocess.Popen(
-            [
-                *("perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "-p", str(pid)),
-                *("--", "sleep", f"{COUNT_S:g}"),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name, pid in pids.items()
-    }
+    perf = ["perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "-p"]
+    nowhere, counters = subprocess.DEVNULL, {}
+    for name, pid in pids.items():
+        argv = [*perf, str(pid), "--", "sleep", f"{COUNT_S:g}"]
+        counters[name] = subprocess.Popen(argv, stdout=nowhere, stderr=subprocess.PIPE, text=True)
     said = {name: counter.communicate()[1] for name, counter in counters.items()}
     return {name: calls_per_move_of(words) for name, words in said.items()}
 

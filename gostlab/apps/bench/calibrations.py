@@ -100,12 +100,8 @@ def call_figures(bench: Bench) -> list[Figure]:
         return []
     relay = tunnel_binary(bench.parts, RELAY).path
     name = "CPU time per system call of the relay's near end, ws"
-    return [
-        bench.figure(
-            f"{name}, {rate}bit/s", "µs", "", partial(calibrate.call_us, bench.iperf3, relay, rate)
-        )
-        for rate in ("150M", "1G")
-    ]
+    rates = {rate: partial(calibrate.call_us, bench.iperf3, relay, rate) for rate in ("150M", "1G")}
+    return [bench.figure(f"{name}, {rate}bit/s", "µs", "", each) for rate, each in rates.items()]
 
 
 def interrupt_figures(bench: Bench) -> list[Figure]:
@@ -137,15 +133,11 @@ def loopback_figures(bench: Bench) -> list[Figure]:
     this CPU, if there is one, is from what they cost in these minutes.
     """
     found = against_sandbox.compare_loopback(bench.repeat)
-    figures = [
-        Figure(
-            f"loopback, {row}: the sandbox over this machine",
-            "×",
-            f"0.85 – 1.15 ({wanted:.0f} Mbit/s here)",
-            [got / wanted],
-        )
-        for row, (got, wanted) in found.mbit.items()
-    ]
+    figures = []
+    for row, (got, wanted) in found.mbit.items():
+        target = f"0.85 – 1.15 ({wanted:.0f} Mbit/s here)"
+        name = f"loopback, {row}: the sandbox over this machine"
+        figures.append(Figure(name, "×", target, [got / wanted]))
     if found.table_over_here:
         name = "what programs cost: the shipped table over these minutes"
         figures.append(Figure(name, "×", "", found.table_over_here))

@@ -153,12 +153,9 @@ def native_figures(bench: Bench) -> list[Figure]:
         return []
     here = slopes_of(bench, 0)[0]
     iperf3 = shlex.quote(bench.iperf3)
-    there = bench.figure(
-        f"five native nodes, {packets.PACED}bit/s, packet by packet: a packet",
-        "µs",
-        "",
-        lambda: packets.paced_packet_us(iperf3, bench.cpus[0]),
-    )
+    paced = partial(packets.paced_packet_us, iperf3, bench.cpus[0])
+    row = f"five native nodes, {packets.PACED}bit/s, packet by packet: a packet"
+    there = bench.figure(row, "µs", "", paced)
     name, target = "a packet in the sandbox, over one there", "≤ 1.0"
     if there.numbers is None:
         return [there, failed_figure(name, "×", target, RuntimeError(there.failed))]

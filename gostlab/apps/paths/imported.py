@@ -83,11 +83,8 @@ def replay_of(order: ImportOrder, observed: Observed) -> Replay:
         [probe for probe in each if probe.at_s < float(length_s)] if order.rtt_s is None else []
         for each in (observed.probes, observed.reverse_probes)
     )
-    steps = merged(
-        rates,
-        delay_steps(probes, less_ms, float(length_s), DELAY_BIN_S),
-        loss_steps(probes, float(length_s)),
-    )
+    delays = delay_steps(probes, less_ms, float(length_s), DELAY_BIN_S)
+    steps = merged(rates, delays, loss_steps(probes, float(length_s)))
     back = delay_steps(back_probes, 0.0, float(length_s), DELAY_BIN_S)
     if len(steps) + len(back) > MAX_ROWS:
         raise BadInput(
@@ -146,16 +143,15 @@ def trace_text(order: ImportOrder, replay: Replay) -> str:
 
 def imported_text(order: ImportOrder, observed: Observed, replay: Replay) -> str:
     """The path at its mean rate and least delay; the trace says the rest."""
+    rate = f"{replay.rate_bps}bit"
     document = {
         "name": order.name,
         "title": f"{order.name}, from {order.format.name}",
         "imported": evidence(order, replay),
         "assumptions": assumptions(order, observed),
         "notes": notes(order, replay),
-        **{
-            way: direction(f"{replay.rate_bps}bit", replay.delay_ms[way])
-            for way in ("forward", "reverse")
-        },
+        "forward": direction(rate, replay.delay_ms["forward"]),
+        "reverse": direction(rate, replay.delay_ms["reverse"]),
     }
     comment = "A path that somebody else recorded. Made by ./lab profile import."
     return profile_text([comment], document)

@@ -132,11 +132,8 @@ def overtaken_by_chance(pings: Pings, interval_s: float) -> float:
             sent_s[seq - 1] + rtt_ms / 1000 for seq, rtt_ms in zip(seqs, rtts_ms, strict=True)
         ]
         first_later_s = itertools.accumulate(reversed(came_s[1:]), min)
-        counts.append(
-            sum(
-                one > later for one, later in zip(reversed(came_s[:-1]), first_later_s, strict=True)
-            )
-        )
+        pairs = zip(reversed(came_s[:-1]), first_later_s, strict=True)
+        counts.append(sum(one > later for one, later in pairs))
     return statistics.fmean(counts)
 
 
@@ -170,13 +167,8 @@ def fit_loss(lost: Sequence[bool]) -> LossModel:
     steps = list(itertools.pairwise(lost))
     good = [after for before, after in steps if not before]
     bad = [after for before, after in steps if before]
-    return LossModel(
-        "gemodel",
-        p=sum(good) / len(good),
-        r=1 - sum(bad) / len(bad),
-        one_minus_h=1.0,
-        one_minus_k=0.0,
-    )
+    p, r = sum(good) / len(good), 1 - sum(bad) / len(bad)
+    return LossModel("gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
 
 
 @dataclass(frozen=True)

@@ -96,14 +96,7 @@ def read_order(arguments: argparse.Namespace) -> Order:
         ends = SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S
         interval_s = time_of("--interval", arguments.interval, *ends)
     quantity_of("--rate", arguments.rate, units.rate)
-    order = Order(
-        host,
-        name,
-        arguments.count,
-        interval_s,
-        arguments.interval is not None,
-        arguments.rate.strip(),
-        arguments.out,
-    )
+    is_written, rate = arguments.interval is not None, arguments.rate.strip()
+    order = Order(host, name, arguments.count, interval_s, is_written, rate, arguments.out)
     check_place(order.out, name, (".yaml", ".dist", ".csv"), force=arguments.force)
     return order

@@ -138,14 +138,10 @@ def settings_table(fields: Mapping[str, Field]) -> str:
 
 
 def fields_table(fields: Mapping[str, Field]) -> str:
-    rows = (
-        (
-            code(name) + (" (needed)" if each.required else ""),
-            meaning(each),
-            as_code([each.example]),
-        )
-        for name, each in fields.items()
-    )
+    rows = []
+    for name, each in fields.items():
+        key = code(name) + (" (needed)" if each.required else "")
+        rows.append((key, meaning(each), as_code([each.example])))
     return table(("key", "what", "like"), rows)
 
 

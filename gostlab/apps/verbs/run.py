@@ -268,12 +268,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
     }
     if arguments.live:
         given.setdefault("sample", LIVE_SAMPLE)
-    asked = question.to_question(
-        given,
-        repetitions=arguments.repeat,
-        seed=arguments.seed,
-        own=(arguments.run_server, arguments.run_client),
-    )
+    own, repetitions = (arguments.run_server, arguments.run_client), arguments.repeat
+    asked = question.to_question(given, repetitions=repetitions, seed=arguments.seed, own=own)
     experiment = api.Experiment.asking(asked, arguments.machine)
     if arguments.save:
         write_whole(arguments.save, asked.text)

@@ -91,11 +91,5 @@ def recognises(text: str) -> bool:
     return bool(names & set(TIMES)) and bool(names & {*ROUND_TRIPS, *UPLINKS})
 
 
-FORMAT = Format(
-    "csv",
-    "a line per probe: timestamp and rtt, or uplink and downlink, in ms (LENS, irtt)",
-    ("the CSV",),
-    recognises,
-    read,
-    vague=1,
-)
+SAYS = "a line per probe: timestamp and rtt, or uplink and downlink, in ms (LENS, irtt)"
+FORMAT = Format("csv", SAYS, ("the CSV",), recognises, read, vague=1)

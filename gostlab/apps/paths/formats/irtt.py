@@ -13,22 +13,14 @@ def read(recordings: Sequence[Recording]) -> Observed:
         document = json.loads(recording.text)
         interval_s = document["config"]["params"]["interval"] / 1e9
         # sent when their numbers say
-        probes = [
-            Probe(
-                trip["seqno"] * interval_s,
-                None if str(trip["lost"]) != "false" else trip["delay"]["rtt"] / 1e6,
-            )
-            for trip in document["round_trips"]
-        ]
+        probes = []
+        for trip in document["round_trips"]:
+            rtt_ms = None if str(trip["lost"]) != "false" else trip["delay"]["rtt"] / 1e6
+            probes.append(Probe(trip["seqno"] * interval_s, rtt_ms))
     if not probes:
         raise Unreadable(f"{recording.shown}: no round trips in it")
-    return Observed(
-        length_s=len(probes) * interval_s,
-        probes=probes,
-        assumptions=(
-            "irtt's clocks need not agree: only its round trips are used, not its delays each way.",
-        ),
-    )
+    said = "irtt's clocks need not agree: only its round trips are used, not its delays each way."
+    return Observed(len(probes) * interval_s, probes=probes, assumptions=(said,))
 
 
 def recognises(text: str) -> bool:

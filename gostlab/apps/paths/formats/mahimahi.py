@@ -35,13 +35,8 @@ def opportunities_s(recording: Recording) -> list[float]:
 def read(recordings: Sequence[Recording]) -> Observed:
     """The capacity that a trace says. Raises Unreadable."""
     times = opportunities_s(recordings[0])
-    return Observed(
-        length_s=times[-1],
-        sendable_s=times,
-        assumptions=(
-            "The recording says when 1500-byte packets could be sent, nothing of delay or loss.",
-        ),
-    )
+    said = "The recording says when 1500-byte packets could be sent, nothing of delay or loss."
+    return Observed(times[-1], sendable_s=times, assumptions=(said,))
 
 
 def recognises(text: str) -> bool:
@@ -51,11 +46,5 @@ def recognises(text: str) -> bool:
     return len(numbers) >= len(lines) - 1 > 0 and numbers == sorted(numbers)
 
 
-FORMAT = Format(
-    "mahimahi",
-    "a millisecond for each 1500-byte packet that can be sent",
-    ("the trace",),
-    recognises,
-    read,
-    vague=3,
-)
+SAYS = "a millisecond for each 1500-byte packet that can be sent"
+FORMAT = Format("mahimahi", SAYS, ("the trace",), recognises, read, vague=3)
