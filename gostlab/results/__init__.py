@@ -108,11 +108,7 @@ def finish(
     }
     path.unlink(missing_ok=True)
     # The machine's own files are gone by now (`clean_folder`): these are the answer.
-    kept = [
-        file
-        for file in sorted(folder.iterdir())
-        if file.is_file() and not file.name.startswith(".")
-    ]
+    kept = [file for file in sorted(folder.glob("[!.]*")) if file.is_file()]
     status["files"] = {file.name: file.stat().st_size for file in kept}
     status["sha256"] = {file.name: sum_of(file) for file in kept}
     write_json(folder / "status.json", status)

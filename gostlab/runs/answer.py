@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, TextIO
 
 from rich.table import Table
@@ -144,15 +145,10 @@ def to_csv(cells: Sequence[summary.CellSummary]) -> str:
     rows: list[Row] = []
     for cell in cells:
         low, high = cell.interval_bps or (None, None)
-        numbers = (
-            *(bps and bps / 1e6 for bps in (cell.goodput_bps, low, high)),
-            cell.idle_rtt_ms,
-            *(
-                getattr(delay, part) if delay else None
-                for delay in (cell.srtt_ms, cell.queue_delay_ms)
-                for part in ("median", "p95")
-            ),
-        )
+        mbits = (bps and bps / 1e6 for bps in (cell.goodput_bps, low, high))
+        delays = (cell.srtt_ms, cell.queue_delay_ms)
+        known = ((each.median, each.p95) if each else (None, None) for each in delays)
+        numbers = (*mbits, cell.idle_rtt_ms, *chain.from_iterable(known))
         resent = cell.wan_resent
         found = [
             *(cell.runs, cell.counted),

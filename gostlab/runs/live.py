@@ -144,12 +144,9 @@ class Followed:
             known.clear()
         if known and at.at_s == known[-1].at_s:
             last = known.pop()
-            at = InFlight(
-                at.at_s,
-                at.window_pkts + last.window_pkts,
-                max(at.srtt_ms, last.srtt_ms),
-                at.acked_bytes + last.acked_bytes,
-            )
+            window_pkts = at.window_pkts + last.window_pkts
+            acked_bytes = at.acked_bytes + last.acked_bytes
+            at = InFlight(at.at_s, window_pkts, max(at.srtt_ms, last.srtt_ms), acked_bytes)
         known.append(at)
 
     @property
@@ -301,11 +298,8 @@ class Watched(Lines):
         about = f"{' and '.join(f'{each:g}' for each in rtts_ms)} ms"
         if not rate_bps:
             return self.said(about, style="dim")
-        bdp = [
-            f"BDP {bdp_bytes(rate_bps, rtt_ms / 1000) / FRAME_BYTES:.0f} packets"
-            for rtt_ms in rtts_ms
-            if len(rtts_ms) == 1
-        ]
+        bdps = [bdp_bytes(rate_bps, rtt_ms / 1000) / FRAME_BYTES for rtt_ms in rtts_ms]
+        bdp = [f"BDP {bdps[0]:.0f} packets"] if len(bdps) == 1 else []
         return self.said(f"{rate_bps / 1e6:g} Mbit/s · {about}", *bdp, style="dim")
 
     def queue_lines(self, of: Followed, most_rows: int) -> list[Text]:

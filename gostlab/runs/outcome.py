@@ -68,11 +68,8 @@ class Outcome:
     @property
     def first_cc(self) -> dict[str, str]:
         """Matrix -> the congestion control that its file names first, where it compares some."""
-        return {
-            matrix: factors["cc"][0]
-            for matrix, factors in self.levels.items()
-            if len(factors.get("cc", ())) > 1
-        }
+        controls = {matrix: factors.get("cc", ()) for matrix, factors in self.levels.items()}
+        return {matrix: known[0] for matrix, known in controls.items() if len(known) > 1}
 
     def to_json(self) -> dict[str, Any]:
         runs = [

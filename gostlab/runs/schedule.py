@@ -16,6 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +119,8 @@ def missing(
     runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool
 ) -> list[RunDescription]:
     """The runs that have no answer yet, in order."""
-    return [
-        run
-        for run in runs
-        if not results.is_settled(place_of(run, folder), run, retry_failed=retry_failed)
-    ]
+    settled = partial(results.is_settled, retry_failed=retry_failed)
+    return [run for run in runs if not settled(place_of(run, folder), run)]
 
 
 def place_of(run: RunDescription, results_folder: Path) -> Path:
@@ -327,11 +325,8 @@ class Standing:
     @property
     def narrow(self) -> bool:
         """Whether its runs are enough and agree."""
-        return (
-            len(self.values) >= self.until.least
-            and self.halfwidth is not None
-            and self.halfwidth <= self.until.halfwidth
-        )
+        agree = self.halfwidth is not None and self.halfwidth <= self.until.halfwidth
+        return agree and len(self.values) >= self.until.least
 
     @property
     def wants_more(self) -> bool:

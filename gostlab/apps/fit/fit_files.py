@@ -53,12 +53,11 @@ def fitted_text(order: FitOrder, fitted: Fitted, base: Mapping[str, Any]) -> str
 
 def numbers_bare(row: Mapping[str, Any]) -> dict[str, Any]:
     """What was measured, its numbers without quotes, as schemas and editors want them."""
-    return {
-        name: Decimal(value)
-        if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value)
-        else value
-        for name, value in row.items()
-    }
+    bare = dict(row)
+    for name, value in row.items():
+        if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value):
+            bare[name] = Decimal(value)
+    return bare
 
 
 def fitted_ways(
@@ -77,11 +76,8 @@ def fitted_ways(
 
 def beside_the_path(fitted: Fitted) -> list[str]:
     """What was fitted and is no part of a path: a run that uses the profile has to say it."""
-    others = [
-        f"{each.sets}={each.value}"
-        for each in fitted.parameters
-        if not profile_writer.is_of_path(each.sets)
-    ]
+    beside = [each for each in fitted.parameters if not profile_writer.is_of_path(each.sets)]
+    others = [f"{each.sets}={each.value}" for each in beside]
     return [f"Fitted too, and no part of a path: --set {' --set '.join(others)}"] if others else []
 
 

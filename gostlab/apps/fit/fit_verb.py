@@ -147,11 +147,7 @@ def verdict(row: FittedRow) -> str:
 def parameter_lines(fitted: Fitted) -> list[str]:
     lines = []
     for each in fitted.parameters:
-        ends = [
-            name
-            for name, open_there in (("below", each.open_below), ("above", each.open_above))
-            if open_there
-        ]
+        ends = ["below"] * each.open_below + ["above"] * each.open_above
         beyond = f" (and perhaps {' and '.join(ends)}: there the search ended)" if ends else ""
         lines.append(f"{each.sets}: {each.value}; as well from {each.least} to {each.most}{beyond}")
     return lines

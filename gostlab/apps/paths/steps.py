@@ -108,13 +108,11 @@ def replay_error(
         recorded.append(asked)
         differences.append(abs(capacity.bits(float(begin), float(end)) - asked))
     # Just before a packet, and with it: the furthest on either side.
-    ahead_bits = max(
-        (
-            max(abs(replayed - bits * number), abs(replayed - bits * (number + 1)))
-            for number, replayed in enumerate(capacity.bits(0.0, at_s) for at_s in sendable_s)
-        ),
-        default=0.0,
-    )
+    ahead_bits = 0.0
+    for number, at_s in enumerate(sendable_s):
+        replayed = capacity.bits(0.0, at_s)
+        apart = (abs(replayed - bits * number), abs(replayed - bits * (number + 1)))
+        ahead_bits = max(ahead_bits, *apart)
     mean = statistics.fmean(recorded) if recorded else 0.0
     share = statistics.fmean(differences) / mean if mean else 0.0
     return ReplayError(round(share, 6), round(ahead_bits / 8))

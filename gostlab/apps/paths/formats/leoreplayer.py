@@ -32,11 +32,7 @@ def read(recordings: Sequence[Recording]) -> Observed:
     )
 
 
-FORMAT = Format(
-    "leoreplayer",
-    "a millisecond for each 12 Mbit/s of capacity, and a delay for every 10 ms",
-    ("the capacity", "the delays"),
-    lambda _text: False,  # its first file is Mahimahi's; two files are what tells
-    read,
-    vague=2,
-)
+SAYS = "a millisecond for each 12 Mbit/s of capacity, and a delay for every 10 ms"
+FILES = ("the capacity", "the delays")
+# Its first file is Mahimahi's: two files are what tells.
+FORMAT = Format("leoreplayer", SAYS, FILES, lambda _text: False, read, vague=2)
