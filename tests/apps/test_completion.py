@@ -2,11 +2,10 @@
 
 import importlib.util
 import shutil
-import subprocess
 
 import pytest
 
-from tests.lab_command import ROOT, Refused
+from tests.lab_command import Refused, said_by
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("argcomplete") is None, reason="argcomplete is not installed"
@@ -42,7 +41,7 @@ def completed(shell: str, line: str) -> list[str]:
         "zsh": ["zsh", "-f", "-c", ZSH, "zsh", line],
         "fish": ["fish", "--no-config", "-c", FISH, line],
     }[shell]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = said_by(*argv)
     return [word.split("\t")[0].strip() for word in done.stdout.splitlines()]
 
 

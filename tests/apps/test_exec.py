@@ -32,7 +32,7 @@ BAD = {"outcome": "failed", "error": "iperf3 failed", "guest_s": 1.0}
 
 @pytest.fixture
 def run() -> RunDescription:
-    return expand(load_experiment("thesis-tunnel"), quick=True)[0]
+    return schedule_tests.runs(1)[0]
 
 
 @pytest.fixture
@@ -135,7 +135,10 @@ class Interrupted(Job):
         raise KeyboardInterrupt
 
 
-def test_an_interrupt_ends_it_and_leaves_nothing(task: Task, tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_a_shard", [False, True])
+def test_an_interrupt_ends_it_and_leaves_nothing(
+    task: Task, tmp_path: Path, in_a_shard: bool
+) -> None:
     jobs = []
 
     def begin(run: RunDescription, folder: Path, slot: int) -> Job:
@@ -143,9 +146,11 @@ def test_an_interrupt_ends_it_and_leaves_nothing(task: Task, tmp_path: Path) -> 
         return jobs[-1]
 
     with pytest.raises(KeyboardInterrupt):
+        if in_a_shard:
+            schedule.run_all([task.run], tmp_path, (0,), begin, schedule.Quiet(), beside=True)
         single.execute(task, begin)
 
-    assert jobs[0].killed and only(tmp_path) == []
+    assert jobs[0].killed and not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_of_many_at_once_one_answer_stays_and_nothing_else(task: Task, tmp_path: Path) -> None:
@@ -324,19 +329,19 @@ def test_what_is_no_shard_is_said(word: str) -> None:
 
 def test_shards_run_at_the_same_time_and_make_the_same_folders(tmp_path: Path) -> None:
     """Three shards of a matrix and a fourth that overlaps, in threads, on one results folder."""
-    base = expand(load_experiment("thesis-tunnel"), quick=True)[0]
-    runs = [replace(base, repetition=number) for number in range(1, 13)]
+    runs = schedule_tests.runs(12)
+    experiment = runs[0].experiment
 
     def shard(word: str) -> list[schedule.Finished]:
         mine = Shard.read(word).take(runs, ())
-        with results.owned(tmp_path, base.experiment, shared=True):
+        with results.owned(tmp_path, experiment, shared=True):
             return schedule.run_all(mine, tmp_path, (0, 1), start, schedule.Quiet(), beside=True)
 
     with ThreadPoolExecutor(4) as pool:
         ends = [e for found in pool.map(shard, ["1/3", "2/3", "3/3", "1/2"]) for e in found]
 
     assert {end.outcome for end in ends} == {"ok"} and len(ends) == 18
-    assert only(tmp_path / base.experiment) == sorted([".lock", *(run.name for run in runs)])
+    assert only(tmp_path / experiment) == sorted([".lock", *(run.name for run in runs)])
 
 
 def test_a_shard_keeps_away_who_wants_the_results_alone(tmp_path: Path) -> None:
@@ -414,15 +419,3 @@ def test_a_run_that_takes_its_machines_with_it_fails_alone(
 
     assert [end.outcome for end in ends] == ["failed", "ok"]
     assert "went away" in ends[0].status["error"]
-
-
-def test_the_parts_of_an_interrupted_shard_are_taken_away(
-    run: RunDescription, tmp_path: Path
-) -> None:
-    def begin(run: RunDescription, folder: Path, slot: int) -> Job:
-        return Interrupted(folder)
-
-    with pytest.raises(KeyboardInterrupt):
-        schedule.run_all([run], tmp_path, (0,), begin, schedule.Quiet(), beside=True)
-
-    assert only(tmp_path / run.experiment) == []

@@ -1,16 +1,12 @@
 """What a contributor's tools read: pre-commit, the forge's workflow, git blame, the version."""
 
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
 import gostlab
-from tests.lab_command import said_by
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.lab_command import ROOT, said_by
 
 
 def test_each_hook_of_pre_commit_runs_something_that_there_is() -> None:
@@ -35,16 +31,13 @@ def test_the_commits_that_blame_ignores_are_in_the_history() -> None:
     lines = (ROOT / ".git-blame-ignore-revs").read_text("utf-8").splitlines()
     commits = [line for line in lines if line and not line.startswith("#")]
     git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
-    shown = [*git, "rev-parse", "--is-shallow-repository"]
-    history = said_by(*shown)
+    history = said_by(*git, "rev-parse", "--is-shallow-repository")
     if history.stdout.strip() != "false":
         pytest.skip("no whole history here")
     assert commits
     for commit in commits:
-        done = subprocess.run(
-            [*git, "merge-base", "--is-ancestor", commit, "HEAD"], capture_output=True, check=False
-        )
-        assert done.returncode == 0, commit
+        asked = said_by(*git, "merge-base", "--is-ancestor", commit, "HEAD")
+        assert asked.returncode == 0, commit
 
 
 def test_the_version_stands_in_one_place() -> None:

@@ -25,6 +25,7 @@ from tests.sandboxed import Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
 
+Thrice = tuple[Pings, dict[str, Any], Pings]
 INTERVAL_S = Fraction(20, 1000)
 COUNT = 4000
 FALSE_ALARM = 0.001
@@ -58,11 +59,8 @@ def ping_across(lab: Lab, path: dict[str, Any], out: Path, seed: int) -> Pings:
     (asked / "parts.json").write_text(json.dumps(lab.handed), encoding="utf-8")
     (asked / "ping_across.py").write_text(PING_ACROSS, encoding="utf-8")
     argv = ping_argv(order(out, "host"), exact=False)[:-1]  # all but the host
-    done = lab.command(
-        f"python3 {asked}/ping_across.py {asked} {' '.join(argv)}",
-        seed=seed,
-        keep=[*lab.keep, asked],
-    )
+    words = f"python3 {asked}/ping_across.py {asked} {' '.join(argv)}"
+    done = lab.command(words, seed=seed, keep=[*lab.keep, asked])
     assert (done.folder / "ping.txt").exists(), done.log
     return parse_ping((done.folder / "ping.txt").read_text(encoding="utf-8"))
 
@@ -73,9 +71,8 @@ def order(out: Path, name: str) -> Order:
 
 def replay(lab: Lab, recorded: Pings, out: Path, seed: int) -> tuple[dict[str, Any], Pings]:
     """The profile of a recording as run.json has it, and what a ping sees of that."""
-    profile = load_profile(
-        str(write_recorded(order(out, "recorded"), recorded, "2026-01-02T03:04:05Z"))
-    )
+    written = write_recorded(order(out, "recorded"), recorded, "2026-01-02T03:04:05Z")
+    profile = load_profile(str(written))
     path = path_json(profile.forward, profile.reverse)
     return path, ping_across(lab, path, out, seed)
 
@@ -92,9 +89,7 @@ def one_sample_bound(count: int, false_alarm: float) -> float:
 
 
 @pytest.fixture(scope="module")
-def thrice(
-    lab: Lab, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Pings, dict[str, Any], Pings]:
+def thrice(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Thrice:
     """A path with jitter both ways, so that its round trips are not uniform, and with loss in
     bursts: recorded; its profile; the recording of that.
     """
@@ -102,9 +97,8 @@ def thrice(
     forward = direction(delay_ms=20.0, jitter_ms=4.0) | {
         "loss": {"model": "gemodel", "p": 0.02, "r": 0.3, "one_minus_h": 1.0, "one_minus_k": 0.0}
     }
-    first = ping_across(
-        lab, {"forward": forward, "reverse": direction(delay_ms=20.0, jitter_ms=4.0)}, out, seed=3
-    )
+    both = {"forward": forward, "reverse": direction(delay_ms=20.0, jitter_ms=4.0)}
+    first = ping_across(lab, both, out, seed=3)
     path, again = replay(lab, first, out, seed=4)
     return first, path, again
 
@@ -115,9 +109,7 @@ def by_chance(count: int, tries: int, chance: float) -> bool:
     return bool(low <= count <= high)
 
 
-def test_a_recording_finds_the_loss_that_the_lab_was_asked_for(
-    thrice: tuple[Pings, dict[str, Any], Pings],
-) -> None:
+def test_a_recording_finds_the_loss_that_the_lab_was_asked_for(thrice: Thrice) -> None:
     first, path, _ = thrice
 
     # Of the packets in each state, how many left it.
@@ -127,9 +119,7 @@ def test_a_recording_finds_the_loss_that_the_lab_was_asked_for(
     assert path["forward"]["loss"]["r"] == pytest.approx(left_bad / bad, rel=1e-3)
 
 
-def test_a_replayed_recording_has_the_recorded_round_trips(
-    thrice: tuple[Pings, dict[str, Any], Pings],
-) -> None:
+def test_a_replayed_recording_has_the_recorded_round_trips(thrice: Thrice) -> None:
     first, path, again = thrice
 
     # The replay draws from what was recorded: 1 in 1000. What ping's own system calls take is in
@@ -145,9 +135,7 @@ def test_a_replayed_recording_has_the_recorded_round_trips(
     assert ks_2samp(rtts_ms(first), uniform).statistic > most
 
 
-def test_a_replayed_recording_has_the_recorded_losses_and_bursts(
-    thrice: tuple[Pings, dict[str, Any], Pings],
-) -> None:
+def test_a_replayed_recording_has_the_recorded_losses_and_bursts(thrice: Thrice) -> None:
     _, path, again = thrice
     loss = path["forward"]["loss"]
 
@@ -178,8 +166,7 @@ def test_a_path_without_jitter_and_loss_is_recorded_to_a_tenth_of_a_millisecond(
     path, again = replay(lab, first, tmp_path, seed=6)
 
     assert path["forward"]["loss"]["p"] == 0
-    assert path["forward"]["delay_ms"] + path["reverse"]["delay_ms"] == pytest.approx(
-        30.0, abs=0.15
-    )
+    rtt_ms = path["forward"]["delay_ms"] + path["reverse"]["delay_ms"]
+    assert rtt_ms == pytest.approx(30.0, abs=0.15)
     assert sum(again.lost) == 0
     assert max(rtts_ms(again)) == pytest.approx(max(rtts_ms(first)), abs=0.15)
