@@ -232,14 +232,11 @@ def estimate(
         mine_s = (each.ratio or ratio_of_all) * sum(each.expected_s)
         cpu_s += mine_s
         square += mine_s**2 * (variance or 0.0) * (1 - taken / runs) / max(1, taken)
-    return Estimate(
-        name,
-        sum(len(each.expected_s) for each in strata),
-        sum(len(each.took_s) for each in strata),
-        sum(len(each.expected_s) for each in strata if not each.took_s),
-        cpu_s,
-        None if variance is None else SURE * math.sqrt(square),
-    )
+    half_s = None if variance is None else SURE * math.sqrt(square)
+    runs = sum(len(each.expected_s) for each in strata)
+    taken = sum(len(each.took_s) for each in strata)
+    guessed = sum(len(each.expected_s) for each in strata if not each.took_s)
+    return Estimate(name, runs, taken, guessed, cpu_s, half_s)
 
 
 def sample_to_markdown(estimates: Sequence[Estimate], cpus: int) -> str:

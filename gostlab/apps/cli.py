@@ -104,9 +104,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     """The command line; with the words of one verb, if not of all."""
     top = command.Words(
         prog="./lab",
-        description=(
-            "A testbed for congestion control, through tunnels or without: ask, run, read."
-        ),
+        description="A testbed for congestion control, through tunnels or without: ask, run, read.",
         epilog="Each verb has --help with an example.",
     )
     verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")

@@ -172,10 +172,8 @@ def add_machine(verb: argparse.ArgumentParser) -> None:
         "--machine",
         choices=("native", "sandbox", "auto"),
         default="auto",
-        help=(
-            "native: this kernel, as root; sandbox: the lab's own kernel; auto: native only for"
-            " root on a kernel with netem (default)"
-        ),
+        help="native: this kernel, as root; sandbox: the lab's own kernel; auto: native only for"
+        " root on a kernel with netem (default)",
     )
 
 

@@ -168,10 +168,8 @@ def finished_run(folder: Path) -> RunDescription:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{folder}: commands.sh cannot be read: {error}") from None
     if FORMAT not in head:
-        raise BadInput(
-            f"{folder}: its commands.sh is an older lab's, which cannot be replayed: run the"
-            " experiment again"
-        )
+        older = "its commands.sh is an older lab's, which cannot be replayed"
+        raise BadInput(f"{folder}: {older}: run the experiment again")
     return RunDescription.from_json(results.read_object(folder / "run.json") or {})
 
 

@@ -121,10 +121,8 @@ def last_words(folder: Path) -> str:
         lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         lines = []
-    return next(
-        (line.strip() for line in reversed(lines) if line.strip() and "reboot:" not in line),
-        "its log is empty",
-    )
+    said = [line.strip() for line in lines if line.strip() and "reboot:" not in line]
+    return said[-1] if said else "its log is empty"
 
 
 def read_object(path: Path) -> dict[str, Any] | None:

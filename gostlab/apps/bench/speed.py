@@ -175,10 +175,8 @@ def growth_figures(bench: Bench) -> list[Figure]:
     def over_one(crowd: Crowd) -> float:
         return crowd_us(bench, crowd) / one_us
 
-    crowds = [
-        bench.figure(f"{crowd.name}, over one flow", "×", MOST_GROWTH, partial(over_one, crowd))
-        for crowd in CROWDS
-    ]
+    about = {f"{crowd.name}, over one flow": partial(over_one, crowd) for crowd in CROWDS}
+    crowds = [bench.figure(name, "×", MOST_GROWTH, take) for name, take in about.items()]
     return [alone, *crowds, *native_growth(bench)]
 
 

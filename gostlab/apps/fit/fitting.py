@@ -179,10 +179,8 @@ def order_of(
 
 def listed(levels: Mapping[str, Collection[str]] | None) -> dict[str, list[str]]:
     """Levels by factor; one level may stand for itself."""
-    return {
-        name: [each] if isinstance(each, str) else list(each)
-        for name, each in (levels or {}).items()
-    }
+    given = (levels or {}).items()
+    return {name: [each] if isinstance(each, str) else list(each) for name, each in given}
 
 
 def counted(option: str, given: int | None, default: int, most: int, least: int = 1) -> int:

@@ -78,10 +78,8 @@ def read_order(arguments: argparse.Namespace) -> ImportOrder:
     recordings = tuple(read_recording(path) for path in arguments.files)
     chosen = FORMATS[arguments.format] if arguments.format else guessed(recordings)
     if len(recordings) != len(chosen.files):
-        raise BadInput(
-            f"{chosen.name} takes {len(chosen.files)} files ({', '.join(chosen.files)}), not"
-            f" {len(recordings)}"
-        )
+        takes = f"{len(chosen.files)} files ({', '.join(chosen.files)})"
+        raise BadInput(f"{chosen.name} takes {takes}, not {len(recordings)}")
     name = name_of(arguments.name, arguments.files[0].name.split(".")[0])
     rate, rtt, length = arguments.rate, arguments.rtt, arguments.length
     if rate is not None:

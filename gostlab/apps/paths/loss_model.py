@@ -144,10 +144,8 @@ def keeps_order(pings: Pings, interval_s: float) -> bool:
     netem draws a delay for each packet. Without order, that reorders packets that are close
     together, as TCP's are, all the time, whatever ping's, which are not, did.
     """
-    return (
-        pings.overtaken < LEAST_OVERTAKEN
-        or pings.overtaken <= overtaken_by_chance(pings, interval_s) / 2
-    )
+    chance = overtaken_by_chance(pings, interval_s)
+    return pings.overtaken < LEAST_OVERTAKEN or pings.overtaken <= chance / 2
 
 
 def fit_loss(lost: Sequence[bool]) -> LossModel:

@@ -21,20 +21,16 @@ def profile_arguments(verb: argparse.ArgumentParser) -> None:
         "record",
         help="make a path of your own from ping",
         epilog="example: ./lab profile record example.org --rate 50mbit",
-        description=(
-            "Ping a host and write its path down: delay as a netem "
-            "table, loss as Gilbert-Elliott, and a trace over time."
-        ),
+        description="Ping a host and write its path down: delay as a netem "
+        "table, loss as Gilbert-Elliott, and a trace over time.",
     )
     record_verb.add_arguments(record)
     imported = actions.add_parser(
         "import",
         help="make a path of a recording from elsewhere",
         epilog="example: ./lab profile import ATT-LTE-driving.up --rtt 50ms --licence GPL-3",
-        description=(
-            "Read somebody else's recording of a path and write it down as a profile and a trace,"
-            " with its source, its licence, and how far the replay is from it."
-        ),
+        description="Read somebody else's recording of a path and write it down as a profile and a"
+        " trace, with its source, its licence, and how far the replay is from it.",
     )
     import_verb.add_arguments(imported)
 

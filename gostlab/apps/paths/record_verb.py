@@ -29,10 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--interval",
-        help=(
-            f"between packets (default: {units.show_s(DEFAULT_INTERVAL_S)};"
-            f" {units.show_s(USERS_INTERVAL_S)} where ping lets only root send more often)"
-        ),
+        help=f"between packets (default: {units.show_s(DEFAULT_INTERVAL_S)};"
+        f" {units.show_s(USERS_INTERVAL_S)} where ping lets only root send more often)",
     )
     parser.add_argument(
         "--rate",

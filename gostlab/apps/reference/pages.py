@@ -54,10 +54,8 @@ ANY_SETTING = "any other setting"  # a group of options that settings.md has
 def generated() -> dict[Path, str]:
     """Every file that is made, with its text."""
     schemas = {EXPERIMENT_SCHEMA: experiment_schema(), PROFILE_SCHEMA: profile_schema()}
-    made = {
-        path: json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
-        for path, schema in schemas.items()
-    }
+    encode = partial(json.dumps, indent=1, ensure_ascii=False)
+    made = {path: encode(schema) + "\n" for path, schema in schemas.items()}
     tables = page_tables()
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),

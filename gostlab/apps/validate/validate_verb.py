@@ -14,10 +14,8 @@ def validate_arguments(verb: argparse.ArgumentParser) -> None:
         "--errors",
         type=int,
         metavar="N",
-        help=(
-            "how often the short form errs: run it with N users' seeds, and on labs that are broken"
-            " on purpose (results go to RESULTS-errors; N = 40 takes hours)"
-        ),
+        help="how often the short form errs: run it with N users' seeds, and on labs that are"
+        " broken on purpose (results go to RESULTS-errors; N = 40 takes hours)",
     )
     verb.add_argument(
         "--broken", type=int, default=3, help="with --errors: forms of each broken lab (default: 3)"

@@ -23,13 +23,9 @@ def read(recordings: Sequence[Recording]) -> Observed:
         probes.append(Probe((number - 1) * DELAY_EVERY_S, float(line)))
     if not probes:
         raise Unreadable(f"{delays.shown}: no delays in it")
-    return Observed(
-        length_s=min(times[-1], len(probes) * DELAY_EVERY_S),
-        sendable_s=times,
-        probes=probes,
-        one_way=True,
-        assumptions=("The recording says capacity and one-way delay, and nothing of loss.",),
-    )
+    length_s = min(times[-1], len(probes) * DELAY_EVERY_S)
+    said = ("The recording says capacity and one-way delay, and nothing of loss.",)
+    return Observed(length_s, sendable_s=times, probes=probes, one_way=True, assumptions=said)
 
 
 SAYS = "a millisecond for each 12 Mbit/s of capacity, and a delay for every 10 ms"
