@@ -19,13 +19,11 @@ def sent_by(
 
 
 def test_the_bottleneck_is_full_at_the_rate_that_it_has_just_then() -> None:
-    run = replace(
-        describe(direction(rate_bps=8_000_000)),
-        changes=[
-            {"at_s": 2.0, "direction": "forward", "rate_bps": 2_000_000},
-            {"at_s": 2.5, "direction": "reverse", "rate_bps": 1},
-        ],
-    )
+    changes = [
+        {"at_s": 2.0, "direction": "forward", "rate_bps": 2_000_000},
+        {"at_s": 2.5, "direction": "reverse", "rate_bps": 1},
+    ]
+    run = replace(describe(direction(rate_bps=8_000_000)), changes=changes)
     sent = [0.0, 1e6, 2e6, 2.25e6, 2.5e6, 2.75e6]
     rows = [sent_by(float(t_s), each) for t_s, each in enumerate(sent)]
     assert measures.bottleneck_used(run.to_json(), rows) == pytest.approx(1.0)

@@ -7,6 +7,7 @@ machine's.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,9 +79,8 @@ class Desk:
         # A job that a script put into the background ignores SIGINT, and so would its children.
         command = ["env", "--default-signal=INT", sys.executable, "-m", "gostlab"]
         command += self.words(*more)
-        return subprocess.Popen(
-            command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=stderr, text=True
-        )
+        how: dict[str, Any] = {"cwd": CHECKOUT, "stdout": subprocess.DEVNULL, "text": True}
+        return subprocess.Popen(command, stderr=stderr, **how)
 
     def run(self, *more: str) -> subprocess.CompletedProcess[str]:
         return self.checked(*self.words(*more))
@@ -238,17 +239,13 @@ def test_runs_whose_tunnel_is_killed_fail_alone_with_the_ends_name(
     # Poses as GOST; with more than one stream, one end is killed at an instant of the guest's own
     # clock.
     instants = tmp_path / "instants"
-    ends = {
-        (cc, streams): draw.choice(("client", "target"))
-        for cc in ("cubic", "bbr")
-        for streams in TUNNELS_KILLED
-    }
-    instants.write_text(
-        "".join(
-            f"{cc} {streams} {'-F' if end == 'client' else 'none'} {draw.uniform(0.05, 1.2):.3f}\n"
-            for (cc, streams), end in ends.items()
-        )
-    )
+    killed = list(itertools.product(("cubic", "bbr"), TUNNELS_KILLED))
+    ends = {run: draw.choice(("client", "target")) for run in killed}
+    lines = [
+        f"{cc} {streams} {'-F' if end == 'client' else 'none'} {draw.uniform(0.05, 1.2):.3f}\n"
+        for (cc, streams), end in ends.items()
+    ]
+    instants.write_text("".join(lines))
     program = tmp_path / "gost"
     program.write_text(f"""#!/bin/sh
 case "$1" in -V) echo gost 3.99; exit;; esac
@@ -269,9 +266,7 @@ exec {lab.handed["tunnel"]["path"]} "$@"
 
     assert done.returncode == 1
     for path in desk.statuses():
-        run, status = (
-            json.loads((path.parent / name).read_text()) for name in ("run.json", "status.json")
-        )
+        run, status = (json.loads(each.read_text()) for each in (path.with_name("run.json"), path))
         end = ends.get((run["cc"], run["streams"]))
         if end is None:
             assert status["outcome"] == "ok", status
@@ -283,9 +278,8 @@ exec {lab.handed["tunnel"]["path"]} "$@"
     desk.check_nothing_left()
 
     instants.write_text("")
-    assert (
-        desk.run("--gost", str(program), "--retry-failed", "--set", "streams=1,2").returncode == 0
-    )
+    again = desk.run("--gost", str(program), "--retry-failed", "--set", "streams=1,2")
+    assert again.returncode == 0
     assert kept.items() <= desk.finished().items()
 
 

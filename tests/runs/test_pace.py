@@ -39,14 +39,9 @@ def test_a_machine_that_takes_three_times_as_long_is_promised_three_times_as_muc
 
 
 def test_runs_of_a_kind_say_more_of_a_run_than_others(thirty: None) -> None:
-    big, small = (
-        [run for run in RUNS if run.matrix == "main" and run.streams == streams]
-        for streams in (16, 1)
-    )
     forecast = Forecast(RUNS, 1)
-    tunnel = big[0].tunnel
-    slow = [run for run in big if run.tunnel == tunnel]
-    fast = [run for run in small if run.tunnel == tunnel]
+    alike = [run for run in RUNS if (run.matrix, run.tunnel) == ("main", RUNS[0].tunnel)]
+    slow, fast = ([run for run in alike if run.streams == streams] for streams in (16, 1))
     forecast.finished(slow[0], 90.0)
     forecast.finished(fast[0], 15.0)
     assert forecast.left_s((), slow[1:2]) == 90.0 and forecast.left_s((), fast[1:2]) == 15.0
@@ -97,9 +92,7 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
     promised_s: list[float] = []
 
     class Told(schedule.Quiet):
-        def planned(
-            self, runs: Sequence[RunDescription], done: Sequence[schedule.Finished]
-        ) -> None:
+        def planned(self, runs: Sequence[object], done: Sequence[object]) -> None:
             heard.append(f"planned {len(runs)} {len(done)}")
 
         def moved(self, moving: Sequence[Moving], left_s: float) -> None:

@@ -115,9 +115,8 @@ def test_each_cell_is_repeated_until_it_is_narrow_or_there_are_most(
 def test_where_it_stops_is_where_the_interval_first_is_narrow(lab: Callable) -> None:
     count = per_cc(lab(noisy)[1])["cubic"]
 
-    values = [
-        random.Random(f"cubic/{1000 + number}").gauss(100, 5) for number in range(1, count + 1)
-    ]
+    seeds = range(1001, 1001 + count)
+    values = [random.Random(f"cubic/{seed}").gauss(100, 5) for seed in seeds]
     widths = [relative_halfwidth(values[:n]) for n in range(6, count + 1)]
     assert widths[-1] is not None and widths[-1] <= 0.05
     assert all(width is not None and width > 0.05 for width in widths[:-1])
@@ -209,9 +208,8 @@ def test_a_dry_run_lists_the_first_block_and_says_so(
 
 def test_one_matrix_alone_is_repeated_alone(lab: Callable) -> None:
     assert len(lab(noisy, "--matrix", "plain")[1]) == 2
-    assert not any(
-        name.startswith("plain") for name in lab(noisy, "--matrix", "main", folder="other")[1]
-    )
+    main = lab(noisy, "--matrix", "main", folder="other")[1]
+    assert not any(name.startswith("plain") for name in main)
 
 
 @pytest.mark.parametrize("n", range(6, 40))
