@@ -12,8 +12,8 @@ file and line.
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gostlab.declared.errors import bounded
 from gostlab.describe.file.document import BadInput, load_text, meant, shown_path
@@ -40,15 +40,9 @@ COLUMN_SAYS = {
 COLUMNS = tuple(COLUMN_SAYS)
 
 
-@dataclass(frozen=True)
-class Change:
-    """What a path becomes at a time after the load's begin. None: what it was."""
-
-    at_s: float
-    direction: str  # forward | reverse
-    delay_ms: float | None = None  # one way
-    loss: float | None = None  # 0..1, of each packet
-    rate_bps: int | None = None
+# What a path becomes at a time after the load's begin, as run.json has it: at_s, direction, and of
+# RANGES what changes.
+Change = dict[str, Any]
 
 
 def changes_of(path: Path) -> tuple[Change, ...]:
@@ -68,14 +62,13 @@ def parse_trace(text: str, origin: str) -> tuple[Change, ...]:
     latest: dict[str, float] = {}
     for number, line in enumerate(lines, 2):
         change = read_row(line, columns, f"{origin}:{number}")
-        if not changes and change.at_s != 0:
-            raise BadInput(f"{origin}:{number}: time_s begins at {change.at_s:g}, not at 0")
+        at_s, way = change["at_s"], change["direction"]
+        if not changes and at_s != 0:
+            raise BadInput(f"{origin}:{number}: time_s begins at {at_s:g}, not at 0")
         # Rows of the two directions may share a time; within one, time rises.
-        if change.at_s < (changes[-1].at_s if changes else 0) or change.at_s <= latest.get(
-            change.direction, -1
-        ):
-            raise BadInput(f"{origin}:{number}: time_s {change.at_s:g} does not rise")
-        latest[change.direction] = change.at_s
+        if at_s < max(latest.values(), default=0) or at_s <= latest.get(way, -1):
+            raise BadInput(f"{origin}:{number}: time_s {at_s:g} does not rise")
+        latest[way] = at_s
         changes.append(change)
     return tuple(changes)
 
@@ -112,18 +105,12 @@ def read_row(line: str, columns: list[str], where: str) -> Change:
     }
     if not numbers:
         raise BadInput(f"{where}: nothing changes in this row")
-    rate = numbers.get("rate_bps")
-    if rate is not None and rate != int(rate):
-        raise BadInput(
-            f"{where}: rate_bps {quoted(fields['rate_bps'])}: not a whole number of bits per second"
-        )
-    return Change(
-        at_s,
-        direction,
-        numbers.get("delay_ms"),
-        numbers.get("loss"),
-        None if rate is None else int(rate),
-    )
+    if "rate_bps" in numbers:
+        rate_bps, said = numbers["rate_bps"], f"{where}: rate_bps {quoted(fields['rate_bps'])}"
+        if rate_bps != int(rate_bps):
+            raise BadInput(f"{said}: not a whole number of bits per second")
+        numbers["rate_bps"] = int(rate_bps)
+    return {"at_s": at_s, "direction": direction, **numbers}
 
 
 def read_number(column: str, text: str, bounds: tuple[float, float], where: str) -> float:

@@ -115,8 +115,8 @@ def resolve_changes(
         ]
     trace = asked.written.get("trace")
     for step in trace_steps(trace, profile, until_s) if trace else ():
-        loss = None if step.loss is None else LossModel("random", step.loss).to_json()
-        found.append({**vars(step), "loss": loss})
+        lost = {"loss": LossModel("random", step["loss"]).to_json()} if "loss" in step else {}
+        found.append({**step, **lost})
     found.sort(key=lambda change: change["at_s"])
     return [{key: value for key, value in change.items() if value is not None} for change in found]
 
@@ -138,7 +138,7 @@ def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Cha
     if times * len(steps) > MAX_ROWS:
         raise setting.node.bad_value(f"more than {MAX_ROWS} changes in {until_s:g} s")
     return tuple(
-        replace(step, at_s=round(step.at_s + number * length_s, 6))
+        {**step, "at_s": round(step["at_s"] + number * length_s, 6)}
         for number in range(max(1, times))
         for step in steps
     )

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from gostlab.describe.file.document import BadInput
-from gostlab.describe.file.trace import Change, changes_of, parse_trace
+from gostlab.describe.file.trace import changes_of, parse_trace
 from tests.asked import refusal
 
 
 def test_a_trace_is_a_list_of_changes_and_an_empty_field_leaves_what_was() -> None:
     text = "time_s,delay_ms,loss,rate_bps\n0,84.2,0,\n1.5, 85.01 ,0.02,\n2,,,50000000\n"
     assert parse_trace(text, "t.csv") == (
-        Change(0.0, "forward", 84.2, 0.0, None),
-        Change(1.5, "forward", 85.01, 0.02, None),
-        Change(2.0, "forward", None, None, 50_000_000),
+        {"at_s": 0.0, "direction": "forward", "delay_ms": 84.2, "loss": 0.0},
+        {"at_s": 1.5, "direction": "forward", "delay_ms": 85.01, "loss": 0.02},
+        {"at_s": 2.0, "direction": "forward", "rate_bps": 50_000_000},
     )
 
 
@@ -23,9 +23,9 @@ def test_both_directions_may_change_at_once() -> None:
         "time_s,direction,rate_bps\r\n0,forward,1000000\r\n0,reverse,2000000\r\n3,reverse,1e9\r\n"
     )
     assert parse_trace(text, "t.csv") == (
-        Change(0.0, "forward", rate_bps=10**6),
-        Change(0.0, "reverse", rate_bps=2 * 10**6),
-        Change(3.0, "reverse", rate_bps=10**9),
+        {"at_s": 0.0, "direction": "forward", "rate_bps": 10**6},
+        {"at_s": 0.0, "direction": "reverse", "rate_bps": 2 * 10**6},
+        {"at_s": 3.0, "direction": "reverse", "rate_bps": 10**9},
     )
 
 
@@ -84,4 +84,4 @@ def test_files_that_are_none_or_not_text_are_refused(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"\xef\xbb\xbftime_s,loss\n0,0.5\n")
-    assert changes_of(path) == (Change(0.0, "forward", loss=0.5),)
+    assert changes_of(path) == ({"at_s": 0.0, "direction": "forward", "loss": 0.5},)
