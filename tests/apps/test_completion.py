@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.lab_command import Refused, said_by
+from tests.lab_command import said_by
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("argcomplete") is None, reason="argcomplete is not installed"
@@ -66,7 +66,3 @@ def test_zsh_completes_too() -> None:
 def test_setting_and_value_of_set_are_offered() -> None:
     assert completed("fish", "./lab run thesis-tunnel --set topol") == ["topology="]
     assert completed("fish", "./lab run thesis-tunnel --set topology=ri") == ["topology=ring"]
-
-
-def test_an_unknown_shell_is_one_line(refused: Refused) -> None:
-    assert "'csh': not known" in refused("completion", "csh")

@@ -193,20 +193,6 @@ def test_a_part_without_a_lock_is_given_time(tmp_path: Path) -> None:
     assert results.is_abandoned(begun)
 
 
-def test_what_an_older_lab_finished_is_kept(
-    run: RunDescription, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = Task(run, tmp_path / "mine/run")
-    single.execute(task, start)
-    monkeypatch.setattr(results, "EPOCH", results.EPOCH + 1)
-
-    single.execute(task, start)
-
-    assert results.read_status(task.folder)["epoch"] == results.EPOCH
-    kept = tmp_path / f"mine/{results.OLDER}/epoch-{results.EPOCH - 1}/run"
-    assert results.read_status(kept)["outcome"] == "ok"
-
-
 def test_a_run_that_has_the_results_for_itself_is_not_disturbed(
     run: RunDescription, tmp_path: Path
 ) -> None:

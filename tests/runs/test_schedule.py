@@ -192,17 +192,18 @@ def test_a_full_disk_is_said_before_a_run_starts(tmp_path: Path) -> None:
         results.check_space(tmp_path, 10**18)
 
 
+@pytest.mark.parametrize("beside", [False, True])
 def test_what_an_older_lab_meant_is_run_again_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
 ) -> None:
-    [before] = run_all(tmp_path, runs(1), well)
+    [before] = run_all(tmp_path, runs(1), well, beside=beside)
     assert before.status["epoch"] == results.EPOCH
     assert results.older_line(tmp_path, runs(1)) is None
     monkeypatch.setattr(results, "EPOCHS", (*results.EPOCHS, "the clock ticks twice as often"))
     monkeypatch.setattr(results, "EPOCH", results.EPOCH + 1)
 
     line = results.older_line(tmp_path, runs(1))
-    [now] = run_all(tmp_path, runs(1), well)
+    [now] = run_all(tmp_path, runs(1), well, beside=beside)
 
     assert line is not None and line.startswith("1 finished runs are of another lab")
     assert "the clock ticks twice as often" in line and "0.1" not in line

@@ -478,30 +478,6 @@ def test_what_goes_wrong_is_said_of_the_host_and_leaves_no_file(
     assert [file.name for file in tmp_path.iterdir()] == ["bin"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--", "-f"], 'host "-f": not a host\'s name or address'),
-        (["a b"], 'host "a b": not a host\'s name or address'),
-        (["::"], '--name "": not a profile\'s name'),
-        (["host", "--name", "../x"], '--name "../x": not a profile\'s name'),
-        (["host", "--count", "99"], "--count 99: not within 100 to 65535"),
-        (["host", "--interval", "20"], '--interval "20": no unit (write 20ms, or us, s)'),
-        (["host", "--interval", "1us"], '--interval "1us": not within 1ms to 10000ms'),
-        (["host", "--rate", "fast"], '--rate "fast": not a number with a unit'),
-        (["host", "--out", "/nowhere"], "--out /nowhere: no such folder"),
-        (["host", "--out", "/proc"], "--out /proc: "),
-    ],
-)
-def test_a_bad_order_is_refused_before_anything_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))  # no ping there
-    out = [] if "--out" in words else ["--out", str(tmp_path)]
-    with pytest.raises(BadInput, match=f"^{re.escape(message)}"):
-        record(*out, *words)
-
-
 def test_a_missing_or_other_ping_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match="no ping on this machine: install iputils-ping"):
