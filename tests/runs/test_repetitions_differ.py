@@ -2,8 +2,6 @@
 
 import pytest
 
-from gostlab.describe.file.experiment import load_experiment, with_repetitions
-from gostlab.describe.resolve.expand import expand
 from gostlab.guest.anew import BEGIN_ANEW
 from tests.sandboxed import Lab, describe, flow
 
@@ -37,15 +35,6 @@ def test_sequence_numbers_timestamps_ports_and_random_bytes_are_the_seeds(lab: L
     first, again, other = told(lab, 1001), told(lab, 1001), told(lab, 1002)
     assert first == again
     assert all(one != two for one, two in zip(first, other, strict=True)), (first, other)
-
-
-def test_cells_of_one_repetition_have_one_seed_and_repetitions_have_others() -> None:
-    runs = expand(with_repetitions(load_experiment("ccs"), 5), quick=True)
-    seeds = {
-        run.repetition: {other.seed for other in runs if other.repetition == run.repetition}
-        for run in runs
-    }
-    assert sorted(map(len, seeds.values())) == [1] * 5 and len(set.union(*seeds.values())) == 5
 
 
 def test_a_runs_ports_differ_between_repetitions_and_not_between_paired_controls(lab: Lab) -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from analysis.judge.statistics import relative_halfwidth
 from gostlab import results
@@ -210,15 +208,6 @@ def test_one_matrix_alone_is_repeated_alone(lab: Callable) -> None:
     assert len(lab(noisy, "--matrix", "plain")[1]) == 2
     main = lab(noisy, "--matrix", "main", folder="other")[1]
     assert not any(name.startswith("plain") for name in main)
-
-
-@pytest.mark.parametrize("n", range(6, 40))
-def test_the_half_width_is_that_of_what_scipys_sign_test_does_not_reject(n: int) -> None:
-    values = np.random.default_rng(n).lognormal(3, 0.3, n)
-    ordered = sorted(values)
-    kept = [below for below in range(1, n) if stats.binomtest(below, n, 0.5).pvalue > 0.05]
-    expected = (ordered[kept[-1]] - ordered[kept[0] - 1]) / 2 / np.median(values)
-    assert relative_halfwidth(list(values)) == pytest.approx(expected)
 
 
 def test_the_half_width_of_the_edges() -> None:
