@@ -148,21 +148,6 @@ def gilbert(p: float, r: float, count: int, seed: int) -> list[bool]:
     return lost
 
 
-# The last has no memory: p + r = 1, each packet is lost by itself.
-@pytest.mark.parametrize(("p", "r"), [(0.01, 0.3), (0.002, 0.9), (0.05, 0.1), (0.03, 0.97)])
-def test_a_gilbert_channel_is_found_again(p: float, r: float) -> None:
-    lost = gilbert(p, r, 100_000, seed=1)
-
-    fitted = loss_model.fit_loss(lost)
-
-    # Shares of the packets in each state: four standard errors each, 1 in 16000.
-    bad = sum(lost)
-    assert fitted.model == "gemodel"
-    assert fitted.p == pytest.approx(p, abs=4 * (p * (1 - p) / (len(lost) - bad)) ** 0.5)
-    assert fitted.r == pytest.approx(r, abs=4 * (r * (1 - r) / bad) ** 0.5)
-    assert (fitted.one_minus_h, fitted.one_minus_k) == (1.0, 0.0)
-
-
 def test_the_fit_is_the_shares_of_packets_after_which_a_state_was_left() -> None:
     lost = ([False] * 8 + [True] * 2) * 10
     # 80 received packets, after 10 of which one is lost; 19 lost ones that have a next, after 9 of
@@ -189,19 +174,6 @@ def netem_delays_ms(table: Sequence[int], delay_ms: float, jitter_ms: float) -> 
         x += 4096 if x >= 0 else -4096
         made.append((int(x / 8192) + sigma // 8192 * t + mu) / 1e6)
     return made
-
-
-def test_a_table_of_few_delays_gives_each_of_them_back() -> None:
-    drawn = random.Random(3)
-    delays = sorted(20 + drawn.lognormvariate(0, 1.5) for _ in range(1000))
-
-    made = loss_model.delay_table(delays)
-
-    # Half a step of the table, 1/8192 of the jitter, and the nanosecond to which delay and jitter
-    # are rounded.
-    step = made.jitter_ms / 8192
-    back = netem_delays_ms(made.table, made.delay_ms, made.jitter_ms)
-    assert max(abs(one - two) for one, two in zip(delays, back, strict=True)) <= step / 2 + 1e-5
 
 
 def most_within(width: float, values: Sequence[float]) -> float:
