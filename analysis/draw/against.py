@@ -101,9 +101,7 @@ TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
 def naming(rows: Sequence[Target]) -> Callable[[Target], str]:
-    """What stands at the axis for a row: which figure of which matrix; of very many, which figure
-    alone.
-    """
+    """What stands at the axis for a row: matrix and figure; of very many, the figure alone."""
 
     def both(row: Target) -> str:
         return f"{row.matrix}: {row.figure}" if row.matrix else row.figure

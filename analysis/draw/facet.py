@@ -26,6 +26,7 @@ from matplotlib.patches import Patch
 
 from analysis.draw import marks, style
 from analysis.draw.levels import ccs_of, one_row, tunnel_title, tunnels_of
+from analysis.draw.marks import Place
 from analysis.draw.panels import abreast, panel_figure
 from analysis.draw.registry import Picture, Sheet
 from analysis.judge.figures_of_merit import merit_of
@@ -89,43 +90,22 @@ def by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[Series]:
 # -- what is read off
 
 
-@dataclass(frozen=True)
-class Slot:
-    """Where a mark stands: its place, and how broad what it has for itself is."""
-
-    at: float
-    width: float
-    flat: bool  # the figure of merit is read across, not upwards
+# How a cell is marked at its place, in its series' colour.
+Mark = Callable[[Place, Series], None]
 
 
-# How a cell is marked.
-Mark = Callable[[Axes, Slot, pd.Series, str, Series], None]
-
-
-def point(
-    ax: Axes,
-    slot: Slot,
-    row: pd.Series,
-    figure: str,
-    line: Series,
-    *,
-    study: Literal["", "behind", "before"] = "",
-) -> None:
+def point(place: Place, line: Series, *, study: Literal["", "behind", "before"] = "") -> None:
     """A cell as a point; study: what was published of it, larger behind the point, or as large and
     before it.
     """
     if study:
-        behind = study == "behind"
-        marks.draw_study(ax, slot.at, row, figure, line.colour, flat=slot.flat, behind=behind)
-    own: dict[str, Any] = {"look": line.look, "marker": line.marker, "flat": slot.flat}
-    marks.draw_point(ax, slot.at, row, figure, line.colour, line.name, **own)
+        marks.draw_study(place, behind=study == "behind")
+    marks.draw_point(place, line.name, line.look, line.marker)
 
 
-def bar(
-    ax: Axes, slot: Slot, row: pd.Series, figure: str, line: Series, *, how: str = "across"
-) -> None:
+def bar(place: Place, line: Series, *, how: str = "across") -> None:
     """A cell as a bar with its number above, what was published at its right."""
-    marks.draw_bar(ax, slot.at, slot.width, row, figure, how)
+    marks.draw_bar(place, how)
 
 
 Scale = Callable[[Axes, Literal["x", "y"], pd.DataFrame], None]
@@ -147,35 +127,28 @@ class Value:
 
 
 def set_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -> None:
-    """Where an axis begins and ends."""
     ax.set(**{f"{way}lim": (low, high)})
 
 
-def from_zero(room: float = 1.08, least: float = 1.0, *, more: str = "") -> Scale:
-    """Goodput from zero to somewhat more than all that is shown, and than `least`; more: a column
-    that is shown as well.
-    """
+def up_to(
+    values: Callable[[pd.DataFrame], Sequence[float]], room: float, least: float = 1.0
+) -> Scale:
+    """From zero to somewhat more than all values of some cells, and than `least`."""
 
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-        values = [
-            least,
-            *marks.figure_values(table, "goodput", link=False),
-            *known_values(table, *filter(None, [more])),
-        ]
-        set_limits(ax, way, 0, room * (max(values) or 1.0))
+        set_limits(ax, way, 0, room * (max([least, *values(table)]) or 1.0))
         style.thousands(ax.xaxis if way == "x" else ax.yaxis)
 
     return scale
+
+
+# Of the goodput with its runs and what was published.
+from_zero = partial(up_to, partial(marks.figure_values, figure="goodput", link=False))
 
 
 def to_median(room: float, *columns: str, least: float = 1.0) -> Scale:
-    """From zero to somewhat more than all that some columns have, and than `least`."""
-
-    def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-        set_limits(ax, way, 0, room * max([least, *known_values(table, *columns)]))
-        style.thousands(ax.xaxis if way == "x" else ax.yaxis)
-
-    return scale
+    """From zero to somewhat more than all that some columns have."""
+    return up_to(lambda table: known_values(table, *columns), room, least)
 
 
 def counts(*columns: str) -> Scale:
@@ -260,7 +233,6 @@ stacked = partial(abreast, columns=1)
 
 
 def side_by_side(count: int) -> tuple[int, int]:
-    """Panels in one row."""
     return 1, count
 
 
@@ -343,7 +315,6 @@ class Facet:
         return figure
 
     def handles(self, sheet: Sheet, panels: Sequence[Panel], axes: np.ndarray) -> list[Any]:
-        """The legend's entries."""
         table, figures = sheet.rows, list(dict.fromkeys(panel.value.figure for panel in panels))
         if flows := [line.flow for line in self.series(table, table) if line.flow]:
             figures = [f"{figures[0]}:{flow}" for flow in flows]
@@ -393,7 +364,8 @@ def draw_cells(ax: Axes, facet: Facet, panel: Panel, series: Sequence[Series]) -
             joined = [(at, row) for at, row in found if facet.joined(row)]
             marks.draw_line(ax, joined, figure, line.colour, line.dashes, width=line.look.width)
         for at, row in found:
-            panel.value.mark(ax, Slot(at, width, facet.flat), row, figure, line)
+            place = Place(ax, at, row, figure, line.colour, width, facet.flat)
+            panel.value.mark(place, line)
 
 
 def draw_places(ax: Axes, facet: Facet, panel: Panel) -> None:

@@ -43,7 +43,6 @@ def ccs_of(table: pd.DataFrame) -> list[str]:
 
 
 def cc_rank(cc: str) -> tuple[int, str]:
-    """The order of congestion controls in legends."""
     return rank(cc, CC_ORDER)
 
 
@@ -132,9 +131,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 def groups_of(
     table: pd.DataFrame, keys: Sequence[str]
 ) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """(levels, rows) of every combination of levels that there is, in the order of their first
-    rows.
-    """
+    """(levels, rows) of every combination of levels that there is, in the order of first rows."""
     levels = table[list(keys)].astype(object).where(table[list(keys)].notna(), None)
     found: dict[tuple[Any, ...], list[int]] = {}
     for index, values in enumerate(levels.itertuples(index=False, name=None)):
@@ -212,9 +209,7 @@ def named_level(factor: str, value: Any) -> str:
 
 
 def of_its_link(factor: str) -> str:
-    """A factor of a file's own that sets what links have (second.hop2.loss), as its link's: hop2
-    loss.
-    """
+    """A factor that sets what links have (second.hop2.loss), as its link's: hop2 loss."""
     parts = factor.split(".")
     at = next((place for place, part in enumerate(parts) if LINK_NAME.fullmatch(part)), None)
     return factor if at is None else " ".join(parts[at:])

@@ -1,11 +1,9 @@
-"""What stands for a cell in a figure: points, bars, lines, intervals, diamonds, bands, and their
-entries in a legend.
-"""
+"""What stands for a cell in a figure: points, bars, intervals, bands; and in a legend."""
 
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -13,6 +11,7 @@ import matplotlib.colors
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw.spots import shows_row
@@ -62,11 +61,24 @@ def number(row: pd.Series, name: str) -> float:
     return math.nan if value is None else float(value)
 
 
-def along(
-    places: Sequence[float], values: Sequence[float], flat: bool
-) -> tuple[Sequence[float], Sequence[float]]:
-    """x and y: values upwards, or flat."""
-    return (values, places) if flat else (places, values)
+@dataclass(frozen=True)
+class Place:
+    """A cell's figure of merit at its place in a panel."""
+
+    ax: Axes
+    at: float
+    row: pd.Series
+    figure: str
+    colour: str
+    width: float = 0.0  # of what it has for itself
+    flat: bool = False  # the figure of merit is read across, not upwards
+    scale: float = 1.0  # 100: in per cent
+
+    def plot(self, values: Sequence[float], **look: Any) -> Line2D:
+        """Values of the figure, at the place."""
+        places = [self.at] * len(values)
+        (line,) = self.ax.plot(*((values, places) if self.flat else (places, values)), **look)
+        return line
 
 
 def typical(row: pd.Series, figure: str) -> list[float]:
@@ -74,28 +86,16 @@ def typical(row: pd.Series, figure: str) -> list[float]:
     return [state.value for state in row[f"{figure}_states"]] or [number(row, figure)]
 
 
-def draw_point(
-    ax: Axes,
-    at: float,
-    row: pd.Series,
-    figure: str,
-    colour: str,
-    name: str,
-    *,
-    look: Look = PLAIN,
-    marker: str = "",
-    flat: bool = False,
-) -> None:
-    """A cell's median, or that of each state, hollow if degraded, with its runs and interval;
-    `flat`: along x, at a place on y. marker: in place of the look's.
+def draw_point(place: Place, name: str, look: Look = PLAIN, marker: str = "") -> None:
+    """A cell's median, or that of each state, hollow if degraded, with its runs and interval.
+    marker: in place of the look's.
     """
-    value = number(row, figure)
-    if not is_known(value):
+    row, figure, colour = place.row, place.figure, place.colour
+    if not is_known(number(row, figure)):
         return
-    draw_spread(ax, at, row, figure, colour, flat=flat)
-    shown = typical(row, figure)
-    (point,) = ax.plot(
-        *along([at] * len(shown), shown, flat),
+    draw_spread(place)
+    point = place.plot(
+        typical(row, figure),
         linestyle="none",
         marker=marker or look.marker,
         color=colour,
@@ -108,38 +108,17 @@ def draw_point(
     shows_row(point, row)
 
 
-def draw_spread(
-    ax: Axes,
-    at: float,
-    row: pd.Series,
-    figure: str,
-    colour: str,
-    *,
-    flat: bool = False,
-    scale: float = 1.0,
-) -> None:
+def draw_spread(place: Place) -> None:
     """Each of several runs as a dot, and the median's interval where there is one."""
+    row, figure, scale = place.row, place.figure, place.scale
     low, high = scale * row[f"{figure}_low"], scale * row[f"{figure}_high"]
     if is_known(low):
-        ax.plot(
-            *along([at, at], [low, high], flat),
-            color=colour,
-            linewidth=1.4,
-            zorder=4,
-            marker="|" if flat else "_",
-            markersize=6,
-            label="interval",
-        )
+        look = {"color": place.colour, "linewidth": 1.4, "zorder": 4, "label": "interval"}
+        place.plot([low, high], marker="|" if place.flat else "_", markersize=6, **look)
     if row["n"] > 1:
         values = [scale * value for value in row[f"{figure}_values"]]
-        ax.plot(
-            *along([at] * len(values), values, flat),
-            markeredgecolor=colour,
-            markeredgewidth=0.8,
-            zorder=4.5,
-            label="runs",
-            **EACH_RUN,
-        )
+        look = {"markeredgecolor": place.colour, "markeredgewidth": 0.8, "zorder": 4.5}
+        place.plot(values, label="runs", **look, **EACH_RUN)
 
 
 def band_of(
@@ -156,33 +135,24 @@ def band_of(
     return low, scale * most if is_known(most) else top
 
 
-def draw_band(ax: Axes, x: float, row: pd.Series, figure: str, colour: str, floor: float) -> None:
+def draw_band(place: Place, floor: float) -> None:
     """Where the study says that a figure lies; an open end reaches to the axis or to the link."""
-    if (band := band_of(row, figure, floor)) is not None:
+    if (band := band_of(place.row, place.figure, floor)) is not None:
         look = {"alpha": 0.17, "linewidth": 0, "zorder": 1, "label": "band"}
-        ax.fill_between([x / 1.28, x * 1.28], *band, color=colour, **look)
+        ends = [place.at / 1.28, place.at * 1.28]
+        place.ax.fill_between(ends, *band, color=place.colour, **look)
 
 
-def draw_study(
-    ax: Axes,
-    at: float,
-    row: pd.Series,
-    figure: str,
-    colour: str,
-    *,
-    flat: bool = False,
-    scale: float = 1.0,
-    behind: bool = False,
-) -> None:
-    """What the study published of a cell, as a diamond in its congestion control's colour; nothing
-    where it published nothing. behind: larger, behind a point at the same place.
+def draw_study(place: Place, *, behind: bool = False) -> None:
+    """What the study published of a cell, as a diamond; nothing where it published nothing.
+    behind: larger, behind a point at the same place.
     """
-    value = number(row, f"{figure}_study")
+    value = number(place.row, f"{place.figure}_study")
     if is_known(value):
-        ax.plot(
-            *along([at], [scale * value], flat),
+        place.plot(
+            [place.scale * value],
             markersize=11 if behind else 6,
-            markeredgecolor=colour,
+            markeredgecolor=place.colour,
             markeredgewidth=1.4,
             label="study",
             zorder=3.5 if behind else 6,
@@ -191,25 +161,26 @@ def draw_study(
         )
 
 
-def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, how: str) -> None:
-    """A cell's bar in a slot of that width: its median (of several states that of most runs), in
-    figures above it too, "across" or "upright"; its runs and interval, and at its right the study's
-    value and band. What has no valid run says why.
+def draw_bar(place: Place, how: str) -> None:
+    """A cell's bar: its median (of several states that of most runs), in figures above it too,
+    "across" or "upright"; its runs and interval, and at its right the study's value and band. What
+    has no valid run says why.
     """
-    own = cc_colour(row["cc"])
-    lab_x, study_x = x - width * 0.12, x + width * 0.34
+    ax, row, figure, own = place.ax, place.row, place.figure, cc_colour(place.row["cc"])
+    lab = replace(place, at=place.at - place.width * 0.12, colour=INK)
+    study = replace(place, at=place.at + place.width * 0.34, colour=INK)
     states = row[f"{figure}_states"]
     median = max(states, key=lambda state: state.runs).value if states else number(row, figure)
     if row["n"] and is_known(median):
-        draw_plain_bar(ax, lab_x, median, width * 0.62, row, own, own, f"lab {row['cc']}")
-        draw_spread(ax, lab_x, row, figure, INK)
+        draw_plain_bar(ax, lab.at, median, place.width * 0.62, row, own, own, f"lab {row['cc']}")
+        draw_spread(lab)
         reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
         said = "\nor ".join(short(value) for value in typical(row, figure))
-        note_above(ax, lab_x, max(filter(is_known, reached)), said, how)
+        note_above(ax, lab.at, max(filter(is_known, reached)), said, how)
     if not row["n"]:
-        note_above(ax, lab_x, 0.0, row["absent"], "upright", FAINT)
-    draw_band_beside(ax, study_x, row, figure, INK, zorder=2.5)
-    draw_study(ax, study_x, row, figure, own)
+        note_above(ax, lab.at, 0.0, row["absent"], "upright", FAINT)
+    draw_band_beside(study, zorder=2.5)
+    draw_study(replace(study, colour=own))
 
 
 def draw_plain_bar(
@@ -226,28 +197,17 @@ def draw_plain_bar(
 def note_above(
     ax: Axes, x: float, y: float, words: str, how: str = "across", colour: str = INK
 ) -> None:
-    """Small words above a point."""
     turned = 90 if how == "upright" else 0
     note(ax, words, (x, y), (0, 4), ha="center", va="bottom", color=colour, rotation=turned)
 
 
-def draw_band_beside(
-    ax: Axes,
-    x: float,
-    row: pd.Series,
-    figure: str,
-    colour: str,
-    *,
-    scale: float = 1.0,
-    full: float | None = None,
-    zorder: float = 1,
-) -> None:
+def draw_band_beside(place: Place, *, full: float | None = None, zorder: float = 1) -> None:
     """Where the study says that a figure lies, as a broad pale line at one place; an open end
     reaches to zero or to `full` (None: the link).
     """
-    if (band := band_of(row, figure, 0.0, full, scale)) is not None:
+    if (band := band_of(place.row, place.figure, 0.0, full, place.scale)) is not None:
         look = {"alpha": 0.3, "linewidth": 8, "solid_capstyle": "butt", "label": "band"}
-        ax.plot([x, x], band, color=colour, zorder=zorder, **look)
+        place.ax.plot([place.at] * 2, band, color=place.colour, zorder=zorder, **look)
 
 
 def draw_line(
@@ -314,9 +274,7 @@ def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> lis
 
 
 def tint(colour: str, shade: int) -> Any:
-    """A paler colour from flow to flow of one congestion control, so that they can be told
-    apart.
-    """
+    """A paler colour from flow to flow of one congestion control, to tell them apart."""
     pale = (0.0, 0.62, 0.35, 0.8)[shade % 4]
     return tuple(channel + (1 - channel) * pale for channel in matplotlib.colors.to_rgb(colour))
 
@@ -370,7 +328,6 @@ def model_look(model: Model) -> dict[str, Any]:
 
 
 def model_handles(models: Sequence[Model]) -> list[Any]:
-    """The legend's entries of models."""
     return [key(model.label, **model_look(model)) for model in models]
 
 

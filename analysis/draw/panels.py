@@ -155,7 +155,6 @@ def map_figure(
 
 
 def draw_field(ax: Axes, column: int, line: int, field: Field, colour: Any, pt: float) -> None:
-    """A field of a map, with its words."""
     look = {
         "facecolor": colour,
         "edgecolor": style.FAINT if field.degraded else style.GRID,
@@ -195,7 +194,6 @@ def condition_figure(
 
 
 def of_each_cc(runs: Iterable[Run]) -> list[tuple[str, list[Run]]]:
-    """Runs by congestion control, in its order."""
     found: dict[str, list[Run]] = {}
     for run in runs:
         found.setdefault(run.cc, []).append(run)
@@ -203,7 +201,6 @@ def of_each_cc(runs: Iterable[Run]) -> list[tuple[str, list[Run]]]:
 
 
 def cc_lines(ccs: Iterable[str], **look: Any) -> list[Any]:
-    """A legend's line for each congestion control."""
     return [
         style.key(cc_name(cc), color=style.cc_colour(cc), **look)
         for cc in sorted(set(ccs), key=cc_rank)

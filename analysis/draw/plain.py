@@ -128,9 +128,7 @@ def alone(cell: Cell) -> Iterator[Said]:
 
 
 def control_sentences(sweep: Sweep) -> Iterator[Said]:
-    """Two congestion controls: where one gains, or that none does. Of more: where they lie
-    furthest apart.
-    """
+    """Of two congestion controls: where one gains, or that none does. Of more: the widest gap."""
     table = valid_rows(sweep.table(sweep.matrix.cells, borrows=False))
     pairs = others_against_base(table)
     by_name = {
@@ -546,5 +544,4 @@ def flow_words(name: str) -> str:
 
 
 def first_up(words: str) -> str:
-    """A sentence's beginning."""
     return words[:1].upper() + words[1:]

@@ -5,8 +5,7 @@ A drawing is one file in analysis/draw/drawings/, named after its word (by_loss.
     DRAWING = Drawing("by-loss", caption="…", draw=draw, shows=("loss_p", "cc"), says=says)
 
 Nothing else needs to know of it: an experiment's `draw:` accepts the word, the report draws it, and
-./lab refuses a file that does not declare it whole before anything runs. A test adds a folder of
-its own to gostlab.declared.drawings.DRAWING_FOLDERS.
+./lab refuses a file that does not declare it whole before anything runs.
 
 No drawing may drop a cell or merge two silently. A drawing says by `shows` which columns its axes,
 colours and facets tell apart; over every factor that is left there is a figure per level, with the
@@ -16,13 +15,10 @@ level in its title. Where that makes too many, each says how many cells the draw
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -110,12 +106,10 @@ class Sheet:
 
     @property
     def title(self) -> str:
-        """What stands above the figure."""
         return f"{self.levels} ({self.note})" if self.note else self.levels
 
     @property
     def footer(self) -> str:
-        """What made the numbers."""
         return self.sweep.footer
 
     @property
@@ -133,7 +127,6 @@ class Joined:
 
 
 def own_cells(sweep: Sweep) -> Joined:
-    """Those of the matrix."""
     return Joined(sweep.matrix.cells)
 
 
@@ -221,25 +214,14 @@ def declared_drawing(word: str) -> Drawing:
         declared.check_drawing(word, files[word])
     except BadInput as error:
         raise DrawingError(str(error)) from None
-    found = getattr(load(files[word]), "DRAWING", None)
+    try:
+        module = importlib.import_module(f"{__package__}.drawings.{files[word].stem}")
+    except Exception as error:  # whatever a file of somebody's raises: it names the file
+        raise DrawingError(f"{files[word]}: {type(error).__name__}: {error}") from error
+    found = getattr(module, "DRAWING", None)
     if not isinstance(found, Drawing) or found.word != word:
         raise DrawingError(f"{files[word]}: its DRAWING is not the drawing {word}")
     return found
-
-
-def load(path: Path) -> ModuleType:
-    """The module of a drawing's file. Raises DrawingError if it cannot be imported."""
-    own = path.parent == declared.DRAWING_FOLDERS[0]
-    try:
-        if own:
-            return importlib.import_module(f"{__package__}.drawings.{path.stem}")
-        spec = importlib.util.spec_from_file_location(f"drawing_{path.stem}", path)
-        assert spec is not None and spec.loader is not None, path
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever a file of somebody's raises: it names the file
-        raise DrawingError(f"{path}: {type(error).__name__}: {error}") from error
-    return module
 
 
 def words_for(matrix: MatrixResults) -> tuple[str, ...]:

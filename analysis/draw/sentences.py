@@ -107,9 +107,7 @@ def in_cells(some: int, of: int, what: str = "cells") -> str:
 
 
 def others_against_base(table: pd.DataFrame) -> list[tuple[str, str]]:
-    """(base, other) for every congestion control but the base: CUBIC where it ran, else the first;
-    none of one.
-    """
+    """(base, other) for every control but the base: CUBIC where it ran, else the first."""
     ccs = ccs_of(table)
     base = "cubic" if "cubic" in ccs else next(iter(ccs), "")
     return [(base, cc) for cc in ccs if cc != base]
@@ -265,7 +263,6 @@ def multiple(times: float) -> str:
 
 
 def whole_percent(share: float) -> str:
-    """5 %."""
     return f"{100 * share:g}{NBSP}%"
 
 
@@ -412,9 +409,7 @@ def retransmission_answers(runs: Sequence[Run]) -> list[Answer]:
 
 
 def convergence_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterable[str]:
-    """After how long shares are fair, or a rate has settled, where something is there to settle;
-    how many runs never got there.
-    """
+    """How soon shares are fair, or a rate has settled; how many runs never got there."""
     table = valid_rows(table)
     could = table[table["convergence_s"].notna() | (table["never_converged"] > 0)]
     never, of = int(could["never_converged"].sum()), int(could["n"].sum())
@@ -494,13 +489,11 @@ def machine_words(runs: Sequence[Run]) -> list[str]:
 
 
 def packet_words(asked: Mapping[str, Any]) -> str:
-    """What a packet costs, if anything."""
     cost_ns = float(asked.get("packet_cost_ns") or 0)
     return f"{cost_ns / 1000:g} µs per packet" if cost_ns else ""
 
 
 def cpus_words(asked: Mapping[str, Any]) -> str:
-    """How many CPUs the hosts have."""
     count = int(asked.get("host_cpus") or 0)
     if not count:
         return "one CPU for all hosts"

@@ -1,6 +1,4 @@
-"""Where a figure shows which cells: what a page lays its links over, so that a point or a bar leads
-to its runs.
-"""
+"""Where a figure shows which cells: a page lays links there, which lead to their runs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,9 +35,7 @@ def shows_row(artist: Any, row: pd.Series) -> None:
 
 
 def spots_of(figure: Figure) -> list[Spot]:
-    """What is shown where in a figure that is laid out; the larger first, so that a point on a
-    panel lies above it.
-    """
+    """What is shown where in a laid-out figure; the larger first, so that points lie above."""
 
     def stands_for_cells(artist: Artist) -> bool:
         return str(artist.get_gid() or "").startswith(SIGN) and artist.get_visible()

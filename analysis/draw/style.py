@@ -138,9 +138,7 @@ def drawing_on(canvas: Canvas) -> Iterator[None]:
 
 
 def styled(draw: F) -> F:
-    """Draw in the report's style, whatever the caller's own matplotlib is set to; on somebody's own
-    canvas in his.
-    """
+    """Draw in the report's style, whatever matplotlib is set to; on somebody's canvas in his."""
 
     @functools.wraps(draw)
     def inner(*args: Any, **kwargs: Any) -> Figure:
@@ -283,7 +281,6 @@ def note(
 
 
 def cut(words: str, length: int) -> str:
-    """Text that fits a figure."""
     return words if len(words) <= length else words[: length - 1] + "…"
 
 
@@ -341,7 +338,6 @@ def ratio_axis(ax: Axes, low: float, high: float) -> None:
 
 
 def superscript(power: int) -> str:
-    """An exponent."""
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 

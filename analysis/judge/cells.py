@@ -49,7 +49,6 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What names it on a page and in an address."""
         return cell_key(self.example)
 
     @property
@@ -358,9 +357,7 @@ def cpu_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[C
 
 
 def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
-    """A buffer sweep with the points that other matrices of the experiment add, asked the same in
-    all but the buffer.
-    """
+    """A buffer sweep with the points of other matrices, asked the same in all but the buffer."""
 
     def setting(run: Run) -> Any:
         return tuple(pair for pair in run.settings if not pair[0].endswith(".buffer_pkts"))

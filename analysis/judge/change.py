@@ -18,7 +18,6 @@ from analysis.read.folder import Run
 # A single run of another seed, or through a tunnel, may lie this many thresholds off by chance.
 FEW = 3
 BETTER, WORSE, SAME, UNSURE = "better", "worse", "same", "unsure"
-LOST = "no run counts now"
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,6 @@ def to_table(found: Changes) -> Table:
 
 
 def summary_line(found: Changes) -> str:
-    """How many figures are what."""
     counts = Counter(row.verdict for row in found.rows)
     cells = len({(row.matrix, row.cell) for row in found.rows})
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])

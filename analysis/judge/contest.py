@@ -13,9 +13,7 @@ from gostlab.results.contest import Competitor, Contest
 
 
 def contest_of(folder: Path) -> Contest | None:
-    """What a run's folder tells; None where its flows were never active together, or of one flow
-    that competes.
-    """
+    """What a run's folder tells; None of one competing flow, or of flows never active together."""
     run = load_run(folder)
     if not isinstance(run, Run):
         return None

@@ -105,22 +105,12 @@ def under_load(delay: str, quantile: str) -> OfRun:
 
 def ping_ms(name: str) -> OfRun:
     """One number of a run's first ping flow; None where it has none."""
-
-    def of_run(run: Run) -> float | None:
-        found = (flow.round_trips for flow in run.flows if flow.round_trips)
-        return next(found, {}).get(name)
-
-    return of_run
+    return lambda run: next(filter(None, (flow.round_trips for flow in run.flows)), {}).get(name)
 
 
 def fetch_s(name: str) -> OfRun:
     """One number of a run's short downloads, of the least size; None where it has none."""
-
-    def of_run(run: Run) -> float | None:
-        found = (each for flow in run.flows for each in flow.fetches)
-        return next(found, {}).get(name)
-
-    return of_run
+    return lambda run: next((each for flow in run.flows for each in flow.fetches), {}).get(name)
 
 
 def of_a_flow(name: str) -> OfFlow:

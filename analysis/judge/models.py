@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gostlab.describe.physics.response import cubic_window as rfc9438
+from gostlab.describe.physics.response import cubic_window
 
 # A packet of 1500 bytes less IPv4, TCP and its timestamp option; netem counts the Ethernet header
 # of 14 bytes too.
@@ -51,14 +51,14 @@ def payload_mbit(rate_bps: float, mtu_bytes: int = 1500) -> float:
     return rate_bps / 1e6 * (mtu_bytes - TCP_IP_BYTES) / (mtu_bytes + ETHERNET_BYTES)
 
 
-def goodput_mbit(window_pkts: float, rtt_ms: float, mss_bytes: int = MSS_BYTES) -> float:
+def goodput_mbit(window_pkts: float, rtt_ms: float) -> float:
     """A mean window per round trip (RFC 7323, section 1.1), in Mbit/s."""
-    return window_pkts * mss_bytes * 8 / (rtt_ms / 1000) / 1e6
+    return window_pkts * MSS_BYTES * 8 / (rtt_ms / 1000) / 1e6
 
 
-def window_pkts(rate_mbit: float, rtt_ms: float, mss_bytes: int = MSS_BYTES) -> float:
+def window_pkts(rate_mbit: float, rtt_ms: float) -> float:
     """The mean window that carries a rate: goodput_mbit turned round."""
-    return rate_mbit * 1e6 * (rtt_ms / 1000) / 8 / mss_bytes
+    return rate_mbit * 1e6 * (rtt_ms / 1000) / 8 / MSS_BYTES
 
 
 # -- windows by loss
@@ -69,25 +69,18 @@ def reno_window(loss: float) -> float:
     return 1.2 / math.sqrt(loss)
 
 
-def mathis_window(loss: float, delayed_acks: bool = False) -> float:
-    """The same by Mathis, Semke, Mahdavi & Ott (CCR 27(3), 1997): C / √p, C = √(3/2), or √(3/4)
-    with an ACK per two packets.
+def mathis_window(loss: float) -> float:
+    """The same with an ACK per two packets: √(3/4) / √p (Mathis, Semke, Mahdavi & Ott, CCR 27(3),
+    1997).
     """
-    return math.sqrt((0.75 if delayed_acks else 1.5) / loss)
+    return math.sqrt(0.75 / loss)
 
 
-def cubic_window(loss: float, rtt_ms: float) -> float:
-    """Mean CUBIC window with C = 0.4, β = 0.7 (RFC 9438, section 5.1): 1.054 · RTT^¾ / p^¾, or
-    Reno's if that is larger.
-    """
-    return rfc9438(loss, rtt_ms / 1000)
-
-
-def li_cubic_window(loss: float, alpha: float = LI_ALPHA, beta: float = LI_BETA) -> float:
+def li_cubic_window(loss: float) -> float:
     """CUBIC's mean window by Li et al. 2018, equation 6: √(α/2 · (1+β)/(1−β) / p), that of any
     AIMD; per RTT it is the rate.
     """
-    return math.sqrt(alpha / 2 * (1 + beta) / (1 - beta) / loss)
+    return math.sqrt(LI_ALPHA / 2 * (1 + LI_BETA) / (1 - LI_BETA) / loss)
 
 
 # -- BBR
@@ -147,16 +140,15 @@ def by_loss(window: Callable[[float], float]) -> Callable[[Path], float]:
 
 def rfc_cubic_mbit(path: Path) -> float:
     """CUBIC's rate by RFC 9438; its window knows of the round trip too."""
-    return goodput_mbit(cubic_window(path.loss, path.rtt_ms), path.rtt_ms)
+    return goodput_mbit(cubic_window(path.loss, path.rtt_ms / 1000), path.rtt_ms)
 
 
-MATHIS = partial(mathis_window, delayed_acks=True)
 LI_BBR_LINUX = partial(li_bbr_mbit, window_share=RMEM_WINDOW_SHARE)
 DASHED, DOTTED, MIXED = (5.0, 2.0), (1.0, 1.5), (6.0, 2.0, 1.0, 2.0)
 MODELS = (
     Model("rfc9438", "cubic", "CUBIC by RFC 9438", DASHED, rfc_cubic_mbit),
     Model("reno", "reno", "Reno by RFC 9438: 1.2/√p", DASHED, by_loss(reno_window)),
-    Model("mathis", "reno", "Reno by Mathis, delayed ACKs", DOTTED, by_loss(MATHIS)),
+    Model("mathis", "reno", "Reno by Mathis, delayed ACKs", DOTTED, by_loss(mathis_window)),
     Model("bbr", "bbr", "BBR at most: (1 − p) × link", DASHED, bbr_mbit),
     Model("li-cubic", "cubic", "CUBIC by Li 2018, eq. 6", DOTTED, by_loss(li_cubic_window)),
     Model("li-bbr", "bbr", "BBR by Li 2018, eq. 7", DOTTED, li_bbr_mbit),

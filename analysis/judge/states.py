@@ -26,9 +26,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    """The values of each state, in rising order of states; () where there is but one, or where
-    fewer than five values say nothing.
-    """
+    """The values of each state, the least first; () of one state, or of fewer than five values."""
     n = len(values)
     if n < LEAST_RUNS or not np.isfinite(values).all():
         return ()

@@ -118,7 +118,6 @@ def relative_halfwidth(values: Sequence[float]) -> float | None:
 
 
 def mean_of(values: Sequence[float]) -> float | None:
-    """The mean; None of no values."""
     return float(np.mean(values)) if values else None
 
 

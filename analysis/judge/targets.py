@@ -107,9 +107,7 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
 def judged_cell(
     published: Published, asked: Claim, cell: Cell | None, cells: Sequence[Cell]
 ) -> Target:
-    """One figure of one cell, judged by its median, or by the medians of the states that its runs
-    fall into; None: there is no such cell.
-    """
+    """One figure of one cell, judged by its median or its states'; None: there is no such cell."""
     got = summary_of(asked, cell, cells) if cell else None
     verdict = NO_RUN
     if got is not None:
@@ -193,7 +191,6 @@ def which_words(rows: Sequence[Target]) -> str:
 
 
 def figure_words(asked: Claim) -> str:
-    """The name of what was published, for people."""
     said = merit_of(asked.figure).words
     if asked.figure == "ratio" and asked.versus:
         said = f"goodput / that of {asked.versus}"

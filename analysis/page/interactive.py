@@ -270,9 +270,7 @@ def page_data(runs_by_anchor: Mapping[str, Sequence[Run]], most: int = MOST_POIN
 
 
 def whole_run(anchor: str, run: Run) -> str:
-    """One run with every sample, at every ACK where those were recorded, and what its congestion
-    controls said of themselves, for a data block.
-    """
+    """One run with every sample and ACK, and its congestion controls' own states; a data block."""
     columns = Columns()
     panels = [*panels_of(run, every_ack=True), *state_panels(run)] if run.state == "ok" else []
     return packed({anchor: [run_json(run, panels, None, everything(run), columns)]}, columns)

@@ -154,6 +154,11 @@ def sections_in(words: str, kind: str) -> tuple[str, dict[str, str]]:
     return head, {text.split('"')[1].removeprefix(f"{kind}-"): text.rstrip() for text in rest}
 
 
+def pictures_in(words: str, folder: str) -> set[str]:
+    """The names of the pictures of a folder that some Markdown shows."""
+    return set(re.findall(rf"\]\({re.escape(folder)}/([A-Za-z0-9._+-]+\.png)\)", words))
+
+
 def load_fullest(results: Path, experiment: str) -> Mapping[str, MatrixResults]:
     """Of each matrix of an experiment the variant with most runs, of those that its file asks."""
     forms = (questions(experiment, quick=quick) for quick in (False, True))
@@ -377,9 +382,7 @@ def plain_words(text: str) -> str:
 
 
 def earlier(file: Path) -> dict[tuple[str, str, str], tuple[float, str]]:
-    """The medians and verdicts of an earlier table, by matrix, cell and figure. Raises OSError,
-    BadInput.
-    """
+    """An earlier table's medians and verdicts by matrix, cell, figure. Raises OSError, BadInput."""
     found = {}
     with file.open(encoding="utf-8", newline="") as rows:
         for row in csv.DictReader(rows):
@@ -429,9 +432,7 @@ def foot_of(asked: Asked, shown: Sequence[MatrixResults], note: str = "") -> lis
 def commands_of(
     experiment: str, shown: Sequence[MatrixResults], most_named: int | None = None
 ) -> list[str]:
-    """The commands that make some matrices' runs, each once. Of more matrices than most_named it
-    says how many.
-    """
+    """The commands that make matrices' runs, each once; of more than most_named, how many."""
     forms: dict[tuple[bool, int], list[str]] = {}
     quickly = questions(experiment, quick=True) or frozenset()
     fully = questions(experiment) or frozenset()

@@ -181,7 +181,6 @@ def page_template(name: str) -> jinja2.Template:
 
 
 def common(runs_data: str) -> dict[str, Any]:
-    """What every page needs."""
     return {
         "runs_data": runs_data,
         "scripts": interactive.scripts(),
@@ -302,5 +301,4 @@ def run_rows(chapter: Chapter, most: int) -> list[dict[str, Any]]:
 
 
 def row_of_run(run: Run, letter: str = "") -> dict[str, Any]:
-    """What a page's list of runs says of one."""
     return {"run": run, "state": tables.state_of(run), "letter": letter, "key": cell_key(run)}

@@ -106,5 +106,4 @@ def fit_tables(name: str, fitted: Fitted) -> str:
 
 
 def span(least: float | None, most: float | None) -> str:
-    """From least to most, as far as runs say."""
     return "" if least is None or most is None else f"{least:g} to {most:g}"

@@ -23,7 +23,7 @@ from analysis.judge.cells import runs_per_cell, to_matrices
 from analysis.judge.table import NBSP, markdown, several, span_words
 from analysis.page import tables
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.marked import made_earlier, sections_in
+from analysis.page.marked import made_earlier, pictures_in, sections_in
 from analysis.page.report import page_template
 from analysis.read.description import question, read_asked
 from analysis.read.runs import Results, load_results
@@ -143,38 +143,20 @@ def write_page(
         for picture in chapter.pictures:
             written.add(f"{picture.name}.png")
             write_whole(folder / f"{picture.name}.png", save(picture.figure, "png"))
-    write_whole(out_md, page_of(chapters, folder.name, quick, kept).encode("utf-8", "replace"))
+    parts = {
+        each.study.name: Part(overview_row(each, quick), section(each, folder.name, quick))
+        for each in chapters
+    } | dict(kept)
+    names = sorted(parts) if kept else parts  # by name, if something stays
+    shown = [parts[name] for name in names]
+    page = page_template("studies.md.j2").render(command=COMMAND, parts=shown)
+    write_whole(out_md, (page.rstrip("\n") + "\n").encode("utf-8", "replace"))
     for name in old - written:
         (folder / name).unlink(missing_ok=True)
     return out_md
 
 
-def pictures_in(words: str, folder: str) -> set[str]:
-    """The names of the pictures of a folder that some Markdown shows."""
-    return set(re.findall(rf"\]\({re.escape(folder)}/([A-Za-z0-9._+-]+\.png)\)", words))
-
-
 # -- the page
-
-
-def page_of(
-    chapters: Sequence[Chapter],
-    folder: str,
-    quick: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    kept: Mapping[str, Part] = MappingProxyType({}),
-) -> str:
-    """The page's Markdown. quick: by experiment, the matrices whose runs are their quick form's;
-    kept: what stays of an earlier page. By name, if something stays.
-    """
-    parts = {
-        each.study.name: Part(overview_row(each, quick), section(each, folder, quick))
-        for each in chapters
-    } | dict(kept)
-    names = sorted(parts) if kept else list(parts)
-    page = page_template("studies.md.j2").render(
-        command=COMMAND, parts=[parts[name] for name in names]
-    )
-    return page.rstrip("\n") + "\n"
 
 
 def overview_row(chapter: Chapter, quick: Mapping[str, Sequence[str]]) -> str:

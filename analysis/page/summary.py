@@ -21,7 +21,15 @@ from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, to_matrices
 from analysis.judge.table import markdown, span_words
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.marked import LEAST, commands_of, load_fullest, made_earlier, renew, sections_in
+from analysis.page.marked import (
+    LEAST,
+    commands_of,
+    load_fullest,
+    made_earlier,
+    pictures_in,
+    renew,
+    sections_in,
+)
 from analysis.page.report import page_template
 from analysis.read.runs import Results
 from analysis.read.study import is_about, load_study
@@ -33,7 +41,6 @@ COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
 COLUMNS = 100
 # In an answer: (n = 5), or one of several things in brackets.
 OF_SIZE = re.compile(r"\s\(n\s=\s[^;()]+\)|;\sn\s=\s[^;()]+(?=[;)])|(?<=\()n\s=\s[^;()]+;\s")
-PICTURE = re.compile(r"\]\([^)/]+/([A-Za-z0-9._+-]+)\.png\)")  # that a section shows
 MOST_NAMED = 2  # matrices of a command; of more it says how many
 
 
@@ -62,12 +69,9 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
         command=COMMAND, least=LEAST, sections=[sections[name] for name in sorted(sections)]
     )
     write_whole(out_md, (page.rstrip("\n") + "\n"))
-    old, shown = (
-        {name for text in each.values() for name in PICTURE.findall(text)}
-        for each in (before, sections)
-    )
+    old, shown = (pictures_in("\n".join(each.values()), folder.name) for each in (before, sections))
     for name in old - shown:
-        (folder / f"{name}.png").unlink(missing_ok=True)
+        (folder / name).unlink(missing_ok=True)
     return out_md
 
 
@@ -132,9 +136,7 @@ def section_of(chapter: Chapter, folder: str) -> str:
 
 
 def answer_of(chapter: Chapter) -> Sequence[str]:
-    """What the runs say, in a sentence; how many runs, and how many published numbers agree, stands
-    below.
-    """
+    """What the runs say, in a sentence; below it runs and published numbers are counted."""
     sentences = chapter.first.sentences
     counts = f" of the {chapter.study.called}'s "
     [said] = [each for each in sentences if counts not in each][:1] or sentences[:1]

@@ -317,7 +317,6 @@ def environment_table(results: Results, name: str) -> Table:
 
 
 def cost_words(environment: Environment) -> str:
-    """What a system call costs in it."""
     cost_us = environment.syscall_cost_us
     if environment.clock == "real" or cost_us is None:
         return "the CPU's own"

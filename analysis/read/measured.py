@@ -52,9 +52,7 @@ def shipped(experiment: str) -> Mapping[Key, Measured]:
 
 
 def to_measured(row: Mapping[str, str]) -> Measured:
-    """A line of the file. Raises ValueError, KeyError; AttributeError of one that is too
-    short.
-    """
+    """A line of the file. Raises ValueError, KeyError; AttributeError of one that is too short."""
     matrix, cell, figure, made_by = (
         printable(row[name]) for name in ("matrix", "cell", "figure", "made_by")
     )

@@ -88,7 +88,6 @@ class Progress:
         )
 
     def mbit_between(self, first_s: float, last_s: float) -> float:
-        """The mean rate."""
         return float(self.bytes_between(first_s, last_s)) * 8 / 1e6 / (last_s - first_s)
 
 
@@ -268,9 +267,7 @@ def wire_ratio(run: Run) -> float | None:
 
 
 def bottleneck_marks(run: Run) -> int | None:
-    """The packets that the bottleneck's queue marked in the direction of the data; None of a queue
-    that cannot.
-    """
+    """The packets that the bottleneck's queue marked where the data goes; None if it cannot."""
     try:
         asked = read_object(run.folder / "run.json")
         rows = measures.bottleneck_rows(asked, read_series(run.folder, "queues"))
@@ -363,15 +360,12 @@ def delivered_bytes(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, floa
 
 
 def curve_of(points: Sequence[tuple[float, float]]) -> Curve:
-    """Instants and values apart."""
     t_s, values = zip(*points, strict=True)
     return np.array(t_s), np.array(values)
 
 
 def udp_curves(run: Run, flow: Flow, start_s: float) -> list[Curve]:
-    """(time, bytes received) of a UDP flow, from the intervals of its receiver's report; [] where
-    none tells.
-    """
+    """(time, bytes received) of a UDP flow by its receiver's report; [] where none tells."""
     alone = ["iperf3-server.json"] if len(run.flows) == 1 else []
     for name in (f"iperf3-{flow.name}-server.json", *alone):
         try:

@@ -52,7 +52,6 @@ class Claim:
         return -math.inf if low is None else low, math.inf if high is None else high
 
     def holds(self, got: float) -> bool:
-        """Whether a figure agrees."""
         low, high = self.band
         return low <= got <= high
 
@@ -221,9 +220,7 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
 
 @cache
 def questions_of(path: Path, changed_ns: int, quick: bool) -> frozenset[str]:
-    """What a file asks, as it stood then: every page of an experiment wants to know. Raises
-    BadInput, OSError.
-    """
+    """What a file asks, as it stood then: every page wants to know. Raises BadInput, OSError."""
     found = load_experiment(str(path))
     asked: set[str] = set()
     for machine, matrix in product(("sandbox", "native"), found.matrices):

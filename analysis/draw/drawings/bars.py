@@ -51,7 +51,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
     abreast = conditions_abreast([words for words, _ in groups], most)
     room = min(abreast, len(groups))
     how = "across" if room * len(series(table, table)) <= 9 else "upright"
-    value = facet.Value(facet.from_zero(room=1.22, least=0.0), mark=partial(facet.bar, how=how))
+    value = facet.Value(facet.from_zero(1.22, least=0.0), mark=partial(facet.bar, how=how))
     lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
     return [
         facet.in_groups("", [(wrapped(words, ROW // room), rows) for words, rows in line], value)
@@ -60,9 +60,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
 
 
 def conditions_abreast(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) -> int:
-    """How many conditions stand in a row: as many as there is room for the whole of their names,
-    at most so many, but two.
-    """
+    """How many conditions stand in a row: two, or up to `most` whose names have room."""
     for count in range(most, 2, -1):
         if all(fits(words, ROW // min(count, len(names))) for words in names):
             return count
@@ -84,9 +82,7 @@ def name_places(ax: Axes, panels: Sequence[facet.Panel], lines: Sequence[facet.S
 
 
 def download_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Of each cell that fetches one file: the mean rate of its three fastest runs, and how long
-    that takes.
-    """
+    """Of each cell that fetches one file: the mean rate of its fastest three runs, and its time."""
     for cell in sweep.matrix.cells:
         sizes = {
             flow.size_bytes for run in cell.counted for flow in run.flows if flow.kind == "http"

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 
 from analysis.draw import facet
 from analysis.draw.levels import ccs_of, sweeps_of
+from analysis.draw.marks import figure_values
 from analysis.draw.registry import Answer, Drawing, Joined, Sheet, Sweep, valid_rows
 from analysis.draw.sentences import NEAR, listed, others_against_base, span, whole_percent
 from analysis.draw.style import FAINT, apart, cc_colour, key, name_ticks
@@ -50,6 +51,12 @@ def levels_across(table: pd.DataFrame, called: str = "study") -> list[tuple[floa
     return found
 
 
+def goodputs(table: pd.DataFrame) -> list[float]:
+    """All that is shown as a rate."""
+    rates = facet.known_values(table, "rate_mbit")
+    return figure_values(table, "goodput", link=False) + rates
+
+
 def panels(sheet: Sheet) -> list[facet.Panel]:
     """Goodput above what was sent again."""
 
@@ -61,7 +68,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
         facet.counts("wan", "wan_high"), "wan", label="Retransmitted on\nthe WAN (segments)"
     )
     places = facet.at_levels(sheet.rows, "buffer_bdp")
-    goodput = facet.Value(facet.from_zero(room=1.1, more="rate_mbit"))
+    goodput = facet.Value(facet.up_to(goodputs, 1.1))
     return [facet.Panel("", places, (), goodput, behind), facet.Panel("", places, (), again)]
 
 
@@ -87,14 +94,11 @@ def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
 
 
 def cells(sweep: Sweep) -> Joined:
-    """The sweep's, with the points that other matrices add."""
     return Joined(buffer_cells(sweep.matrix, sweep.matrices))
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """Is there a buffer at which the lab meets the study's goodput, for one congestion control and
-    for both?
-    """
+    """At which buffer does the lab meet the study's goodput, of one control and of both?"""
     valid = valid_rows(table)
     valid = valid[valid["buffer_bdp"].notna()].sort_values("buffer_bdp")
     asks = f"Which buffer explains the {sweep.study.called}?"
@@ -107,9 +111,7 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 
 
 def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
-    """Per congestion control where its published value is met; then both together; then their
-    ratio.
-    """
+    """Of each control where its published value is met; of both together; their ratio."""
     said: list[str] = []
     met: dict[str, set[float]] = {}
     for cc in ccs_of(rows):
@@ -182,7 +184,6 @@ def gain_sentences(rows: pd.DataFrame, base: str, versus: str, called: str) -> l
 
 
 def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
-    """Goodput and WAN retransmissions by the bottleneck's buffer."""
     called = sweep.study.called
     columns = (
         *SWEPT_FIRST,

@@ -16,6 +16,7 @@ from analysis.draw import facet
 from analysis.draw.levels import ccs_of, facets_of
 from analysis.draw.marks import (
     STEPS,
+    Place,
     cc_handles,
     draw_band,
     draw_capacity,
@@ -60,9 +61,9 @@ def value_of(table: pd.DataFrame, figure: str) -> facet.Value:
         ax.set_ylim(floor, top * (1.6 if logarithmic else 1.12))
         plain_log(ax.yaxis, floor, top * 1.6) if logarithmic else thousands(ax.yaxis)
 
-    def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
-        draw_band(ax, slot.at, row, figure, line.colour, floor)
-        facet.point(ax, slot, row, figure, line, study="behind")
+    def mark(place: Place, line: facet.Series) -> None:
+        draw_band(place, floor)
+        facet.point(place, line, study="behind")
 
     return facet.Value(scale, figure, mark)
 
@@ -141,9 +142,7 @@ FACET = facet.Facet(
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """Goodput by loss, or the mean window where that is what the study publishes of the matrix;
-    both where it has both.
-    """
+    """Goodput by loss; where the study publishes mean windows, those too, or those alone."""
     study, rows = sheet.sweep.study, sheet.rows
     published = {
         merit_of(asked.figure).key

@@ -38,9 +38,7 @@ def with_tunnels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_paths(table: pd.DataFrame) -> pd.DataFrame:
-    """Cells, each with its path in words; tunnels and paths in order, congestion
-    controls apart from both.
-    """
+    """Cells with their paths in words, the congestion control apart; tunnels and paths sorted."""
     rows = table.copy()
     rest = [name for name in factor_columns(rows) if name not in (TUNNEL, "factor:cc")]
     varied = [name for name in rest if rows[name].nunique() > 1]
@@ -56,9 +54,7 @@ def with_paths(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def rtts_of(rows: pd.DataFrame) -> list[float]:
-    """The round trips, the middle one first: of those with cells enough, as a matrix may have been
-    run in part.
-    """
+    """The round trips, the middle one of those with cells enough first: a part may have run."""
     cells = rows.groupby("rtt_ms", sort=True).size()
     fullest = list(cells[cells >= cells.max() / 2].index)
     first = fullest[(len(fullest) - 1) // 2]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from analysis.draw import facet, marks
 from analysis.draw.levels import ccs_of, facets_of, flows_of, rtt_column
 from analysis.draw.registry import Drawing, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import UNMOVED, crossing, whole_percent
-from analysis.draw.style import WIDE, apart, cc_colour, name_ticks, note, thousands
+from analysis.draw.style import WIDE, apart, cc_colour, name_ticks, note
 from analysis.judge.models import Model, Path, models_for
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, rate
@@ -48,23 +48,19 @@ def curves_of(sheet: Sheet) -> list[Model]:
     return list(models_for(ccs_of(sheet.rows), sheet.sweep.study.models or ONE_EACH))
 
 
-def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
-    """A cell as a point, and what the study published of it, with the flow's name where there are
-    several.
-    """
-    marks.draw_band_beside(ax, slot.at, row, figure, line.colour)
-    facet.point(ax, slot, row, figure, line, study="behind")
-    published = marks.number(row, f"{figure}_study")
+def mark(place: marks.Place, line: facet.Series) -> None:
+    """A cell as a point, and what the study published of it, with the flow's name if several."""
+    marks.draw_band_beside(place)
+    facet.point(place, line, study="behind")
+    published = marks.number(place.row, f"{place.figure}_study")
     if line.flow and is_known(published):
-        note(ax, line.flow, (slot.at, published), (6, 0), va="center")
+        note(place.ax, line.flow, (place.at, published), (6, 0), va="center")
 
 
-def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """From zero to beyond every line."""
+def shown_values(table: pd.DataFrame) -> list[float]:
+    """Of every line."""
     lines = [f"goodput:{flow}" for flow in flows_of(table)] or ["goodput"]
-    top = max([1.0, *(value for line in lines for value in marks.figure_values(table, line))])
-    ax.set_ylim(0, 1.12 * top)
-    thousands(ax.yaxis)
+    return [value for line in lines for value in marks.figure_values(table, line)]
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
@@ -84,7 +80,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
             words,
             facet.at_levels(rows, axis),
             (),
-            facet.Value(scale, mark=mark),
+            facet.Value(facet.up_to(shown_values, 1.12), mark=mark),
             partial(behind, rows=rows),
         )
         for words, rows in facets_of(table, known=(axis, *(() if flows else ("cc",))))
@@ -113,28 +109,23 @@ def rtt_axis(ax: Axes, panels: Sequence[facet.Panel], lines: Sequence[facet.Seri
 
 
 def axis_name(table: pd.DataFrame) -> str:
-    """Whose round-trip time it is."""
     _, colon, flow = rtt_column(table).partition(":")
     return f"Round-trip time{' of ' + flow if colon else ''} (ms)"
 
 
 def keys(table: pd.DataFrame) -> list[Any]:
-    """Flows, or congestion controls."""
     if flows := flows_of(table):
         return marks.flow_handles(table, flows, lines=True)
     return marks.cc_handles(ccs_of(table), looks=True)
 
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
-    """Models and the link."""
     link = [] if flows_of(sheet.rows) else marks.link_handles(sheet.rows)
     return [*marks.model_handles(curves_of(sheet)), *link]
 
 
 def falls(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Of each line of the figure from which round-trip time on it is clearly below what it is at
-    the shortest.
-    """
+    """Of each line from which round-trip time on it is clearly below what it is at the shortest."""
     valid = valid_rows(table)
     axis, flows = rtt_column(valid), flows_of(valid)
     lines = [(f"goodput:{flow}", flow, valid) for flow in flows] or [

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 
 import pandas as pd
-from matplotlib.axes import Axes
 
 from analysis.draw import facet
 from analysis.draw.levels import ccs_of, facets_of, tunnels_of
-from analysis.draw.marks import cc_handles
+from analysis.draw.marks import Place, cc_handles
 from analysis.draw.registry import Drawing, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import span
 from analysis.judge.statistics import is_known
@@ -19,16 +18,15 @@ from analysis.judge.table import cc_name, rate, ratio
 KNOWN = ("tunnel", "cc")
 
 
-def beside_direct(
-    ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series
-) -> None:
+def beside_direct(place: Place, line: facet.Series) -> None:
     """A cell as a point; what goes without a tunnel as a dashed line through all tunnels too."""
-    facet.point(ax, slot, row, figure, line)
-    if row["tunnel"] == "direct" and is_known(row[figure]):
-        ax.axvline(row[figure], color=line.colour, linestyle="--", linewidth=1.0, zorder=1)
+    facet.point(place, line)
+    value, look = place.row[place.figure], {"linestyle": "--", "linewidth": 1.0, "zorder": 1}
+    if place.row["tunnel"] == "direct" and is_known(value):
+        place.ax.axvline(value, color=place.colour, **look)
 
 
-GOODPUT = facet.Value(facet.from_zero(least=0.1), mark=beside_direct, own=True)
+GOODPUT = facet.Value(facet.from_zero(1.08, least=0.1), mark=beside_direct, own=True)
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:

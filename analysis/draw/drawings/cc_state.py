@@ -140,9 +140,7 @@ def usual_top(value: np.ndarray) -> float:
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """A figure per flow of one run of each cell; of many cells those that are most worth a
-    look.
-    """
+    """A figure per flow of one run of each cell; of many cells, of those most worth a look."""
     there = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
     cells = [cell for cell in there if typical_run(cell, FILE) is not None]
     chosen = cells if len(cells) <= MOST_SHOWN else most_telling(cells)

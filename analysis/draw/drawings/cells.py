@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pandas as pd
-from matplotlib.axes import Axes
-
 from analysis.draw import facet
-from analysis.draw.marks import draw_study
+from analysis.draw.marks import Place, draw_point, draw_study
 from analysis.draw.registry import Drawing, Picture, Sheet, with_absent
 from analysis.draw.sentences import in_general
 from analysis.draw.style import cc_colour, cut, note, tunnel_marker
@@ -18,15 +15,15 @@ from analysis.draw.style import cc_colour, cut, note, tunnel_marker
 MOST_ROWS = 60
 
 
-def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
+def mark(place: Place, line: facet.Series) -> None:
     """A cell in its congestion control's colour, by its tunnel's marker; or why it has no run."""
-    colour, marker = cc_colour(row["cc"]), tunnel_marker(row["tunnel"])
+    row = place.row
+    own = replace(place, colour=cc_colour(row["cc"]))
     if row["n"]:
-        own = facet.Series({}, colour, f"lab {row['cc']}", marker=marker)
-        facet.point(ax, slot, row, figure, own)
+        draw_point(own, f"lab {row['cc']}", marker=tunnel_marker(row["tunnel"]))
     else:
-        note(ax, row["absent"], (0, slot.at), (4, 0), va="center", fontsize=9)
-    draw_study(ax, slot.at, row, figure, colour, flat=True)
+        note(place.ax, row["absent"], (0, place.at), (4, 0), va="center", fontsize=9)
+    draw_study(own)
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
@@ -34,7 +31,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
     rows = sheet.rows
     groups = [(cut(rows["cell"].iloc[at], 60), rows.iloc[at : at + 1]) for at in range(len(rows))]
     all_rows = rows if sheet.all_rows is None else sheet.all_rows
-    reach = facet.from_zero(room=1.05, least=0.0)
+    reach = facet.from_zero(1.05, least=0.0)
     value = facet.Value(lambda ax, way, _: reach(ax, way, all_rows), mark=mark)
     return [facet.in_groups("", groups, value)]
 

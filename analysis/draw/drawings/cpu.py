@@ -65,7 +65,7 @@ def scale_idle(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
 def panels(sheet: Sheet) -> list[facet.Panel]:
     """Goodput above the CPU's idle share, a column of each number of streams."""
     found = []
-    goodput = facet.Value(facet.from_zero())
+    goodput = facet.Value(facet.from_zero(1.08))
     idle = facet.Value(scale_idle, "idle_share", label="CPU idle (% of a second)")
     counts = sorted(sheet.rows["streams"].unique())
     for value in (goodput, idle):
@@ -185,7 +185,6 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
 
 
 def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
-    """Goodput and idle share by the cost of a system call."""
     on_real = "real clock" + table["offloads"].map({1.0: ", offloads on"}).fillna("")
     cost_us = table["syscall_cost_us"].map("{:g} µs".format)
     costs = table.assign(cost=cost_us.where(table["clock"] != "real", on_real))

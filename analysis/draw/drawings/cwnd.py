@@ -89,7 +89,6 @@ def window_handles(runs: Sequence[Run]) -> list[Any]:
 
 
 def competing(run: Run) -> list[Flow]:
-    """The flows of a run that have a window."""
     return [flow for flow in run.flows if flow.competes]
 
 

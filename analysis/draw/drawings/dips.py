@@ -62,7 +62,6 @@ def draw_flow(ax: Axes, flow: Flow, dips: Dips) -> None:
 
 
 def short_words(dips: Dips) -> str:
-    """What stands above a panel."""
     if not dips.spans:
         return "no dip"
     apart = f", {dips.apart_s:.1f} s apart" if dips.apart_s is not None else ""
@@ -84,7 +83,6 @@ def flows_with_dips(cells: Sequence[Cell]) -> Iterator[Dipping]:
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """As many figures as the flows need."""
     yield from pictures(
         list(flows_with_dips(sheet.sweep.matrix.cells)),
         plot_dips,

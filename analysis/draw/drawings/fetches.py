@@ -31,9 +31,7 @@ def size_words(size_bytes: float) -> str:
 
 
 def times_s(runs: Sequence[Run], what: str) -> dict[float, float]:
-    """Size in bytes -> the median over runs of what their downloads of that size took
-    (`median_s`, `p95_s`).
-    """
+    """Size in bytes -> the median over runs of what such downloads took (`median_s`, `p95_s`)."""
     found: dict[float, list[float]] = {}
     for each in (each for run in runs for flow in run.flows for each in flow.fetches):
         found.setdefault(each["size_bytes"], []).append(each[what])
@@ -70,7 +68,6 @@ def plot_fetches(facets: Sequence[Condition], title: str, footer: str) -> Figure
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """As many figures as its facets need."""
     yield from pictures(
         measured(sheet.sweep), partial(plot_fetches, footer=sheet.footer), DRAWING.caption
     )

@@ -11,13 +11,11 @@ from analysis.draw import facet
 from analysis.draw.registry import Answer, Drawing, Sweep, valid_rows, with_absent
 from analysis.draw.sentences import agreement, comparisons, cpu_decided
 
-GOODPUT = facet.Value(facet.from_zero(room=1.2), mark=facet.bar)
+GOODPUT = facet.Value(facet.from_zero(1.2), mark=facet.bar)
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """Does the congestion control matter, by streams and tunnel; is the study met; where did the
-    CPU decide.
-    """
+    """Does the congestion control matter; is the study met; where did the CPU decide."""
     valid = valid_rows(table)
     if valid.empty:
         return

@@ -49,7 +49,6 @@ def places(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:
 
 
 def goodput_of(cell: Cell) -> float:
-    """A cell's median goodput, Mbit/s."""
     return median(run.goodput_mbit or 0.0 for run in cell.counted)
 
 
@@ -105,9 +104,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
 
 
 def least_windows(sweep: Sweep, table: object) -> Iterator[str]:
-    """From which window on each path is full, as measured, and what its rate times its round trip
-    is.
-    """
+    """From which window on each path is full, as measured, and its rate times its round trip."""
     for (tunnel, rtt_ms), some in places(sweep.matrix.cells).items():
         rate_bps = some[0][1].example.rate_bps or 0.0
         knee = bdp_bytes(rate_bps, rtt_ms / 1000)

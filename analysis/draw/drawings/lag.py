@@ -32,9 +32,7 @@ def is_loaded(sweep: Sweep) -> bool:
 
 
 def panels(sheet: Sheet) -> list[Panel]:
-    """Ping and, under load, goodput and what the runs' own connections across the path sent
-    again.
-    """
+    """Pings; under load beside them goodput, and what the runs sent again across the path."""
     told = conditions(sheet.rows)
     if not is_loaded(sheet.sweep):
         return [delays(told, "Ping (ms)", MEDIAN, P95, idle=True)]
@@ -48,14 +46,11 @@ def panels(sheet: Sheet) -> list[Panel]:
 
 
 def known_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells whose runs pinged."""
     return table[(table["n"] > 0) & table[MEDIAN].notna()].reset_index(drop=True)
 
 
 def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """How long a ping takes where it waits the least and the longest; under load the goodput of
-    each.
-    """
+    """How long pings take where they wait the least and the longest; under load, the goodput."""
     rows = known_rows(table)
     if len(rows) < 2:
         return

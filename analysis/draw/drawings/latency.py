@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.draw import facet, levels
-from analysis.draw.marks import cc_handles, draw_point, number
+from analysis.draw.marks import Place, cc_handles, draw_point, number
 from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.sentences import others_against_base, where_words
 from analysis.draw.style import FAINT, INK, WIDE, key, plain_log, thousands, wrapped
@@ -55,22 +55,20 @@ def idle_ms_of(row: pd.Series) -> list[float]:
     return sorted({float(row[name]) for name in names if is_known(row[name])}) or [row["rtt_ms"]]
 
 
-def draw_delays(
-    ax: Axes, at: float, row: pd.Series, line: facet.Series, median: str, p95: str
-) -> None:
+def draw_delays(place: Place, line: facet.Series, p95: str) -> None:
     """One cell's median and 95 %. What is too short for a log axis stands at its edge."""
-    values = [number(row, median), number(row, p95)]
-    if not all(is_known(value) for value in values):
+    values = [number(place.row, name) for name in (place.figure, p95)]
+    if not all(map(is_known, values)):
         return
-    least = ax.get_xlim()[0]
+    least = place.ax.get_xlim()[0]
     ends = [max(least, value) for value in values]
-    own = {"color": line.colour}
-    ax.plot(ends, [at, at], linewidth=1.3, zorder=3, label="to the 95 %", **own)
-    ax.plot([ends[1]], [at], zorder=3, label="95 %", **TO_P95, **own)
+    own = {"color": place.colour}
+    place.plot(ends, linewidth=1.3, zorder=3, label="to the 95 %", **own)
+    place.plot(ends[1:], zorder=3, label="95 %", **TO_P95, **own)
     if values[0] > least:
-        draw_point(ax, at, row, median, line.colour, line.name, flat=True)
+        draw_point(place, line.name)
     else:
-        ax.plot([least], [at], label="less", clip_on=False, zorder=5, **LESS, **own)
+        place.plot([least], label="less", clip_on=False, zorder=5, **LESS, **own)
 
 
 def conditions(table: pd.DataFrame) -> list[facet.Group]:
@@ -90,17 +88,14 @@ def delays(
             for idle_ms in sorted({each for _, row in rows.iterrows() for each in idle_ms_of(row)}):
                 ax.plot([idle_ms, idle_ms], [y - 0.5, y + 0.5], label="idle", zorder=2, **IDLE)
 
-    def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
-        draw_delays(ax, slot.at, row, line, median, p95)
-
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
         scale_axis(ax, table, median, p95, idle=median == SRTT)
 
-    return facet.in_groups("", groups, facet.Value(scale, median, mark, label), behind=behind)
+    value = facet.Value(scale, median, partial(draw_delays, p95=p95), label)
+    return facet.in_groups("", groups, value, behind=behind)
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
-    """Round trip and queue."""
     told = conditions(sheet.rows)
     queue = ("Bottleneck's queue (ms)", "queue_delay_median_ms", "queue_delay_p95_ms")
     return [

@@ -17,7 +17,6 @@ from analysis.judge.cells import MatrixResults
 
 
 def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """A log axis around all that is shown."""
     values = [value for value in figure_values(table, "goodput") if value > 0] or [1.0]
     low, high = min(values) / 1.8, max(values) * 1.8
     ax.set_xscale("log")
@@ -70,9 +69,7 @@ def cells(sweep: Sweep) -> Joined:
 
 
 def sites_together(matrix: MatrixResults, matrices: Sequence[MatrixResults]) -> list[MatrixResults]:
-    """The matrices whose map is one: all of the same star, ways and streams apart, each in its
-    fullest variant.
-    """
+    """The matrices of one map: of one star, ways and streams apart, each in its fullest variant."""
     alike = [
         other
         for other in matrices

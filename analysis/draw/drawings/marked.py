@@ -5,15 +5,14 @@ sender across the path, and the sender inside the tunnel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from statistics import median
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 
 from analysis.draw import facet
 from analysis.draw.levels import tunnels_of
+from analysis.draw.marks import Place
 from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.style import cc_colour
 from analysis.judge.statistics import is_known
@@ -53,12 +52,11 @@ def numbers(sweep: Sweep) -> list[dict[str, Any]]:
     return found
 
 
-def counted(
-    name: str, ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series
-) -> None:
+def counted(place: Place, line: facet.Series) -> None:
     """How many there were, as a point; nothing where there is nobody to be told."""
-    if is_known(row[name]):
-        ax.plot(row[name], slot.at, "o", color=cc_colour(row["cc"]), markersize=5.5, clip_on=False)
+    if is_known(place.row[place.figure]):
+        look = {"color": cc_colour(place.row["cc"]), "markersize": 5.5, "clip_on": False}
+        place.ax.plot(place.row[place.figure], place.at, "o", **look)
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
@@ -70,9 +68,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
     scale = facet.to_median(1.1, *HEADINGS)
     return [
         facet.in_groups(
-            heading,
-            lines,
-            facet.Value(scale, name, partial(counted, name), "Packets (number)", own=True),
+            heading, lines, facet.Value(scale, name, counted, "Packets (number)", own=True)
         )
         for name, heading in HEADINGS.items()
     ]
@@ -92,7 +88,6 @@ def each_tunnel(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
 
 
 def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
-    """The same, row by row."""
     columns = (
         *texts(tunnel="Tunnel", cc="cc"),
         *(Column(key, words, count) for key, words in HEADINGS.items()),

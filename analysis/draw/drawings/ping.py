@@ -22,9 +22,7 @@ IDLE: dict[str, Any] = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.
 
 @cache
 def pings(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """When a run's requests left, s since the load began, and their round trips, ms; NaN where no
-    answer came.
-    """
+    """When requests left, s since the load began, and their round trips, ms; NaN: no answer."""
     rows = read_series(run.folder, "pings")
     rtts = [row["rtt_ms"] if is_number(row.get("rtt_ms")) else np.nan for row in rows]
     return np.array([row["t_s"] for row in rows]), np.array(rtts, float)

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.draw import facet
-from analysis.draw.marks import note_above
+from analysis.draw.marks import Place, note_above
 from analysis.draw.registry import Drawing, Sheet
 from analysis.draw.style import GRID, INK, ratio_axis
 from analysis.judge.statistics import is_known
@@ -19,17 +19,17 @@ from analysis.judge.statistics import is_known
 MOST_NUMBERED = 6
 
 
-def numbered(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
+def numbered(place: Place, line: facet.Series) -> None:
     """A cell's ratio as a point (of each state that its runs fall into), and in figures above."""
-    facet.point(ax, slot, row, figure, line)
+    facet.point(place, line)
+    ax, at, row = place.ax, place.at, place.row
     for state in row["ratio_states"]:
-        note_above(ax, slot.at, state.value, f"{state.value:.2f}")
+        note_above(ax, at, state.value, f"{state.value:.2f}")
     if not row["ratio_states"]:
-        note_above(ax, slot.at, max([row["ratio"], *row["ratio_values"]]), f"{row['ratio']:.2f}")
+        note_above(ax, at, max([row["ratio"], *row["ratio_values"]]), f"{row['ratio']:.2f}")
 
 
 def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """A log axis about 1."""
     ends = ("ratio", "ratio_low", "ratio_high")
     values = [value for end in ends for value in table[end] if is_known(value) and value > 0]
     ratio_axis(ax, min([0.7, *values]) / 1.15, max([1.4, *values]) * 1.25)

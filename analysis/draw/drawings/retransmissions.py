@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
 from analysis.draw import facet
-from analysis.draw.marks import draw_spread, draw_study, number, study_handle, typical
+from analysis.draw.marks import Place, draw_spread, draw_study, number, study_handle, typical
 from analysis.draw.registry import Drawing, Sheet, with_absent
 from analysis.draw.spots import shows_row
-from analysis.draw.style import FAINT, INK, cc_colour, key
+from analysis.draw.style import FAINT, INK, key
 from analysis.judge.statistics import is_known
 
 # (what is counted, how far from the middle of a cell's place, its marker, whether it is filled)
 COUNTED = (("wan", -0.26, "o", True), ("retr", 0.0, "s", False))
 
 
-def counts(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
+def counts(place: Place, line: facet.Series) -> None:
     """A cell's three counts side by side."""
-    colour = cc_colour(row["cc"])
+    row, colour = place.row, place.colour
     for name, aside, marker, filled in COUNTED:
-        at = slot.at + aside * slot.width
+        own = replace(place, at=place.at + aside * place.width, figure=name)
         if is_known(number(row, name)):
-            (point,) = ax.plot(
-                [at] * len(typical(row, name)),
+            point = own.plot(
                 typical(row, name),
                 linestyle="none",
                 marker=marker,
@@ -38,11 +36,11 @@ def counts(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.
                 zorder=4,
             )
             shows_row(point, row)
-            draw_spread(ax, at, row, name, colour)
-    draw_study(ax, slot.at + 0.26 * slot.width, row, "retr", colour)
+            draw_spread(own)
+    draw_study(replace(place, at=place.at + 0.26 * place.width))
     if row["verdict"] == "degraded":
-        place = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
-        ax.annotate("*", (slot.at, 1.0), fontsize=11, color=INK, **place)
+        top = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
+        place.ax.annotate("*", (place.at, 1.0), fontsize=11, color=INK, **top)
 
 
 AXIS = facet.counts("wan", "retr", "retr_study")
@@ -54,7 +52,6 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
 
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
-    """What the three marks are."""
     look, hollow = {"linestyle": "none", "color": FAINT}, {"markerfacecolor": "white"}
     told = sheet.rows["retr_study"].notna().any()
     return [

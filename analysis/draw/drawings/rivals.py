@@ -106,7 +106,6 @@ def conditions(table: pd.DataFrame) -> list[tuple[str, dict[tuple[str, str], Mee
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """As many figures as its facets need."""
     yield from pictures(
         conditions(sheet.rows),
         partial(plot_rivals, rows=sheet.rows, footer=sheet.footer),

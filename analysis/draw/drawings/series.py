@@ -116,9 +116,7 @@ def panels_of(
 
 
 def rate_window_s(run: Run) -> float:
-    """The window of rates: short enough for ProbeRTT, not shorter than a round trip (ACKs come in
-    bursts) or the sampling.
-    """
+    """Short enough for ProbeRTT, no shorter than a round trip (ACKs come in bursts) or sampling."""
     steps = [
         step
         for series in socket_series(run, "cwnd_pkts").values()
@@ -133,9 +131,7 @@ def rate_window_s(run: Run) -> float:
 
 
 def looks_of(flows: Sequence[Flow]) -> dict[str, tuple[str, Any]]:
-    """Flow -> (colour of its congestion control, a line style of its own among those of that
-    colour).
-    """
+    """Flow -> (its congestion control's colour, a line style of its own in that colour)."""
     found: dict[str, tuple[str, Any]] = {}
     for flow in flows:
         colour = cc_colour(flow.cc) if flow.cc else FAINT
@@ -164,9 +160,7 @@ def run_title(run: Run) -> str:
 def draw_rates(
     ax: Axes, run: Run, rates: Mapping[str, Series], looks: Mapping[str, tuple[str, Any]]
 ) -> None:
-    """Every flow's rate, what the bottleneck carries at most, and the flows' names at the lines'
-    ends.
-    """
+    """Flows' rates, what the bottleneck carries at most, and flows' names at the lines' ends."""
     draw_flows(ax, rates, looks)
     steps = rate_steps(run)
     top = top_of(rates)
@@ -205,7 +199,6 @@ def rate_steps(run: Run) -> list[tuple[float, float]]:
 
 
 def draw_flows(ax: Axes, lines: Mapping[str, Series], looks: Mapping[str, tuple[str, Any]]) -> None:
-    """A line per flow, from zero up."""
     for name, series in lines.items():
         colour, dashes = looks[name]
         t_s, value = min_max(series.t_s, series.value)
@@ -257,9 +250,7 @@ def draw_queue(ax: Axes, run: Run, queue: Series) -> None:
 
 
 def draw_marks(axes: np.ndarray, run: Run) -> None:
-    """A thin line through all panels at every start, stop and change, its words above the
-    uppermost.
-    """
+    """A thin line through all panels at every start, stop and change, its words at the top."""
     marks = marks_of(run)
     if len(marks) > MOST_MARKS:
         marks = {
@@ -375,7 +366,6 @@ def idle_by_interval(run: Run) -> list[tuple[float, float]]:
 
 
 def draw_idle(ax: Axes, points: Sequence[tuple[float, float]]) -> None:
-    """The CPU's idle share."""
     t_s, shares = np.array(points).T
     ax.plot(t_s, 100 * shares, color=INK, linewidth=1.4, label="idle")
     ax.set_ylim(-3, 103)
@@ -399,7 +389,6 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
 
 
 def cell_and_variant(cell: Cell) -> str:
-    """Which cell it is, in words."""
     return ", ".join(filter(None, (cell.label, cell.variant)))
 
 
@@ -411,9 +400,7 @@ def typical_run(cell: Cell, file: str = "sockets.jsonl") -> Run | None:
 
 
 def most_telling(cells: Sequence[Cell]) -> list[Cell]:
-    """Every congestion control at one place: through a tunnel, at 16 streams, with a buffer of one
-    BDP, or what comes nearest.
-    """
+    """Every control at one place: through a tunnel, 16 streams, a buffer of one BDP, or nearest."""
     chosen = min(
         cells,
         key=lambda cell: (

@@ -1,10 +1,10 @@
 """Flows' shares of a bottleneck."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -22,9 +22,7 @@ FAIR: dict[str, Any] = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (
 
 @style.styled
 def plot_shares(sheet: Sheet) -> Figure:
-    """Each flow's share of what all carry, by the factor with most levels, Jain's index above each
-    group.
-    """
+    """Flows' shares of what all carry, by the factor with most levels; Jain's index above."""
     table = sheet.rows
     flows, swept = flows_of(table), swept_factor(table)
     facets = list(facets_of(table, known=(swept,)))
@@ -40,9 +38,8 @@ def plot_shares(sheet: Sheet) -> Figure:
             study = study_shares(row, flows)
             for place, flow in enumerate(flows):
                 x = index + (place - (len(flows) - 1) / 2) * width
-                draw_share(
-                    ax, x, width, row, flow, marks.shade_of(row, flows, place), study.get(flow)
-                )
+                own = marks.Place(ax, x, row, f"share:{flow}", style.INK, width, scale=100)
+                draw_share(own, flow, marks.shade_of(row, flows, place), study.get(flow))
             if is_known(row["jain"]):
                 look = {"ha": "center", "va": "bottom", "fontsize": 9.5, "label": "jain"}
                 ax.annotate(f"{row['jain']:.2f}", (index, 107), **look)
@@ -72,23 +69,18 @@ def plot_shares(sheet: Sheet) -> Figure:
     return drawn
 
 
-def draw_share(
-    ax: Axes, x: float, width: float, row: pd.Series, flow: str, shade: int, study: float | None
-) -> None:
+def draw_share(place: marks.Place, flow: str, shade: int, study: float | None) -> None:
     """One flow's bar, its runs, the study's value."""
-    figure = f"share:{flow}"
+    row, figure, width = place.row, place.figure, place.width * 0.9
     colour = style.cc_colour(str(row[f"cc:{flow}"]))
     if is_known(marks.number(row, figure)):
-        face, label = marks.tint(colour, shade), f"lab {flow}"
-        top = 100 * row[figure]
-        marks.draw_plain_bar(ax, x, top, width * 0.9, row, face, colour, label)
-        marks.draw_spread(ax, x, row, figure, style.INK, scale=100)
-    marks.draw_band_beside(
-        ax, x + width * 0.3, row, figure, style.INK, scale=100, full=100, zorder=2.5
-    )
+        face, top, label = marks.tint(colour, shade), 100 * row[figure], f"lab {flow}"
+        marks.draw_plain_bar(place.ax, place.at, top, width, row, face, colour, label)
+        marks.draw_spread(place)
+    beside = replace(place, at=place.at + place.width * 0.3)
+    marks.draw_band_beside(beside, full=100, zorder=2.5)
     if study is not None:
-        told = pd.Series({f"{figure}_study": study})
-        marks.draw_study(ax, x + width * 0.3, told, figure, style.INK, scale=100)
+        marks.draw_study(replace(beside, row=pd.Series({f"{figure}_study": study})))
 
 
 def study_shares(row: pd.Series, flows: Sequence[str]) -> dict[str, float]:

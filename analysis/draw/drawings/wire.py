@@ -6,10 +6,10 @@ from statistics import median
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 
-from analysis.draw.facet import BY_TUNNEL, Panel, Series, Slot, Value, alike, in_groups
+from analysis.draw.facet import BY_TUNNEL, Panel, Series, Value, alike, in_groups
 from analysis.draw.levels import tunnels_of
+from analysis.draw.marks import Place
 from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.style import INK, key
 from analysis.judge.statistics import is_known
@@ -44,13 +44,13 @@ def bytes_by_tunnel(sweep: Sweep) -> list[dict[str, Any]]:
     ]
 
 
-def measured(ax: Axes, slot: Slot, row: pd.Series, figure: str, line: Series) -> None:
+def measured(place: Place, line: Series) -> None:
     """A tick where the formats say, a point where it was."""
-    if is_known(row["computed"]):
-        ends = [slot.at - 0.36, slot.at + 0.36]
-        ax.plot([row["computed"]] * 2, ends, color=INK, linewidth=1.6)
-    if is_known(row["measured"]):
-        ax.plot(row["measured"], slot.at, "o", color=MEASURED, markersize=5.5)
+    at, computed, got = place.at, place.row["computed"], place.row["measured"]
+    if is_known(computed):
+        place.ax.plot([computed] * 2, [at - 0.36, at + 0.36], color=INK, linewidth=1.6)
+    if is_known(got):
+        place.ax.plot(got, at, "o", color=MEASURED, markersize=5.5)
 
 
 def panels(sheet: Sheet) -> list[Panel]:
@@ -70,7 +70,6 @@ def panels(sheet: Sheet) -> list[Panel]:
 
 
 def keys(table: pd.DataFrame) -> list[Any]:
-    """What ticks and points are."""
     return [
         key("by the formats", color=INK, linewidth=1.6),
         key("measured", color=MEASURED, marker="o", linestyle="none"),
@@ -96,7 +95,6 @@ def most_and_worst(sweep: Sweep, table: Any) -> Iterator[str]:
 
 
 def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
-    """Computed and measured, row by row."""
     rows = bytes_by_tunnel(sweep)
     if rows:
         yield Table(
