@@ -216,9 +216,9 @@ def declared_drawing(word: str) -> Drawing:
         raise DrawingError(str(error)) from None
     try:
         module = importlib.import_module(f"{__package__}.drawings.{files[word].stem}")
+        found = getattr(module, "DRAWING", None)  # a module of the lab is read when it is used
     except Exception as error:  # whatever a file of somebody's raises: it names the file
         raise DrawingError(f"{files[word]}: {type(error).__name__}: {error}") from error
-    found = getattr(module, "DRAWING", None)
     if not isinstance(found, Drawing) or found.word != word:
         raise DrawingError(f"{files[word]}: its DRAWING is not the drawing {word}")
     return found

@@ -406,8 +406,11 @@ def to_table(
     with `borrow` (a run of each matrix) a goodput or Retr of another matrix on the same path too.
     ratio is goodput / goodput_study.
     """
-    rows = [row_of_cell(cell, study, borrow) for cell in cells]
-    table = pd.DataFrame(rows)
+    return with_types(pd.DataFrame([row_of_cell(cell, study, borrow) for cell in cells]))
+
+
+def with_types(table: pd.DataFrame) -> pd.DataFrame:
+    """The same with numbers in all columns but those of texts, values and states."""
     values = [name for name in table.columns if name.endswith(("_values", "_states"))]
     # a cell without a flow that another has, has no value of it
     for name in values:

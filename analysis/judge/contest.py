@@ -8,7 +8,8 @@ from typing import Any
 
 from analysis.judge.fairness import active_rates, active_window, competing, jain, shares, sides
 from analysis.read.folder import Run, load_run
-from gostlab.results import measures, read_object, read_series
+from analysis.read.series import flow_srtt_ms
+from gostlab.results import measures
 from gostlab.results.contest import Competitor, Contest
 
 
@@ -20,9 +21,6 @@ def contest_of(folder: Path) -> Contest | None:
     rates, part, even = active_rates(run), shares(run), jain(run)
     if len(rates) < 2 or not part or even is None:
         return None
-    asked = read_object(folder / "run.json") or {}
-    did = (read_object(folder / "flows.json") or {}).get("flows") or []
-    held = measures.srtt_held(asked, did, read_series(folder, "sockets"))
     stand = sides(run)
     flows = [
         Competitor(
@@ -32,7 +30,7 @@ def contest_of(folder: Path) -> Contest | None:
             start_s=flow.start_s,
             rate_mbit=rates[flow.name],
             share=part[flow.name],
-            srtt_ms=measures.spread([each for each, name in held if name == flow.name]),
+            srtt_ms=flow_srtt_ms(run, flow.name),
             resent=resent_of(run, flow.name),
             side=stand.get(flow.name),
         )

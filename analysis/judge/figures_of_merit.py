@@ -190,7 +190,7 @@ MERITS: tuple[Merit, ...] = (
         "srtt_median_ms",
         "RTT under load, median (ms)",
         under_load("srtt_ms", "median"),
-        of_flow=series.flow_srtt_ms,
+        of_flow=lambda run, flow: getattr(series.flow_srtt_ms(run, flow), "median", None),
         show=delay,
     ),
     Merit(

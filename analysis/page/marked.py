@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -53,7 +53,10 @@ from gostlab.results.measures import are_identical
 
 BEGIN = re.compile(r"<!-- runs: (?P<asked>[^>]+?) -->")
 END = "<!-- end of runs -->"
-BLOCK = re.compile(rf"{BEGIN.pattern}\n.*?{re.escape(END)}", re.DOTALL)
+BLOCK = re.compile(
+    rf"(?ms)^(?P<indent>[ \t]*)(?P<begin>{BEGIN.pattern})[ \t]*\n"
+    rf".*?(?:^[ \t]*(?P<end>{re.escape(END)})[ \t]*$|\Z)"
+)
 # Runs of a cell, below which nothing is claimed.
 LEAST = 5
 # A median has moved if it is further than this from the earlier one, which lies outside of least to
@@ -175,36 +178,23 @@ def fill(page: Path, load: Load, root: Path, none: WithoutRuns | None = None) ->
 
     none: what stands in the place of a table without runs (default: what stood there)
     """
-    out: list[str] = []
     text = page.read_text(encoding="utf-8")
-    if not BEGIN.search(text):
-        return text
-    lines = iter(enumerate(text.splitlines(), 1))
-    for number, line in lines:
-        out.append(line)
-        mark = BEGIN.fullmatch(line.strip())
-        if mark is None:
-            continue
-        place = f"{page}:{number}"
-        old = until_end(lines, place)
-        indent = line[: len(line) - len(line.lstrip())]
-        asked = read_mark(mark["asked"], place, root)
+
+    def filled(block: re.Match[str]) -> str:
+        line = 1 + text.count("\n", 0, block.start())
+        place = f"{page}:{line}"
+        if not block["end"]:
+            raise BadInput(f"{place}: the table has no end: write {END} after it")
+        asked = read_mark(block["asked"], place, root)
         table = table_of(asked, load)
         if table is None and none is not None:
             table = ["", *textwrap.wrap(none(asked.experiment, asked.matrices), WIDTH), ""]
-        out += old if table is None else [f"{indent}{each}".rstrip() for each in table]
-        out.append(indent + END)
-    return "\n".join(out) + "\n"
+        if table is None:
+            return block[0]
+        lines = (block["begin"], *table, END)
+        return "\n".join(f"{block['indent']}{each}".rstrip() for each in lines)
 
-
-def until_end(lines: Iterator[tuple[int, str]], place: str) -> list[str]:
-    """What stands until the end's mark. Raises BadInput if there is none."""
-    found: list[str] = []
-    for _, line in lines:
-        if line.strip() == END:
-            return found
-        found.append(line)
-    raise BadInput(f"{place}: the table has no end: write {END} after it")
+    return BLOCK.sub(filled, text)
 
 
 def table_of(asked: Asked, load: Load) -> list[str] | None:

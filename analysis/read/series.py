@@ -244,16 +244,15 @@ def latency(run: Run) -> Latency:
 
 
 @cache
-def flow_srtt_ms(run: Run, flow: str) -> float | None:
-    """The median round trip under load of one flow's sockets; None where none was sampled."""
+def flow_srtt_ms(run: Run, flow: str) -> measures.Spread | None:
+    """The round trip under load of one flow's sockets; None where none was sampled."""
     try:
         asked = read_object(run.folder / "run.json")
         did = read_object(run.folder / "flows.json").get("flows") or []
         held = measures.srtt_held(asked, did, read_series(run.folder, "sockets"))
     except (Unreadable, KeyError, TypeError, ValueError):
         return None
-    found = measures.spread(each for each, name in held if name == flow)
-    return None if found is None else found.median
+    return measures.spread(each for each, name in held if name == flow)
 
 
 def wire_ratio(run: Run) -> float | None:

@@ -49,6 +49,14 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder of every kind: ok, degraded, failed, unfinished, spoilt."""
+    results = tmp_path_factory.mktemp("kinds")
+    synthetic.write_kinds(results)
+    return results
+
+
+@pytest.fixture(scope="session")
 def singles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its matrix of streams, a run of each cell."""
     results = tmp_path_factory.mktemp("singles")

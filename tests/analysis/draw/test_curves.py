@@ -18,6 +18,7 @@ from analysis.draw.drawings import bars
 from analysis.draw.drawings import map as star_map
 from analysis.draw.levels import facets_of, factor_heading, named_level
 from analysis.judge import models
+from analysis.judge.cells import figure_columns, with_types
 from analysis.judge.statistics import summarise
 from analysis.judge.table import cc_name
 from gostlab.describe.file.experiment import Published
@@ -59,27 +60,14 @@ def row_of(
         "rmem_bytes": math.nan,
         **{f"factor:{key}": str(value) for key, value in factors.items()},
     }
-    for name in {*FIGURE_NAMES, *values}:
-        summary = summarise(list(values.get(name, ())))
-        interval = summary.interval if summary else None
-        row |= {
-            name: summary.median if summary else math.nan,
-            f"{name}_low": interval.low if interval else math.nan,
-            f"{name}_high": interval.high if interval else math.nan,
-            f"{name}_coverage": interval.coverage if interval else math.nan,
-            f"{name}_values": summary.values if summary else (),
-            f"{name}_states": summary.states if summary else (),
-        }
+    for name in (*FIGURE_NAMES, *values):
+        row |= figure_columns(name, summarise(values.get(name, ())))
     return {**row, **more}
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """A table of them."""
-    table = pd.DataFrame(rows)
-    for name in table:
-        if str(name).endswith(("_values", "_states")):
-            table[name] = table[name].map(lambda value: value if isinstance(value, tuple) else ())
-    return table
+    return with_types(pd.DataFrame(rows))
 
 
 def loss_sweep(
@@ -364,11 +352,6 @@ def test_every_run_is_a_dot_and_intervals_are_only_from_six_runs(
 ) -> None:
     shown = [bool(labelled(drawn[name], each, None)) for each in ("runs", "interval")]
     assert shown == [runs, interval]
-
-
-def test_degraded_cells_are_hollow(drawn: dict[str, Figure]) -> None:
-    faces = [line.get_markerfacecolor() for line in labelled(drawn["by-loss"], "lab reno", None)]
-    assert faces.count("white") == 3
 
 
 def test_sites_stand_nearest_first_by_where_they_are_seen_from() -> None:

@@ -16,7 +16,7 @@ import synthetic
 from matplotlib.figure import Figure
 from synthetic import drawn
 
-from analysis.draw import registry
+from analysis.draw import drawings, registry
 from analysis.draw.registry import (
     MOST_FIGURES,
     Answer,
@@ -78,6 +78,8 @@ def with_drawing(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, sourc
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.py").write_text(source, encoding="utf-8")
     monkeypatch.setattr(declared, "DRAWING_FOLDERS", (*declared.DRAWING_FOLDERS, folder))
+    monkeypatch.setattr(drawings, "__path__", [*drawings.__path__, str(folder)])
+    monkeypatch.delitem(sys.modules, f"{drawings.__name__}.{name}", raising=False)
 
 
 def experiment_that_draws(folder: Path, word: str) -> Path:

@@ -184,9 +184,9 @@ def test_one_run_per_cell_is_said_and_has_no_interval(singles: Path, tmp_path: P
     assert "Interval (coverage)" not in page.text
 
 
-def test_the_fixture_s_every_folder_is_on_the_page(tmp_path: Path) -> None:
-    page = report(synthetic.FIXTURE, tmp_path, PLAIN)
-    names = [path.name for path in (synthetic.FIXTURE / "made-up").iterdir()]
+def test_every_kind_of_folder_is_on_the_page(kinds: Path, tmp_path: Path) -> None:
+    page = report(kinds, tmp_path, PLAIN)
+    names = [path.name for path in (kinds / "made-up").iterdir()]
     for words in (*names, "run.json: it is empty", "10 run folders, 4 of them in the summaries"):
         assert words in page.text
 
@@ -313,20 +313,20 @@ def test_cells_made_by_two_programs_are_pointed_out(tmp_path: Path) -> None:
 
 
 def test_a_report_made_again_is_the_same_and_leaves_nothing_old(
-    singles: Path, tmp_path: Path
+    kinds: Path, singles: Path, tmp_path: Path
 ) -> None:
     report(singles, tmp_path)
     first = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     (tmp_path / "mine.txt").write_text("a user's own file")
     report(singles, tmp_path)
     assert {path: path.read_bytes() for path in first} == first
-    report(synthetic.FIXTURE, tmp_path, Study("other", "Other"))
+    report(kinds, tmp_path, Study("other", "Other"))
     assert not list((tmp_path / "figures").iterdir()) and (tmp_path / "mine.txt").exists()
 
 
-def test_two_experiments_on_one_page_have_a_way_to_each(tmp_path: Path) -> None:
+def test_two_experiments_on_one_page_have_a_way_to_each(kinds: Path, tmp_path: Path) -> None:
     both = [synthetic.STUDY, Study("none", "An empty one")]
-    page = Page(write_studies(synthetic.FIXTURE, both, tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_studies(kinds, both, tmp_path).read_text(encoding="utf-8"))
     ways = [a["href"] for tag, a in page.tags if tag == "a" and a.get("class") != "spot"]
     assert ways == ["#e1", "#e2"]
 
@@ -337,9 +337,9 @@ def test_levels_are_compared_as_people_mean_them() -> None:
 
 
 def test_the_command_line_writes_the_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kinds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["report", "--results", str(synthetic.FIXTURE), "--out", str(tmp_path)]) == 0
+    assert cli.main(["report", "--results", str(kinds), "--out", str(tmp_path)]) == 0
     assert Path(capsys.readouterr().out.strip()) == tmp_path / "report.html"
     assert (tmp_path / "report.html").exists()
 

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,10 +36,19 @@ DAMAGE = [
 ]
 
 
-def one(name: str) -> Run:
-    run = load_run(synthetic.FIXTURE / "made-up" / name)
-    assert isinstance(run, Run)
-    return run
+@pytest.fixture
+def one(kinds: Path) -> Callable[[str], Run]:
+    """The run of a kind."""
+
+    def load(name: str) -> Run:
+        run = load_run(kinds / "made-up" / name)
+        assert isinstance(run, Run)
+        return run
+
+    return load
+
+
+One = Callable[[str], Run]
 
 
 def copied(tmp_path: Path) -> Path:
@@ -52,8 +62,8 @@ def assert_corrupt(folder: Path, file: str) -> None:
     assert (run.error or "").startswith(f"{file}: ")
 
 
-def test_the_checked_in_fixture_is_what_its_script_writes(tmp_path: Path) -> None:
-    synthetic.write_fixture(tmp_path)
+def test_the_checked_in_folder_is_what_its_script_writes(tmp_path: Path) -> None:
+    synthetic.write_contract(tmp_path)
     written, kept = (
         {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
         for root in (tmp_path, synthetic.FIXTURE)
@@ -61,16 +71,14 @@ def test_the_checked_in_fixture_is_what_its_script_writes(tmp_path: Path) -> Non
     assert written == kept
 
 
-def test_the_fixture_s_folders_have_the_format_and_say_that_they_are_made_up() -> None:
-    folders = (synthetic.FIXTURE / "made-up").iterdir()
+def test_made_up_folders_have_the_format_and_say_that_they_are_made_up(kinds: Path) -> None:
+    folders = (kinds / "made-up").iterdir()
     spoilt = {(each.name, line.split(":")[0]) for each in folders for line in complaints(each)}
     assert spoilt == {("corrupt-flows", "flows.json"), ("corrupt-run", "run.json")}
-    folder = synthetic.FIXTURE / "made-up" / "ok-tunnel-bbr"
-    assert json.loads((folder / "env.json").read_text())["lab"]["version"] == "fixture"
-    assert load_results(synthetic.FIXTURE, "made-up").synthetic
+    assert load_results(kinds, "made-up").synthetic
 
 
-def test_figures_come_from_the_files_that_own_them() -> None:
+def test_figures_come_from_the_files_that_own_them(one: One) -> None:
     run = one("ok-tunnel-bbr")
     assert (run.state, run.verdict, run.counts) == ("ok", "ok", True)
     assert run.goodput_mbit == 2222.0  # the receiver's, not the sender's
@@ -94,7 +102,7 @@ def test_a_runs_commands_are_what_the_lab_did_without_the_scripts_own_functions(
     assert steps_of(older) == older
 
 
-def test_a_direct_run_has_one_leg_and_its_missing_ones_are_none() -> None:
+def test_a_direct_run_has_one_leg_and_its_missing_ones_are_none(one: One) -> None:
     run = one("ok-direct")
     assert run.retransmitted("wan") == run.retr == 7
     assert run.retransmitted("app") is None
@@ -110,22 +118,22 @@ def test_a_direct_run_has_one_leg_and_its_missing_ones_are_none() -> None:
         ("corrupt-flows", "corrupt", "flows.json: not JSON"),
     ],
 )
-def test_what_did_not_end_well_is_kept_as_such(name: str, state: str, words: str) -> None:
+def test_what_did_not_end_well_is_kept_as_such(one: One, name: str, state: str, words: str) -> None:
     run = one(name)
     assert run.state == state
     assert run.error is not None and words in run.error
     assert not run.counts and run.goodput_mbit is None
 
 
-def test_an_invalid_run_is_kept_and_does_not_count() -> None:
+def test_an_invalid_run_is_kept_and_does_not_count(one: One) -> None:
     run = one("invalid")
     assert run.state == "ok" and run.verdict == "invalid" and not run.counts
     assert any("off its configured round trip" in check.reason for check in run.checks)
 
 
-def test_every_folder_is_accounted_for() -> None:
-    results = load_results(synthetic.FIXTURE, "made-up")
-    folders = {path.name for path in (synthetic.FIXTURE / "made-up").iterdir()}
+def test_every_folder_is_accounted_for(kinds: Path) -> None:
+    results = load_results(kinds, "made-up")
+    folders = {path.name for path in (kinds / "made-up").iterdir()}
     assert {each.name for each in (*results.runs, *results.broken)} == folders
     assert [broken.error for broken in results.broken] == ["run.json: it is empty"]
 
@@ -299,13 +307,13 @@ def test_no_new_key_of_run_json_raises(tmp_path: Path, key: str, value: object) 
     assert isinstance(load_run(folder), Run | Broken)
 
 
-def test_the_end_of_the_log_is_kept() -> None:
+def test_the_end_of_the_log_is_kept(one: One) -> None:
     assert "the last line before the end" in one("failed").log_tail
 
 
-def test_the_frame_has_a_row_per_run() -> None:
+def test_the_frame_has_a_row_per_run(kinds: Path) -> None:
     assert load_results(Path("/nowhere"), "x").runs == ()
-    frame = to_frame(load_results(synthetic.FIXTURE, "made-up").runs)
+    frame = to_frame(load_results(kinds, "made-up").runs)
     assert len(frame) == 9
     assert frame.set_index("run").loc["ok-tunnel-cubic", "goodput_mbit"] == 1111.0
     assert to_frame([]).empty

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,39 +148,65 @@ def test_several_sockets_of_a_flow_are_added_up_though_acks_are_there(tmp_path: 
     assert series.mean_window_pkts(run) == pytest.approx(14.0)
 
 
-def test_shares_are_of_the_time_when_all_flows_are_active(tmp_path: Path) -> None:
-    # given a first flow that has the path for itself for 10 s, and 12.5 s of the common 50 in which
-    # the second starts up
-    rates = {
-        "flow1": lambda t: 90.0 if t < 22.5 else 60.0,
-        "flow2": lambda t: 1.0 if t < 22.5 else 30.0,
-    }
-    run = made(tmp_path, synthetic.several(*TWO), rates)
-    assert fairness.active_rates(run) == pytest.approx({"flow1": 60.0, "flow2": 30.0})
-    assert fairness.shares(run) == pytest.approx({"flow1": 2 / 3, "flow2": 1 / 3})
-    assert fairness.jain(run) == pytest.approx((60 + 30) ** 2 / (2 * (60**2 + 30**2)))
+def turning(*edges: float, to: float, else_: float) -> Callable[[float], float]:
+    """A rate that is `to` from the first edge to the second (or for good), else another."""
+    first, last = (*edges, math.inf)[:2]
+    return lambda t: to if first <= t < last else else_
+
+
+UDP = {"kind": "udp", "cc": None, "rate_bps": 30_000_000}
+APART = ({"duration_s": 10.0}, {"start_s": 20.0, "duration_s": 10.0})
+
+
+@pytest.mark.parametrize(
+    ("flows", "rates", "active"),
+    [
+        # The first has the path for itself for 10 s, and in 12.5 s of the common 50 the second
+        # starts up.
+        (
+            TWO,
+            [turning(22.5, to=60.0, else_=90.0), turning(22.5, to=30.0, else_=1.0)],
+            {"flow1": 60.0, "flow2": 30.0},
+        ),
+        (({},), [50.0], {"flow1": 50.0}),
+        (APART, [50.0, 50.0], {}),
+        (({}, {}, UDP), [40.0, 30.0, 30.0], {"flow1": 40.0, "flow2": 30.0}),
+    ],
+    ids=["two", "alone", "never together", "beside UDP"],
+)
+def test_shares_are_of_the_time_when_all_flows_are_active(
+    tmp_path: Path, flows: Any, rates: Any, active: dict[str, float]
+) -> None:
+    named = {f"flow{number}": rate for number, rate in enumerate(rates, 1)}
+    run = made(tmp_path, synthetic.several(*flows), named)
+    total = sum(active.values())
+    assert fairness.active_rates(run) == pytest.approx(active)
+    assert fairness.shares(run) == pytest.approx({name: r / total for name, r in active.items()})
+    if len(active) > 1:
+        even = total**2 / (2 * sum(rate**2 for rate in active.values()))
+        assert fairness.jain(run) == pytest.approx(even)
+    else:
+        assert fairness.jain(run) is fairness.convergence_s(run) is None
+        assert not fairness.converges(run)
 
 
 def test_a_flow_yields_since_its_share_is_below_a_fair_one_for_good(tmp_path: Path) -> None:
     # a moment's turn, as when BBR probes the round trip, is no change of sides
-    rates = {
-        "flow1": lambda t: 50.0 if t < 30 else (50.0 if 50 <= t < 50.5 else 80.0),
-        "flow2": lambda t: 50.0 if t < 30 else (50.0 if 50 <= t < 50.5 else 20.0),
-    }
+    def rate(t: float, own: float) -> float:
+        return 50.0 if t < 30 or 50 <= t < 50.5 else own
+
+    rates = {"flow1": partial(rate, own=80.0), "flow2": partial(rate, own=20.0)}
     run = made(tmp_path, synthetic.several({}, {}), rates)
 
     found = fairness.sides(run)
     assert {name: each.side for name, each in found.items()} == {"flow1": 1, "flow2": -1}
     assert all(each.since_s == pytest.approx(27, abs=3) for each in found.values())
-    even = made(tmp_path / "even", synthetic.several({}, {}), dict.fromkeys(rates, lambda t: 50.0))
+    even = made(tmp_path / "even", synthetic.several({}, {}), dict.fromkeys(rates, 50.0))
     assert {(each.side, each.since_s) for each in fairness.sides(even).values()} == {(0, 0.0)}
 
 
 def test_shares_of_a_part_are_of_that_part(tmp_path: Path) -> None:
-    rates = {
-        "flow1": lambda t: 90.0 if t < 30 else 60.0,
-        "flow2": lambda t: 10.0 if t < 30 else 40.0,
-    }
+    rates = {"flow1": turning(30, to=60.0, else_=90.0), "flow2": turning(30, to=40.0, else_=10.0)}
     run = made(tmp_path, synthetic.several({}, {}), rates)
 
     part = replace(run, measured_s=(32.0, 42.0))
@@ -187,32 +214,11 @@ def test_shares_of_a_part_are_of_that_part(tmp_path: Path) -> None:
     assert fairness.active_rates(replace(run, measured_s=(100.0, 110.0))) == {}
 
 
-def test_one_flow_has_no_fairness(tmp_path: Path) -> None:
-    run = made(tmp_path, synthetic.several({}), {"flow1": 50.0})
-    assert fairness.jain(run) is fairness.convergence_s(run) is None
-    assert not fairness.converges(run)
-    assert fairness.active_rates(run) == {"flow1": pytest.approx(50.0)}
-
-
-def test_flows_that_never_meet_have_no_shares(tmp_path: Path) -> None:
-    asked = synthetic.several({"duration_s": 10.0}, {"start_s": 20.0, "duration_s": 10.0})
-    run = made(tmp_path, asked, {"flow1": 50.0, "flow2": 50.0})
-    assert fairness.active_rates(run) == {}
-    assert fairness.jain(run) is fairness.convergence_s(run) is None
-
-
-def test_background_has_no_share(tmp_path: Path) -> None:
-    udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000}
-    rates = {"flow1": 40.0, "flow2": 30.0, "flow3": 30.0}
-    run = made(tmp_path, synthetic.several({}, {}, udp), rates)
-    assert set(fairness.shares(run)) == {"flow1", "flow2"}
-
-
-def second_from(fair_s: float) -> dict[str, Callable[[float], float]]:
-    """Two flows that share 100 Mbit/s, 99 to 1 until fair_s and 52 to 48 from then on."""
+def second_from(fair_s: float, *end_s: float) -> dict[str, Callable[[float], float]]:
+    """Two flows that share 100 Mbit/s, 52 to 48 from fair_s on, 99 to 1 before and after."""
     return {
-        "flow1": lambda t: 99.0 if t < fair_s else 52.0,
-        "flow2": lambda t: 1.0 if t < fair_s else 48.0,
+        "flow1": turning(fair_s, *end_s, to=52.0, else_=99.0),
+        "flow2": turning(fair_s, *end_s, to=48.0, else_=1.0),
     }
 
 
@@ -223,11 +229,7 @@ def test_convergence_is_counted_from_the_last_start(tmp_path: Path, after_s: flo
 
 
 def test_fair_shares_that_do_not_last_are_no_convergence(tmp_path: Path) -> None:
-    rates = {
-        "flow1": lambda t: 50.0 if 20 <= t < 24 else 90.0,
-        "flow2": lambda t: 50.0 if 20 <= t < 24 else 10.0,
-    }
-    passing = made(tmp_path, synthetic.several(*TWO), rates)
+    passing = made(tmp_path, synthetic.several(*TWO), second_from(20.0, 24.0))
     assert fairness.convergence_s(passing) is None and fairness.converges(passing)
     late = made(tmp_path, synthetic.several(*TWO), second_from(56.0), name="late")
     assert fairness.convergence_s(late) is None  # 4 s of the 5 s that it takes
