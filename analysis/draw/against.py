@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from analysis.draw.spots import shows
 from analysis.draw.style import INK, cut, finish, key, new_figure, styled
-from analysis.judge.targets import AGREES, DISAGREES, Target, reference_of
+from analysis.judge.targets import AGREES, DISAGREES, Target, counted_verdict, reference_of
 from analysis.read.study import FACTORS, TOLERANCE
 
 # Blue and vermilion, distinct to people with any kind of colour vision; the markers differ too.
@@ -32,12 +32,12 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     one has its place (over_study).
     """
     shown = [(row, over) for row in rows if (over := over_study(row)) is not None]
-    line_of = naming([row for row, _ in shown])
-    lines = list(dict.fromkeys(line_of(row) for row, _ in shown))
+    names = names_of([row for row, _ in shown])
+    lines = list(dict.fromkeys(names))
     furthest = max(max(over, 1 / over) if over else math.inf for _, over in shown)
     edge = min(EDGE, max(LEAST_EDGE, 1.25 * furthest))
-    dots = Counter(line_of(row) for row, _ in shown)
-    line_in = LINE_IN if max(dots.values()) <= MOST_DOTS_ABREAST else CROWDED_LINE_IN
+    crowded = max(Counter(names).values()) > MOST_DOTS_ABREAST
+    line_in = CROWDED_LINE_IN if crowded else LINE_IN
     fig, axes = new_figure(1.5 + line_in * len(lines))
     ax = axes[0, 0]
     factors = sorted(
@@ -48,7 +48,7 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color=BAND, zorder=0)
     ax.axvline(1, color=INK, linewidth=1, zorder=1)
     for place, line in enumerate(lines):
-        own = [(row, over) for row, over in shown if line_of(row) == line]
+        own = [pair for pair, name in zip(shown, names, strict=True) if name == line]
         for index, (row, over) in enumerate(own):
             colour, marker = LOOKS[row.verdict]
             outside = over > edge or over < 1 / edge
@@ -78,18 +78,13 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(f"Lab / {called}")
-    counts = {verdict: sum(row.verdict == verdict for row, _ in shown) for verdict in LOOKS}
+    counts = Counter(row.verdict for row, _ in shown)
     handles: list[Any] = [
         key(
-            f"{number} {words}{'s' if number == 1 else ''}",
-            color=colour,
-            marker=marker,
-            linestyle="none",
+            counted_verdict(verdict, counts[verdict]), color=colour, marker=marker, linestyle="none"
         )
-        for (verdict, (colour, marker)), words in zip(
-            LOOKS.items(), ("agree", "disagree"), strict=True
-        )
-        if (number := counts[verdict])
+        for verdict, (colour, marker) in LOOKS.items()
+        if counts[verdict]
     ]
     handles.append(Patch(color=BAND, label=f"within {100 * TOLERANCE:g} %"))
     handles += [Patch(color=WIDE_BAND, label=f"counts: a factor of {each:g}") for each in factors]
@@ -100,16 +95,10 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
-def naming(rows: Sequence[Target]) -> Callable[[Target], str]:
-    """What stands at the axis for a row: matrix and figure; of very many, the figure alone."""
-
-    def both(row: Target) -> str:
-        return f"{row.matrix}: {row.figure}" if row.matrix else row.figure
-
-    def figure(row: Target) -> str:
-        return row.figure
-
-    return both if len({both(row) for row in rows}) <= MOST_LINES else figure
+def names_of(rows: Sequence[Target]) -> list[str]:
+    """What stands at the axis for each row: matrix and figure; of very many, the figure alone."""
+    both = [f"{row.matrix}: {row.figure}" if row.matrix else row.figure for row in rows]
+    return both if len(set(both)) <= MOST_LINES else [row.figure for row in rows]
 
 
 def over_study(row: Target) -> float | None:

@@ -237,16 +237,18 @@ def targets_note(rows: Sequence[Target]) -> str:
     if not rows:
         return "The experiment's file holds no figure of a study."
     counted = Counter(row.verdict for row in rows)
-    said = [
-        f"{number} {verdict.removesuffix('s') if number != 1 and verdict in JUDGED else verdict}"
-        for verdict in VERDICTS
-        if (number := counted[verdict])  # 1 agrees, 2 agree
-    ]
+    said = [counted_verdict(each, counted[each]) for each in VERDICTS if counted[each]]
     return (
         f"Of {len(rows)}: {', '.join(said)}. The median agrees if it is inside the band; without"
         " one, within 10 % of the value, a count within a factor of 1.5. Of several states one has"
         " to."
     )
+
+
+def counted_verdict(verdict: str, number: int) -> str:
+    """1 agrees, 2 agree, 2 invalid runs only."""
+    plural = number != 1 and verdict in JUDGED
+    return f"{number} {verdict.removesuffix('s') if plural else verdict}"
 
 
 def lasting(value: float) -> str:

@@ -251,13 +251,13 @@ def run_json(
     }
 
 
-def page_data(runs_by_anchor: Mapping[str, Sequence[Run]], most: int = MOST_POINTS) -> str:
+def page_data(runs_by_anchor: Mapping[str, Sequence[Run]]) -> str:
     """All runs of a page by their experiment's anchor, thinned, for a data block."""
     every = [run for runs in runs_by_anchor.values() for run in runs]
     panels = {run.folder: panels_of(run) for run in every if run.counts}
     lines = sum(len(panel.lines) for each in panels.values() for panel in each)
     # a point is two numbers of two bytes
-    most = max(20, min(most, MOST_BYTES // (4 * max(1, lines))))
+    most = max(20, min(MOST_POINTS, MOST_BYTES // (4 * max(1, lines))))
     columns = Columns()
     found = {
         anchor: [

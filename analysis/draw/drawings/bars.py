@@ -106,18 +106,12 @@ def jitter_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
         (False, "With jitter that may reorder"),
         (True, "With jitter on a path that keeps the order"),
     ):
-        found = [
-            (float(np.median(known)), cell.label)
-            for cell in sweep.matrix.cells
-            if cell.example.jitter_ms
-            and not cell.example.loss_p
-            and cell.example.ordered == ordered
-            and (
-                known := [
-                    share for run in cell.counted if (share := reordered_share(run)) is not None
-                ]
-            )
-        ]
+        found = []
+        for cell in sweep.matrix.cells:
+            run, shares = cell.example, map(reordered_share, cell.counted)
+            if run.jitter_ms and not run.loss_p and run.ordered == ordered:
+                known = [share for share in shares if share is not None]
+                found += [(float(np.median(known)), cell.label)] if known else []
         if found:
             (low, low_at), (high, high_at) = min(found), max(found)
             most = f" to {percent(high)} ({high_at})" if len(found) > 1 else ""

@@ -15,7 +15,7 @@ from analysis.draw.drawings.series import (
     most_telling,
     over_time,
     run_title,
-    typical_run,
+    typical_runs,
 )
 from analysis.draw.marks import min_max
 from analysis.draw.registry import Drawing, Picture, Sheet
@@ -141,19 +141,16 @@ def usual_top(value: np.ndarray) -> float:
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """A figure per flow of one run of each cell; of many cells, of those most worth a look."""
-    there = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
-    cells = [cell for cell in there if typical_run(cell, FILE) is not None]
-    chosen = cells if len(cells) <= MOST_SHOWN else most_telling(cells)
+    there = sum(bool(cell.counted) for cell in sheet.sweep.matrix.cells)
+    runs = typical_runs(sheet.sweep.matrix.cells, FILE)
     found: list[tuple[Cell, Run, State]] = []
     shown = 0
-    for cell in chosen:
-        run = typical_run(cell, FILE)
-        assert run is not None
+    for cell, run in runs if len(runs) <= MOST_SHOWN else most_telling(runs):
         if found and len(found) + len(states(run)) > MOST_SHOWN:
             break
         shown += 1
         found += [(cell, run, state) for state in states(run)]
-    note = f"{shown} of {len(there)} cells are shown." if shown < len(there) else ""
+    note = f"{shown} of {there} cells are shown." if shown < there else ""
     for cell, run, state in found:
         words = cell_and_variant(cell)
         several = len(states(run)) > 1

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from analysis.draw.drawings.series import cell_and_variant, rate_window_s, typical_run
+from analysis.draw.drawings.series import cell_and_variant, rate_window_s, typical_runs
 from analysis.draw.marks import min_max
 from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
@@ -70,10 +70,8 @@ def short_words(dips: Dips) -> str:
 
 def flows_with_dips(cells: Sequence[Cell]) -> Iterator[Dipping]:
     """(words, run, flow, its dips) of a run of each cell, and of each of its flows."""
-    for cell in cells:
-        run = typical_run(cell)
-        for flow in run.flows if run is not None else ():
-            assert run is not None
+    for cell, run in typical_runs(cells):
+        for flow in run.flows:
             dips = dips_of(run, flow.name, rate_window_s(run))
             if dips is None:
                 continue

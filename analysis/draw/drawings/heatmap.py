@@ -156,15 +156,10 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[Picture]:
     facets = sorted(facets_of(rows, known=pair), key=facet_order)
     for figure in figures:
         scale = Normalize(0, 100) if figure in of_flows else norm_of(rows, figure)
-        told: dict[str, Any] = {
-            "x": pair[0],
-            "y": pair[1],
-            "figure": figure,
-            "footer": sheet.footer,
-        }
+        told: dict[str, Any] = {"x": pair[0], "y": pair[1], "footer": sheet.footer}
         yield from pictures(
             facets,
-            partial(plot_heatmap, scale=scale, **told),
+            partial(plot_heatmap, figure=figure, scale=scale, **told),
             f"{what_of(figure)} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
             name=merit_of(figure).name.replace("_", "-"),
             most=FACETS_ON_A_FIGURE,

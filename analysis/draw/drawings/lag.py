@@ -64,16 +64,12 @@ def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
         f"95{NBSP}% of pings are back within {low} at best ({least['cell']}), and within {high} at"
         f" worst ({most['cell']})."
     )
-    said: tuple[str, ...]
+    spread = least_to_most(least[f"{P95}_values"], most[f"{P95}_values"], show=delay)
     if is_loaded(sweep):
-        heading, said = "what goodput costs in waiting", (f"Under load {back}", beside)
+        heading = f"{sweep.title}: what goodput costs in waiting"
+        yield Answer(heading, (f"Under load {back}", beside), spread)
     else:
-        heading, said = "what a ping waits", (back,)
-    yield Answer(
-        f"{sweep.title}: {heading}",
-        said,
-        least_to_most(least[f"{P95}_values"], most[f"{P95}_values"], show=delay),
-    )
+        yield Answer(f"{sweep.title}: what a ping waits", (back,), spread)
 
 
 DRAWING = Drawing(

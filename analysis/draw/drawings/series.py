@@ -32,7 +32,7 @@ from analysis.judge.models import payload_mbit
 from analysis.judge.table import cc_name
 from analysis.read.description import Change, Flow, data_direction
 from analysis.read.folder import Run
-from analysis.read.series import Series, flow_rates, queue_series, socket_series, span
+from analysis.read.series import NOTHING, Series, flow_rates, queue_series, socket_series, span
 from analysis.read.study import level
 from gostlab.describe.checks import Check
 from gostlab.results import is_number, read_series
@@ -100,7 +100,7 @@ def panels_of(
     cwnd, srtt = socket_series(run, "cwnd_pkts"), socket_series(run, "srtt_ms")
     queue = queue_series(run)
     # A tunnel's programs share one CPU with all hosts.
-    idle = idle_by_interval(run) if run.tunnel != "direct" else []
+    idle = idle_by_interval(run) if run.tunnel != "direct" else NOTHING
     if rates:
         yield Panel("Rate\n(Mbit/s)", lambda ax: draw_rates(ax, run, rates, looks), 1.7)
     if cwnd:
@@ -111,23 +111,17 @@ def panels_of(
         yield Panel("Bottleneck\nqueue (packets)", lambda ax: draw_queue(ax, run, queue))
     if (limit := memory_check(run)) is not None:
         yield Panel("TCP memory\n(MiB)", lambda ax: draw_memory(ax, run, limit))
-    if idle:
+    if len(idle):
         yield Panel("CPU idle\n(%)", lambda ax: draw_idle(ax, idle))
 
 
 def rate_window_s(run: Run) -> float:
     """Short enough for ProbeRTT, no shorter than a round trip (ACKs come in bursts) or sampling."""
-    steps = [
-        step
-        for series in socket_series(run, "cwnd_pkts").values()
-        for step in np.diff(series.t_s)
-        if step > 0
-    ]
+    windows = socket_series(run, "cwnd_pkts").values()
+    steps = [step for each in windows for step in np.diff(each.t_s) if step > 0]
     sampled = float(np.median(steps)) if steps else RATE_WINDOW_S
-    return round(
-        max([RATE_WINDOW_S, sampled, *(flow.rtt_ms / 1000 for flow in run.flows if flow.competes)]),
-        3,
-    )
+    rtts_s = (flow.rtt_ms / 1000 for flow in run.flows if flow.competes)
+    return round(max([RATE_WINDOW_S, sampled, *rtts_s]), 3)
 
 
 def looks_of(flows: Sequence[Flow]) -> dict[str, tuple[str, Any]]:
@@ -349,36 +343,31 @@ def draw_memory(ax: Axes, run: Run, limit: Check) -> None:
     ax.set_ylim(0, top * 1.2)
 
 
-def idle_by_interval(run: Run) -> list[tuple[float, float]]:
-    """(time in s, idle share of the interval that ends there)."""
+def idle_by_interval(run: Run) -> Series:
+    """The CPU's idle share of each interval, at its end."""
     rows = [(0.0, 0.0, 0.0)]
     rows += [
         (float(row["t_s"]), float(row["cpu_busy_s"]), float(row["cpu_idle_s"]))
         for row in read_series(run.folder, "hosts")
         if is_number(row.get("cpu_busy_s")) and is_number(row.get("cpu_idle_s"))
     ]
-    found = []
-    for (_, busy0, idle0), (t, busy1, idle1) in itertools.pairwise(rows):
-        spent = busy1 - busy0 + idle1 - idle0
-        if spent > 0:
-            found.append((t, (idle1 - idle0) / spent))
-    return found
+    t_s, busy_s, idle_s = np.array(rows).T
+    spent_s = np.diff(busy_s) + idle_s[1:] - idle_s[:-1]
+    known = spent_s > 0
+    return Series(t_s[1:][known], np.diff(idle_s)[known] / spent_s[known])
 
 
-def draw_idle(ax: Axes, points: Sequence[tuple[float, float]]) -> None:
-    t_s, shares = np.array(points).T
-    ax.plot(t_s, 100 * shares, color=INK, linewidth=1.4, label="idle")
+def draw_idle(ax: Axes, shares: Series) -> None:
+    ax.plot(shares.t_s, 100 * shares.value, color=INK, linewidth=1.4, label="idle")
     ax.set_ylim(-3, 103)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """A figure per run: one run of each cell; of many cells those that are most worth a look."""
-    cells = [cell for cell in sheet.sweep.matrix.cells if typical_run(cell) is not None]
-    shown = cells if len(cells) <= MOST_SERIES else most_telling(cells)
-    note = f"{len(shown)} of {len(cells)} cells are shown." if len(shown) < len(cells) else ""
-    for cell in shown:
-        run = typical_run(cell)
-        assert run is not None
+    runs = typical_runs(sheet.sweep.matrix.cells)
+    shown = runs if len(runs) <= MOST_SERIES else most_telling(runs)
+    note = f"{len(shown)} of {len(runs)} cells are shown." if len(shown) < len(runs) else ""
+    for cell, run in shown:
         words = cell_and_variant(cell)
         yield Picture(
             plot_series(run, made_by_line([run]), note),
@@ -399,17 +388,20 @@ def typical_run(cell: Cell, file: str = "sockets.jsonl") -> Run | None:
     return runs[len(runs) // 2] if runs else None
 
 
-def most_telling(cells: Sequence[Cell]) -> list[Cell]:
+def typical_runs(cells: Sequence[Cell], file: str = "sockets.jsonl") -> list[tuple[Cell, Run]]:
+    """The cells that have such a run, each with it."""
+    return [(cell, run) for cell in cells if (run := typical_run(cell, file)) is not None]
+
+
+def most_telling(runs: Sequence[tuple[Cell, Run]]) -> list[tuple[Cell, Run]]:
     """Every control at one place: through a tunnel, 16 streams, a buffer of one BDP, or nearest."""
-    chosen = min(
-        cells,
-        key=lambda cell: (
-            abs(cell.example.streams - 16),
-            cell.example.tunnel == "direct",
-            abs((cell.example.buffer_bdp or 1.0) - 1.0),
-        ),
-    )
-    return [cell for cell in cells if cell.but_cc == chosen.but_cc]
+
+    def far(cell: Cell) -> tuple[float, bool, float]:
+        run = cell.example
+        return abs(run.streams - 16), run.tunnel == "direct", abs((run.buffer_bdp or 1.0) - 1.0)
+
+    chosen = min((cell for cell, _ in runs), key=far)
+    return [pair for pair in runs if pair[0].but_cc == chosen.but_cc]
 
 
 DRAWING = Drawing(

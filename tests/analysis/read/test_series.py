@@ -2,7 +2,6 @@
 settling make of it.
 """
 
-import gzip
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -365,50 +364,32 @@ def test_a_cell_that_the_kernel_lacks_says_so(tmp_path: Path) -> None:
     assert list(absent) == ["no valid run", "kernel module not built yet"]
 
 
-def with_sampled_ssthresh(tmp_path: Path, ssthresh_pkts: int | None) -> Run:
-    """A run whose flow1 has a window of 40 and this threshold in every sample."""
+@pytest.mark.parametrize(
+    ("column", "at_acks", "sampled", "found", "left_s"),
+    [
+        # The socket's own, at every ACK.
+        ("snd_ssthresh_pkts", {0.15: "", 0.25: 28}, 20, ["nan", "28.0"], 0.25),
+        # What 0.1 called so: the larger of the threshold and 3/4 of the window, 30 of 40. It tells
+        # when the threshold became finite.
+        ("ssthresh_pkts", {0.15: "", 0.25: 30}, 20, ["20.0"], 0.25),
+        ("snd_ssthresh_pkts", {0.1: "", 0.2: ""}, None, [], -math.inf),  # infinite
+        # What a kernel without the lab's field writes.
+        ("unknown", {0.15: 7}, 20, ["20.0"], 0.1),
+    ],
+)
+def test_ssthresh_is_the_sockets_own_where_acks_have_it_and_else_the_samples(
+    tmp_path: Path,
+    column: str,
+    at_acks: Mapping[float, Any],
+    sampled: int | None,
+    found: list[str],
+    left_s: float,
+) -> None:
     run = made(tmp_path, synthetic.several({}), {"flow1": 30.0})
     file = run.folder / "sockets.jsonl"
     rows = [json.loads(row) for row in file.read_text(encoding="utf-8").splitlines()]
-    synthetic.put_lines(
-        run.folder, "sockets", [{**row, "ssthresh_pkts": ssthresh_pkts} for row in rows]
-    )
-    return run
+    synthetic.put_lines(run.folder, "sockets", [{**row, "ssthresh_pkts": sampled} for row in rows])
+    synthetic.write_acks(run.folder, [(t, "flow1", 40, at) for t, at in at_acks.items()], column)
 
-
-def test_ssthresh_is_the_sockets_own_at_every_ack(tmp_path: Path) -> None:
-    run = with_sampled_ssthresh(tmp_path, 20)
-    synthetic.write_acks(run.folder, [(0.15, "flow1", 40, ""), (0.25, "flow1", 40, 28)])
-
-    found = series.ssthresh_of(run, "flow1")
-
-    assert list(found.t_s) == [0.15, 0.25] and found.value[1] == 28.0
-    assert math.isnan(found.value[0])
-
-
-def test_what_0_1_called_ssthresh_is_not_taken_for_it(tmp_path: Path) -> None:
-    """The larger of the threshold and 3/4 of the window: 30 of 40, where the socket has 20."""
-    run = with_sampled_ssthresh(tmp_path, 20)
-    synthetic.write_acks(
-        run.folder, [(0.15, "flow1", 40, ""), (0.25, "flow1", 40, 30)], ssthresh="ssthresh_pkts"
-    )
-
-    assert set(series.ssthresh_of(run, "flow1").value) == {20.0}
-    # It does tell when the threshold became finite.
-    assert series.windows_of(run, run.flows[0])[1] == 0.25
-
-
-def test_an_infinite_ssthresh_has_no_values(tmp_path: Path) -> None:
-    run = with_sampled_ssthresh(tmp_path, None)
-    synthetic.write_acks(run.folder, [(0.1, "flow1", 40, ""), (0.2, "flow1", 40, "")])
-    assert len(series.ssthresh_of(run, "flow1")) == 0
-
-
-def test_acks_without_ssthresh_leave_it_to_the_samples(tmp_path: Path) -> None:
-    """What a kernel without the lab's field writes: no such column."""
-    run = with_sampled_ssthresh(tmp_path, 20)
-    text = b"t_s,flow,cwnd_pkts,srtt_ms,snd_wnd_bytes,inflight_bytes\n0.15,flow1,40,10.0,9,9\n"
-    (run.folder / "acks.csv.gz").write_bytes(gzip.compress(text))
-
-    assert set(series.ssthresh_of(run, "flow1").value) == {20.0}
-    assert series.windows_of(run, run.flows[0])[1] == pytest.approx(0.1)
+    assert list(dict.fromkeys(map(str, series.ssthresh_of(run, "flow1").value))) == found
+    assert series.windows_of(run, run.flows[0])[1] == pytest.approx(left_s)
