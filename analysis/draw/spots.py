@@ -48,4 +48,5 @@ def spots_of(figure: Figure) -> list[Spot]:
         below, above = (min(max(y / figure_box.height, 0.0), 1.0) for y in (box.y0, box.y1))
         keys = tuple(str(artist.get_gid()).removeprefix(SIGN).split())
         found.append(Spot(keys, left, 1 - above, right - left, above - below))
-    return sorted(set(found), key=lambda spot: (-spot.width * spot.height, spot.left, spot.top))
+    each = dict.fromkeys(found)  # not a set, whose order is another in each process
+    return sorted(each, key=lambda spot: (-spot.width * spot.height, spot.left, spot.top))

@@ -7,10 +7,12 @@ form's single runs.
 
 import csv
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from io import StringIO
 from types import MappingProxyType
+
+import pandas as pd
 
 from analysis.read.values import printable
 from gostlab.declared.folders import ROOT
@@ -61,9 +63,5 @@ def to_measured(row: Mapping[str, str]) -> Measured:
 
 
 def to_csv(rows: Iterable[Measured]) -> str:
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(field.name for field in fields(Measured))
-    for row in rows:
-        writer.writerow(f"{each:.6g}" if isinstance(each, float) else each for each in astuple(row))
-    return out.getvalue()
+    table = pd.DataFrame(list(rows))
+    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
