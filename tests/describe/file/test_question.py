@@ -1,10 +1,10 @@
 """A question from the command line is an experiment: the same runs, file and name."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.file.question import to_question
 from gostlab.describe.file.settings import known_names
@@ -17,8 +17,8 @@ BOTH_WAYS = "delay 4\u00a0ms both ways from 1\u00a0s on"
 ASKED = {**PATH, "cc": "cubic,bbr", "tunnel": "direct,gost+ws", "streams": "1,16"}
 
 
-def names(given: dict[str, str], tmp_path: Path, repetitions: int = 1) -> list[str]:
-    question = to_question(given, repetitions=repetitions)
+def names(given: dict[str, str], tmp_path: Path, **more: Any) -> list[str]:
+    question = to_question(given, **more)
     return [run.name for run in expand(question.to_experiment(tmp_path / "none.yaml"))]
 
 
@@ -48,7 +48,7 @@ def test_a_saved_question_asks_for_the_same_runs(tmp_path: Path) -> None:
 
 
 def test_more_repetitions_are_the_same_question_with_more_runs(tmp_path: Path) -> None:
-    once, thrice = names(ASKED, tmp_path), names(ASKED, tmp_path, 3)
+    once, thrice = names(ASKED, tmp_path), names(ASKED, tmp_path, repetitions=3)
     assert to_question(ASKED).name == to_question(ASKED, repetitions=3).name
     assert len(thrice) == 3 * len(once) and set(once) < set(thrice)
 
@@ -73,25 +73,27 @@ def test_a_path_of_ones_own_is_found_from_anywhere(
     assert run.profile == "mine" and run.path["forward"]["rate_bps"] == 5_000_000
 
 
+BOTH = "--run-server and --run-client belong together"
+
+
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "more", "says"),
     [
-        ({"rate": "100"}, '--rate "100": no unit'),
-        ({"cc": "cubik"}, "--cc"),
-        ({"streams": "1,1"}, "--streams"),
-        ({"profile": "nowhere"}, "--profile"),
-        ({"rtt": "80ms", "delay": "1ms"}, "--rtt"),
-        ({"loss": ""}, "--loss"),
+        ({"rate": "100"}, {}, '--rate "100": no unit'),
+        ({"cc": "cubik"}, {}, "--cc"),
+        ({"streams": "1,1"}, {}, "--streams"),
+        ({"profile": "nowhere"}, {}, "--profile"),
+        ({"rtt": "80ms", "delay": "1ms"}, {}, "--rtt"),
+        ({"loss": ""}, {}, "--loss"),
+        *(({}, {"repetitions": count}, "--repeat") for count in (0, -1, 10**6)),
+        *(({}, {"own": own}, BOTH) for own in (("serve", None), (None, "ask"))),
+        ({"flows": "a=cubic,b=bbr"}, {"own": ("serve", "ask")}, BOTH),
     ],
 )
-def test_what_is_wrong_names_the_option(given: dict[str, str], says: str, tmp_path: Path) -> None:
-    assert refusal(lambda: names(given, tmp_path)).startswith(says)
-
-
-@pytest.mark.parametrize("repetitions", [0, -1, 10**6])
-def test_repetitions_have_bounds(repetitions: int) -> None:
-    with pytest.raises(BadInput, match="--repeat"):
-        to_question({}, repetitions=repetitions)
+def test_what_is_wrong_names_the_option(
+    given: dict[str, str], more: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    assert refusal(lambda: names(given, tmp_path, **more)).startswith(says)
 
 
 def test_the_question_reads_as_one_asks_it() -> None:
@@ -152,14 +154,3 @@ def test_a_program_of_ones_own_is_a_flow() -> None:
     assert asked.settings["flows"] == {"mine": fields}
     [run, *_] = expand(asked.to_experiment(Path("try.yaml")))
     assert (run.flows[0].server, run.flows[0].client) == ("serve  -p $PORT", "ask $HOST")
-
-
-@pytest.mark.parametrize(
-    ("own", "given"),
-    [(("serve", None), {}), ((None, "ask"), {}), (("serve", "ask"), {"flows": "a=cubic,b=bbr"})],
-)
-def test_half_a_program_is_refused(
-    own: tuple[str | None, str | None], given: dict[str, str]
-) -> None:
-    with pytest.raises(BadInput, match="--run-server and --run-client belong together"):
-        to_question(given, own=own)
