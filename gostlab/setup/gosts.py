@@ -10,7 +10,6 @@ import platform
 import shutil
 import tarfile
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab.declared.errors import BadInput
@@ -31,16 +30,7 @@ URL = (
 )
 
 
-@dataclass(frozen=True)
-class Added:
-    """A GOST that is kept. name: what an experiment calls it."""
-
-    name: str
-    said: parts.GostSays
-    path: Path
-
-
-def add(what: str, name: str | None = None, cache: Path | None = None) -> Added:
+def add(what: str, name: str | None = None, cache: Path | None = None) -> parts.TunnelBinary:
     """Keep a GOST: a file, packed or not, or a release. Raises BadInput, SetupError, OSError."""
     kept_in = (cache or cache_folder()) / "gost"
     with tempfile.TemporaryDirectory(prefix="gostlab-gost-") as scratch:
@@ -62,7 +52,7 @@ def add(what: str, name: str | None = None, cache: Path | None = None) -> Added:
             shutil.copyfile(program, folder / "gost")
             (folder / "gost").chmod(0o755)
             write_json(folder / "gost.json", record)
-    return Added(kept, said, kept_in / kept / "gost")
+    return parts.TunnelBinary(kept_in / kept / "gost", "gost", str(said), record["sha256"])
 
 
 def remove(name: str) -> Path:

@@ -230,7 +230,7 @@ def provide_gost(bench: Workbench) -> str:
         write_json(failure, {"at": time.time(), "reason": str(error)})
         return unreachable
     failure.unlink(missing_ok=True)
-    return f"{added.said} fetched"
+    return f"{added.version} fetched"
 
 
 def failed_lately(record: Path, now_s: float) -> bool:

@@ -29,8 +29,9 @@ def test_a_program_that_does_not_end_says_no_version(tmp_path: Path) -> None:
 def test_a_gost_is_kept_by_its_version_however_it_is_packed_gost(tmp_path: Path, form: str) -> None:
     added = gosts.add(str(packed_gost(form, tmp_path)))
 
-    assert (added.name, str(added.said)) == ("3.2.6", "gost 3.2.6, go1.26.8")
-    assert parts.find_gosts()["3.2.6"].sha256 == parts.file_sha256(added.path)
+    assert added.version == "gost 3.2.6, go1.26.8"
+    assert parts.find_gosts() == {"3.2.6": added}
+    assert added.sha256 == parts.file_sha256(added.path)
     assert parts.tunnel_binary(parts.find_parts(), "3.2.6").path == added.path
 
 

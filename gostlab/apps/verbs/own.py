@@ -134,8 +134,9 @@ def gost_verb(arguments: argparse.Namespace) -> int:
         except workbench.SetupError as error:
             command.complain(str(error))
             return command.EXIT_FAILED
-        print(f"{added.name}: {added.said} ({added.path})")
-        print(f"in any experiment: gost: [{added.name}, relay]")
+        name = added.path.parent.name
+        print(f"{name}: {added.version} ({added.path})")
+        print(f"in any experiment: gost: [{name}, relay]")
     return command.EXIT_OK
 
 
