@@ -2,13 +2,10 @@
 
     time_s,delay_ms,loss,rate_bps
     0,84.2,0,
-    1,85.01,0.02,
     2,,,50000000
 
-Times begin at 0 and rise; delay is one way; loss is a share from 0 to 1. An empty field leaves what
-was. A column `direction` (forward or reverse) says which way a row is about; without it, all are
-about forward. Read strictly: whatever the text, the only error that comes out is BadInput, naming
-file and line.
+COLUMN_SAYS has the columns. Read strictly: whatever the text, the only error that comes out is
+BadInput, naming file and line.
 """
 
 import re
