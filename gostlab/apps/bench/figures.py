@@ -43,10 +43,18 @@ class Figure:
         return PASS if is_met else MISSED
 
     def to_json(self) -> dict[str, Any]:
-        numbers = zip(("median", "least", "most"), self.numbers or (None,) * 3, strict=True)
-        said = ("unit", "target", "verdict", "failed")
-        about = {name: getattr(self, name) for name in said}
-        return {"name": self.name, "n": len(self.values), **dict(numbers), **about}
+        median, least, most = self.numbers or (None, None, None)
+        return {
+            "name": self.name,
+            "n": len(self.values),
+            "median": median,
+            "least": least,
+            "most": most,
+            "unit": self.unit,
+            "target": self.target,
+            "verdict": self.verdict,
+            "failed": self.failed,
+        }
 
     @property
     def row(self) -> str:

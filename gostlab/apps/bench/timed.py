@@ -61,9 +61,15 @@ class Bench:
     def boot_s(self) -> float:
         """Boot, run `true`, power off; wall seconds."""
         began = time.monotonic()
-        how: dict[str, Any] = {"cpu": self.cpus[0], "limit_s": 60, "root": plain_root()}
-        small = MachineModel(1024)
-        guest = sandbox.boot(self._kernel, self.folder(), ["/bin/true"], small, **how)
+        guest = sandbox.boot(
+            self._kernel,
+            self.folder(),
+            ["/bin/true"],
+            MachineModel(1024),
+            cpu=self.cpus[0],
+            limit_s=60,
+            root=plain_root(),
+        )
         if guest.wait() != 0:
             raise RuntimeError("the sandbox did not boot")
         return time.monotonic() - began

@@ -166,18 +166,31 @@ def to_fitted(order: FitOrder, found: Found, runs: int) -> Fitted:
     for number, row in enumerate(order.rows):
         rates = [mbit_at(found, place, number) for place in found.members]
         had = [rate for rate in rates if rate is not None]
-        measured = (row.goodput_bps, row.least_bps, row.most_bps)
-        asked, low, high = (bps / 1e6 for bps in measured)
-        best = mbit_at(found, found.best, number)
-        least, most = min(had, default=None), max(had, default=None)
-        rows.append(FittedRow(row.label, row.use, asked, low, high, best, least, most))
-    parameters = []
-    for index, free in enumerate(order.free):
-        places = (found.best[index], found.least[index], found.most[index], 0.0, 1.0)
-        value, from_, to, first, last = (free.text(float(place)) for place in places)
-        parameters.append(
-            FittedParameter(free.name, free.sets, value, from_, to, first, last, free.scale)
+        rows.append(
+            FittedRow(
+                label=row.label,
+                use=row.use,
+                asked_mbit=row.goodput_bps / 1e6,
+                band_least_mbit=row.least_bps / 1e6,
+                band_most_mbit=row.most_bps / 1e6,
+                lab_mbit=mbit_at(found, found.best, number),
+                least_mbit=min(had, default=None),
+                most_mbit=max(had, default=None),
+            )
         )
+    parameters = tuple(
+        FittedParameter(
+            name=free.name,
+            sets=free.sets,
+            value=free.text(found.best[index]),
+            least=free.text(float(found.least[index])),
+            most=free.text(float(found.most[index])),
+            searched_from=free.text(0.0),
+            searched_to=free.text(1.0),
+            scale=free.scale,
+        )
+        for index, free in enumerate(order.free)
+    )
     fitted = [row for row in rows if row.use == FIT]
     return Fitted(
         by=f"gostlab {__version__}",
@@ -193,7 +206,7 @@ def to_fitted(order: FitOrder, found: Found, runs: int) -> Fitted:
             name: show_level(each.written)
             for name, each in {**order.measurements.settings, **order.own}.items()
         },
-        parameters=tuple(parameters),
+        parameters=parameters,
         rows=tuple(rows),
         trade_offs=tuple(
             TradeOff((order.free[first].name, order.free[second].name), round(together, 2))

@@ -33,8 +33,14 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_order(order, sys.stdout)
         return 0
-    how = {name: getattr(arguments, name) for name in ("jobs", "gost", "retry_failed")}
-    found = fit_to(order, choice, quiet=arguments.json, **how)
+    found = fit_to(
+        order,
+        choice,
+        quiet=arguments.json,
+        jobs=arguments.jobs,
+        gost=arguments.gost,
+        retry_failed=arguments.retry_failed,
+    )
     figure = order.results / order.experiment / FIGURE
     title = f"{order.name}: {order.measurements.name}"
     figure.write_bytes(save(fit_figure(found.fitted, title), "png"))

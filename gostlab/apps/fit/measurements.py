@@ -159,9 +159,15 @@ def read_row(node: Node, usual_sd: float) -> Row:
         if field_of(name) is None:
             raise documents.unknown_key(given["factors"], name, [*known_names(), *ROW_FIELDS])
         levels[name] = read_level(name, written)
-    label, use = values["label"] or label_of(levels), values["use"]
-    goodput_bps, least, most = float(goodput_bps), float(least), float(most)
-    return Row(label, levels, goodput_bps, least, most, use, tuple(levels))
+    return Row(
+        label=values["label"] or label_of(levels),
+        levels=levels,
+        goodput_bps=float(goodput_bps),
+        least_bps=float(least),
+        most_bps=float(most),
+        use=values["use"],
+        factors=tuple(levels),
+    )
 
 
 def label_of(levels: Mapping[str, Setting]) -> str:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from analysis.judge import change
 from gostlab import api, machine
@@ -88,8 +87,13 @@ def open_page(page: Path) -> None:
     has_desktop = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     opener = shutil.which("xdg-open")
     if has_desktop and opener:
-        silent: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        subprocess.Popen([opener, page.absolute()], start_new_session=True, **silent)
+        subprocess.Popen(
+            [opener, page.absolute()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 def compare_arguments(verb: argparse.ArgumentParser) -> None:

@@ -211,12 +211,16 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
     "./lab run thesis-tunnel --quick --set streams=1,4",
 )
 def run_verb(arguments: argparse.Namespace) -> int:
-    as_said = "quick machine clock seed repeat shard".split()
     experiment = api.Experiment.from_file(
         arguments.experiment,
         settings=overrides(arguments.set),
         matrices=arguments.matrix,
-        **{name: getattr(arguments, name) for name in as_said},
+        quick=arguments.quick,
+        machine=arguments.machine,
+        clock=arguments.clock,
+        seed=arguments.seed,
+        repeat=arguments.repeat,
+        shard=arguments.shard,
     )
     if arguments.dry_run:
         return list_runs(experiment, arguments.results, as_json=arguments.json)

@@ -20,7 +20,7 @@ def read(recordings: Sequence[Recording]) -> Observed:
     if not probes:
         raise Unreadable(f"{recording.shown}: no round trips in it")
     said = "irtt's clocks need not agree: only its round trips are used, not its delays each way."
-    return Observed(len(probes) * interval_s, probes=probes, assumptions=(said,))
+    return Observed(length_s=len(probes) * interval_s, probes=probes, assumptions=(said,))
 
 
 def recognises(text: str) -> bool:

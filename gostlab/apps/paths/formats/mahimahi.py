@@ -36,7 +36,7 @@ def read(recordings: Sequence[Recording]) -> Observed:
     """The capacity that a trace says. Raises Unreadable."""
     times = opportunities_s(recordings[0])
     said = "The recording says when 1500-byte packets could be sent, nothing of delay or loss."
-    return Observed(times[-1], sendable_s=times, assumptions=(said,))
+    return Observed(length_s=times[-1], sendable_s=times, assumptions=(said,))
 
 
 def recognises(text: str) -> bool:
