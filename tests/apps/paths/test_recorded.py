@@ -350,11 +350,15 @@ def test_the_trace_is_the_recording_in_windows(tmp_path: Path) -> None:
     profile = written(tmp_path, pings_of([20.0] * 50 + [None] * 50 + [30.0, None] * 25))
 
     changes = changes_of(profile.path_on_disk.with_suffix(".csv"))
-    assert [(each.at_s, each.loss) for each in changes] == [(0.0, 0.0), (1.0, 1.0), (2.0, 0.5)]
+    assert [(each["at_s"], each["loss"]) for each in changes] == [
+        (0.0, 0.0),
+        (1.0, 1.0),
+        (2.0, 0.5),
+    ]
     # Half the least round trip is the way back's; a ping of 98 bytes takes 7.84 µs at 100 Mbit/s.
-    first, lost, last = (each.delay_ms for each in changes)
+    first, lost, last = (each.get("delay_ms") for each in changes)
     assert (first, last) == (pytest.approx(9.99216), pytest.approx(19.99216)) and lost is None
-    assert {each.rate_bps for each in changes} == {None}
+    assert not any("rate_bps" in each for each in changes)
 
 
 def test_windows_go_by_when_packets_were_sent_and_have_ten_where_a_second_has_fewer() -> None:
