@@ -1,6 +1,4 @@
-"""Networks of n nodes: which links there are, and which of them a flow crosses. Shortest ways, the
-same there and back.
-"""
+"""Networks of n nodes: their links, and which a flow crosses: shortest ways, alike both ways."""
 
 import itertools
 

@@ -95,9 +95,7 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
 
 
 def each_link(run: RunDescription) -> Iterator[RunDescription]:
-    """The run over the path of each link alone that has one of its own or is named by a change, and
-    over that of the others.
-    """
+    """The run over each link's path alone that is its own or named by a change, and the others'."""
     named = {change["link"] for change in run.changes if "link" in change}
     for link in ("", *dict.fromkeys([*run.links, *sorted(named)])):
         touching = [change for change in run.changes if touches(change, link, run.links)]

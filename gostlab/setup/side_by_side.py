@@ -1,6 +1,4 @@
-"""The set-up's steps side by side: each in a process of its own, as soon as what it waits for is
-done.
-"""
+"""The set-up's steps side by side: each in a process, as soon as what it waits for is done."""
 
 import multiprocessing
 import os

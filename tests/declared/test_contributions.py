@@ -1,6 +1,4 @@
-"""A tunnel is one file and a topology one class: each, added to a copy of the lab that is otherwise
-as it is, runs from end to end.
-"""
+"""A tunnel is one file and a topology one class: each, added to a copy of the lab, runs."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""The lab as an installed package: `pip install .` into an environment made for it, away from any
-checkout, and what of it works there.
-"""
+"""The lab as an installed package, in an environment away from any checkout."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""The sandbox's own root: pinned, fetched so that the next try goes on, the same wherever it is
-made.
-"""
+"""The sandbox's own root: pinned, fetched in several tries, the same wherever it is made."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The set-up's steps: what they ask for, that they can be repeated, and what they say when they
-cannot.
-"""
+"""The set-up's steps: what they ask for, done again, and what they say when they cannot."""
 
 import fcntl
 import os

@@ -1,6 +1,4 @@
-"""The wheel that has everything: its root unpacked at the first use; on request, the whole of it on
-two bare Debians, for an ordinary user.
-"""
+"""The wheel that has everything: its root; on request, all of it on two bare Debians."""
 
 from __future__ import annotations
 

@@ -82,9 +82,7 @@ TOPO = "sudo python topo.py --quick"
 
 
 def commands(driver: str) -> dict[str, tuple[int, ...]]:
-    """What is typed in the machine, and the exit codes that are good. 3: the real clock made some
-    runs invalid, and it is said.
-    """
+    """What is typed in the machine, and its good exit codes; 3: the real clock spoilt some runs."""
     one = "--set streams=1 --set tunnel=gost+ws"
     small = f"{one} --set rate=2mbit --set duration=5s --set cc=cubic"
     try_small, topo_small, lossy = (
@@ -130,9 +128,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def make_box(folder: Path) -> str:
-    """Debian 12 as Vagrant takes it: box.tar, of an image, a kernel and how to boot it. Returns the
-    driver that runs it.
-    """
+    """Debian 12 as Vagrant takes it: an image, a kernel and how to boot it. Returns the driver."""
     mirror = archive.find_mirror()
     if mirror is None:
         sys.exit("test-vagrant: this machine's apt has no mirror of Debian's to make a box from")
@@ -186,9 +182,7 @@ def make_box(folder: Path) -> str:
 
 
 def kvm_runs(kernel: Path) -> bool:
-    """Whether KVM gets a kernel as far as its first line. One in a virtual machine may be there and
-    run none.
-    """
+    """Whether KVM gets a kernel as far as its first line: one in a virtual machine may run none."""
     if not os.access("/dev/kvm", os.W_OK):
         return False
     words = (
@@ -240,9 +234,7 @@ def environment() -> str:
 
 @contextmanager
 def namespaces(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """This file once more, in namespaces with a way out, as a process of its own. What it started
-    ends with it.
-    """
+    """This file once more, in namespaces with a way out; what it started ends with it."""
     # A shell as first process: it reaps whatever loses its parent, as libvirt's QEMU does.
     again = [sys.executable, __file__, str(folder)]
     with_me = "setpriv --pdeathsig KILL"

@@ -1,6 +1,4 @@
-"""How fast a TCP connection can be, by formula: loss, window, delay. Pure functions, each with its
-source.
-"""
+"""How fast a TCP connection can be, by formulas, each with its source: loss, window, delay."""
 
 import math
 

@@ -1,6 +1,4 @@
-"""How large a run's socket buffers and memory must be, and whether its packets may travel in
-lumps.
-"""
+"""How large a run's socket buffers and memory must be, and whether packets may travel in lumps."""
 
 import copy
 import math

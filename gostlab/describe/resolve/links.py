@@ -1,6 +1,4 @@
-"""Links in a row or in a net, each with the run's path or one of its own: which of them a flow
-crosses, and what those are together.
-"""
+"""Links in a row or in a net: which of them a flow crosses, and what those are together."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""A run's path: its profile, with what was asked in place of the profile's own, and what changes on
-it while the load runs.
-"""
+"""A run's path: its profile with what was asked instead, and what changes during the load."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -137,9 +137,7 @@ def own_cc(ccs: Iterable[str]) -> dict[str, str]:
 
 
 def queue_target(asked: Asked) -> dict[str, Any]:
-    """The target of the bottleneck's queue, where it is another than the kernel's. Raises
-    BadInput.
-    """
+    """The target of the bottleneck's queue, if not the kernel's. Raises BadInput."""
     if "target" not in asked.written:
         return {}
     queue = bottleneck_kinds(asked["bottleneck"], asked["queue"])[-1]
@@ -161,9 +159,7 @@ def measured_part(asked: Asked, length_s: float) -> dict[str, Any]:
 
 
 def cost_fields(asked: Asked, flows: Sequence[Flow]) -> dict[str, Any]:
-    """The fields of programs' own costs. A file that has what every call costs, and no machine,
-    means it for every program.
-    """
+    """Programs' own costs; what every call costs, without a machine, is meant for all programs."""
     for_all = not {"syscall_cost", "byte_cost"}.isdisjoint(asked.written)
     if not asked.is_virtual or (for_all and "machine" not in asked.written):
         return {}
@@ -297,9 +293,7 @@ def check_topology(asked: Asked, path: Path, flows: Sequence[Flow]) -> None:
 
 
 def check_programs(asked: Asked, flows: Sequence[Flow]) -> None:
-    """An iperf3 that does not hold a rate is none for UDP; where no TCP crosses the path there are
-    no ACKs to record. Raises BadInput.
-    """
+    """An iperf3 must hold a UDP rate, and TCP cross the path for ACKs. Raises BadInput."""
     paced = [name for name, kind in OWN.items() if kind.paces_udp]
     if asked["iperf3"] not in (*paced, SYSTEM) and any(flow.kind == "udp" for flow in flows):
         raise asked.node("iperf3").bad_value(

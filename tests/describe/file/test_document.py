@@ -1,6 +1,4 @@
-"""YAML files are read with their lines, and refused with a sentence that names file, line and
-key.
-"""
+"""YAML files are read with their lines, and refused in a sentence with file, line and key."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Experiments expand to the runs they describe, in a fair order, and say what is wrong where it
-stands.
-"""
+"""Experiments expand to the runs they describe, in a fair order, and say what is wrong where."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Spoilt files, ten thousand with GOSTLAB_SOAK=1: each is read or refused in a sentence, none ends
-in a traceback or a hang.
-"""
+"""Spoilt files, ten thousand with GOSTLAB_SOAK=1: each is read, or refused in a sentence."""
 
 import os
 import random
@@ -33,9 +31,7 @@ SPLINTERS = [
 
 
 def spoil(text: str, chance: random.Random) -> str:
-    """The text with one to four injuries: splinters, lost, doubled or swapped pieces, other
-    characters.
-    """
+    """The text with one to four injuries: splinters, lost, doubled, swapped or other pieces."""
     for _ in range(chance.randint(1, 4)):
         start = chance.randrange(len(text) + 1)
         stop = min(len(text), start + chance.choice((0, 1, 1, 3, 10, 60)))

@@ -1,6 +1,4 @@
-"""Profiles hold the thesis's numbers as they are, and what was derived from them can be derived
-again.
-"""
+"""Profiles hold the thesis's numbers, and what was derived from them can be derived again."""
 
 import re
 from decimal import Decimal

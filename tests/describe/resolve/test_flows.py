@@ -1,6 +1,4 @@
-"""Flows: what is written becomes numbers and nodes; what no topology or tunnel can do is refused
-with a sentence.
-"""
+"""Flows: what is written becomes numbers and nodes, or is refused with a sentence."""
 
 from textwrap import indent
 
