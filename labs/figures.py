@@ -14,7 +14,6 @@ sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
 from gostlab.apps.course.lab import list_labs, load_lab  # noqa: E402
-from gostlab.runs.progress import progress_on_stderr  # noqa: E402
 
 # Which of a lab's figures its page shows: how the file's name ends.
 SHOWN = {
@@ -41,8 +40,7 @@ def main() -> int:
     for word in arguments.lab or [str(folder) for folder in list_labs()]:
         lab = load_lab(word)
         asked = api.Experiment.from_file(lab.experiment_path, machine="sandbox")
-        with progress_on_stderr(lab.name, quiet=False) as progress:
-            asked.run(arguments.results, jobs=arguments.jobs, progress=progress).wait()
+        asked.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
         out = arguments.results / f"report-{lab.number}"
         api.report(arguments.results, [asked.name], out)
         found = sorted(out.glob(f"figures/*{SHOWN[lab.number]}"))

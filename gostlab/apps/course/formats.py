@@ -5,8 +5,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 from xml.etree import ElementTree
 
+from gostlab.apps.course.answers import TIME
 from gostlab.apps.course.feedback import sentences
 from gostlab.apps.course.grading import Grade
 
@@ -27,15 +29,14 @@ def to_text(grade: Grade) -> str:
     return "\n".join(lines)
 
 
-def to_json(grade: Grade) -> str:
-    found = {
+def to_json(grade: Grade) -> dict[str, Any]:
+    return {
         **asdict(grade),
         "schema": 1,
         "points": grade.points,
         "most": grade.most,
         "scored": [{**asdict(each), "passed": each.passed} for each in grade.scored],
     }
-    return json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False)
 
 
 def to_junit(grade: Grade) -> str:
@@ -61,75 +62,63 @@ def to_junit(grade: Grade) -> str:
     return printable(ElementTree.tostring(suite, encoding="unicode", xml_declaration=True))
 
 
-def to_gradescope(grade: Grade) -> str:
+def to_gradescope(grade: Grade) -> dict[str, Any]:
     """Gradescope's results.json (gradescope-autograders.readthedocs.io, specs)."""
     head = "\n".join([*grade.problems, *grade.notes, *(f"rerun: {each}" for each in grade.reran)])
-    return json.dumps(
-        {
-            "score": grade.points,
-            "visibility": "visible",
-            "stdout_visibility": "hidden",
-            "output": head or f"{grade.points} of {grade.most} points",
-            "extra_data": {
-                "lab": grade.lab,
-                "student": grade.student,
-                "values": dict(grade.values),
-            },
-            "tests": [
-                {
-                    "number": str(number),
-                    "name": f"{each.name}: {each.says}",
-                    "score": each.points,
-                    "max_score": each.most,
-                    "status": "passed" if each.passed else "failed",
-                    "output": "\n".join(sentences(each)),
-                    "output_format": "text",
-                    "tags": [each.name],
-                    "visibility": "visible",
-                }
-                for number, each in enumerate(grade.scored, 1)
-            ],
-        },
-        indent=2,
-        ensure_ascii=False,
-    )
+    return {
+        "score": grade.points,
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "output": head or f"{grade.points} of {grade.most} points",
+        "extra_data": {"lab": grade.lab, "student": grade.student, "values": grade.values},
+        "tests": [
+            {
+                "number": str(number),
+                "name": f"{each.name}: {each.says}",
+                "score": each.points,
+                "max_score": each.most,
+                "status": "passed" if each.passed else "failed",
+                "output": "\n".join(sentences(each)),
+                "output_format": "text",
+                "tags": [each.name],
+                "visibility": "visible",
+            }
+            for number, each in enumerate(grade.scored, 1)
+        ],
+    }
 
 
-def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> str:
+def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> dict[str, Any]:
     """Classroom 50's result.json (its wiki, Advanced Autograding). Its runner hands over what only
     it knows in the environment, and stamps owner and type itself.
     """
-    stamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = now.astimezone(UTC).strftime(TIME)
     commit = environ.get("COMMIT_URL", "not known outside a runner")
-    return json.dumps(
-        {
-            "schema": CLASSROOM50,
-            "classroom": environ.get("CLASSROOM", grade.course),
-            "assignment": environ.get("ASSIGNMENT", grade.lab),
-            "owner": environ.get("OWNER", grade.student),
-            "submission": environ.get("SUBMISSION_TAG", "none"),
-            "commit": commit,
-            "release": environ.get("RELEASE_URL", commit),
-            "review": environ.get("REVIEW_URL", commit),
-            "datetime": stamp,
-            "graded_at": stamp,
-            "score": grade.points,
-            "max-score": grade.most,
-            "tests": [
-                {
-                    "test-name": each.name,
-                    "passed": each.passed,
-                    "score": each.points,
-                    "max-score": each.most,
-                    "message": "\n".join([each.says, *sentences(each)]),
-                }
-                for each in grade.scored
-            ],
-            "problems": [*grade.problems],
-        },
-        indent=2,
-        ensure_ascii=False,
-    )
+    return {
+        "schema": CLASSROOM50,
+        "classroom": environ.get("CLASSROOM", grade.course),
+        "assignment": environ.get("ASSIGNMENT", grade.lab),
+        "owner": environ.get("OWNER", grade.student),
+        "submission": environ.get("SUBMISSION_TAG", "none"),
+        "commit": commit,
+        "release": environ.get("RELEASE_URL", commit),
+        "review": environ.get("REVIEW_URL", commit),
+        "datetime": stamp,
+        "graded_at": stamp,
+        "score": grade.points,
+        "max-score": grade.most,
+        "tests": [
+            {
+                "test-name": each.name,
+                "passed": each.passed,
+                "score": each.points,
+                "max-score": each.most,
+                "message": "\n".join([each.says, *sentences(each)]),
+            }
+            for each in grade.scored
+        ],
+        "problems": [*grade.problems],
+    }
 
 
 def printable(text: str) -> str:
@@ -137,7 +126,7 @@ def printable(text: str) -> str:
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
 
 
-PLAIN: Mapping[str, Callable[[Grade], str]] = {
+PLAIN: Mapping[str, Callable[[Grade], str | dict[str, Any]]] = {
     "text": to_text,
     "json": to_json,
     "junit": to_junit,
@@ -147,4 +136,7 @@ FORMATS = (*PLAIN, "classroom50")
 
 
 def written(grade: Grade, form: str, environ: Mapping[str, str], now: datetime) -> str:
-    return PLAIN[form](grade) if form in PLAIN else to_classroom50(grade, environ, now)
+    made = PLAIN[form](grade) if form in PLAIN else to_classroom50(grade, environ, now)
+    if isinstance(made, str):
+        return made
+    return json.dumps(made, indent=2, sort_keys=form == "json", ensure_ascii=False)

@@ -15,11 +15,11 @@ import pytest
 from gostlab.apps.cli import parser
 from gostlab.apps.course import upload
 from gostlab.apps.course.bundle import write_bundle
-from gostlab.apps.course.formats import to_json
+from gostlab.apps.course.formats import written
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.course.teacher_verbs import graded
 from gostlab.describe.file.document import BadInput
-from tests.apps.course.handins import asked_of, full_link, make_hand_in, zipped
+from tests.apps.course.handins import NOW, asked_of, full_link, make_hand_in, zipped
 from tests.apps.course.test_course import warm_up
 from tests.lab_command import said_by
 
@@ -38,7 +38,7 @@ def points(submission: Path, *words: str) -> int:
     except upload.NoHandIn as error:
         assert str(submission) in str(error)
         return 0
-    to_json(found)
+    written(found, "json", {}, NOW)
     assert found.points == 0 or not found.problems
     return int(found.points)
 
