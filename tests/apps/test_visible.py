@@ -17,7 +17,7 @@ from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.runs.progress import Board
 from gostlab.visible import Visible, visible
-from tests.apps.course.handins import asked_of, full_link, make_hand_in, write_answers
+from tests.apps.course.handins import asked_of, make_hand_in, write_answers
 from tests.apps.course.test_course import warm_up
 
 # Goes a line up, erases it, and goes on unseen.
@@ -79,7 +79,7 @@ def test_an_answer_and_a_file_of_a_hand_in_are_shown_to_the_teacher(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: Assignment = asked_of(warm_up())
-    folder = make_hand_in(tmp_path / "alice", asked, full_link)
+    folder = make_hand_in(tmp_path / "alice", asked)
     point = next(each for each in asked.lab.points if each.by_hand and each.answer)
     keys = {section: asked.lab.keys(section) for section in ("predictions", "answers")}
     answers = dict.fromkeys(keys["answers"], EVIL)

@@ -8,7 +8,7 @@ import math
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -91,9 +91,8 @@ def make_run(results: Path, run: RunDescription, did: Steady, finished: datetime
         total = int(did.mbit * 1e6 / 8 / len(run.flows) * flow.duration_s) // MSS * MSS
         passed += total
         report = iperf3(flow.duration_s, flow.streams, total, did.again, f"cookie{number}")
-        own = f"-{flow.name}" if len(run.flows) > 1 else ""
-        write_json(folder / f"iperf3{own}.json", report)
-        write_json(folder / f"iperf3{own}-server.json", report)
+        for end in ("", "-server"):
+            write_json(folder / Records(folder, run).report_name(flow, end), report)
         flows.append(
             FLOW
             | {"name": flow.name, "started_s": flow.start_s, "ended_s": flow.end_s}
@@ -125,7 +124,8 @@ def make_run(results: Path, run: RunDescription, did: Steady, finished: datetime
     hosts = [{"t_s": at, "cpu_busy_s": 0.1 * at, "cpu_idle_s": 0.9 * at} for at in instants]
     rtt_ms = sum(run.path[way]["delay_ms"] for way in ("forward", "reverse"))
     asked = {"idle_rtt_before": rtt_ms, "cpu_idle_share": 0.9, "run_length": 1.0}
-    checks = [check(name, got) for name, got in asked.items()]
+    good = {"verdict": "ok", "unit": "", "reason": ""}
+    checks = [{**good, "name": name, "asked": got, "got": got} for name, got in asked.items()]
     write_json(folder / "flows.json", {"flows": flows})
     write_json(folder / "legs.json", {"legs": legs, "nstat": {}})
     write_json(folder / "env.json", {"kernel": "7.3.4", "host": {"cpu": "test"}})
@@ -137,20 +137,12 @@ def make_run(results: Path, run: RunDescription, did: Steady, finished: datetime
     return folder
 
 
-def check(name: str, got: float) -> dict[str, Any]:
-    """A good check of fidelity.json."""
-    return {"name": name, "verdict": "ok", "asked": got, "got": got, "unit": "", "reason": ""}
-
-
 def iperf3(duration_s: float, streams: int, total: int, again: int, cookie: str) -> dict[str, Any]:
     """iperf3's report, as far as it is read."""
-    count = int(duration_s)
-    each = [total // count] * (count - 1)
-    each.append(total - sum(each))
     rate = 8 * total / duration_s
     return {
         "start": {"cookie": cookie, "test_start": {"duration": duration_s, "num_streams": streams}},
-        "intervals": [{"sum": {"bytes": part}} for part in each],
+        "intervals": [{"sum": {"bytes": total}}],
         "end": {
             "sum_sent": {"bytes": total, "retransmits": again},
             "sum_received": {"bytes": total, "seconds": duration_s, "bits_per_second": rate},
@@ -170,11 +162,10 @@ def finish(folder: Path, finished: datetime = NOW) -> None:
 def make_hand_in(
     folder: Path,
     assignment: Assignment,
-    does: Callable[[RunDescription], Steady] = lambda run: Steady(9.0),
     wrong: Mapping[str, str] = {},
     sealed: datetime = NOW - timedelta(hours=1),
 ) -> Path:
-    """A whole hand-in whose predictions and answers are what is expected, but for those of
+    """A whole hand-in of runs that fill their links, whose predictions and answers are what is expected, but for those of
     `wrong` (by the point's name).
     """
     lab, student = assignment.lab, assignment.student
@@ -194,7 +185,7 @@ def make_hand_in(
     write_json(folder / SEALED, seal(predictions, lab, student, sealed))
     found = Found()
     for run in assignment.runs(assignment.seed(predictions)):
-        made = make_run(folder / RESULTS, run, does(run))
+        made = make_run(folder / RESULTS, run, full_link(run))
         found.records.append(Records(made, run))
     answers = replace(told(named_values(assignment, found)[0]), predictions=predictions)
     (folder / ANSWERS).write_text(sheet_of(answers), encoding="utf-8")

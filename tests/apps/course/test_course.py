@@ -46,7 +46,6 @@ from tests.apps.course.handins import (
     Steady,
     asked_of,
     finish,
-    full_link,
     make_hand_in,
     make_run,
     rewrite,
@@ -67,7 +66,7 @@ def warm_up() -> Lab:
 @pytest.fixture
 def hand_in(tmp_path: Path) -> Path:
     """Alice's, of lab 0, all right."""
-    return make_hand_in(tmp_path / "alice", asked_of(warm_up()), full_link)
+    return make_hand_in(tmp_path / "alice", asked_of(warm_up()))
 
 
 def graded(folder: Path, student: str = "alice") -> Grade:
@@ -212,7 +211,7 @@ def test_a_right_hand_in_has_every_point(hand_in: Path) -> None:
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_every_lab_can_be_graded_from_files(number: int, tmp_path: Path) -> None:
     lab = BY_NUMBER[number]
-    folder = make_hand_in(tmp_path / "alice", asked_of(lab), full_link)
+    folder = make_hand_in(tmp_path / "alice", asked_of(lab))
     found = grade(asked_of(lab), folder)
     assert found.problems == ()
     lost = [each.name for each in found.scored if not each.passed]
@@ -222,13 +221,13 @@ def test_every_lab_can_be_graded_from_files(number: int, tmp_path: Path) -> None
 
 def test_an_answer_outside_its_band_costs_its_points_alone(tmp_path: Path) -> None:
     wrong = {"read-goodput": "1", "predict-bdp": "7", "where": "rate"}
-    found = graded(make_hand_in(tmp_path / "a", asked_of(warm_up()), full_link, wrong))
+    found = graded(make_hand_in(tmp_path / "a", asked_of(warm_up()), wrong))
     assert {each.name for each in found.scored if not each.passed} == set(wrong)
     assert found.points == found.most - 7
 
 
 def test_another_students_folder_earns_nothing(tmp_path: Path) -> None:
-    folder = make_hand_in(tmp_path / "bob", asked_of(warm_up(), "bob"), full_link)
+    folder = make_hand_in(tmp_path / "bob", asked_of(warm_up(), "bob"))
     assert graded(folder, "bob").points > 0
     assert graded(folder, "alice").points == 0
     # with the name in it changed, the runs are still Bob's
@@ -277,7 +276,7 @@ def test_an_honest_students_work_is_not_graded_by_a_command_that_lacks_the_cours
     (here / "SECRET").write_text("0123456789abcdef")
     lab = warm_up()
     asked = assigned(lab, "alice", "spring", b"0123456789abcdef")
-    make_hand_in(here / "alice", asked, full_link)
+    make_hand_in(here / "alice", asked)
 
     assert says in refused("grade", 0, "alice", *words)
     assert "0-warm-up" in refused("grade", 1, "alice", *words)
@@ -415,9 +414,7 @@ def test_predictions_after_the_fact_earn_nothing(hand_in: Path) -> None:
 
 
 def test_a_run_that_began_before_its_predictions_earns_nothing(tmp_path: Path) -> None:
-    folder = make_hand_in(
-        tmp_path / "a", asked_of(warm_up()), full_link, sealed=NOW + timedelta(minutes=1)
-    )
+    folder = make_hand_in(tmp_path / "a", asked_of(warm_up()), sealed=NOW + timedelta(minutes=1))
     assert "began before the predictions were sealed" in graded(folder).problems[0]
 
 
@@ -435,7 +432,7 @@ def test_a_hand_in_without_runs_earns_nothing(hand_in: Path) -> None:
 def test_own_runs_may_be_called_anything_and_must_be_what_was_asked(tmp_path: Path) -> None:
     lab = BY_NUMBER[8]
     assignment = asked_of(lab)
-    folder = make_hand_in(tmp_path / "a", assignment, full_link)
+    folder = make_hand_in(tmp_path / "a", assignment)
     assert "6 of 8 runs are not there" in grade(assignment, folder).problems[0]
     sealed = read_object(folder / "predictions.json") or {}
     for run in assignment.own_runs(assignment.seed(sealed["predictions"])):
@@ -570,7 +567,7 @@ def test_spoilt_hand_ins_end_in_a_grade_and_none_in_more_points(
     rng = random.Random(12)
     assignment = asked_of(short_lab)
     wrong = {"read-goodput": "1", "predict-bdp": "7", "read-high-rtt": "3"}
-    good = make_hand_in(tmp_path / "good", assignment, full_link, wrong)
+    good = make_hand_in(tmp_path / "good", assignment, wrong)
     most = grade(assignment, good).points
     assert 0 < most < short_lab.most
     kept = {path: path.read_bytes() for path in good.rglob("*") if path.is_file()}

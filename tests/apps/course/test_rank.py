@@ -15,7 +15,7 @@ from gostlab.apps.course.rank_verb import entries_in
 from gostlab.apps.course.roster import Roster, read_roster
 from gostlab.declared.controls import own_controls
 from gostlab.declared.folders import ROOT
-from tests.apps.course.handins import asked_of, full_link, make_hand_in
+from tests.apps.course.handins import asked_of, make_hand_in
 from tests.lab_command import Refused
 
 SECRET = b"0123456789abcdef"
@@ -73,7 +73,7 @@ def test_the_lab_hands_out_a_file_to_begin_with_and_asks_for_it_back(tmp_path: P
     (tmp_path / asked.file).write_text("// mine\n")
     begin(asked_of(lab), tmp_path)
     assert (tmp_path / asked.file).read_text("utf-8") == "// mine\n"
-    folder = make_hand_in(tmp_path / "in", asked_of(lab), full_link)
+    folder = make_hand_in(tmp_path / "in", asked_of(lab))
     assert any(asked.file in line for line in unfinished(folder, asked_of(lab)))
 
 

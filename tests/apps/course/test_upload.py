@@ -19,7 +19,7 @@ from gostlab.apps.course.formats import written
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.course.teacher_verbs import graded
 from gostlab.describe.file.document import BadInput
-from tests.apps.course.handins import NOW, asked_of, full_link, make_hand_in, zipped
+from tests.apps.course.handins import NOW, asked_of, make_hand_in, zipped
 from tests.apps.course.test_course import warm_up
 from tests.lab_command import said_by
 
@@ -27,7 +27,7 @@ from tests.lab_command import said_by
 @pytest.fixture(scope="module")
 def hand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Alice's, of lab 0."""
-    return make_hand_in(tmp_path_factory.mktemp("a") / "0-warm-up", asked_of(warm_up()), full_link)
+    return make_hand_in(tmp_path_factory.mktemp("a") / "0-warm-up", asked_of(warm_up()))
 
 
 def points(submission: Path, *words: str) -> int:

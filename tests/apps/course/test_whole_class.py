@@ -22,7 +22,7 @@ from gostlab.apps.course.formula import filled, rounded
 from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole_class import KEPT
 from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
-from tests.apps.course.handins import asked_of, full_link, make_hand_in, rewrite, shortened, zipped
+from tests.apps.course.handins import asked_of, make_hand_in, rewrite, shortened, zipped
 from tests.lab_command import Refused, Typed
 
 ROSTER = """student,name,email
@@ -48,8 +48,8 @@ def roster(tmp_path: Path) -> Path:
 def everybody(lab: Lab, tmp_path: Path) -> Path:
     """Alice's and Bob's, of whom Bob has an answer wrong."""
     folder = tmp_path / "all"
-    make_hand_in(folder / "alice", asked_of(lab), full_link)
-    make_hand_in(folder / "bob", asked_of(lab, "bob"), full_link, {"read-goodput": "1.0"})
+    make_hand_in(folder / "alice", asked_of(lab))
+    make_hand_in(folder / "bob", asked_of(lab, "bob"), {"read-goodput": "1.0"})
     return folder
 
 
@@ -78,7 +78,7 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
     lab: Lab, everybody: Path, grade: Typed
 ) -> None:
     out = everybody.parent / "out"
-    make_hand_in(everybody / "dora", asked_of(lab, "dora"), full_link)  # is not on the roster
+    make_hand_in(everybody / "dora", asked_of(lab, "dora"))  # is not on the roster
     done = grade(everybody)
     told = done.stdout
     assert done.returncode == 0
@@ -151,7 +151,7 @@ def test_an_interruption_keeps_what_was_finished(
     """Ctrl-C, which comes once the first hand-in is graded."""
     names = [f"s{number}" for number in range(8)]
     for name in names:
-        make_hand_in(tmp_path / "all" / name, asked_of(lab, name), full_link)
+        make_hand_in(tmp_path / "all" / name, asked_of(lab, name))
     (tmp_path / "roster.csv").write_text("\n".join(names) + "\n")
 
     def interrupted(running: Iterator[object], *_: object, **__: object) -> Iterator[object]:
@@ -177,8 +177,8 @@ def test_an_interruption_keeps_what_was_finished(
 def test_of_two_hand_ins_the_last_counts_and_it_is_said(
     lab: Lab, tmp_path: Path, grade: Typed
 ) -> None:
-    first = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link, {"read-goodput": "1"})
-    last = make_hand_in(tmp_path / "b/0-warm-up", asked_of(lab), full_link)
+    first = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), {"read-goodput": "1"})
+    last = make_hand_in(tmp_path / "b/0-warm-up", asked_of(lab))
     for folder, name in ((first, "smithalice_1_90_a.zip"), (last, "smithalice_1_91_a-1.zip")):
         (tmp_path / "all").mkdir(exist_ok=True)
         upload.pack(folder, tmp_path / "all" / name)
@@ -193,7 +193,7 @@ def test_of_two_hand_ins_the_last_counts_and_it_is_said(
 def test_work_that_another_account_uploads_counts_for_nothing(
     lab: Lab, tmp_path: Path, form: str, grade: Typed
 ) -> None:
-    folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
+    folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab))
     place = tmp_path / "all"
     for name in ("alice", "bob"):
         (place / name).mkdir(parents=True)
@@ -220,7 +220,7 @@ def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
     # Carol's own runs, with Bob's numbers, predictions and text
     given = read_answers(sheet, lab)
     copied = {point.name: given.text(*point.answer) for point in lab.points if point.answer}
-    make_hand_in(everybody / "carol", asked_of(lab, "carol"), full_link, copied)
+    make_hand_in(everybody / "carol", asked_of(lab, "carol"), copied)
     told = grade(everybody).stdout
     (line,) = [line for line in told.splitlines() if "resembling" in line]
     assert "bob and carol" in line and "alice" not in line and "word for word" in line
@@ -240,7 +240,7 @@ def test_one_that_is_hostile_of_another_course_or_no_hand_in_stops_nobody(
         ("Fay Out", "../answers.yaml", b"x"),
     ):
         zipped({name: content}, everybody / f"{who}_3_assignsubmission_file_x.zip")
-    make_hand_in(everybody / "carol", assigned(lab, "carol", "spring"), full_link)
+    make_hand_in(everybody / "carol", assigned(lab, "carol", "spring"))
     zipped({"essay.txt": b"hello"}, everybody / "dora.zip")
     (everybody / "notes.txt").write_text("mine")
     done = grade(everybody)
@@ -263,7 +263,7 @@ def test_a_command_that_lacks_the_course_grades_nobody(
     (tmp_path / "secret").write_text("0123456789abcdef")
     for name in ("alice", "bob"):
         ticket = ticket_of(lab, name, "spring", b"0123456789abcdef")
-        make_hand_in(tmp_path / "all" / name, assign(lab, name, "spring", ticket), full_link)
+        make_hand_in(tmp_path / "all" / name, assign(lab, name, "spring", ticket))
     (tmp_path / "roster.csv").write_text("alice\nbob\n")
     everybody = tmp_path / "all"
     assert "--course" in refused(*words_for(lab, everybody))
@@ -302,7 +302,7 @@ def test_the_hand_ins_say_their_lab_and_two_labs_are_asked_about(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shipped = load_lab("0")
-    make_hand_in(tmp_path / "all/alice", asked_of(shipped), full_link)
+    make_hand_in(tmp_path / "all/alice", asked_of(shipped))
     (tmp_path / "roster.csv").write_text("alice\n")
     assert main(["grade", "all", "--roster", "roster.csv", "--jobs", "1"]) == 0
     assert points(tmp_path / "graded-0-warm-up") == {"alice": str(shipped.most)}
@@ -331,7 +331,7 @@ def test_a_key_is_the_teachers_alone_and_says_what_is_right(
     asked = assigned(lab, "alice", "spring", b"0123456789abcdef")
     assert f"predict-idle-rtt: {asked.values['rtt_ms']} (± 0.5)" in told
     assert re.search(r"read-goodput: from the runs of a hand-in", told)
-    folder = make_hand_in(tmp_path / "alice", asked, full_link)
+    folder = make_hand_in(tmp_path / "alice", asked)
     for place in (folder, tmp_path):  # it finds the folder inside
         told = typed(*words, "--hand-in", place).stdout
         assert re.search(r"read-goodput: [\d.]+ \(± 1 %\)", told)

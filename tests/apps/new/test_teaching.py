@@ -15,7 +15,7 @@ import yaml
 from gostlab.apps.course.assignment import assign, assigned
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.new.teaching import write_classroom
-from tests.apps.course.handins import asked_of, full_link, make_hand_in, rewrite
+from tests.apps.course.handins import asked_of, make_hand_in, rewrite
 from tests.lab_command import ROOT, Refused, Typed, said_by
 
 PARTS = {"README.md", "experiment.yaml", "answers.yaml", "check.yaml", "plan.md"}
@@ -34,7 +34,7 @@ def redo(work: Path, lab_folder: Path) -> None:
     asked = assign(load_lab(str(lab_folder)), "alice", "public", json.loads(told)["ticket"])
     for path in work.iterdir():
         path.unlink()
-    make_hand_in(work, asked, full_link)
+    make_hand_in(work, asked)
     (work / "assignment.json").write_text(told)
 
 
@@ -164,7 +164,7 @@ def classroom(here: Path, typed: Typed) -> Path:
 def handed_in(classroom: Path, key: bytes | None = None, **wrong: str) -> Path:
     """A hand-in in the repository, all right but for what is wrong."""
     asked = assigned(load_lab("0"), "alice", "cc-2027", key)
-    return make_hand_in(classroom / "hand-in", asked, full_link, wrong)
+    return make_hand_in(classroom / "hand-in", asked, wrong)
 
 
 def check(classroom: Path, *words: object, **known: str) -> CompletedProcess[str]:
@@ -299,6 +299,6 @@ def test_a_classroom_knows_the_congestion_controls_of_its_lab(tmp_path: Path) ->
     write_classroom(room, "9", "public")
     missing = check(room)
     assert missing.returncode == 2 and len(missing.stderr.splitlines()) == 1
-    make_hand_in(room / "hand-in", asked_of(load_lab("9")), full_link)
+    make_hand_in(room / "hand-in", asked_of(load_lab("9")))
     said = check(room, "--least", "1")
     assert said.returncode in (0, 1) and "complete" in said.stdout, said.stderr
