@@ -77,12 +77,13 @@ def open_coursework(folder: Path) -> Assignment:
         raise BadInput(f"{folder / ASSIGNMENT}: {error} is missing: start again") from None
 
 
-def find_coursework(word: str) -> Path:
-    """The folder that a lab's number or name, or a path, stands for. Raises BadInput."""
+def find_coursework(word: str) -> tuple[Path, Assignment]:
+    """The folder that a lab's number or name, or a path, stands for, and what is asked there.
+    Raises BadInput.
+    """
     path = Path(word)
-    if (path / ASSIGNMENT).is_file():
-        return path
-    return FOLDER / load_lab(word).name
+    folder = path if (path / ASSIGNMENT).is_file() else FOLDER / load_lab(word).name
+    return folder, open_coursework(folder)
 
 
 def task_of(assignment: Assignment) -> str:

@@ -2,19 +2,17 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 from gostlab import api
 from gostlab.apps.command import EXIT_FAILED, EXIT_OK, complain, print_json
 from gostlab.apps.course.answers import SEALED, TIME
-from gostlab.apps.course.assignment import Assignment, assign, read_secret, read_ticket, ticket_of
+from gostlab.apps.course.assignment import assign, read_secret, read_ticket, ticket_of
 from gostlab.apps.course.coursework import (
     FOLDER,
     TASK,
     begin,
     differences,
     find_coursework,
-    open_coursework,
     seal_predictions,
     sealed_seed,
     unfinished,
@@ -68,14 +66,8 @@ def start(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def coursework(word: str) -> tuple[Path, Assignment]:
-    """A student's folder and what he is asked. Raises BadInput."""
-    folder = find_coursework(word)
-    return folder, open_coursework(folder)
-
-
 def predict(arguments: argparse.Namespace) -> int:
-    folder, assignment = coursework(arguments.lab)
+    folder, assignment = find_coursework(arguments.lab)
     sealed = seal_predictions(folder, assignment, again=arguments.again)
     for key, text in sealed.predictions.items():
         print(f"  {key}: {text}")
@@ -85,7 +77,7 @@ def predict(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    folder, assignment = coursework(arguments.lab)
+    folder, assignment = find_coursework(arguments.lab)
     seed = sealed_seed(folder, assignment)
     plans = [
         api.Experiment.from_file(
@@ -114,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    folder, _ = coursework(arguments.lab)
+    folder, _ = find_coursework(arguments.lab)
     if not any((folder / RESULTS).glob("*/*/status.json")):
         first = "run" if (folder / SEALED).exists() else "predict"
         raise BadInput(f"{folder}: no runs yet: ./lab lab {first} {arguments.lab}")
@@ -123,7 +115,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def hand_in(arguments: argparse.Namespace) -> int:
-    folder, assignment = coursework(arguments.lab)
+    folder, assignment = find_coursework(arguments.lab)
     left = unfinished(folder, assignment)
     check_folder(folder)
     left += grade(assignment, folder).problems

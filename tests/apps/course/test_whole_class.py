@@ -110,7 +110,7 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
 
 
 def test_feedback_is_in_words_with_the_number_and_why_and_no_formula(
-    lab: Lab, everybody: Path, grade: Typed
+    everybody: Path, grade: Typed
 ) -> None:
     grade(everybody)
     page = (everybody.parent / "out/feedback/bob.html").read_text("utf-8")
@@ -349,7 +349,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
-    browser: Browser, lab: Lab, everybody: Path, tmp_path: Path, grade: Typed
+    browser: Browser, everybody: Path, tmp_path: Path, grade: Typed
 ) -> None:
     grade(everybody)
     out = everybody.parent / "out"
@@ -369,7 +369,7 @@ def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
 
 
 def test_what_others_write_is_no_markup_on_a_page_and_no_formula_of_a_spreadsheet(
-    lab: Lab, everybody: Path, roster: Path, grade: Typed
+    everybody: Path, roster: Path, grade: Typed
 ) -> None:
     evil = "<script>alert(1)</script> \u202e"
     rewrite(everybody / "bob/answers.yaml", '"words"', json.dumps(evil))
