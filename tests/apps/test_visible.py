@@ -11,13 +11,14 @@ from rich.table import Table
 from gostlab import results
 from gostlab.apps.cli import main
 from gostlab.apps.command import complain
+from gostlab.apps.course.answers import Answers, sheet_of
 from gostlab.apps.course.assignment import Assignment
 from gostlab.console import Console
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.runs.progress import Board
 from gostlab.visible import Visible, visible
-from tests.apps.course.handins import asked_of, make_hand_in, write_answers
+from tests.apps.course.handins import asked_of, make_hand_in
 from tests.apps.course.test_course import warm_up
 
 # Goes a line up, erases it, and goes on unseen.
@@ -84,7 +85,8 @@ def test_an_answer_and_a_file_of_a_hand_in_are_shown_to_the_teacher(
     keys = {section: asked.lab.keys(section) for section in ("predictions", "answers")}
     answers = dict.fromkeys(keys["answers"], EVIL)
     predictions = (results.read_object(folder / "predictions.json") or {})["predictions"]
-    write_answers(folder, "alice", predictions, answers)
+    sheet = sheet_of(Answers("alice", predictions, answers))
+    (folder / "answers.yaml").write_text(sheet, encoding="utf-8")
     assert point.answer is not None
 
     assert main(["grade", "0", str(folder), "--student", "alice"]) == 0
