@@ -165,8 +165,8 @@ def make_hand_in(
     wrong: Mapping[str, str] = {},
     sealed: datetime = NOW - timedelta(hours=1),
 ) -> Path:
-    """A whole hand-in of runs that fill their links, whose predictions and answers are what is expected, but for those of
-    `wrong` (by the point's name).
+    """A whole hand-in of runs that fill their links, whose predictions and answers are what is
+    expected, but for those of `wrong` (by the point's name).
     """
     lab, student = assignment.lab, assignment.student
 
