@@ -49,14 +49,8 @@ def write_studies_page(
     one does not are deleted, and no other file.
     """
     forms = {name: form_of(results / name, name) for name in names}
-    return write_page(
-        results,
-        [load_study(name) for name in names],
-        out_md,
-        {name: form.asking for name, form in forms.items()},
-        {name: form.quick for name, form in forms.items()},
-        kept_of(out_md, names) if keep else {},
-    )
+    studies, kept = map(load_study, names), kept_of(out_md, names) if keep else {}
+    return write_page(results, list(studies), out_md, forms, kept)
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ def kept_of(page: Path, but: Collection[str]) -> dict[str, Part]:
 class Form:
     """Which of an experiment's runs the page is made of."""
 
-    asking: frozenset[str] | None  # what they ask; None: anything, as there is no file
+    asking: frozenset[str] | None = None  # what they ask; None: anything, as there is no file
     quick: tuple[str, ...] = ()  # the matrices whose runs are their quick form's
 
 
@@ -96,7 +90,7 @@ def form_of(folder: Path, name: str) -> Form:
     """
     full, quick = questions(name), questions(name, quick=True)
     if full is None or quick is None:
-        return Form(None)
+        return Form()
     paths = folder.iterdir() if folder.is_dir() else ()
     answered = {question(read_asked(path)) for path in paths if path.is_dir()}
     asking: set[str] = set()
@@ -122,18 +116,15 @@ def write_page(
     results: Path,
     studies: Sequence[Study],
     out_md: Path,
-    asking: Mapping[str, Collection[str] | None] = MappingProxyType({}),
-    quick: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    forms: Mapping[str, Form] = MappingProxyType({}),
     kept: Mapping[str, Part] = MappingProxyType({}),
 ) -> Path:
-    """The same, of experiments already read; of each, the runs that ask one of these questions, or
-    all.
-
-    quick: of each, the matrices whose runs are their quick form's
-    kept: other studies' parts, which stay
+    """The same, of experiments already read, and of each the runs of its form, or all. kept: other
+    studies' parts, which stay.
     """
+    of = {study.name: forms.get(study.name, Form()) for study in studies}
     chapters = [
-        to_chapter(study, load_results(results, study.name, asking.get(study.name)))
+        to_chapter(study, load_results(results, study.name, of[study.name].asking))
         for study in studies
     ]
     folder = out_md.with_suffix("")
@@ -143,10 +134,10 @@ def write_page(
         for picture in chapter.pictures:
             written.add(f"{picture.name}.png")
             write_whole(folder / f"{picture.name}.png", save(picture.figure, "png"))
-    parts = {
-        each.study.name: Part(overview_row(each, quick), section(each, folder.name, quick))
-        for each in chapters
-    } | dict(kept)
+    parts = dict(kept)
+    for each in chapters:
+        quick = of[each.study.name].quick
+        parts[each.study.name] = Part(overview_row(each, quick), section(each, folder.name, quick))
     names = sorted(parts) if kept else parts  # by name, if something stays
     shown = [parts[name] for name in names]
     page = page_template("studies.md.j2").render(command=COMMAND, parts=shown)
@@ -159,11 +150,13 @@ def write_page(
 # -- the page
 
 
-def overview_row(chapter: Chapter, quick: Mapping[str, Sequence[str]]) -> str:
-    """A study's row of the table: how much has run, how much agrees."""
+def overview_row(chapter: Chapter, quick: Sequence[str]) -> str:
+    """A study's row of the table: how much has run, how much agrees. quick: the matrices whose runs
+    are their quick form's.
+    """
     verdicts = Counter(row.verdict for row in chapter.targets)
     agree, disagree = verdicts[targets.AGREES], verdicts[targets.DISAGREES]
-    form = ", quick form" if quick.get(chapter.study.name) else ""
+    form = ", quick form" if quick else ""
     numbers = (len(chapter.targets), agree, disagree, len(chapter.targets) - agree - disagree)
     return (
         f"| [{markdown(chapter.study.title)}](#{anchor(chapter)}) | {chapter.counted}{form} |"
@@ -176,10 +169,9 @@ def anchor(chapter: Chapter) -> str:
     return "study-" + re.sub(r"[^A-Za-z0-9-]+", "-", chapter.study.name)
 
 
-def section(chapter: Chapter, folder: str, quick: Mapping[str, Sequence[str]]) -> str:
+def section(chapter: Chapter, folder: str, quick: Sequence[str]) -> str:
     study, table = chapter.study, chapter.target_table
-    short = quick.get(study.name, ())
-    longer = {matrix for matrix, _ in study.matrix_titles} - set(short)
+    longer = {matrix for matrix, _ in study.matrix_titles} - set(quick)
     source = [study.seed, f"sections {study.sections}" if study.sections else ""]
     if table is not None:  # the reasons stand above it, each once
         table = replace(table, columns=tuple(each for each in table.columns if each.key != "why"))
@@ -189,7 +181,7 @@ def section(chapter: Chapter, folder: str, quick: Mapping[str, Sequence[str]]) -
         folder=folder,
         anchor=anchor(chapter),
         md=markdown,
-        quick=short and f"Of {', '.join(short) if longer else 'this study'}",
+        quick=quick and f"Of {', '.join(quick) if longer else 'this study'}",
         source=", ".join(filter(None, source)),
         summary=summary_of(chapter),
         made_by=made_by_line(chapter.results.runs),

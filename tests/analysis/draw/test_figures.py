@@ -14,7 +14,8 @@ from synthetic import check_texts, figure_of, labelled, matrices_of, titles_of
 
 from analysis.draw.drawings import series
 from analysis.draw.levels import one_row, tunnel_title
-from analysis.draw.style import CC_COLOURS, cc_colour, save, tunnel_marker
+from analysis.draw.spots import shows, spots_of
+from analysis.draw.style import CC_COLOURS, cc_colour, new_figure, save, tunnel_marker
 from analysis.judge.cells import MatrixResults, cpu_cells, to_table
 from gostlab.declared.controls import IN_LINUX
 
@@ -218,3 +219,10 @@ def test_a_tunnel_is_drawn_as_it_declares_itself_by_any_of_its_names() -> None:
     assert tunnel_title("relay+wss") == "relay+wss: relay over WebSocket with TLS"
     assert tunnel_title("of-an-older-lab") == "of-an-older-lab"
     assert tunnel_marker("relay+wss") == tunnel_marker("gost+wss") != tunnel_marker("gost+ws")
+
+
+def test_points_at_one_place_stand_in_the_order_in_which_they_were_drawn() -> None:
+    figure, [[ax]] = new_figure(2.0)
+    for cell in "dbca":
+        shows(ax.plot([1], [1], "o")[0], cell)
+    assert [spot.keys for spot in spots_of(figure)] == [(cell,) for cell in "dbca"]
