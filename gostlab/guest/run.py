@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,8 @@ from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
 from gostlab.guest.watch.data_times import DataWatch
-from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_cost_use
-from gostlab.guest.watch.realclock import Watch, Watched, watching
+from gostlab.guest.watch.probes import Probes, host_cpu_use, program_cost_use
+from gostlab.guest.watch.realclock import Watch, watching
 from gostlab.guest.watch.spool import Spool
 from gostlab.guest.watch.states import keep_states, tracing_states
 from gostlab.results.measures import SENDING_END
@@ -152,7 +152,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         },
     )
     checks += judge(
-        run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched, lacks(parts)
+        run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacks(parts)
     )
     checks += check_repeats(run, programs.tunnel)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
@@ -266,7 +266,6 @@ class Watches:
     states: Spool  # what congestion controls of the lab's own say
     clock: Watch | None  # None on the virtual clock, which is exact
     ack_filter: str
-    clock_watched: Watched | None = None
 
     def begin(self) -> None:
         """Just before the load."""
@@ -280,7 +279,7 @@ class Watches:
     def end(self) -> None:
         """Just after it. Raises what broke a sampler, if anything did."""
         if self.clock is not None:
-            self.clock_watched = self.clock.end()
+            self.clock.end()
         self.probes.end()
         self.states.end()
 
@@ -296,17 +295,21 @@ def watching_all(
     with (
         tracing_acks(folder, run.acks) as acks,
         tracing_states(folder, run.congestion_controls, run.acks) as states,
-        probing(
-            network,
-            tunnel,
-            queues,
-            folder,
-            sample_s(run, acks),
-            {name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc},
-            own_cpus=run.host_cpus > 0,
-            own_tcp_memory=hosts.has_own_tcp_memory(run),
-            window_s=run.window_s,
-            count_links=hosts_counted(run),
+        closing(
+            Probes(
+                network,
+                tunnel,
+                queues,
+                folder,
+                sample_s(run, acks),
+                own_cpus=run.host_cpus > 0,
+                own_tcp_memory=hosts.has_own_tcp_memory(run),
+                cc_names={
+                    name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc
+                },
+                window_s=run.window_s,
+                count_links=hosts_counted(run),
+            )
         ) as probes,
         watching(run, bottleneck.name, bottleneck.link) as clock,
     ):

@@ -18,7 +18,7 @@ from gostlab.guest.shaping import carries_data, path_of
 from gostlab.guest.traffic import Load
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.probes import Probes, rows_of
-from gostlab.guest.watch.realclock import Watched
+from gostlab.guest.watch.realclock import Watch
 from gostlab.results import measures
 
 
@@ -29,7 +29,7 @@ def judge(
     probes: Probes,
     queues: Sequence[Interface],
     legs: Mapping[str, Any],
-    watched: Watched | None,
+    watched: Watch | None,
     kernel_lacks: Collection[str] = (),
 ) -> list[Check]:
     """The checks that need the whole run. `queues`: where the flows' packets may have waited;

@@ -11,12 +11,10 @@ kernel adds `snd_ssthresh`, the socket's own; one without that field gives no su
 
 import csv
 import gzip
-import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,41 +50,27 @@ LINE = re.compile(
 Socket = tuple[str, int, str, int]  # local address and port, peer address and port
 
 
-@dataclass(frozen=True)
-class Ack:
-    """One line of the trace; ssthresh_pkts is None where it is infinite or not said."""
-
-    socket: Socket
-    at_s: float
-    cwnd_pkts: int
-    ssthresh_pkts: int | None
-    srtt_ms: float
-    snd_wnd_bytes: int
-    snd_nxt: int
-    snd_una: int
-
-
-def parse_line(line: str) -> Ack | None:
-    """An ACK from a line of the trace; None for a line that is none."""
+def parse_line(line: str) -> tuple[Socket, dict[str, Any]] | None:
+    """An ACK from a line of the trace, by HEADER's names, and the first byte that it leaves open;
+    None for a line that is none. No ssthresh: it is infinite, or not said.
+    """
     found = LINE.search(line)
     if found is None:
         return None
     ssthresh = int(found["ssthresh"] or INFINITE_SSTHRESH)
-    return Ack(
+    una = int(found["una"], 16)
+    return (
         (found["local"], int(found["local_port"]), found["peer"], int(found["peer_port"])),
-        float(found["t"]),
-        int(found["cwnd"]),
-        None if ssthresh >= INFINITE_SSTHRESH else ssthresh,
-        int(found["srtt"]) / 1000,
-        int(found["window"]),
-        int(found["nxt"], 16),
-        int(found["una"], 16),
+        {
+            "t_s": float(found["t"]),
+            "cwnd_pkts": int(found["cwnd"]),
+            SSTHRESH_COLUMN: None if ssthresh >= INFINITE_SSTHRESH else ssthresh,
+            "srtt_ms": int(found["srtt"]) / 1000,
+            "snd_wnd_bytes": int(found["window"]),
+            "inflight_bytes": (int(found["nxt"], 16) - una) % 2**32,
+            "una": una,
+        },
     )
-
-
-def event_fields(event_format: str) -> set[str]:
-    """The names of a trace event's fields, from its file `format` (` field:__u32 snd_una; …`)."""
-    return set(re.findall(r"^\s+field:[^;]*?(\w+)(?:\[\w*\])?;", event_format, re.MULTILINE))
 
 
 def port_filter(local: Iterable[int], peer: Iterable[int]) -> str:
@@ -118,7 +102,7 @@ class AckTrace:
 
     def carries_ssthresh(self) -> bool:
         """Whether this kernel's tracepoint has the socket's own ssthresh."""
-        return SSTHRESH_FIELD in event_fields((self._event / "format").read_text(encoding="ascii"))
+        return f" {SSTHRESH_FIELD};" in (self._event / "format").read_text(encoding="ascii")
 
     def start(self, ports: str) -> None:
         """Begin to record. Raises OSError."""
@@ -182,28 +166,20 @@ def write_acks(
         acks = [ack for ack in map(parse_line, lines) if ack is not None]
     flows = {socket: flow_of(socket) for socket in data_sockets(acks)}
     rows = (
-        (
-            f"{ack.at_s - started_s:.6f}",
-            flow,
-            ack.cwnd_pkts,
-            ack.ssthresh_pkts,
-            ack.srtt_ms,
-            ack.snd_wnd_bytes,
-            (ack.snd_nxt - ack.snd_una) % 2**32,
-        )
-        for ack in acks
-        if (flow := flows.get(ack.socket)) is not None
+        {**row, "t_s": f"{row['t_s'] - started_s:.6f}", "flow": flow}
+        for socket, row in acks
+        if (flow := flows.get(socket)) is not None
     )
     count = write_table(folder, rows, with_ssthresh)
     raw.unlink()
     return count
 
 
-def data_sockets(acks: Iterable[Ack]) -> list[Socket]:
+def data_sockets(acks: Iterable[tuple[Socket, Mapping[str, Any]]]) -> list[Socket]:
     """The sockets that sent more than a control connection does."""
     ends: dict[Socket, list[int]] = {}
-    for ack in acks:
-        ends.setdefault(ack.socket, [ack.snd_una, 0])[1] = ack.snd_una
+    for socket, row in acks:
+        ends.setdefault(socket, [row["una"], 0])[1] = row["una"]
     return [
         socket for socket, (first, last) in ends.items() if (last - first) % 2**32 > CONTROL_BYTES
     ]
@@ -214,31 +190,26 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
     sockets = list(sockets)
     crossing = path_leg(row["leg"] for row in sockets)
     rows = (
-        (
-            row["t_s"],
-            row["flow"],
-            row["cwnd_pkts"],
-            row["ssthresh_pkts"],
-            row["srtt_ms"],
-            row["snd_wnd_bytes"],
-            row["unacked_pkts"] * row["mss"],
-        )
+        {
+            **row,
+            SSTHRESH_COLUMN: row["ssthresh_pkts"],
+            "inflight_bytes": row["unacked_pkts"] * row["mss"],
+        }
         for row in sockets
         if row["leg"] == crossing
     )
     return write_table(folder, rows, with_ssthresh=True)
 
 
-def write_table(folder: Path, rows: Iterable[tuple[Any, ...]], with_ssthresh: bool) -> int:
+def write_table(folder: Path, rows: Iterable[Mapping[str, Any]], with_ssthresh: bool) -> int:
     """Write acks.csv.gz; the number of rows. An empty column of ssthresh would say infinite."""
-    kept = [with_ssthresh or name != SSTHRESH_COLUMN for name in HEADER]
+    columns = [name for name in HEADER if with_ssthresh or name != SSTHRESH_COLUMN]
     count = 0
     with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(itertools.compress(HEADER, kept))
-        for row in rows:
-            table.writerow(itertools.compress(row, kept))
-            count += 1
+        table = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        table.writeheader()
+        for count, row in enumerate(rows, 1):  # noqa: B007
+            table.writerow(row)
     return count
 
 

@@ -13,9 +13,9 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
@@ -65,33 +65,22 @@ COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes
 MARKED = ("marked_pkts",)  # which stand where there were any
 TIMED = ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
 
-# What of a socket stands in no row: it says nothing besides.
-UNWRITTEN = ("state", "since_sent_ms")
-# What stands together in a row, where the congestion control tells it.
-BBR_MODEL = ("bw_bps", "cwnd_gain", "min_rtt_ms", "pacing_gain")
-# A row has them as json.dumps(..., sort_keys=True) would write them. To fill in a text is quicker
-# than to encode, and a run of many sockets writes thousands of rows.
-WRITTEN = {each.name for each in fields(netlink.TcpSocket)}.difference(
-    UNWRITTEN, MARKED, (f"bbr_{name}" for name in BBR_MODEL)
-) | {"bbr", "end", "flow", "host", "leg", "t_s"}
-
-
-def filler(names: Mapping[str, str]) -> Callable[[Mapping[str, Any]], str]:
-    """What writes an object: its keys, and what stands under each."""
-    text = "{" + ", ".join(f'"{name}": %s' for name in names) + "}"
-    values = itemgetter(*names.values())
-
-    def filled(said: Mapping[str, Any]) -> str:
-        return text % tuple(["null" if each is None else each for each in values(said)])
-
-    return filled
-
-
-BBR_TEXT = filler({name: f"bbr_{name}" for name in BBR_MODEL})
-ROW, MARKED_ROW = (
-    filler({name: name for name in sorted(names)}) for names in (WRITTEN, WRITTEN.union(MARKED))
-)
 QUEUED = ("backlog_bytes", "backlog_pkts", "drops", "sent_bytes", "sent_pkts")
+
+
+@cache
+def form_of(names: Sequence[str]) -> tuple[str, Callable[[Mapping[str, Any]], Sequence[Any]]]:
+    """An object of some keys with gaps for what stands under them, and what that is."""
+    ordered = sorted(names)
+    return "{" + ", ".join(f'"{name}": %s' for name in ordered) + "}", itemgetter(*ordered)
+
+
+def filled(said: Mapping[str, Any]) -> str:
+    """An object whose texts are JSON already, as json.dumps(..., sort_keys=True) would write it: to
+    fill in a text is quicker than to encode, and a run of many sockets writes thousands of rows.
+    """
+    text, values = form_of(tuple(said))
+    return text % tuple(["null" if each is None else each for each in values(said)])
 
 
 class HostFile:
@@ -106,12 +95,6 @@ class HostFile:
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-    def __enter__(self) -> HostFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def cpu_seconds() -> tuple[float, float]:
@@ -128,7 +111,7 @@ def host_cpu_use(pid: int) -> dict[str, int]:
 
     docs/explanation/machine-model.md says what a host's CPUs are.
     """
-    with HostFile(pid, "host_cpu") as file:
+    with closing(HostFile(pid, "host_cpu")) as file:
         return used_in(file)
 
 
@@ -246,13 +229,20 @@ class Counts:
             past = before.sockets.get(key)
             then = netlink.parse_tcp_socket(past[2]) if past else None
             for name in found:
-                found[name] += getattr(now, name)
-                found[name] -= getattr(then, name) if then else zero
+                found[name] += now[name]
+                found[name] -= then[name] if then else zero
         return found
 
 
 class Probes:
-    """The samplers of one run. Use through `probing`."""
+    """The samplers of one run, whose files and sockets are open until `close`.
+
+    queues        the interfaces whose qdiscs are sampled
+    own_cpus, own_tcp_memory  whether every host has CPUs or TCP memory of its own
+    cc_names      the kernel's name of a congestion control -> the run's, where that differs
+    window_s      from when to when of the load is measured
+    count_links   of which hosts what their links carry is counted
+    """
 
     def __init__(
         self,
@@ -415,7 +405,7 @@ class Probes:
         key = node, said.identity
         if key not in self._sockets:
             tcp = netlink.parse_tcp_socket(said)
-            found = classify(self._places, node, tcp)
+            found = classify(self._places, node, tcp["local"], *said.ports)
             self._sockets[key] = (
                 Watched(*found, texts_of(node, *found, tcp), said) if found else None
             )
@@ -580,11 +570,11 @@ def places_of(legs: Sequence[Leg]) -> dict[Place, Leg]:
 
 
 def classify(
-    places: Mapping[Place, Leg], node: str, tcp: netlink.TcpSocket
+    places: Mapping[Place, Leg], node: str, local: str, local_port: int, peer_port: int
 ) -> tuple[Leg, str] | None:
     """A socket's leg and its end of it ("near" connected, "far" accepted); None: neither."""
-    on_loopback = tcp.local.startswith("127.")
-    for end, port in (("near", tcp.peer_port), ("far", tcp.local_port)):
+    on_loopback = local.startswith("127.")
+    for end, port in (("near", peer_port), ("far", local_port)):
         leg = places.get((node, on_loopback, end, port))
         if leg is not None:
             return leg, end
@@ -599,51 +589,23 @@ def queue_texts(interface: Interface) -> dict[str, str]:
     return {key: json.dumps(name) for key, name in names.items()}
 
 
-@cache
-def row_of(names: Sequence[str]) -> Callable[[Mapping[str, Any]], str]:
-    return filler({name: name for name in sorted(names)})
-
-
 def queue_row(qdisc: netlink.Qdisc, texts: Mapping[str, str]) -> str:
     """One line of queues.jsonl. texts: what stands in it as JSON."""
-    marks = () if qdisc.marks is None else ("marks",)
-    return row_of((*texts, *QUEUED, *marks))({**qdisc._asdict(), **texts}) + "\n"
+    counts = {name: getattr(qdisc, name) for name in QUEUED}
+    marks = {} if qdisc.marks is None else {"marks": qdisc.marks}
+    return filled({**counts, **marks, **texts}) + "\n"
 
 
-def texts_of(node: str, leg: Leg, end: str, tcp: netlink.TcpSocket) -> dict[str, str]:
+def texts_of(node: str, leg: Leg, end: str, tcp: Mapping[str, Any]) -> dict[str, str]:
     """What stands in each of a socket's rows, as JSON."""
     names = {"host": node, "flow": leg.flow, "leg": leg.name, "end": end}
-    names |= {"local": tcp.local, "peer": tcp.peer}
+    names |= {"local": tcp["local"], "peer": tcp["peer"]}
     return {key: json.dumps(name) for key, name in names.items()}
 
 
-def socket_row(tcp: netlink.TcpSocket, texts: Mapping[str, str]) -> str:
+def socket_row(tcp: Mapping[str, Any], texts: Mapping[str, str]) -> str:
     """One line of sockets.jsonl. texts: what stands in it as JSON."""
-    bbr = None if tcp.bbr_bw_bps is None else BBR_TEXT(vars(tcp))
-    row = MARKED_ROW if tcp.marked_pkts else ROW
-    return row({**vars(tcp), **texts, "bbr": bbr}) + "\n"
-
-
-@contextmanager
-def probing(
-    network: Network,
-    tunnel: Tunnel,
-    queues: Sequence[Interface],
-    folder: Path,
-    interval_s: float,
-    cc_names: Mapping[str, str] = {},
-    **own: Any,
-) -> Iterator[Probes]:
-    """Open the samplers' files and sockets; close them on leaving.
-
-    queues    the interfaces whose qdiscs are sampled
-    cc_names  the kernel's name of a congestion control -> the run's, where that differs
-    own       own_cpus, own_tcp_memory: whether every host has CPUs or TCP memory of its own;
-              window_s: from when to when of the load is measured; count_links: of which hosts
-              what their links carry is counted
-    """
-    probes = Probes(network, tunnel, queues, folder, interval_s, cc_names=cc_names, **own)
-    try:
-        yield probes
-    finally:
-        probes.close()
+    row = {**tcp, **texts, "bbr": tcp["bbr"] and filled(tcp["bbr"])}
+    if not tcp["marked_pkts"]:
+        del row["marked_pkts"]
+    return filled(row) + "\n"

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -178,16 +177,10 @@ def backlogged_gaps(seen: Sequence[Packet], rate_bps: float) -> list[Gap]:
     return gaps
 
 
-@dataclass(frozen=True)
-class Window:
-    """When departures are looked at, from the load's start, and the rate that they should have."""
-
-    from_s: float
-    rate_bps: float
-
-
-def window_of(run: RunDescription, link: str = "") -> Window | str:
-    """The middle of the load, or why nothing is looked at. `link`: the bottleneck's."""
+def window_of(run: RunDescription, link: str = "") -> tuple[float, float] | str:
+    """When departures are looked at, seconds from the load's start (its middle), and the rate that
+    they should have, bit/s; or why nothing is looked at. `link`: the bottleneck's.
+    """
     data = run.links.get(link, run.path)[run.data_direction]
     from_s = max(0.0, (run.length_s - WINDOW_S) / 2)
     rate_bps = data["rate_bps"]
@@ -197,25 +190,23 @@ def window_of(run: RunDescription, link: str = "") -> Window | str:
                 return "the bottleneck's rate changes in the middle of the load"
             if change["at_s"] <= from_s:
                 rate_bps = change["rate_bps"]
-    return Window(from_s, rate_bps) if rate_bps else "the path has no bottleneck"
-
-
-@dataclass(frozen=True)
-class Watched:
-    """How late every tick was, ms, and the gaps between departures, or why there are none."""
-
-    late_ms: Sequence[float]
-    gaps: Sequence[Gap] | str
+    return (from_s, rate_bps) if rate_bps else "the path has no bottleneck"
 
 
 class Watch:
-    """Both measurements of a load, by `watching`, which forks: before any thread is started."""
+    """Both measurements of a load, by `watching`, which forks: before any thread is started.
+
+    late_ms  how late every tick was
+    gaps     between departures, or why there are none
+    """
 
     def __init__(self, run: RunDescription, trace: DepartureTrace | str, rate_bps: float) -> None:
         self._ticker = Ticker(run.length_s + GRACE_S)
         self._started_s = 0.0
         self._trace = trace
         self._rate_bps = rate_bps
+        self.late_ms: Sequence[float] = ()
+        self.gaps: Sequence[Gap] | str = ()
 
     def start(self) -> None:
         self._started_s = time.monotonic()
@@ -225,12 +216,12 @@ class Watch:
             except OSError as error:
                 self._trace = f"the kernel refused its tracepoints: {error.strerror}"
 
-    def end(self) -> Watched:
+    def end(self) -> None:
         """After the load."""
-        late_ms = self._ticker.end(self._started_s)
-        if isinstance(self._trace, str):
-            return Watched(late_ms, self._trace)
-        return Watched(late_ms, backlogged_gaps(self._trace.end(), self._rate_bps))
+        self.late_ms = self._ticker.end(self._started_s)
+        trace = self._trace
+        found = trace if isinstance(trace, str) else trace.end()
+        self.gaps = found if isinstance(found, str) else backlogged_gaps(found, self._rate_bps)
 
     def close(self) -> None:
         """End what still runs."""
@@ -247,17 +238,19 @@ def watching(run: RunDescription, device: str, link: str = "") -> Iterator[Watch
         return
     window = window_of(run, link)
     trace: DepartureTrace | str = ""
+    rate_bps = 0.0
     with ExitStack() as undo:
         if isinstance(window, str):
             trace = window
         elif not all((TRACEFS / f"events/net/{event}").is_dir() for event in EVENTS):
             trace = f"this kernel has no {TRACEFS}/events/net"
         else:
+            from_s, rate_bps = window
             try:
                 instance = undo.enter_context(trace_instance("departures"))
-                trace = DepartureTrace(instance, device, window.from_s)
+                trace = DepartureTrace(instance, device, from_s)
             except OSError as error:
                 trace = f"the kernel refused a trace instance: {error.strerror}"
-        watch = Watch(run, trace, 0.0 if isinstance(window, str) else window.rate_bps)
+        watch = Watch(run, trace, rate_bps)
         undo.callback(watch.close)
         yield watch

@@ -15,7 +15,6 @@ from gostlab.guest.watch.data_times import DataTimes
 from gostlab.guest.watch.realclock import (
     Gap,
     Packet,
-    Window,
     backlogged_gaps,
     lateness_ms,
     packets,
@@ -347,9 +346,9 @@ def test_departures_are_looked_at_in_the_middle_at_the_rate_of_that_time() -> No
     def changed(at_s: float) -> RunDescription:
         return describe(changes=[{"at_s": at_s, "direction": "forward", "rate_bps": 10_000_000}])
 
-    assert window_of(describe()) == Window(2.25, 100_000_000)
-    assert window_of(changed(1.0)) == Window(2.25, 10_000_000)
-    assert window_of(changed(4.0)) == Window(2.25, 100_000_000)
+    assert window_of(describe()) == (2.25, 100_000_000)
+    assert window_of(changed(1.0)) == (2.25, 10_000_000)
+    assert window_of(changed(4.0)) == (2.25, 100_000_000)
     assert "in the middle of the load" in str(window_of(changed(2.5)))
     assert "no bottleneck" in str(window_of(describe({**direction(), "rate_bps": None})))
 
