@@ -286,7 +286,7 @@ def test_a_class_is_read_back_from_either_tc(shown: str) -> None:
         ('"rate": 12500000', '"rate": 12400000', "rate 100000000 bit/s asked, 99200000 bit/s"),
         ('"ceil": 12500000', '"ceil": 1', "ceil 100000000 bit/s asked, 8 bit/s installed"),
         ('"cburst": 1600', '"cburst": 51600', "cburst 1600 bytes asked, 51600 bytes installed"),
-        ('"default": "0x1"', '"default": "0x0"', "default class 1  asked, 0  installed"),
+        ('"default": "0x1"', '"default": "0x0"', "default class 1 asked, 0 installed"),
         ("rate 100Mbit", "rate 99Mbit", "rate 100000000 bit/s asked, 99000000 bit/s installed"),
         ("burst 1600b", "burst 15Kb", "burst 1600 bytes asked, 15360 bytes installed"),
     ],

@@ -9,10 +9,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
-from gostlab.guest.qdiscs.qdisc import FRAME_BYTES, Direction, difference
+from gostlab.guest.qdiscs.qdisc import FRAME_BYTES, Compared, Direction, Qdisc
 from gostlab.guest.qdiscs.tbf import BUCKET_S, BUCKET_TOLERANCE
 
 QDISC = QdiscKind(
@@ -29,7 +29,7 @@ RATE_TOLERANCE = 1e-3  # tc up to 6.1 shows classes in words, a rate with three 
 
 
 @dataclass(frozen=True)
-class Htb:
+class Htb(Qdisc):
     """One class that has all packets, as requested or as read back.
 
     default  the class of a packet that no filter gives another
@@ -41,10 +41,16 @@ class Htb:
     cburst_bytes: int
     default: int = 1
 
-    kind: ClassVar[str] = "htb"
+    kind = "htb"
+    compared = (
+        Compared("default", "default class"),
+        Compared("rate_bps", "rate", "bit/s", rel_tol=RATE_TOLERANCE),
+        Compared("ceil_bps", "ceil", "bit/s", rel_tol=RATE_TOLERANCE),
+        Compared("burst_bytes", "burst", "bytes", rel_tol=BUCKET_TOLERANCE),
+        Compared("cburst_bytes", "cburst", "bytes", rel_tol=BUCKET_TOLERANCE),
+    )
 
     def tc_options(self) -> list[str]:
-        """What follows its name on tc's command line."""
         return ["default", f"{self.default:x}"]
 
     def class_options(self) -> list[str]:
@@ -59,20 +65,6 @@ class Htb:
         """From tc's JSON; of the class from its line."""
         default = int(str(options["default"]), 16)
         return Htb(**class_numbers(options["class"]), default=default)
-
-    def differences(self, installed: Htb) -> list[str]:
-        """What differs, one phrase each."""
-        found = difference("default class", self.default, installed.default, "")
-        for name, unit, tolerance in (
-            ("rate_bps", "bit/s", RATE_TOLERANCE),
-            ("ceil_bps", "bit/s", RATE_TOLERANCE),
-            ("burst_bytes", "bytes", BUCKET_TOLERANCE),
-            ("cburst_bytes", "bytes", BUCKET_TOLERANCE),
-        ):
-            asked, there = getattr(self, name), getattr(installed, name)
-            word = name.partition("_")[0]
-            found += difference(word, asked, there, unit, tolerance * max(asked, there))
-        return found
 
 
 def class_numbers(shown: str) -> dict[str, int]:

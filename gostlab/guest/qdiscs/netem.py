@@ -6,15 +6,14 @@ A delay line always is one; as a bottleneck it has rate and buffer in one.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
 from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
-from gostlab.guest.qdiscs.qdisc import RATE_TOLERANCE_BPS, Direction, difference, queue_pkts
+from gostlab.guest.qdiscs.qdisc import RATE_TOLERANCE_BPS, Compared, Direction, Qdisc, queue_pkts
 
 QDISC = QdiscKind(
     name="netem",
@@ -33,7 +32,7 @@ DELAY_TOLERANCE_MS = 0.001
 
 
 @dataclass(frozen=True)
-class Netem:
+class Netem(Qdisc):
     """One netem qdisc, as requested or as read back. `None`: not set.
 
     loss          () | (p,) | (p, r, 1-h, 1-k), each 0..1
@@ -51,10 +50,19 @@ class Netem:
     every_pkts: int | None = None
     ecn: bool = False  # its losses are marks, on packets that can be marked
 
-    kind: ClassVar[str] = "netem"
+    kind = "netem"
+    # To the kernel's resolution: 1 µs, 8 bit/s, 2^-32.
+    compared = (
+        Compared("limit_pkts", "limit", "packets"),
+        Compared("delay_ms", "delay", "ms", abs_tol=DELAY_TOLERANCE_MS),
+        Compared("jitter_ms", "jitter", "ms", abs_tol=DELAY_TOLERANCE_MS),
+        Compared("loss", "loss", rel_tol=LOSS_TOLERANCE, abs_tol=1e-9),
+        Compared("ecn", "ecn"),
+        Compared("rate_bps", "rate", "bit/s", abs_tol=RATE_TOLERANCE_BPS),
+        Compared("seed", "seed"),
+    )
 
     def tc_options(self) -> list[str]:
-        """What follows its name on tc's command line."""
         options = ["limit", str(self.limit_pkts)]
         if self.delay_ms or self.jitter_ms:
             options += ["delay", f"{self.delay_ms:.6f}ms"]
@@ -93,28 +101,6 @@ class Netem:
             seed=options.get("seed"),
             ecn=bool(options.get("ecn")),
         )
-
-    def differences(self, installed: Netem) -> list[str]:
-        """What differs beyond the kernel's resolution (1 µs, 8 bit/s, 2^-32), one phrase each."""
-        found = difference("limit", self.limit_pkts, installed.limit_pkts, "packets")
-        found += difference("delay", self.delay_ms, installed.delay_ms, "ms", DELAY_TOLERANCE_MS)
-        found += difference("jitter", self.jitter_ms, installed.jitter_ms, "ms", DELAY_TOLERANCE_MS)
-        if not same_loss(self.loss, installed.loss):
-            found.append(f"loss {self.loss} asked, {installed.loss} installed")
-        if self.ecn and not installed.ecn:
-            found.append("ecn asked, not installed")
-        found += difference("rate", self.rate_bps, installed.rate_bps, "bit/s", RATE_TOLERANCE_BPS)
-        if self.seed is not None and installed.seed != self.seed:
-            found.append(f"seed {self.seed} asked, {installed.seed} installed")
-        return found
-
-
-def same_loss(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two losses are one to the kernel."""
-    return len(one) == len(other) and all(
-        math.isclose(mine, its, rel_tol=LOSS_TOLERANCE, abs_tol=1e-9)
-        for mine, its in zip(one, other, strict=True)
-    )
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Netem:

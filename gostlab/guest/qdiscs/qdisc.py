@@ -1,8 +1,10 @@
 """What every queueing discipline can do, and those of which little but a limit is asked."""
 
+import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from gostlab.declared.qdiscs import QdiscKind
 from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS, MTU_BYTES
@@ -11,7 +13,8 @@ from gostlab.guest.network import NetworkError
 RATE_TOLERANCE_BPS = 8  # what tc and the kernel round
 FRAME_BYTES = MTU_BYTES + 14  # as the kernel counts a full packet: with its Ethernet header
 MOST_BYTES = 2**32 - 1
-TARGET_TOLERANCE_US = 2  # CoDel counts in units of 1.024 µs
+CODEL_TOLERANCE_US = 2  # it counts in units of 1.024 µs
+ECT_1 = "0x1/0x3"  # of both bits of ECN
 
 Direction = Mapping[str, Any]  # one way of a path, as the run describes it
 
@@ -20,21 +23,55 @@ class ShapingMismatch(NetworkError):
     """The kernel installed something else than what was requested."""
 
 
-class Qdisc(Protocol):
-    """One queueing discipline, as requested or as read back."""
+class Compared(NamedTuple):
+    """How a value that was asked, of some name, is compared with the one that is there."""
 
-    @property
-    def kind(self) -> str:
-        """The kernel's name of it."""
+    name: str
+    word: str
+    unit: str = ""
+    rel_tol: float = 0.0  # what tc and the kernel round
+    abs_tol: float = 0.0
+
+    def difference(self, asked: Any, installed: Any) -> list[str]:
+        """Another value than the one requested, as a phrase. None: not set."""
+        if None in (asked, installed):
+            same = asked is installed
+        else:
+            pairs = [(asked, installed)]
+            if isinstance(asked, tuple):
+                pairs = list(itertools.zip_longest(asked, installed, fillvalue=math.inf))
+            same = all(
+                math.isclose(*pair, rel_tol=self.rel_tol, abs_tol=self.abs_tol) for pair in pairs
+            )
+        unit = f" {self.unit}" if self.unit else ""
+        return [] if same else [f"{self.word} {asked}{unit} asked, {installed}{unit} installed"]
+
+
+class Qdisc:
+    """One queueing discipline, as requested or as read back.
+
+    kind      the kernel's name of it
+    compared  its values, as far as the kernel shows them
+    """
+
+    kind: str
+    compared: tuple[Compared, ...] = ()
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
+        raise NotImplementedError
 
     def installed(self, options: Mapping[str, Any]) -> Self:
         """What stands there, from the `options` that `tc -j qdisc show` prints of it."""
+        raise NotImplementedError
 
     def differences(self, installed: Self) -> list[str]:
         """What differs beyond the kernel's own resolution, one phrase each."""
+        return [
+            phrase
+            for each in self.compared
+            for phrase in each.difference(getattr(self, each.name), getattr(installed, each.name))
+        ]
 
 
 def queue_pkts(direction: Direction) -> int:
@@ -43,33 +80,20 @@ def queue_pkts(direction: Direction) -> int:
     return DELAY_LIMIT_PKTS if pkts is None else int(pkts)
 
 
-def difference(
-    name: str, asked: float | None, installed: float | None, unit: str, tolerance: float = 0.0
-) -> list[str]:
-    """Another value than the one requested, as a phrase."""
-    if asked is None or installed is None:
-        same = asked is installed
-    else:
-        same = abs(asked - installed) <= tolerance
-    if same:
-        return []
-    return [f"{name} {asked} {unit} asked, {installed} {unit} installed"]
-
-
 def marking(kind: QdiscKind, direction: Direction) -> tuple[str, ...]:
     """tc's word for a queue that marks packets of ECN flows where it would drop, if it marks."""
     return ("ecn",) if kind.marks and direction.get("ecn", "off") != "off" else ()
 
 
 @dataclass(frozen=True)
-class Queue:
+class Queue(Qdisc):
     """A queue of which a limit is asked; what is not said is the kernel's default.
 
-    kind   the kernel's name of it
     word   tc's word for the limit, on the command line and in what it shows
     more   further words for tc, which it does not show
     flags  words that tc shows as true where they were taken
-    target_us  how long packets may wait; 0: the kernel's own
+    target_us     how long packets may wait; 0: the kernel's own
+    threshold_us  packets of ECT(1) that have waited so long are marked besides; 0: none are
     """
 
     kind: str
@@ -79,24 +103,34 @@ class Queue:
     more: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     target_us: int = 0
+    threshold_us: int = 0
+
+    compared = (
+        Compared("target_us", "target", "µs", abs_tol=CODEL_TOLERANCE_US),
+        Compared("threshold_us", "ce_threshold", "µs", abs_tol=CODEL_TOLERANCE_US),
+    )
 
     def tc_options(self) -> list[str]:
-        """What follows its name on tc's command line."""
         target = ["target", f"{self.target_us}us"] if self.target_us else []
-        return [self.word, str(self.limit), *target, *self.more, *self.flags]
+        threshold = ["ce_threshold", f"{self.threshold_us}us", "ce_threshold_selector", ECT_1]
+        last = threshold if self.threshold_us else []
+        return [self.word, str(self.limit), *target, *self.more, *self.flags, *last]
 
     def installed(self, options: Mapping[str, Any]) -> Self:
-        """From tc's JSON."""
-        flags = tuple(flag for flag in self.flags if options.get(flag))
-        target_us = int(options.get("target", 0)) if self.target_us else 0
-        return replace(self, limit=int(options[self.word]), flags=flags, target_us=target_us)
+        return replace(
+            self,
+            limit=int(options[self.word]),
+            flags=tuple(flag for flag in self.flags if options.get(flag)),
+            target_us=int(options.get("target", 0)) if self.target_us else 0,
+            threshold_us=options.get("ce_threshold", 0),
+        )
 
     def differences(self, installed: Self) -> list[str]:
-        """Another limit, or a flag that was not taken, a phrase each."""
+        """With another limit, and each flag that was not taken."""
         refused = [flag for flag in self.flags if flag not in installed.flags]
         return [
-            *difference(self.word, self.limit, installed.limit, self.unit),
-            *difference("target", self.target_us, installed.target_us, "µs", TARGET_TOLERANCE_US),
+            *Compared("limit", self.word, self.unit).difference(self.limit, installed.limit),
+            *super().differences(installed),
             *(f"{flag} asked, not installed" for flag in refused),
         ]
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
 from gostlab.guest.qdiscs.qdisc import (
     FRAME_BYTES,
     MOST_BYTES,
     RATE_TOLERANCE_BPS,
+    Compared,
     Direction,
-    difference,
+    Qdisc,
     queue_pkts,
 )
 
@@ -36,7 +37,7 @@ BUCKET_TOLERANCE = 0.02  # tc hands it over as a time, in ticks of 64 ns
 
 
 @dataclass(frozen=True)
-class Tbf:
+class Tbf(Qdisc):
     """One token bucket, as requested or as read back.
 
     limit_bytes  of a queue of its own, which gives way to the one under it; not read back
@@ -46,24 +47,19 @@ class Tbf:
     burst_bytes: int
     limit_bytes: int | None = None
 
-    kind: ClassVar[str] = "tbf"
+    kind = "tbf"
+    compared = (
+        Compared("rate_bps", "rate", "bit/s", abs_tol=RATE_TOLERANCE_BPS),
+        Compared("burst_bytes", "burst", "bytes", rel_tol=BUCKET_TOLERANCE),
+    )
 
     def tc_options(self) -> list[str]:
-        """What follows its name on tc's command line."""
         options = ["rate", f"{self.rate_bps}bit", "burst", f"{self.burst_bytes}b"]
         return [*options, "limit", f"{self.limit_bytes}b"]
 
     def installed(self, options: Mapping[str, Any]) -> Tbf:
         """From tc's JSON, whose rate is in bytes per second."""
         return Tbf(rate_bps=8 * int(options["rate"]), burst_bytes=int(options["burst"]))
-
-    def differences(self, installed: Tbf) -> list[str]:
-        """What differs, one phrase each."""
-        slack = BUCKET_TOLERANCE * max(self.burst_bytes, installed.burst_bytes)
-        return [
-            *difference("rate", self.rate_bps, installed.rate_bps, "bit/s", RATE_TOLERANCE_BPS),
-            *difference("burst", self.burst_bytes, installed.burst_bytes, "bytes", slack),
-        ]
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Tbf:
