@@ -14,30 +14,34 @@ ETHTOOL_GSTRINGS, ETHTOOL_GSSET_INFO = 0x1B, 0x37
 ETHTOOL_GFEATURES, ETHTOOL_SFEATURES = 0x3A, 0x3B
 ETH_SS_FEATURES = 4
 NAME_BYTES = 32
-# The kernel's features behind ethtool's words. A word is on if any of its features is.
-FEATURES: Mapping[str, tuple[str, ...]] = {
+# ethtool's words, what `ethtool -K` calls each, and the kernel's features behind it. A word is on
+# if any of its features is.
+OFFLOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tcp-segmentation-offload": (
-        "tx-tcp-segmentation",
-        "tx-tcp-ecn-segmentation",
-        "tx-tcp-mangleid-segmentation",
-        "tx-tcp6-segmentation",
-        "tx-tcp-accecn-segmentation",
+        "tso",
+        (
+            "tx-tcp-segmentation",
+            "tx-tcp-ecn-segmentation",
+            "tx-tcp-mangleid-segmentation",
+            "tx-tcp6-segmentation",
+            "tx-tcp-accecn-segmentation",
+        ),
     ),
-    "generic-segmentation-offload": ("tx-generic-segmentation",),
-    "generic-receive-offload": ("rx-gro",),
-    "tx-udp-segmentation": ("tx-udp-segmentation",),
+    "generic-segmentation-offload": ("gso", ("tx-generic-segmentation",)),
+    "generic-receive-offload": ("gro", ("rx-gro",)),
+    "tx-udp-segmentation": ("tx-udp-segmentation", ("tx-udp-segmentation",)),
 }
 
 
 def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
-    """Switch every offload of FEATURES; returns which of them the interface then has. Raises
+    """Switch each of OFFLOADS; returns which of them the interface then has. Raises
     OSError.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         names = feature_names(asked, device)
         bits = [
             names.index(feature)
-            for features in FEATURES.values()
+            for _, features in OFFLOADS.values()
             for feature in features
             if feature in names
         ]
@@ -52,7 +56,7 @@ def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
     # Of every 32 features: available, requested, active, never changed.
     got = struct.unpack_from(f"={4 * blocks}I", shown, 8)
     active = {name for bit, name in enumerate(names) if got[4 * (bit // 32) + 2] >> bit % 32 & 1}
-    return {word: not active.isdisjoint(features) for word, features in FEATURES.items()}
+    return {word: not active.isdisjoint(features) for word, (_, features) in OFFLOADS.items()}
 
 
 def feature_names(asked: socket.socket, device: str) -> list[str]:

@@ -31,19 +31,13 @@ BY_DUPLICATE_ACKS = {
     "net.ipv4.tcp_early_retrans": "0",
     "net.ipv4.tcp_max_reordering": "127",
 }
-RECORDED_SYSCTLS = (
-    "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_wmem",
-    "net.ipv4.tcp_no_metrics_save",
-    "net.ipv4.tcp_sack",
-    "net.ipv4.tcp_window_scaling",
-    "net.ipv4.tcp_ecn",
-    "net.ipv4.tcp_adv_win_scale",
-    "net.ipv4.tcp_limit_output_bytes",
-    "net.ipv4.tcp_notsent_lowat",
-    "net.ipv4.tcp_mtu_probing",
-)
+RECORDED_SYSCTLS = [
+    f"net.ipv4.tcp_{name}"
+    for name in (
+        "congestion_control rmem wmem no_metrics_save sack window_scaling ecn adv_win_scale"
+        " limit_output_bytes notsent_lowat mtu_probing"
+    ).split()
+]
 # The sandbox's kernel alone has them: a pool of TCP memory, CPUs and a packet's cost of a
 # namespace's own.
 HOST_TCP_MEMORY = "net.ipv4.tcp_host_mem"

@@ -24,19 +24,13 @@ from gostlab.describe.resolve.flows import topology_size
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter
 from gostlab.guest.commands import CommandLog, Needs
-from gostlab.guest.ethtool import set_offloads_of
+from gostlab.guest.ethtool import OFFLOADS, set_offloads_of
 from gostlab.guest.links import LinkError, links_of
 from gostlab.guest.namespaces import inside, read_sysctls, reading_on, without_shells, write_sysctls
 from gostlab.guest.tc_pipe import TcError, TcPipe
 
 NOTHING = Needs()
-OFFLOAD_SWITCHES = {
-    "tcp-segmentation-offload": "tso",
-    "generic-segmentation-offload": "gso",
-    "generic-receive-offload": "gro",
-    "tx-udp-segmentation": "tx-udp-segmentation",
-}
-CHECKED_OFFLOADS = tuple(OFFLOAD_SWITCHES)[:3]  # not every kernel has the last one
+CHECKED_OFFLOADS = tuple(OFFLOADS)[:3]  # not every kernel has the last one
 
 
 class NetworkError(Exception):
@@ -408,9 +402,8 @@ def set_offloads(
 
     Raises NetworkError naming the interface that did not take it.
     """
-    switches = [
-        word for name in OFFLOAD_SWITCHES.values() for word in (name, "on" if on else "off")
-    ]
+    asked, other = ("on", "off") if on else ("off", "on")
+    switches = [word for switch, _ in OFFLOADS.values() for word in (switch, asked)]
     installed: dict[str, dict[str, bool]] = {}
     for interface in network.interfaces:
         if nodes is not None and interface.node not in nodes:
@@ -424,7 +417,6 @@ def set_offloads(
         installed[interface.name] = state
         for name in CHECKED_OFFLOADS:
             if state[name] != on:
-                asked, other = ("on", "off") if on else ("off", "on")
                 where = f"{interface.node}: {interface.name}"
                 raise NetworkError(f"{where}: {name} is {other}, requested {asked}")
     return installed

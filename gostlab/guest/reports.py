@@ -87,25 +87,17 @@ class Ran:
         """Whether an instant, counted from the flow's start, is in what is measured."""
         return self.window_s[0] <= self.started_s + at_s < self.window_s[1]
 
-    def result(
-        self,
-        goodput_bps: float,
-        bytes: int,
-        seconds: float,
-        retransmits: int | None = None,
-        lost_datagrams: int | None = None,
-        sent_datagrams: int | None = None,
-        **more: Any,
-    ) -> FlowResult:
+    def result(self, **what: Any) -> FlowResult:
         """What it did, by what its report says."""
+        counts: dict[str, Any] = dict.fromkeys(("retransmits", "lost_datagrams", "sent_datagrams"))
         ran = self.name, self.kind, self.started_s, self.ended_s
-        counts = retransmits, lost_datagrams, sent_datagrams
-        return FlowResult(*ran, goodput_bps, bytes, seconds, *counts, **more)
+        return FlowResult(*ran, **counts | what)
 
     def over_all_its_time(self, size_bytes: int, **more: Any) -> FlowResult:
         """The row of a flow whose program tells no rate: what it got over all that it ran."""
         took_s = self.ended_s - self.started_s
-        return self.result(8 * size_bytes / took_s, size_bytes, round(took_s, 6), **more)
+        rate_bps = 8 * size_bytes / took_s
+        return self.result(goodput_bps=rate_bps, bytes=size_bytes, seconds=round(took_s, 6), **more)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -383,35 +383,25 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     raise_file_limit()
 
-    def finish(outcome: str, error: str | None, cause: str | None = None) -> int:
-        results.write_json(
-            folder / "outcome.json",
-            {
-                "outcome": outcome,
-                "error": error,
-                "cause": cause,
-                "guest_s": round(time.monotonic() - started, 3),
-            },
-        )
-        return 0 if outcome == "ok" else 1
-
-    def finish_by_own_error(words: str) -> int:
-        """A bug or a fault of the environment: the log has the whole of it, the status a line."""
-        traceback.print_exc()
-        return finish("failed", words, results.OWN_ERROR)
-
+    outcome, said, cause = "ok", None, None
     try:
         check_virtual_clock(run)
         execute(run, folder, parts)
     except hosts.Unsupported as error:
-        return finish("unsupported", str(error))
+        outcome, said = "unsupported", str(error)
     except (NetworkError, TunnelError, TrafficError) as error:
-        return finish("failed", str(error))
-    except OSError as error:
-        return finish_by_own_error(f"{error.filename or 'the run'}: {error.strerror or error}")
+        outcome, said = "failed", str(error)
     except Exception as error:
-        return finish_by_own_error(f"{type(error).__name__}: {error}")
-    return finish("ok", None)
+        # A bug or a fault of the environment: the log has the whole of it, the status a line.
+        traceback.print_exc()
+        outcome, cause = "failed", results.OWN_ERROR
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError):
+            said = f"{error.filename or 'the run'}: {error.strerror or error}"
+    guest_s = round(time.monotonic() - started, 3)
+    ended = {"outcome": outcome, "error": said, "cause": cause, "guest_s": guest_s}
+    results.write_json(folder / "outcome.json", ended)
+    return 0 if outcome == "ok" else 1
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.lazy import BYTE_CODE, WRITTEN
 from gostlab.machine import byte_code, root_of
 from gostlab.setup.modules import Module
-from gostlab.setup.root import FIRST_IN_ROOT, Root, chosen_root
+from gostlab.setup.root import Root, chosen_root
 
 INIT = Path(__file__).with_name("own_init.py")
 # In the run's folder: links to what the guest sees, each by the name that it has in PLACES.
@@ -57,10 +57,6 @@ class OwnRoot:
     def inside(self, name: str) -> str:
         """Where the guest sees a shown folder."""
         return f"{PLACES}/{name}"
-
-    def boot_words(self, folder: str) -> dict[str, str]:
-        """The kernel's words that differ from those for the host's files."""
-        return {"rootflags": f"{folder}/{LINKS}/root", "init": FIRST_IN_ROOT}
 
     def readable(self, modules: Sequence[Module]) -> list[Path]:
         """What its process may read of the host, besides the run's folder."""

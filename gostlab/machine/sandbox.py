@@ -34,11 +34,12 @@ from gostlab.machine import CHECKOUT, QUICK_IMPORTS, CannotBoot, MachineError, W
 from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
-from gostlab.machine.own_root import OwnRoot, own_root
+from gostlab.machine.own_root import LINKS, OwnRoot, own_root
 from gostlab.setup import landlock
 from gostlab.setup.landlock import UNUSED, checked, gain_no_rights, libc
 from gostlab.setup.modules import CompileError, Module, module_for
 from gostlab.setup.parts import MissingPart, kernel_record, seccomp_words
+from gostlab.setup.root import FIRST_IN_ROOT
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
@@ -118,16 +119,7 @@ CAPABILITIES_KEPT = {1, 2}  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 # In the run's folder. No symbolic link, which a reader could follow out of it, and no
 # FIFO, at which he would wait; User-Mode Linux makes a socket (its console for the host) and, where
 # it has no tmpfs of its own, its memory.
-IN_FOLDER = (
-    "write_file",
-    "remove_dir",
-    "remove_file",
-    "make_dir",
-    "make_reg",
-    "make_sock",
-    "refer",
-    "truncate",
-)
+IN_FOLDER = "write_file remove_dir remove_file make_dir make_reg make_sock refer truncate".split()
 IN_MEMORY = ("write_file", "remove_file", "make_reg", "truncate")
 READ = tuple(landlock.READING)
 # What a kernel that is not linked statically is started with.
@@ -176,12 +168,11 @@ def boot_words(
             f"{folder}: the sandbox cannot mount a folder with a comma, quote, backslash or control"
             " character in its name: choose another --results"
         )
-    own = root.boot_words(WORKING_FOLDER) if root else {}
     words = [
         f"mem={model.memory_mib}M",
         "root=/dev/root",
         "rootfstype=hostfs",
-        f"rootflags={own.get('rootflags', '/')}",
+        f"rootflags={f'{WORKING_FOLDER}/{LINKS}/root' if root else '/'}",
         "ro",
         f"init={PYTHON}",
         "con=null",
@@ -207,7 +198,7 @@ def boot_words(
         # says this: 5 s of CPU time before its first process goes on.
         words.append("random.trust_cpu=1")
     words += [f"{name}={value}" for name, value in OF_PYTHON.items()]
-    return [*words, "--", "-S", str(own.get("init", INIT))]
+    return [*words, "--", "-S", FIRST_IN_ROOT if root else str(INIT)]
 
 
 def cpu_model_words(model: CpuModel) -> list[str]:

@@ -32,12 +32,5 @@ def server_argv(order: Order, flow: Flow, port: int, documents: Mapping[str, int
     network.write_file(folder / "nginx.conf", CONF.format(folder=folder, port=port))
     for name, size in documents.items():
         network.read(flow.receiver, ["truncate", "-s", str(size), str(folder / name)])
-    return [
-        order.programs.nginx,
-        "-p",
-        str(folder),
-        "-c",
-        str(folder / "nginx.conf"),
-        "-e",
-        "stderr",
-    ]
+    conf = str(folder / "nginx.conf")
+    return [order.programs.nginx, "-p", str(folder), "-c", conf, "-e", "stderr"]

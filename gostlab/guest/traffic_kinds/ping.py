@@ -42,16 +42,9 @@ def ask(order: Order, flow: Flow) -> list[str]:
     if over != "udp" or not order.programs.irtt:
         timing = [f"{flow.interval_ms:g}", f"{flow.duration_s:g}"]
         return [TRAFFIC.client, ECHO, "ask", over, address, str(port), *timing]
-    argv = [
-        order.programs.irtt,
-        "client",
-        "-i",
-        f"{flow.interval_ms:g}ms",
-        "-d",
-        f"{flow.duration_s:g}s",
-    ]
-    argv += ["-l", str(PING_BYTES), "--stats=none", "--tstamp=none", "-Q", "-o", "-"]
-    return [*argv, f"{address}:{port}"]
+    every = f"-i {flow.interval_ms:g}ms -d {flow.duration_s:g}s -l {PING_BYTES}"
+    words = f"client {every} --stats=none --tstamp=none -Q -o - {address}:{port}"
+    return [order.programs.irtt, *words.split()]
 
 
 def pings_in(report: Mapping[str, Any]) -> list[tuple[float, float | None]]:

@@ -552,18 +552,16 @@ def check_kernel(
 
 def check_own_kernel(run: RunDescription, release: str) -> list[Check]:
     """What a native run's kernel is not: the asked version, or one that seeds losses and delays."""
+    found = []
     if run.kernel != SHIPPED and not release.startswith(f"{run.kernel}."):
         said = f"a native run has this machine's own kernel: Linux {release}, not {run.kernel}"
-        found = [Check("kernel", "ok", run.kernel, release, "", said)]
-    else:
-        found = []
+        found.append(Check("kernel", "ok", run.kernel, release, "", said))
     draws = any(way["loss"].get("p") or way["jitter_ms"] for way in run.path.values())
-    if run.machine != "native" or not draws:
-        return found
-    if version_tuple(release) >= FEATURES["netem seed"].since:
-        return found
-    said = f"Linux {release} has no seed of netem's: what this run lost follows from no seed"
-    return [*found, Check("kernel_lacks", "ok", [], ["netem seed"], "", said)]
+    seeds = run.machine != "native" or version_tuple(release) >= FEATURES["netem seed"].since
+    if draws and not seeds:
+        said = f"Linux {release} has no seed of netem's: what this run lost follows from no seed"
+        found.append(Check("kernel_lacks", "ok", [], ["netem seed"], "", said))
+    return found
 
 
 def check_tunnel(ends: Mapping[str, int | None]) -> Check:
@@ -578,16 +576,14 @@ def check_repeats(program: str, counter_at: int | None) -> Check:
     """Whether runs of one seed are equal through a program whose Go seeds its random numbers with
     the CPU's cycle counter: where that is read in its file, None: nobody knows.
     """
-    reason = (
-        ""
-        if counter_at is not None
-        else (
+    got, reason = "equal runs of one seed", ""
+    if counter_at is None:
+        got = f"nearly {got}"
+        reason = (
             f"{program} seeds its random numbers with the CPU's cycle counter, in a place that is"
             " not known here: another run of this seed differs a little"
             " (docs/explanation/repeatability.md)"
         )
-    )
-    got = "equal runs of one seed" if counter_at is not None else "nearly equal runs of one seed"
     return Check("tunnel_repeats", "ok", None, got, "", reason)
 
 

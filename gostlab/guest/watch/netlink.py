@@ -21,7 +21,7 @@ NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 NLM_F_REQUEST, NLM_F_DUMP = 1, 0x300
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
-RTM_GETLINK, RTM_GETQDISC = 18, 38
+RTM_GETQDISC = 38
 SKNLGRP_INET_TCP_DESTROY = 1
 SKNLGRP_INET6_TCP_DESTROY = 3
 INET_DIAG_INFO, INET_DIAG_VEGASINFO, INET_DIAG_CONG, INET_DIAG_BBRINFO = 2, 3, 4, 16
@@ -288,11 +288,3 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
         qdisc._replace(marks=marked[qdisc.ifindex]) if qdisc.ifindex in marked else qdisc
         for qdisc in found
     ]
-
-
-def interface_index(link: socket.socket, name: str) -> int:
-    """The index of an interface, by a route socket of its namespace. Raises KeyError."""
-    for body in _dump(link, RTM_GETLINK, bytes(16)):
-        if attributes_of(body, 16).get(3, b"").rstrip(b"\0").decode() == name:  # IFLA_IFNAME
-            return int(struct.unpack_from("=i", body, 4)[0])
-    raise KeyError(name)

@@ -19,40 +19,23 @@ from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
+from socket import if_nametoindex
 from typing import IO, Any
 
+from gostlab.guest.namespaces import inside
 from gostlab.guest.network import Interface, Network
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink
 from gostlab.guest.watch.data_times import DataWatch, Sent
 
 NSTAT_KEYS = (
-    "TcpOutSegs",
-    "TcpRetransSegs",
-    "TcpExtTCPLostRetransmit",
-    "TcpExtTCPTimeouts",
-    "TcpExtTCPFastRetrans",
-    "TcpExtTCPSpuriousRTOs",
-    "TcpExtTCPDSACKRecv",
-    "TcpExtTCPSACKReorder",
-    "TcpExtTCPRcvQDrop",
-    "TcpExtTCPBacklogDrop",
-    "TcpExtPruneCalled",
-    "TcpExtRcvPruned",
-    "TcpExtTCPMemoryPressures",
-    "TcpExtTCPLossProbes",
-    "TcpExtTCPMemoryPressuresChrono",
-    "TcpExtTCPAbortOnMemory",
-    "TcpInSegs",
-    "IpExtInCEPkts",
-    "TcpExtTCPDeliveredCE",
-    "TcpExtTCPOFOQueue",
-    "TcpExtTCPDSACKOfoRecv",
-    "TcpExtTCPDSACKIgnoredOld",
-    "TcpExtTCPDSACKIgnoredNoUndo",
-)
-
-
+    "TcpOutSegs TcpRetransSegs TcpExtTCPLostRetransmit TcpExtTCPTimeouts TcpExtTCPFastRetrans"
+    " TcpExtTCPSpuriousRTOs TcpExtTCPDSACKRecv TcpExtTCPSACKReorder TcpExtTCPRcvQDrop"
+    " TcpExtTCPBacklogDrop TcpExtPruneCalled TcpExtRcvPruned TcpExtTCPMemoryPressures"
+    " TcpExtTCPLossProbes TcpExtTCPMemoryPressuresChrono TcpExtTCPAbortOnMemory TcpInSegs"
+    " IpExtInCEPkts TcpExtTCPDeliveredCE TcpExtTCPOFOQueue TcpExtTCPDSACKOfoRecv"
+    " TcpExtTCPDSACKIgnoredOld TcpExtTCPDSACKIgnoredNoUndo"
+).split()
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 # A socket with less than this is no sender of data: the other end's, or iperf3's control
@@ -292,7 +275,7 @@ class Probes:
             for node in sorted({i.node for i in queues})
         }
         self._shaped = {
-            (each.node, interface_index(self._pids[each.node], each.name)): queue_texts(each)
+            (each.node, index_of(self._pids[each.node], each.name)): queue_texts(each)
             for each in queues
         }
         self._files: dict[str, IO[str]] = {
@@ -545,16 +528,16 @@ def without_zeros(counts: Mapping[str, float]) -> dict[str, float]:
     return {key: value for key, value in counts.items() if value}
 
 
+def index_of(pid: int, device: str) -> int:
+    """The index of an interface of a process's host."""
+    with inside(pid):
+        return if_nametoindex(device)
+
+
 def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
     """The lines of a series."""
     with (folder / f"{name}.jsonl").open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
-
-
-def interface_index(pid: int, name: str) -> int:
-    """The index of an interface in the namespace of a process."""
-    with netlink.open_in(pid, netlink.NETLINK_ROUTE) as link:
-        return netlink.interface_index(link, name)
 
 
 Place = tuple[str, bool, str, int]  # node, over loopback, end, the leg's port
