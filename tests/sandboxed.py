@@ -25,6 +25,7 @@ from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.setup.parts import MissingPart, file_sha256, find_parts, kernel_for, require_kernel
+from tests.asked import runs_of
 from tests.offspring import sandboxes
 
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
@@ -97,6 +98,18 @@ def describe(
     return RunDescription.from_json(values)
 
 
+def written(settings: str) -> RunDescription:
+    """The one run of an experiment with these settings, 100 Mbit/s, 40 ms, as somebody would write
+    them.
+    """
+    [run] = runs_of(
+        "name: test\ntitle: test\nsettings: {profile: plain-100ms, rtt: 40ms, rate: 100mbit,"
+        " duration: 5s, buffers: bdp, sample: 100ms, start_spread: 0s}\nmatrices:\n"
+        f"  - name: m\n    settings: {settings}\n"
+    )
+    return run
+
+
 @dataclass(frozen=True)
 class Done:
     """A run that has ended."""
@@ -120,6 +133,10 @@ class Done:
         return (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace")
 
     @property
+    def commands(self) -> str:
+        return (self.folder / "commands.sh").read_text(encoding="utf-8")
+
+    @property
     def goodput_bps(self) -> float:
         return float(self.json("iperf3.json")["end"]["sum_received"]["bits_per_second"])
 
@@ -133,6 +150,11 @@ class Done:
         return {name: check["verdict"] for name, check in self.checks.items()}
 
     @property
+    def faults(self) -> dict[str, dict[str, Any]]:
+        """The checks that are not ok."""
+        return {name: check for name, check in self.checks.items() if check["verdict"] != "ok"}
+
+    @property
     def acks(self) -> list[dict[str, str]]:
         with gzip.open(self.folder / "acks.csv.gz", "rt", encoding="ascii") as file:
             return list(csv.DictReader(file))
@@ -142,8 +164,21 @@ class Done:
         rows = self.lines("queues.jsonl")
         return [row for row in rows if (row["role"], row["direction"]) == (role, direction)]
 
+    @property
+    def flows(self) -> dict[str, dict[str, Any]]:
+        """The rows of flows.json, by flow."""
+        return {row["name"]: row for row in self.json("flows.json")["flows"]}
+
+    @property
+    def legs(self) -> list[dict[str, Any]]:
+        return list(self.json("legs.json")["legs"])
+
     def leg(self, name: str) -> dict[str, Any]:
-        return next(leg for leg in self.json("legs.json")["legs"] if leg["leg"] == name)
+        return next(leg for leg in self.legs if leg["leg"] == name)
+
+    def counter(self, host: str, name: str) -> int:
+        """One of a host's counters, by how much it grew."""
+        return int(self.json("legs.json")["nstat"][host][name])
 
 
 def is_itself(tunnel: dict[str, Any]) -> bool:
@@ -207,10 +242,13 @@ class Lab:
         except MissingPart as missing:
             pytest.skip(str(missing))
 
-    def run(self, run: RunDescription, **handed: Any) -> Done:
-        guest, folder = self.start(run, **handed)
+    def run(self, run: RunDescription | str, *, ends: str = "ok", **handed: Any) -> Done:
+        """Make a run, which may be `written` settings: it ends so, or anyhow: ""."""
+        guest, folder = self.start(written(run) if isinstance(run, str) else run, **handed)
         guest.wait()
-        return Done(folder)
+        done = Done(folder)
+        assert done.outcome["outcome"] == ends or not ends, done.outcome
+        return done
 
     def boot(self, argv: Sequence[str], folder: Path | None = None, **asked: Any) -> sandbox.Guest:
         """A guest that runs a command; `asked`: what sandbox.boot takes, what a MachineModel has,

@@ -13,7 +13,6 @@ from gostlab.apps.replay import replay_run
 from gostlab.describe.file.document import BadInput
 from gostlab.machine.own_root import own_root
 from gostlab.results import ResultsError
-from tests.guest.test_flows import written
 from tests.sandboxed import Done, Lab
 
 pytestmark = pytest.mark.sandbox
@@ -50,7 +49,7 @@ def finished(done: Done) -> Path:
 
 @pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
 def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
-    done = lab.run(written(settings))
+    done = lab.run(settings)
 
     root = partial(own_root, lab.handed)
     replay = replay_run(finished(done), lambda _: lab.kernel, lab.keep, root)
@@ -67,7 +66,7 @@ def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
 @pytest.fixture(scope="module")
 def plain(lab: Lab) -> Path:
     """A finished run: 20 Mbit/s, 20 ms, 1 % loss, CUBIC, 2 s; with the host's files."""
-    return finished(lab.run(written(f"{{{SHORT}, loss: 1%}}"), nginx=lab.handed["nginx"]))
+    return finished(lab.run(f"{{{SHORT}, loss: 1%}}", nginx=lab.handed["nginx"]))
 
 
 def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:

@@ -9,18 +9,14 @@ import itertools
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gostlab.declared.iperf3_versions import OWN
-from gostlab.describe.file.document import parse_document
-from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.physics.capacity import CapacityOf
-from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.setup.root import chosen_root
-from tests.sandboxed import Done, Lab, describe, direction, flow
+from tests.sandboxed import Done, Lab, describe, direction, flow, written
 
 pytestmark = pytest.mark.sandbox
 
@@ -28,49 +24,21 @@ PAYLOAD_SHARE = 1448 / 1514
 BACK = direction(rate_bps=20_000_000, delay_ms=20.0)
 
 
-def written(settings: str) -> RunDescription:
-    """The one run of an experiment with these settings, 100 Mbit/s, 40 ms, as somebody would write
-    them.
-    """
-    text = (
-        "name: test\ntitle: test\nsettings: {profile: plain-100ms, rtt: 40ms, rate: 100mbit,"
-        " duration: 5s, buffers: bdp, sample: 100ms, start_spread: 0s}\nmatrices:\n"
-        "  - name: m\n    settings:"
-        f" {settings}\n"
-    )
-    return expand(read_experiment(parse_document(text, "test.yaml"), Path("test.yaml")))[0]
-
-
-def flows(done: Done) -> dict[str, dict[str, Any]]:
-    assert done.outcome["outcome"] == "ok", done.outcome
-    return {row["name"]: row for row in done.json("flows.json")["flows"]}
-
-
-def check(done: Done, name: str) -> dict[str, Any]:
-    return done.checks[name]
-
-
-def counter(done: Done, host: str, name: str) -> int:
-    return int(done.json("legs.json")["nstat"][host][name])
-
-
 def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
     done = lab.run(
-        written(
-            "{topology: dumbbell, buffer: 3bdp, flows: {one: {cc: bbr, rtt: 20ms, duration: 8s}, "
-            "two: {cc: cubic, rtt: 80ms, start: 3s, duration: 4s}}}"
-        )
+        "{topology: dumbbell, buffer: 3bdp, flows: {one: {cc: bbr, rtt: 20ms, duration: 8s}, "
+        "two: {cc: cubic, rtt: 80ms, start: 3s, duration: 4s}}}"
     )
 
-    found = flows(done)
+    found = done.flows
     started_s = [found[name]["started_s"] for name in ("one", "two")]
     assert started_s == pytest.approx([0.0, 3.0], abs=0.01)
     # And two round trips for iperf3's own exchange, at a full queue.
     assert found["two"]["ended_s"] == pytest.approx(7.0, abs=1.0)
     # Two frames of 98 bytes take 0.016 ms.
-    assert check(done, "idle_rtt_before")["got"] == pytest.approx(20.016, abs=0.1)
-    assert check(done, "idle_rtt_before_two")["got"] == pytest.approx(80.016, abs=0.1)
-    by_flow = {leg["flow"]: leg["cc"] for leg in done.json("legs.json")["legs"]}
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(20.016, abs=0.1)
+    assert done.checks["idle_rtt_before_two"]["got"] == pytest.approx(80.016, abs=0.1)
+    by_flow = {leg["flow"]: leg["cc"] for leg in done.legs}
     assert by_flow == {"one": ["bbr"], "two": ["cubic"]}
     rows = done.lines("sockets.jsonl")
     assert {(row["flow"], row["host"], row["cc"]) for row in rows} == {
@@ -95,21 +63,19 @@ def test_data_begin_at_the_asked_instant_behind_a_full_queue(
     lab: Lab, late: str, more: str
 ) -> None:
     done = lab.run(
-        written(
-            "{topology: dumbbell, rate: 10mbit, buffer: 20bdp, duration: 9s, flows: {first: {},"
-            f" late: {{{late}, start: 5s, duration: 2s}}}}{more}}}"
-        )
+        "{topology: dumbbell, rate: 10mbit, buffer: 20bdp, duration: 9s, flows: {first: {},"
+        f" late: {{{late}, start: 5s, duration: 2s}}}}{more}}}"
     )
 
-    found = flows(done)
+    found = done.flows
     assert min(row["backlog_bytes"] for row in done.queue() if 4 < row["t_s"] < 5) > 200_000
     assert found["first"]["data_began_s"] == pytest.approx(0.0, abs=0.01)
-    assert check(done, "data_start_first")["verdict"] == "ok"
+    assert done.checks["data_start_first"]["verdict"] == "ok"
     if "udp" in late:
         assert found["late"]["sent_datagrams"] == pytest.approx(1e6 * 2 / 8 / 1448, rel=0.05)
     else:
         assert found["late"]["data_began_s"] == pytest.approx(5.0, abs=0.04)
-        assert check(done, "data_start_late")["verdict"] == "ok"
+        assert done.checks["data_start_late"]["verdict"] == "ok"
 
 
 PART = (
@@ -121,9 +87,9 @@ PART = (
 
 @pytest.mark.parametrize("tunnel", ["direct", "gost+wss", "wireguard"])
 def test_a_part_of_the_load_is_measured_by_itself(lab: Lab, tunnel: str) -> None:
-    done = lab.run(written(f"{{{PART}, tunnel: {tunnel}, measure: 3s..5s}}"))
+    done = lab.run(f"{{{PART}, tunnel: {tunnel}, measure: 3s..5s}}")
 
-    found = flows(done)
+    found = done.flows
     for name in ("one", "two", "noise"):
         assert found[name]["seconds"] == 2.0
         assert found[name]["bytes"] < found[name]["whole"]["bytes"]
@@ -136,16 +102,16 @@ def test_a_part_of_the_load_is_measured_by_itself(lab: Lab, tunnel: str) -> None
 
 
 def test_the_load_of_which_a_part_is_measured_is_the_same_load(lab: Lab) -> None:
-    whole, part = (lab.run(written(f"{{{PART}{more}}}")) for more in ("", ", measure: 3s..5s"))
+    whole, part = (lab.run(f"{{{PART}{more}}}") for more in ("", ", measure: 3s..5s"))
 
     of_all, of_part = ([row for row in done.queue() if row["t_s"] <= 6.0] for done in (whole, part))
     assert of_part == of_all  # while it ran: what iperf3 says after it is not
     for name in ("one", "two", "noise"):
-        assert flows(part)[name]["whole"]["bytes"] == flows(whole)[name]["bytes"]
+        assert part.flows[name]["whole"]["bytes"] == whole.flows[name]["bytes"]
 
 
 def test_the_edges_of_what_is_measured_are_sampled_between_the_samples(lab: Lab) -> None:
-    done = lab.run(written("{rate: 20mbit, duration: 2s, measure: 0.25s..1.25s}"))
+    done = lab.run("{rate: 20mbit, duration: 2s, measure: 0.25s..1.25s}")
 
     assert {0.2, 0.25, 0.3, 1.2, 1.25, 1.3} <= {row["t_s"] for row in done.queue()}
 
@@ -157,7 +123,7 @@ def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_
 
     def carried(seed: int, start_spread_s: float) -> list[tuple[str, int, float]]:
         done = lab.run(replace(plain, seed=seed, start_spread_s=start_spread_s))
-        return [(name, row["bytes"], row["ended_s"]) for name, row in flows(done).items()]
+        return [(name, row["bytes"], row["ended_s"]) for name, row in done.flows.items()]
 
     spread = [carried(seed, 0.02) for seed in (1, 2, 3)]
     assert len({str(each) for each in spread}) == 3
@@ -167,13 +133,11 @@ def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_
 
 def test_udp_takes_its_rate_for_its_time_and_tcp_gets_the_rest(lab: Lab) -> None:
     done = lab.run(
-        written(
-            "{topology: dumbbell, duration: 6s, flows: {tcp: {cc: cubic}, "
-            "udp: {kind: udp, rate: 40mbit, start: 3s, duration: 2s, receiver: 1}}}"
-        )
+        "{topology: dumbbell, duration: 6s, flows: {tcp: {cc: cubic}, "
+        "udp: {kind: udp, rate: 40mbit, start: 3s, duration: 2s, receiver: 1}}}"
     )
 
-    udp = flows(done)["udp"]
+    udp = done.flows["udp"]
     assert udp["sent_datagrams"] == pytest.approx(40e6 * 2 / 8 / 1448, rel=0.02)
     assert udp["goodput_bps"] == pytest.approx(40e6, rel=0.05)
     rows = done.queue()
@@ -183,10 +147,8 @@ def test_udp_takes_its_rate_for_its_time_and_tcp_gets_the_rest(lab: Lab) -> None
 
 def test_the_rate_changes_in_place_at_its_instant_and_the_delay_too(lab: Lab) -> None:
     done = lab.run(
-        written(
-            "{cc: bbr, duration: 8s, changes: [{at: 3s, rate: 20mbit}, {at: 6s, rate: 60mbit},"
-            " {at: 7s, delay: 60ms, direction: both}]}"
-        )
+        "{cc: bbr, duration: 8s, changes: [{at: 3s, rate: 20mbit}, {at: 6s, rate: 60mbit},"
+        " {at: 7s, delay: 60ms, direction: both}]}"
     )
 
     *lines, there, back = done.lines("changes.jsonl")
@@ -198,9 +160,9 @@ def test_the_rate_changes_in_place_at_its_instant_and_the_delay_too(lab: Lab) ->
     assert (rows[5.9] - rows[4.0]) * 8 / 1.9 <= 20e6 * 1.001
     assert (rows[5.9] - rows[4.0]) * 8 / 1.9 == pytest.approx(20e6, rel=0.03)
     assert there["at_s"] == back["at_s"] == 7.0
-    assert check(done, "idle_rtt_before")["got"] == pytest.approx(40.016, abs=0.1)
-    assert check(done, "idle_rtt_after")["got"] == pytest.approx(120.016, abs=0.6)
-    assert check(done, "idle_rtt_after")["verdict"] == "ok"
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(40.016, abs=0.1)
+    assert done.checks["idle_rtt_after"]["got"] == pytest.approx(120.016, abs=0.6)
+    assert done.checks["idle_rtt_after"]["verdict"] == "ok"
 
 
 def test_fifty_rates_a_second_are_delivered_as_asked(lab: Lab, tmp_path: Path) -> None:
@@ -215,9 +177,7 @@ def test_fifty_rates_a_second_are_delivered_as_asked(lab: Lab, tmp_path: Path) -
         "time_s,rate_bps\n" + "".join(f"{n * 0.02:g},{r}\n" for n, r in enumerate(rates_bps))
     )
 
-    done = lab.run(
-        written(f"{{trace: {trace}, bottleneck: tbf, cc: bbr, duration: 5s, buffer: 200pkts}}")
-    )
+    done = lab.run(f"{{trace: {trace}, bottleneck: tbf, cc: bbr, duration: 5s, buffer: 200pkts}}")
 
     rows = done.queue()
     capacity = CapacityOf([(n * 0.02, rate) for n, rate in enumerate(rates_bps)])
@@ -229,7 +189,7 @@ def test_fifty_rates_a_second_are_delivered_as_asked(lab: Lab, tmp_path: Path) -
     assert len(full) > 20
     assert all(got == pytest.approx(asked, abs=4 * 1514 * 8 + 0.004 * 30e6) for got, asked in full)
     assert sum(got for got, _ in full) == pytest.approx(sum(asked for _, asked in full), rel=0.01)
-    assert check(done, "replay_error")["verdict"] == "ok"
+    assert done.checks["replay_error"]["verdict"] == "ok"
 
 
 def test_a_trace_replays_row_by_row(lab: Lab, tmp_path: Path) -> None:
@@ -238,7 +198,7 @@ def test_a_trace_replays_row_by_row(lab: Lab, tmp_path: Path) -> None:
         "time_s,delay_ms,loss,rate_bps\n0,20,0,50000000\n1,30,0.01,\n2,10,0,25000000\n"
     )
 
-    done = lab.run(written(f"{{trace: {trace}}}"))
+    done = lab.run(f"{{trace: {trace}}}")
 
     applied = [
         (line["at_s"], line["installed"].get("delay_ms"), line["installed"].get("rate_bps"))
@@ -250,11 +210,9 @@ def test_a_trace_replays_row_by_row(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_file_comes_over_http_whole(lab: Lab) -> None:
-    done = lab.run(
-        written("{direction: download, duration: 60s, flows: {page: {kind: http, size: 5MB}}}")
-    )
+    done = lab.run("{direction: download, duration: 60s, flows: {page: {kind: http, size: 5MB}}}")
 
-    page = flows(done)["page"]
+    page = done.flows["page"]
     assert page["bytes"] == 5_000_000
     assert page["goodput_bps"] == pytest.approx(
         8 * 5e6 / (page["ended_s"] - page["started_s"]), rel=1e-3
@@ -266,36 +224,28 @@ def test_a_file_comes_over_http_whole(lab: Lab) -> None:
 
 def test_a_download_through_a_tunnel_crosses_its_legs(lab: Lab) -> None:
     done = lab.run(
-        written(
-            "{tunnel: gost+ws, direction: download, duration: 60s, flows: {page: {kind: http, size:"
-            " 6MB}}}"
-        )
+        "{tunnel: gost+ws, direction: download, duration: 60s, flows: {page: {kind: http, size:"
+        " 6MB}}}"
     )
 
-    assert flows(done)["page"]["bytes"] == 6_000_000
-    assert {leg["leg"] for leg in done.json("legs.json")["legs"]} == {"app", "wan", "exit"}
+    assert done.flows["page"]["bytes"] == 6_000_000
+    assert {leg["leg"] for leg in done.legs} == {"app", "wan", "exit"}
     # A leg is gone with its page, and was sampled up to 100 ms before: 1.25 MB at this rate.
     assert done.leg("wan")["bytes_acked"] > 4_500_000
 
 
 def test_a_download_that_takes_too_long_fails_alone_with_its_sentence(lab: Lab) -> None:
     done = lab.run(
-        written(
-            "{rate: 1mbit, direction: download, duration: 3s, flows: {page: {kind: http, size:"
-            " 5MB}}}"
-        )
+        "{rate: 1mbit, direction: download, duration: 3s, flows: {page: {kind: http, size: 5MB}}}",
+        ends="failed",
     )
 
-    assert done.outcome["outcome"] == "failed"
     assert done.outcome["error"].startswith("page (http) did not end within 3 s")
 
 
 def test_periodic_loss_loses_exactly_every_nth_packet(lab: Lab) -> None:
     done = lab.run(
-        written(
-            "{rate: 50mbit, buffer: 5000pkts, duration: 10s, loss: {model: periodic, packets:"
-            " 1000}}"
-        )
+        "{rate: 50mbit, buffer: 5000pkts, duration: 10s, loss: {model: periodic, packets: 1000}}"
     )
 
     sent = done.queue()[-1]["sent_pkts"]
@@ -308,8 +258,8 @@ def test_periodic_loss_loses_exactly_every_nth_packet(lab: Lab) -> None:
 def test_jitter_reorders_unless_the_line_keeps_order(lab: Lab, ordered: str) -> None:
     done = lab.run(router_run(ordered))
 
-    out_of_order = counter(done, "server", "TcpExtTCPOFOQueue")
-    got = counter(done, "server", "TcpInSegs")
+    out_of_order = done.counter("server", "TcpExtTCPOFOQueue")
+    got = done.counter("server", "TcpInSegs")
     if ordered == "on":
         assert out_of_order == 0
     else:
@@ -395,13 +345,11 @@ def test_acks_of_a_download_are_the_servers(lab: Lab) -> None:
 
 
 def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:
-    done = lab.run(
-        written("{topology: star, profile: plain-100ms, sites: [client-tokyo, plain-100ms]}")
-    )
+    done = lab.run("{topology: star, profile: plain-100ms, sites: [client-tokyo, plain-100ms]}")
 
-    assert check(done, "idle_rtt_before")["got"] == pytest.approx(40.016, abs=0.1)
-    assert flows(done)["flow1"]["goodput_bps"] > 50e6
-    commands = (done.folder / "commands.sh").read_text()
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(40.016, abs=0.1)
+    assert done.flows["flow1"]["goodput_bps"] > 50e6
+    commands = done.commands
     assert "delay 52.980000ms" in commands  # Tokyo's own, although nothing is sent there
     # Only the path under test is sampled: both its bottlenecks and both its delay lines.
     assert {row["node"] for row in done.lines("queues.jsonl")} == {"near2", "far2"}
@@ -424,7 +372,6 @@ def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, ve
     ]
     done = lab.run(describe(iperf3=version, flows=both))
 
-    assert done.outcome["outcome"] == "ok", done.outcome
     assert done.json("iperf3-data.json")["start"]["version"] == f"iperf {version}"
     environment = done.json("env.json")
     assert environment["iperf3"] == version
@@ -433,6 +380,4 @@ def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, ve
     data, noise = done.json("flows.json")["flows"]
     assert data["retransmits"] is not None and data["goodput_bps"] > 60e6
     assert noise["sent_datagrams"] * 1448 * 8 / 2 == pytest.approx(20e6, rel=0.02)
-    assert (
-        f"{environment['iperf3_program']['path']} -c" in (done.folder / "commands.sh").read_text()
-    )
+    assert f"{environment['iperf3_program']['path']} -c" in done.commands

@@ -69,7 +69,6 @@ def test_flows_have_their_rate_and_the_run_says_its_kernel(one_run: Done, kernel
     deviation 0.3): iperf3 counts blocks of 128 KiB, 0.26 Mbit/s of each flow. The bounds are five
     deviations away.
     """
-    assert one_run.outcome["outcome"] == "ok", one_run.outcome
     rates = [each["goodput_bps"] for each in one_run.json("flows.json")["flows"]]
     assert 7.5e6 < sum(rates) < 10.6e6
     environment = one_run.json("env.json")
@@ -94,7 +93,7 @@ def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:
     run = describe(PATH, PATH, cc="bbr", duration_s=2.0, kernel=kernel, clock="real")
     lost = []
     for _ in range(3):
-        done = lab.run(run)
+        done = lab.run(run, ends="")
         if done.outcome["outcome"] == "ok":
             lost.append(verdict_of(done, "lost_wakeups") != "ok")
             if not lost[-1] and done.goodput_bps > 7e6:
@@ -129,7 +128,7 @@ def test_the_labs_own_congestion_controls_are_compiled_for_it(one_run: Done, ker
     built = parts.built_version(kernel)
     assert built is not None
     assert all(modules.module_for(cc, built) is not None for cc in OWN)
-    crossing = {leg["flow"]: leg for leg in one_run.json("legs.json")["legs"]}
+    crossing = {leg["flow"]: leg for leg in one_run.legs}
     assert {name: leg["cc"] for name, leg in crossing.items()} == {cc: [cc] for cc in ("bbr", *OWN)}
     assert all(leg["bytes_acked"] > 100_000 for leg in crossing.values())
 
@@ -147,7 +146,6 @@ def test_a_kernel_of_ones_own_runs_and_says_what_it_was_made_of(lab: Lab, own: K
     asked: dict[str, Any] = {"kernel": own.name, "kernel_sha256": own.sha256[:12], "clock": clock}
     done = lab.run(describe(PATH, PATH, cc="bbr", duration_s=4.0, **asked))
 
-    assert done.outcome["outcome"] == "ok", done.outcome
     other = done.json("env.json")["other_kernel"]
     assert (other["name"], other["source"]) == (own.name, own.origin)
     assert other["lacks"] == list(own.lacks)
@@ -174,7 +172,6 @@ def test_by_duplicate_acks_what_is_lost_twice_waits_for_a_timeout(lab: Lab, kern
             lossy, cc="reno", streams=16, duration_s=3.0, kernel=kernel, loss_detection=way
         )
         done = lab.run(run)
-        assert done.outcome["outcome"] == "ok", done.log
         timeouts[way] = done.json("legs.json")["nstat"]["client"].get("TcpExtTCPTimeouts", 0)
     assert timeouts["dupacks"] > 1.5 * timeouts["rack"]
 
@@ -187,7 +184,6 @@ def test_a_host_has_tcp_memory_of_its_own_where_the_kernel_can(lab: Lab, kernel:
     for mib in (4, 64):
         asked = {"duration_s": 2.0, "kernel": kernel, "buffers": BIG_BUFFERS}
         done = lab.run(describe(wide, wide, host_tcp_memory_mib=mib, **asked))
-        assert done.outcome["outcome"] == "ok", done.log
         pools = done.json("env.json")["sysctls"]
         assert pools["target"]["net.ipv4.tcp_host_mem"].split()[2] == str(mib * 256)
         rates[mib] = done.goodput_bps

@@ -300,7 +300,6 @@ def test_runs_with_cpus_of_their_own_repeat_bit_for_bit(lab: Lab) -> None:
 
     one, other = lab.run(run), lab.run(run)
 
-    assert one.outcome["outcome"] == "ok", one.log
     for name in ("queues.jsonl", "sockets.jsonl", "acks.csv.gz"):
         assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
 
@@ -336,7 +335,6 @@ def test_a_hosts_tcp_memory_is_its_own(lab: Lab) -> None:
         lab.run(describe(wide, wide, host_tcp_memory_mib=mib, **asked)) for mib in (4, 256)
     )
 
-    assert held.outcome["outcome"] == "ok", held.log
     assert free.goodput_bps > 500e6
     assert held.goodput_bps < 0.5 * free.goodput_bps
 
@@ -418,7 +416,7 @@ def test_a_run_charges_its_programs_as_asked_says_so_and_repeats_bit_for_bit(lab
         assert {key: used[key] for key in cost} == cost
         # iperf3 3.18 writes 128 KiB at once.
         assert used["bytes"] > 10_000_000 and used["calls"] > 100
-    commands = (one.folder / "commands.sh").read_text()
+    commands = one.commands
     for name, cost in costs.items():  # a replay by hand pays, too
         assert f"{name} {cost['call_ns']} {cost['byte_ps']}" in commands
     assert charged == other.json("env.json")["program_costs"]

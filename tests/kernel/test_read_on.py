@@ -96,7 +96,6 @@ def on_and_off(lab: Lab, run: RunDescription) -> tuple[Done, Done]:
 
 def contents(done: Done) -> dict[str, bytes]:
     """Every sample of a run, and every ACK."""
-    assert done.outcome["outcome"] == "ok", done.outcome
     with gzip.open(done.folder / "acks.csv.gz") as file:
         acks = file.read()
     return {name: (done.folder / name).read_bytes() for name in SAMPLES} | {"acks": acks}

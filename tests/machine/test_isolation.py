@@ -361,7 +361,6 @@ def test_the_run_says_what_held_it(lab: Lab, held) -> None:
     for isolation in (BEST, NOTHING):
         held(isolation)
         done = lab.run(describe(path, path, duration_s=1.0))
-        assert done.outcome["outcome"] == "ok", done.outcome
         assert done.json("env.json")["host"]["isolation"] == str(isolation)
     assert str(NOTHING) == "only the guest's own read-only mount"
 

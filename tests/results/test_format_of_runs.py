@@ -42,7 +42,6 @@ RUNS = {
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
 def test_a_run_s_folder_has_the_format(lab: Lab, run: RunDescription) -> None:
     done = lab.run(run)
-    assert done.outcome["outcome"] == "ok", done.outcome
     results.clean_folder(done.folder)
     results.finish(done.folder, 1.0, None)
     assert complaints(done.folder) == []

@@ -397,7 +397,8 @@ def test_a_disk_that_fills_during_a_run_leaves_it_unfinished(
     with small_disk(tmp_path, "200k") as disk:
         monkeypatch.setattr(lab, "scratch", disk)
         path = direction(rate_bps=10_000_000)
-        done = lab.run(describe(path, path, streams=8, sample_ms=10.0, duration_s=20.0))
+        run = describe(path, path, streams=8, sample_ms=10.0, duration_s=20.0)
+        done = lab.run(run, ends="")
         assert done.outcome["outcome"] != "ok"
         # Whoever started it cannot write how it ended either: an error in a sentence, and a run
         # that is still to be done.
@@ -418,9 +419,8 @@ def test_a_run_that_the_labs_own_exception_ended_says_so_and_is_not_finished(lab
     run = describe(duration_s=1.0, tunnel="gost+ws")
 
     # a program handed over without its version: a mistake that only a bug of the lab makes
-    done = lab.run(run, tunnel={"path": "/bin/true"})
+    done = lab.run(run, ends="failed", tunnel={"path": "/bin/true"})
 
-    assert done.outcome["outcome"] == "failed"
     assert done.outcome["cause"] == results.OWN_ERROR
     assert "TypeError" in done.outcome["error"] and "Traceback" in done.log
     results.finish(done.folder, 1.0, None)

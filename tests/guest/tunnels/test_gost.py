@@ -52,9 +52,8 @@ def of_version(gosts: dict[str, TunnelBinary], version: str) -> TunnelBinary:
 
 
 def carries(done: Done, least: float = 0.6) -> None:
-    assert done.outcome["outcome"] == "ok", done.outcome
     assert least * RATE_BPS < done.goodput_bps < RATE_BPS
-    assert done.json("fidelity.json")["verdict"] == "ok"
+    assert done.faults == {}
 
 
 @pytest.mark.parametrize(("version", "tunnel"), EACH)
@@ -91,15 +90,13 @@ def test_relay_and_gost_understand_each_other(
 def test_128_streams_go_through(lab: Lab, gosts: dict[str, TunnelBinary]) -> None:
     done = through(lab, "gost+ws", of_version(gosts, NEWEST), streams=128, duration_s=4.0)
 
-    assert done.outcome["outcome"] == "ok", done.outcome
     assert done.goodput_bps > 0.3 * RATE_BPS
 
 
 def test_a_chain_of_two_hops_goes_through(lab: Lab, gosts: dict[str, TunnelBinary]) -> None:
     done = through(lab, "gost+wss", of_version(gosts, NEWEST), hops=2)
 
-    assert done.outcome["outcome"] == "ok", done.outcome
-    assert {leg["leg"] for leg in done.json("legs.json")["legs"]} == {"app", "wan", "wan2", "exit"}
+    assert {leg["leg"] for leg in done.legs} == {"app", "wan", "wan2", "exit"}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +162,7 @@ def test_kcp_sends_as_its_settings_say(lab: Lab, gosts: dict[str, TunnelBinary])
     assert bare.goodput_bps < 32 * 1350 * 8 / 0.02
     assert lost(usual) == 0 and lost(wide) > 1000
     assert usual.json("run.json")["tunnel_options"] == {"kcp_mode": "fast3", "kcp_window": 32}
-    said = (usual.folder / "commands.sh").read_text()
+    said = usual.commands
     assert "kcp.sndwnd=32" in said and "kcp.mode=fast3" in said
 
 

@@ -4,7 +4,6 @@ tunnel and through one of each sort.
 
 import pytest
 
-from tests.guest.test_flows import check, flows, written
 from tests.sandboxed import Lab
 
 pytestmark = pytest.mark.sandbox
@@ -17,12 +16,12 @@ HOSTS_MS = 0.5
     ("tunnel", "over"), [("direct", "udp"), ("gost+ws", "udp"), ("split", "tcp")]
 )
 def test_an_idle_pings_round_trip_is_the_paths(lab: Lab, tunnel: str, over: str) -> None:
-    done = lab.run(written(f"{{tunnel: {tunnel}, duration: 2s, flows: {{lag: {{kind: ping}}}}}}"))
+    done = lab.run(f"{{tunnel: {tunnel}, duration: 2s, flows: {{lag: {{kind: ping}}}}}}")
 
-    trips = flows(done)["lag"]["round_trips"]
+    trips = done.flows["lag"]["round_trips"]
     assert (trips["over"], trips["sent"], trips["lost"]) == (over, 20, 0)
     assert trips["median_ms"] == pytest.approx(40.0, abs=HOSTS_MS)
-    assert check(done, "idle_rtt_before")["got"] == pytest.approx(40.0, abs=0.1)
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(40.0, abs=0.1)
     rows = done.lines("pings.jsonl")
     assert [row["t_s"] for row in rows] == pytest.approx(
         [rows[0]["t_s"] + n / 10 for n in range(20)], abs=0.01
@@ -31,13 +30,11 @@ def test_an_idle_pings_round_trip_is_the_paths(lab: Lab, tunnel: str, over: str)
 
 def test_a_load_in_a_deep_queue_lengthens_every_ping_by_its_wait(lab: Lab) -> None:
     done = lab.run(
-        written(
-            "{rate: 10mbit, buffer: 100pkts, duration: 6s, flows: {bulk: {}, lag: {kind: ping},"
-            " web: {kind: short, sizes: [10kB, 50kB]}}}"
-        )
+        "{rate: 10mbit, buffer: 100pkts, duration: 6s, flows: {bulk: {}, lag: {kind: ping},"
+        " web: {kind: short, sizes: [10kB, 50kB]}}}"
     )
 
-    found = flows(done)
+    found = done.flows
     # A hundred full packets take 121 ms at 10 Mbit/s; the queue is never longer, and CUBIC fills
     # it.
     assert 100 < found["lag"]["round_trips"]["p95_ms"] - 40 < 122
@@ -51,13 +48,11 @@ def test_a_load_in_a_deep_queue_lengthens_every_ping_by_its_wait(lab: Lab) -> No
 
 def test_short_downloads_and_pings_beside_a_load_share_a_forwarder(lab: Lab) -> None:
     done = lab.run(
-        written(
-            "{tunnel: split, duration: 2s, flows: {bulk: {}, lag: {kind: ping},"
-            " web: {kind: short, sizes: [10kB]}}}"
-        )
+        "{tunnel: split, duration: 2s, flows: {bulk: {}, lag: {kind: ping},"
+        " web: {kind: short, sizes: [10kB]}}}"
     )
 
-    found = flows(done)
+    found = done.flows
     assert found["lag"]["round_trips"]["over"] == "tcp"
     assert found["web"]["fetches"][0]["count"] >= 5
-    assert {leg["flow"] for leg in done.json("legs.json")["legs"]} == {"bulk", "web"}
+    assert {leg["flow"] for leg in done.legs} == {"bulk", "web"}
