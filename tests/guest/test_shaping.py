@@ -3,13 +3,20 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gostlab.describe.resolve.expand import single_run
 from gostlab.guest import environment
 from gostlab.guest.idle import idle_rtt_ms, is_steady, jitter_range_ms
-from gostlab.guest.qdiscs import ShapingMismatch, build_bottleneck, install_argvs, parse_shown
+from gostlab.guest.qdiscs import (
+    Qdisc,
+    ShapingMismatch,
+    build_bottleneck,
+    install_argvs,
+    parse_shown,
+)
 from gostlab.guest.qdiscs.htb import Htb
 from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.qdiscs.tbf import Tbf
@@ -27,22 +34,68 @@ FORWARD = {
 }
 
 
-def netem_argv(device: str, netem: Netem, verb: str = "add") -> list[str]:
-    return install_argvs(device, [netem], verb)[0]
+GEMODEL = {"model": "gemodel", "p": 0.01, "r": 0.2, "one_minus_h": 0.9, "one_minus_k": 0.001}
 
 
 def bottleneck(name: str, queue: str, **changes: object) -> list:
     return build_bottleneck(name, queue, {**FORWARD, **changes}, seed=13)
 
 
-def test_rate_and_buffer_stand_apart_from_delay_and_loss() -> None:
-    assert " ".join(netem_argv("a-eth1", *bottleneck("netem", "fifo"))) == (
-        "tc qdisc add dev a-eth1 root netem limit 27281 rate 1967000000bit seed 13"
-    )
-    assert " ".join(netem_argv("b-eth1", build_delay_line(FORWARD, seed=14))) == (
-        "tc qdisc add dev b-eth1 root netem limit 1000000 delay 84.000000ms"
-        " loss random 0.10000000% seed 14"
-    )
+def delay_line(**changes: object) -> Netem:
+    return build_delay_line({**FORWARD, **changes}, seed=1)
+
+
+OF_TBF = bottleneck("tbf", "fq_codel", rate_bps=50_000_000, buffer_pkts=200)
+OF_HTB = bottleneck("htb", "bfifo", rate_bps=100_000_000, buffer_pkts=167)
+LINE = "tc qdisc {} dev x root netem limit 1000000 delay 84.000000ms"
+CLASS = (
+    "tc class {} dev x parent 1: classid 1:1 htb rate 100000000bit ceil 100000000bit burst 1600b"
+    " cburst 1600b quantum 1514"
+)
+
+
+@pytest.mark.parametrize(
+    ("qdiscs", "verb", "commands"),
+    [
+        # Rate and buffer stand apart from delay and loss.
+        (
+            bottleneck("netem", "fifo"),
+            "add",
+            ["tc qdisc {} dev x root netem limit 27281 rate 1967000000bit seed 13"],
+        ),
+        ([delay_line()], "add", [f"{LINE} loss random 0.10000000% seed 1"]),
+        # A change repeats everything with its seed.
+        ([delay_line(loss={"model": "random", "p": 0.0})], "change", [f"{LINE} seed 1"]),
+        (
+            [delay_line(loss=GEMODEL)],
+            "add",
+            [f"{LINE} loss gemodel 1.00000000% 20.00000000% 90.00000000% 0.10000000% seed 1"],
+        ),
+        # A queue stands under the token bucket and has the buffer.
+        (
+            OF_TBF,
+            "add",
+            [
+                "tc qdisc {} dev x root handle 1: tbf rate 50000000bit burst 3028b limit 305828b",
+                "tc qdisc {} dev x parent 1: handle 2: fq_codel limit 200",
+            ],
+        ),
+        # A class has the rate; htb itself takes no change.
+        (
+            OF_HTB,
+            "add",
+            [
+                "tc qdisc {} dev x root handle 1: htb default 1",
+                CLASS,
+                "tc qdisc {} dev x parent 1:1 handle 2: bfifo limit 252838",
+            ],
+        ),
+        (OF_HTB, "change", [CLASS, "tc qdisc {} dev x parent 1:1 handle 2: bfifo limit 252838"]),
+    ],
+)
+def test_tc_is_told(qdiscs: list, verb: str, commands: list[str]) -> None:
+    told = [" ".join(argv) for argv in install_argvs("x", qdiscs, verb)]
+    assert told == [command.format(verb) for command in commands]
 
 
 def test_a_bottleneck_adds_to_the_idle_path_its_rates_time_for_a_ping_and_no_jitter() -> None:
@@ -51,29 +104,17 @@ def test_a_bottleneck_adds_to_the_idle_path_its_rates_time_for_a_ping_and_no_jit
     assert is_steady(path[:1]) and jitter_range_ms(path) == (0.0, 0.0)
 
 
-def test_a_change_repeats_everything_with_its_seed() -> None:
-    lossless = {**FORWARD, "loss": {"model": "random", "p": 0.0}}
-    assert " ".join(netem_argv("x", build_delay_line(lossless, seed=1), "change")) == (
-        "tc qdisc change dev x root netem limit 1000000 delay 84.000000ms seed 1"
-    )
-
-
 def test_jitter_that_keeps_order_has_a_rate_too_high_to_matter() -> None:
-    jitter = {**FORWARD, "jitter_ms": 15.0}
-    assert build_delay_line(jitter, seed=1).rate_bps is None
-    assert build_delay_line({**jitter, "ordered": True}, seed=1).rate_bps == 10_000_000_000
+    assert delay_line(jitter_ms=15.0).rate_bps is None
+    assert delay_line(jitter_ms=15.0, ordered=True).rate_bps == 10_000_000_000
 
 
 def test_a_delay_table_is_named_after_its_contents(tmp_path: Path) -> None:
-    netem = build_delay_line(
-        {**FORWARD, "jitter_ms": 2.0, "distribution": list(range(-8192, 8193, 64))}, seed=1
-    )
-    argv = netem_argv("x", netem)
-    name = argv[argv.index("distribution") + 1]
-    assert table_path(tmp_path, netem.distribution) == tmp_path / f"{name}.dist"
-    assert [int(word) for word in table_text(netem.distribution).split()] == list(
-        netem.distribution
-    )
+    table = tuple(range(-8192, 8193, 64))
+    options = delay_line(jitter_ms=2.0, distribution=list(table)).tc_options()
+    name = options[options.index("distribution") + 1]
+    assert table_path(tmp_path, table) == tmp_path / f"{name}.dist"
+    assert tuple(map(int, table_text(table).split())) == table
 
 
 @pytest.mark.parametrize(
@@ -100,66 +141,6 @@ def test_periodic_loss_is_a_chain_of_actions_that_multiply(
 def test_a_period_that_no_chain_makes_is_refused() -> None:
     with pytest.raises(ValueError, match="not a product"):
         gact_intervals(1_000_003)
-
-
-def test_gilbert_elliott_keeps_tcs_order() -> None:
-    loss = {"model": "gemodel", "p": 0.01, "r": 0.2, "one_minus_h": 0.9, "one_minus_k": 0.001}
-    argv = netem_argv("x", build_delay_line({**FORWARD, "loss": loss}, seed=1))
-    numbers = [float(word.rstrip("%")) for word in argv[argv.index("gemodel") + 1 :][:4]]
-    assert numbers == [1, 20, 90, 0.1]
-
-
-def test_tcs_json_is_read_back_in_the_labs_units() -> None:
-    options = {
-        "limit": 1000000,
-        "delay": {"delay": 0.084, "jitter": 0, "correlation": 0},
-        "loss-random": {"loss": 0.001, "correlation": 0},
-        "rate": {"rate": 245875000},
-        "seed": 14,
-    }
-    shown = json.dumps([{"kind": "netem", "handle": "1:", "root": True, "options": options}])
-    assert parse_shown(shown, [Netem(1)]) == [
-        Netem(1000000, 84.0, 0.0, (0.001,), 1_967_000_000, 14)
-    ]
-
-
-def test_an_interface_without_netem_is_a_mismatch() -> None:
-    with pytest.raises(ShapingMismatch, match="no netem there, but noqueue"):
-        parse_shown('[{"kind": "noqueue", "root": true}]', [Netem(1)])
-
-
-@pytest.mark.parametrize(
-    ("installed", "word"),
-    [
-        (Netem(1000, 84.0), "limit"),
-        (Netem(1000000, 83.0), "delay"),
-        (Netem(1000000, 84.0, 1.0), "jitter"),
-        (Netem(1000000, 84.0, loss=(0.01,)), "loss"),
-        (Netem(1000000, 84.0, rate_bps=10**6), "rate"),
-    ],
-)
-def test_each_thing_that_differs_is_named(installed: Netem, word: str) -> None:
-    found = Netem(1000000, 84.0).differences(installed)
-    assert len(found) == 1 and found[0].startswith(word)
-
-
-def test_the_kernels_resolution_is_no_difference() -> None:
-    asked = Netem(1, 84.0, 0.0, (0.001,), 1_967_000_001)
-    installed = Netem(1, 84.0000004, 0.0, (0.00099999997,), 1_967_000_000)
-
-    assert asked.differences(installed) == []
-
-
-# -- a token bucket, and the queue under it
-
-
-def test_a_queue_stands_under_the_token_bucket_and_has_the_buffer() -> None:
-    qdiscs = bottleneck("tbf", "fq_codel", rate_bps=50_000_000, buffer_pkts=200)
-
-    assert [" ".join(argv) for argv in install_argvs("x", qdiscs)] == [
-        "tc qdisc add dev x root handle 1: tbf rate 50000000bit burst 3028b limit 305828b",
-        "tc qdisc add dev x parent 1: handle 2: fq_codel limit 200",
-    ]
 
 
 WORDS = {
@@ -200,69 +181,27 @@ def test_netem_is_its_own_queue() -> None:
     assert [qdisc.kind for qdisc in bottleneck("netem", "fq_codel")] == ["netem"]
 
 
-def test_the_bucket_grows_with_the_rate() -> None:
-    assert bottleneck("tbf", "fifo", rate_bps=10**9)[0].burst_bytes == 12_500  # 0.1 ms
-    assert bottleneck("tbf", "fifo", rate_bps=10**6)[0].burst_bytes == 2 * 1514
+@pytest.mark.parametrize("kind", ["tbf", "htb"])
+def test_the_bucket_grows_with_the_rate(kind: str) -> None:
+    least = {"tbf": 2 * 1514, "htb": 1600}[kind]
+    bytes_of = [bottleneck(kind, "fifo", rate_bps=rate)[0].burst_bytes for rate in (10**6, 10**9)]
+    assert bytes_of == [least, 12_500]  # 0.1 ms
 
 
-# What iproute2 6.15's tc -j printed of the commands above.
+NETEM_OPTIONS = {
+    "limit": 1000000,
+    "delay": {"delay": 0.084, "jitter": 0, "correlation": 0},
+    "loss-random": {"loss": 0.001, "correlation": 0},
+    "rate": {"rate": 245875000},
+    "seed": 14,
+}
+# What iproute2 6.15's tc -j printed of the commands above, and 6.1's of a class.
+NETEM = [{"kind": "netem", "handle": "1:", "root": True, "options": NETEM_OPTIONS}]
 SHOWN = [
     {"kind": "tbf", "handle": "1:", "root": True, "options": {"rate": 6250000, "burst": 3028, "lat": 48}},
     {"kind": "fq_codel", "handle": "2:", "parent": "1:", "options": {"limit": 200, "target": 4999}},
     {"kind": "clsact", "handle": "ffff:", "parent": "ffff:fff1", "options": {}},
 ]  # fmt: skip
-
-
-def test_both_are_read_back_each_in_its_place() -> None:
-    asked = bottleneck("tbf", "fq_codel", rate_bps=50_000_000, buffer_pkts=200)
-
-    rate, queue = parse_shown(json.dumps(SHOWN), asked)
-
-    assert rate == Tbf(rate_bps=50_000_000, burst_bytes=3028)
-    assert asked[0].differences(rate) == asked[1].differences(queue) == []
-
-
-@pytest.mark.parametrize(
-    ("number", "options", "says"),
-    [
-        (0, {"rate": 6250000 // 2}, "rate 50000000 bit/s asked, 25000000 bit/s installed"),
-        (0, {"burst": 1600}, "burst 3028 bytes asked, 1600 bytes installed"),
-        (1, {"limit": 10240}, "limit 200 packets asked, 10240 packets installed"),
-    ],
-)
-def test_a_bucket_or_queue_that_differs_is_named(number: int, options: dict, says: str) -> None:
-    asked = bottleneck("tbf", "fq_codel", rate_bps=50_000_000, buffer_pkts=200)
-    shown = [dict(entry) for entry in SHOWN]
-    shown[number]["options"] = {**shown[number]["options"], **options}
-
-    installed = parse_shown(json.dumps(shown), asked)
-
-    assert [
-        phrase for a, b in zip(asked, installed, strict=True) for phrase in a.differences(b)
-    ] == [says]
-
-
-# -- a token bucket that is a class
-
-
-def of_htb(**changes: object) -> list:
-    return bottleneck("htb", "bfifo", **{"rate_bps": 100_000_000, "buffer_pkts": 167, **changes})
-
-
-def test_a_class_has_the_rate_and_the_queue_stands_under_it() -> None:
-    rate = "rate 100000000bit ceil 100000000bit burst 1600b cburst 1600b quantum 1514"
-
-    assert [" ".join(argv) for argv in install_argvs("x", of_htb())] == [
-        "tc qdisc add dev x root handle 1: htb default 1",
-        f"tc class add dev x parent 1: classid 1:1 htb {rate}",
-        "tc qdisc add dev x parent 1:1 handle 2: bfifo limit 252838",
-    ]
-    change = [" ".join(argv[:3]) for argv in install_argvs("x", of_htb(), "change")]
-    assert change == ["tc class change", "tc qdisc change"]  # htb itself takes no change
-    assert of_htb(rate_bps=10**9)[0].burst_bytes == 12_500  # 0.1 ms, as tbf's
-
-
-# What tc printed of the commands above: qdiscs, and the class by iproute2 6.15 and by 6.1.
 QDISCS = [
     {"kind": "htb", "handle": "1:", "root": True, "options": {"r2q": 10, "default": "0x1"}},
     {"kind": "bfifo", "handle": "2:", "parent": "1:1", "options": {"limit": 252838}},
@@ -270,39 +209,71 @@ QDISCS = [
 RATES = {"rate": 12500000, "ceil": 12500000, "burst": 1600, "cburst": 1600}
 IN_JSON = json.dumps([{"class": "htb", "handle": "1:1", "leaf": "0x2", "prio": 0, **RATES}])
 IN_WORDS = "class htb 1:1 root leaf 2: prio 0 rate 100Mbit ceil 100Mbit burst 1600b cburst 1600b "
-
-
-@pytest.mark.parametrize("shown", [IN_JSON, IN_WORDS])
-def test_a_class_is_read_back_from_either_tc(shown: str) -> None:
-    rate, queue = parse_shown(f"{json.dumps(QDISCS)}\n{shown}\n", of_htb())
-
-    assert rate == Htb(100_000_000, 1600, 100_000_000, 1600)
-    assert of_htb()[0].differences(rate) == of_htb()[1].differences(queue) == []
+IN_OTHERS = "class htb 1:1 root leaf 2: prio 0 rate 99Mbit ceil 1Gbit burst 15Kb cburst 1600b "
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("qdiscs", "of_class", "asked", "installed"),
     [
-        ('"rate": 12500000', '"rate": 12400000', "rate 100000000 bit/s asked, 99200000 bit/s"),
-        ('"ceil": 12500000', '"ceil": 1', "ceil 100000000 bit/s asked, 8 bit/s installed"),
-        ('"cburst": 1600', '"cburst": 51600', "cburst 1600 bytes asked, 51600 bytes installed"),
-        ('"default": "0x1"', '"default": "0x0"', "default class 1 asked, 0 installed"),
-        ("rate 100Mbit", "rate 99Mbit", "rate 100000000 bit/s asked, 99000000 bit/s installed"),
-        ("burst 1600b", "burst 15Kb", "burst 1600 bytes asked, 15360 bytes installed"),
+        (NETEM, "", [Netem(1)], Netem(1000000, 84.0, 0.0, (0.001,), 1_967_000_000, 14)),
+        (SHOWN, "", OF_TBF, Tbf(rate_bps=50_000_000, burst_bytes=3028)),
+        (QDISCS, IN_JSON, OF_HTB, OF_HTB[0]),
+        (QDISCS, IN_WORDS, OF_HTB, OF_HTB[0]),
+        (QDISCS, IN_OTHERS, OF_HTB, Htb(99_000_000, 15360, 1_000_000_000, 1600)),
     ],
 )
-def test_a_class_that_differs_is_named(old: str, new: str, says: str) -> None:
-    text = f"{json.dumps(QDISCS)}\n{IN_JSON if old.startswith(chr(34)) else IN_WORDS}\n"
-    assert old in text
+def test_what_tc_shows_is_read_back_in_the_labs_units_each_in_its_place(
+    qdiscs: list, of_class: str, asked: list, installed: Qdisc
+) -> None:
+    root, *under = parse_shown(f"{json.dumps(qdiscs)}\n{of_class}\n", asked)
 
-    [rate, _] = parse_shown(text.replace(old, new, 1), of_htb())
+    assert root == installed
+    for queue, wanted in zip(under, asked[1:], strict=True):
+        assert wanted.differences(queue) == []
 
-    assert any(phrase.startswith(says) for phrase in of_htb()[0].differences(rate))
+
+@pytest.mark.parametrize(
+    ("asked", "installed", "says"),
+    [
+        (Netem(10), {"limit_pkts": 1000}, "limit 10 packets asked, 1000 packets installed"),
+        (Netem(1, 84.0), {"delay_ms": 83.0}, "delay 84.0 ms asked, 83.0 ms installed"),
+        (Netem(1), {"jitter_ms": 1.0}, "jitter 0.0 ms asked, 1.0 ms installed"),
+        (Netem(1), {"loss": (0.01,)}, "loss () asked, (0.01,) installed"),
+        (Netem(1, ecn=True), {"ecn": False}, "ecn True asked, False installed"),
+        (Netem(1), {"rate_bps": 10**6}, "rate None bit/s asked, 1000000 bit/s installed"),
+        (Netem(1, seed=7), {"seed": None}, "seed 7 asked, None installed"),
+        (OF_TBF[0], {"rate_bps": 10**6}, "rate 50000000 bit/s asked, 1000000 bit/s installed"),
+        (OF_TBF[0], {"burst_bytes": 1600}, "burst 3028 bytes asked, 1600 bytes installed"),
+        (OF_TBF[1], {"limit": 10240}, "limit 200 packets asked, 10240 packets installed"),
+        (OF_HTB[0], {"rate_bps": 99_200_000}, "rate 100000000 bit/s asked, 99200000 bit/s"),
+        (OF_HTB[0], {"ceil_bps": 8}, "ceil 100000000 bit/s asked, 8 bit/s installed"),
+        (OF_HTB[0], {"burst_bytes": 15360}, "burst 1600 bytes asked, 15360 bytes installed"),
+        (OF_HTB[0], {"cburst_bytes": 51600}, "cburst 1600 bytes asked, 51600 bytes installed"),
+        (OF_HTB[0], {"default": 0}, "default class 1 asked, 0 installed"),
+    ],
+)
+def test_each_thing_that_differs_is_named(asked: Any, installed: dict, says: str) -> None:
+    [phrase] = asked.differences(replace(asked, **installed))
+    assert phrase.startswith(says)
 
 
-def test_a_missing_queue_is_a_mismatch() -> None:
-    with pytest.raises(ShapingMismatch, match="no codel there, but fq_codel"):
-        parse_shown(json.dumps(SHOWN), bottleneck("tbf", "codel"))
+def test_the_kernels_resolution_is_no_difference() -> None:
+    asked = Netem(1, 84.0, 0.0, (0.001,), 1_967_000_001)
+    installed = Netem(1, 84.0000004, 0.0, (0.00099999997,), 1_967_000_000)
+
+    assert asked.differences(installed) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "asked", "says"),
+    [
+        ([{"kind": "noqueue", "root": True}], [Netem(1)], "no netem there, but noqueue"),
+        (SHOWN, bottleneck("tbf", "codel"), "no codel there, but fq_codel"),
+    ],
+)
+def test_a_missing_one_is_a_mismatch(shown: list, asked: list, says: str) -> None:
+    with pytest.raises(ShapingMismatch, match=says):
+        parse_shown(json.dumps(shown), asked)
 
 
 def test_a_kernel_built_without_a_queue_is_told_to_be_built_anew(
