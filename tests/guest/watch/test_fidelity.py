@@ -65,27 +65,25 @@ def test_data_begin_and_end_within_a_round_trip_of_what_was_asked(
 
 
 @pytest.mark.parametrize(
-    ("clock", "got_ms", "verdict"),
+    ("clock", "got_ms", "jitter_ms", "verdict"),
     [
-        ("virtual", 40.09, "ok"),
-        ("virtual", 40.3, "invalid"),
-        ("virtual", 39.8, "invalid"),
-        ("real", 40.9, "ok"),
-        ("real", 41.1, "invalid"),
+        ("virtual", 40.09, 0.0, "ok"),
+        ("virtual", 40.3, 0.0, "invalid"),
+        ("virtual", 39.8, 0.0, "invalid"),
+        ("real", 40.9, 0.0, "ok"),
+        ("real", 41.1, 0.0, "invalid"),
+        ("virtual", 35.5, 5.0, "ok"),
+        ("virtual", 34.5, 5.0, "invalid"),
     ],
 )
-def test_idle_rtt_must_be_the_configured_one(clock: str, got_ms: float, verdict: str) -> None:
-    check = fidelity.check_idle_rtt(
-        "idle", 40.0, [got_ms, got_ms + 3], clock=clock, syscall_cost_us=0.0
-    )
+def test_idle_rtt_must_be_the_configured_one_or_what_jitter_makes_of_it(
+    clock: str, got_ms: float, jitter_ms: float, verdict: str
+) -> None:
+    asked: dict[str, Any] = {"clock": clock, "syscall_cost_us": 0.0}
+    got_both_ms, jitter_both_ms = [got_ms, got_ms + 3], (-jitter_ms, jitter_ms)
+    check = fidelity.check_idle_rtt("idle", 40.0, got_both_ms, jitter_ms=jitter_both_ms, **asked)
     assert check.verdict == verdict
     assert ("off its configured round trip" in check.reason) == (verdict == "invalid")
-
-
-def test_idle_rtt_may_be_what_jitter_makes_of_it() -> None:
-    asked: dict[str, Any] = {"clock": "virtual", "syscall_cost_us": 0.0, "jitter_ms": (-5.0, 5.0)}
-    assert fidelity.check_idle_rtt("idle", 40.0, [35.5], **asked).verdict == "ok"
-    assert fidelity.check_idle_rtt("idle", 40.0, [34.5], **asked).verdict == "invalid"
 
 
 def test_each_end_of_each_leg_is_held_to_its_own_cc() -> None:
@@ -162,11 +160,6 @@ def test_a_check_fires_beyond_its_bound(
     assert check(*seen).verdict == verdict
 
 
-def test_a_hole_in_the_series_says_how_wide_it_is() -> None:
-    check = fidelity.check_sampler_gap(0.1, 0.31)
-    assert (check.asked, check.got) == (0.1, 0.31)
-
-
 def test_of_a_rate_on_the_wire_payload_has_its_packets_share() -> None:
     assert fidelity.payload_share(describe()) == 1448 / 1514
 
@@ -215,41 +208,29 @@ def test_a_run_of_few_round_trips_is_degraded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "verdict"), [(1.0, "ok"), (0.98, "ok"), (0.9, "degraded"), (1.1, "degraded")]
-)
-def test_udp_must_offer_what_it_was_asked_to(share: float, verdict: str) -> None:
-    run = describe(flows=[flow(kind="udp", cc=None, rate_bps=50_000_000)])
-    sent = round(share * 50e6 * 5 / 8 / 1448)
-    offered = [result(kind="udp", sent_datagrams=sent)]
-    assert verdicts(fidelity.check_offered(run, offered, {})) == {"udp_offered_flow1": verdict}
-
-
-def udp_check(rate_bps: float, datagrams: int, idle: float | None, seconds: float = 10.0) -> Check:
-    run = describe(flows=[flow(kind="udp", cc=None, rate_bps=rate_bps, duration_s=seconds)])
-    sent = [result(kind="udp", sent_datagrams=datagrams)]
-    [check] = fidelity.check_offered(run, sent, {"flow1": idle})
-    return check
-
-
-def test_a_slow_udp_flow_that_was_sent_whole_is_good() -> None:
-    check = udp_check(100_000, 90, 0.97)  # 104,256 bit/s: iperf3 sends whole bursts
-    assert (check.verdict, check.got, check.reason) == ("ok", 104_256, "")
-
-
-@pytest.mark.parametrize(
-    ("rate_bps", "sent", "idle", "cause"),
+    ("rate_bps", "sent", "idle", "verdict", "cause"),
     [
-        (50_000_000, 30_000, 0.01, "no more CPU (idle for 1.0% of the time)"),
-        (50_000_000, 30_000, 0.97, "not for want of CPU (idle for 97.0% of the time)"),
-        (50_000_000, 30_000, None, "is not known"),
-        (50_000_000, 60_000, 0.01, "more than requested"),
-        (1_000_000, 431, 0.97, "flow1 offered 499.3 kbit/s of 1 Mbit/s"),
+        (100_000, 90, 0.97, "ok", ""),  # 104,256 bit/s: iperf3 sends whole bursts
+        (50_000_000, 43_163, None, "ok", ""),
+        (50_000_000, 42_300, None, "ok", ""),
+        # The CPU is named only where it was busy.
+        (50_000_000, 30_000, 0.01, "degraded", "no more CPU (idle for 1.0% of the time)"),
+        (50_000_000, 30_000, 0.97, "degraded", "not for want of CPU (idle for 97.0% of the time)"),
+        (50_000_000, 38_847, None, "degraded", "is not known"),
+        (50_000_000, 47_480, 0.01, "degraded", "more than requested"),
+        (1_000_000, 431, 0.97, "degraded", "flow1 offered 499.3 kbit/s of 1 Mbit/s"),
     ],
 )
-def test_the_cpu_is_named_only_where_it_was_busy(
-    rate_bps: int, sent: int, idle: float | None, cause: str
+def test_udp_must_offer_what_it_was_asked_to(
+    rate_bps: int, sent: int, idle: float | None, verdict: str, cause: str
 ) -> None:
-    assert cause in udp_check(rate_bps, sent, idle).reason
+    run = describe(flows=[flow(kind="udp", cc=None, rate_bps=rate_bps, duration_s=10.0)])
+    offered = [result(kind="udp", sent_datagrams=sent)]
+
+    [check] = fidelity.check_offered(run, offered, {"flow1": idle})
+
+    assert (check.name, check.verdict) == ("udp_offered_flow1", verdict)
+    assert cause in check.reason and bool(check.reason) == (verdict != "ok")
 
 
 def test_a_dead_end_of_the_tunnel_is_invalid_and_named() -> None:
