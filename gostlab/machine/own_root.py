@@ -7,7 +7,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from gostlab.declared.folders import CODE, ROOT, TOPOLOGIES, cache_folder
 from gostlab.declared.folders import PYTHON_PATH as FROM_HERE
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.lazy import BYTE_CODE, WRITTEN
-from gostlab.machine import byte_code, root_of
+from gostlab.machine import root_of
 from gostlab.setup.modules import Module
 from gostlab.setup.root import Root, chosen_root
 
@@ -29,6 +28,7 @@ LINKS = ".host"
 PLACES = "/run/host"  # in the guest (gostlab/machine/own_init.py)
 LAB = f"{PLACES}/lab"
 COMPILED = "compiled"  # the lab's byte code
+NOT_IMPORTED = r"/gostlab/(analysis|api|apps|data)/(?!topo\.py)"  # by a guest
 FORGOTTEN_AFTER_S = 7 * 86400.0
 PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
@@ -124,28 +124,32 @@ def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
 @cache
 def compiled_lab(root: Root) -> dict[str, Path]:
     """The lab's byte code for a root's Python, as a folder that a guest is shown: it cannot write
-    any. It lies in the cache, for each checkout and Python; {} where there it cannot lie.
+    any. It lies in the cache, for each checkout and Python; {} where there it cannot lie. What does
+    not compile is left to what imports it.
     """
     key = hashlib.sha256(f"{CODE}\0{root.cache_tag}".encode()).hexdigest()[:12]
-    folder = cache_folder() / "compiled" / key
-    sources = [*byte_code.sources_in(CODE / "gostlab"), TOPOLOGIES]
+    folder = cache_folder() / "byte-code" / key
+    written, seen = folder / WRITTEN, folder / LAB.strip("/")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        seen.parent.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
         forget_lost_labs(folder)
+        with contextlib.suppress(FileExistsError):  # where a Python looks that sees it there
+            seen.symlink_to(os.path.relpath(f"{folder}{CODE}", seen.parent))
     except OSError:
         return {}
-    if sys.implementation.cache_tag == root.cache_tag:
-        byte_code.compile_new(folder, CODE, LAB, sources)
-    else:
-        words, environ = root.python("-S", byte_code.__file__, folder, CODE, LAB, *sources)
-        subprocess.run(words, env=environ, capture_output=True, check=False)
-    written, newest = folder / WRITTEN, max(each.stat().st_mtime_ns for each in sources)
+    sources = (*(CODE / "gostlab").rglob("*.py"), TOPOLOGIES)
+    newest = max(each.stat().st_mtime_ns for each in sources)
     if not written.exists() or written.stat().st_mtime_ns < newest:
+        where = ("-s", CODE, "-p", LAB, "-x", NOT_IMPORTED, CODE / "gostlab", TOPOLOGIES)
         keep = f"from gostlab import lazy; lazy.keep_written({str(written)!r})"
-        words, environ = root.python("-c", keep)
-        environ |= {"PYTHONPATH": FROM_HERE, **QUICK_IMPORTS}
-        subprocess.run(words, env=environ, capture_output=True, check=False)
+        for words in (
+            ("-X", f"pycache_prefix={folder}", "-m", "compileall", "-qq", *where),
+            ("-c", keep),
+        ):
+            argv, environ = root.python(*words)
+            environ |= {"PYTHONPATH": FROM_HERE, **QUICK_IMPORTS}
+            subprocess.run(argv, env=environ, capture_output=True, check=False)
     return {COMPILED: folder}
 
 

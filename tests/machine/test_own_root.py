@@ -81,6 +81,36 @@ def test_two_labs_and_caches_make_the_same_samples(
     assert not (here / ".host").exists()
 
 
+def test_the_labs_byte_code_is_where_a_guest_looks_and_made_anew_when_a_source_changes(
+    made: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, cache = tmp_path / "code", tmp_path / "cache"
+    for name in ("one", "apps/two", "tunnels/three"):
+        source = code / f"gostlab/{name}.py"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text("def here():\n    return __file__\n", encoding="utf-8")
+    (code / "gostlab/broken.py").write_text("def", encoding="utf-8")
+    for name, value in {"CODE": code, "TOPOLOGIES": source, "cache_folder": lambda: cache}.items():
+        monkeypatch.setattr(own_root, name, value)
+
+    def compiled() -> dict[str, int]:
+        """When each module's byte code was written, by its name."""
+        [folder] = own_root.compiled_lab.__wrapped__(made).values()
+        files = (folder / own_root.LAB[1:] / "gostlab").rglob(f"*.{made.cache_tag}.pyc")
+        found = {file.name.partition(".")[0]: file for file in files}
+        assert f"{own_root.LAB}/gostlab/one.py".encode() in found["one"].read_bytes()
+        return {name: file.stat().st_mtime_ns for name, file in found.items()}
+
+    first = compiled()
+    assert first.keys() == {"one", "three"} and compiled() == first
+    (code / "gostlab/one.py").write_text("ANOTHER = 1\n", encoding="utf-8")
+    assert compiled()["one"] > first["one"] and compiled()["three"] == first["three"]
+
+    shutil.rmtree(cache)
+    cache.write_text("a file, where none can lie")
+    assert own_root.compiled_lab.__wrapped__(made) == {}
+
+
 def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_week(tmp_path: Path) -> None:
     """Not before: a lab in a container shares the cache, and its checkout is not seen outside."""
     eight_days_ago = time.time() - 8 * 86400
