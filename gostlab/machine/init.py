@@ -1,9 +1,10 @@
 """The sandbox's init: process 1 of the User-Mode Linux guest.
 
-Started by the kernel, as `python3 -S init.py`, with the host's files as a read-only root. It mounts
-what a Linux userland expects, gives the guest one writable folder, runs one command there, and
-powers off. Its orders come as kernel command-line words, which the kernel hands to init as
-environment variables:
+Started by the kernel, as `python3 -S init.py`, with the host's files as a read-only root, or by
+first.py on the lab's own root, where it shows the guest some folders of the host. It mounts what a
+Linux userland expects, gives the guest one writable folder, runs one command there, and powers off.
+Its orders come as kernel command-line words, which the kernel hands to init as environment
+variables:
 
 GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in its `boot.json`:
     argv        the command to run
@@ -47,21 +48,24 @@ def mount(
 
 def mount_all(writable: str) -> dict:
     """Lay out the guest's file systems; returns the orders found in the writable folder."""
-    # To an ordinary user's guest root's files are nobody's: a setuid `mount` would not be root's.
-    mount("none", "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID)
-    mount("proc", "/proc", "proc")
+    shown = f"{OUT}/.host/shown"
+    if os.path.isdir(shown):  # the lab's own root: first.py has mounted /proc, /run and that folder
+        for name in sorted(os.listdir(shown)):
+            os.makedirs(f"{HOST}/{name}")
+            source = f"{writable}/.host/shown/{name}"
+            mount("none", f"{HOST}/{name}", "hostfs", MS_RDONLY, source)
+    else:
+        # To an ordinary user's guest root's files are nobody's: a setuid `mount` would not be
+        # root's.
+        mount("none", "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID)
+        mount("proc", "/proc", "proc")
+        mount("tmpfs", "/run", "tmpfs")
+        # A second view of the host's files, in which nothing is covered.
+        os.mkdir(HOST)
+        mount("/", HOST, None, MS_BIND)
+        os.mkdir(OUT)
+        mount("none", OUT, "hostfs", 0, writable)
     mount("sysfs", "/sys", "sysfs")
-    mount("tmpfs", "/run", "tmpfs")
-    # A second view of the host's files, in which nothing is covered.
-    os.mkdir(HOST)
-    mount("/", HOST, None, MS_BIND)
-    os.mkdir(OUT)
-    mount("none", OUT, "hostfs", 0, writable)
-    return mount_rest()
-
-
-def mount_rest() -> dict:
-    """What any root of a guest needs; returns the orders."""
     with open(f"{OUT}/boot.json", encoding="utf-8") as file:
         orders: dict = json.load(file)
     for folder in ("/dev/pts", "/dev/shm"):

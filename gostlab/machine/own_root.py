@@ -22,10 +22,10 @@ from gostlab.machine import root_of
 from gostlab.setup.modules import Module
 from gostlab.setup.root import Root, chosen_root
 
-INIT = Path(__file__).with_name("own_init.py")
+INIT = Path(__file__).with_name("init.py")
 # In the run's folder: links to what the guest sees, each by the name that it has in PLACES.
 LINKS = ".host"
-PLACES = "/run/host"  # in the guest (gostlab/machine/own_init.py)
+PLACES = "/run/host"  # in the guest (gostlab/machine/init.py)
 LAB = f"{PLACES}/lab"
 COMPILED = "compiled"  # the lab's byte code
 NOT_IMPORTED = r"/gostlab/(analysis|api|apps|data)/(?!topo\.py)"  # by a guest
