@@ -30,7 +30,6 @@ from gostlab.guest.qdiscs import (
     build_bottleneck,
     class_of,
     install_argvs,
-    is_classful,
     parse_shown,
     show_argvs,
 )
@@ -150,7 +149,7 @@ class Shaper:
         shown: dict[str, str] = {}
         for node in dict.fromkeys(interface.node for interface in crossed):
             devices = {
-                interface.name: any(map(is_classful, self.qdiscs_for(interface)))
+                interface.name: any(qdisc.of_class for qdisc in self.qdiscs_for(interface))
                 for interface in crossed
                 if interface.node == node
             }

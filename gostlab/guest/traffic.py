@@ -399,10 +399,10 @@ class Timeline:
         flow = active.flow
         self.ends[flow.name] = active.started_s, self.now_s
         status = active.process.wait()
-        if status and flow.traffic.is_counted:
-            said = last_said(self._order.folder / report_name(self._order.run, flow))
-            raise TrafficError(f"{flow.name}: its client {ending_of(status)}: {said}")
         report = self._order.folder / report_name(self._order.run, flow)
+        if status and flow.traffic.is_counted:
+            said = last_said(report)
+            raise TrafficError(f"{flow.name}: its client {ending_of(status)}: {said}")
         if status and not has_no_results(flow.traffic, report):
             raise TrafficError(failure_of(self._order.run, flow, self._order.folder))
 
@@ -410,16 +410,14 @@ class Timeline:
         """Raises TrafficError naming a flow that should be over, or whose own server failed."""
         now_s = self.now_s
         for active in self._active.values():
-            if active.flow.traffic.is_counted and (
-                failed := self._servers[active.flow.name].poll()
-            ):
-                said = last_said(self._order.folder / server_report(active.flow))
+            flow = active.flow
+            failed = flow.traffic.is_counted and self._servers[flow.name].poll()
+            if failed:
+                said = last_said(self._order.folder / server_report(flow))
                 raise TrafficError(
-                    f"{active.flow.name}: its server {ending_of(failed)} while its client ran:"
-                    f" {said}"
+                    f"{flow.name}: its server {ending_of(failed)} while its client ran: {said}"
                 )
             if now_s > active.overdue_s:
-                flow = active.flow
                 raise TrafficError(
                     f"{flow.name} ({flow.kind}) did not end within {now_s - active.started_s:.0f} s"
                     " of the run's clock"

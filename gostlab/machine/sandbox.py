@@ -14,6 +14,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -465,18 +466,11 @@ def host_facts(isolation: str) -> dict[str, Any]:
     """The host as far as a real-clock result depends on it, and what kept the run from it; the
     container's image and a cluster's worker, where their makers have named them.
     """
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        "unknown",
-    )
+    cpu = re.search(r"^model name\s*:\s*(.*?)\s*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     named = {"image": os.environ.get("GOSTLAB_IMAGE"), "worker": os.environ.get("GOSTLAB_WORKER")}
     return {
         "kernel": os.uname().release,
-        "cpu": model,
+        "cpu": cpu[1] if cpu else "unknown",
         "cpus": os.cpu_count(),
         "isolation": isolation,
         **{name: value for name, value in named.items() if value},

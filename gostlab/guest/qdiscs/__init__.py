@@ -2,9 +2,6 @@
 
 A file declares `QDISC = QdiscKind(...)` (gostlab.declared.qdiscs), or several, and defines
 `build(kind, direction, seed)`, which gives a `Qdisc`. That is all: nothing else names it.
-
-One whose rate is a class's says what tc is to know of that class (`class_options`): it has one,
-and the next qdisc stands under that.
 """
 
 import json
@@ -13,9 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from gostlab.declared.qdiscs import bottleneck_kinds
-from gostlab.guest.qdiscs.qdisc import Direction, Qdisc, ShapingMismatch
-
-CLASS = "1:1"
+from gostlab.guest.qdiscs.qdisc import CLASS, Direction, Qdisc, ShapingMismatch
 
 
 def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: int) -> list[Qdisc]:
@@ -26,30 +21,17 @@ def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: in
     ]
 
 
-def is_classful(qdisc: Qdisc) -> bool:
-    """Whether its rate is a class's."""
-    return hasattr(qdisc, "class_options")
-
-
 def places(qdiscs: Sequence[Qdisc]) -> list[str]:
     """Under what of each the next one stands."""
-    return [CLASS if is_classful(qdisc) else f"{n}:" for n, qdisc in enumerate(qdiscs, 1)]
+    return [qdisc.of_class or f"{n}:" for n, qdisc in enumerate(qdiscs, 1)]
 
 
 def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> list[list[str]]:
     """The tc commands for a device: the first qdisc at the root, each further one under it."""
     position = ["root", "handle", "1:"] if len(qdiscs) > 1 else ["root"]
-    changing, found = verb == "change", []
+    found = []
     for number, (qdisc, under) in enumerate(zip(qdiscs, places(qdiscs), strict=True), 2):
-        own, of_class = getattr(qdisc, "own_argv", None), getattr(qdisc, "class_options", None)
-        if own and not changing:  # what has a program of its own has nothing that changes
-            found.append(own(verb, device, position))
-        elif not own and not (changing and of_class):
-            argv = ["tc", "qdisc", verb, "dev", device, *position, qdisc.kind, *qdisc.tc_options()]
-            found.append(argv)
-        if of_class:
-            argv = ["tc", "class", verb, "dev", device, "parent", "1:", "classid", CLASS]
-            found.append([*argv, qdisc.kind, *of_class()])
+        found += qdisc.argvs(verb, device, position)
         position = ["parent", under, "handle", f"{number}:"]
     return found
 
@@ -57,9 +39,7 @@ def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> li
 def show_argvs(device: str, qdiscs: Sequence[Qdisc]) -> list[list[str]]:
     """The tc commands whose lines `parse_shown` reads."""
     shows = [["tc", "-j", "qdisc", "show", "dev", device]]
-    if any(map(is_classful, qdiscs)):
-        shows.append(["tc", "-j", *class_of(device)])
-    return shows
+    return shows + [["tc", "-j", *class_of(device)] for qdisc in qdiscs if qdisc.of_class]
 
 
 def class_of(device: str) -> list[str]:
@@ -82,6 +62,6 @@ def parse_shown(shown: str, asked: Sequence[Qdisc]) -> list[Qdisc]:
         if not there or there[0].get("kind") != qdisc.kind:
             kinds = ", ".join(str(entry.get("kind")) for entry in there) or "nothing"
             raise ShapingMismatch(f"no {qdisc.kind} there, but {kinds}")
-        of_class = {"class": shown_class} if is_classful(qdisc) else {}
+        of_class = {"class": shown_class} if qdisc.of_class else {}
         installed.append(qdisc.installed(there[0].get("options", {}) | of_class))
     return installed

@@ -26,13 +26,14 @@ class DualPi2(Queue):
     knows none of its options: the program that sets them reads them back.
     """
 
-    def own_argv(self, verb: str, device: str, position: Sequence[str]) -> list[str]:
-        """What installs it in tc's place. `position`: as tc has it."""
+    def argvs(self, verb: str, device: str, position: Sequence[str]) -> list[list[str]]:
+        if verb == "change":  # nothing of it changes
+            return []
         parent = position[1] if position[0] == "parent" else "root"
         handle = position[position.index("handle") + 1] if "handle" in position else "1:"
         target = [str(self.target_us)] if self.target_us else []
         words = [verb, device, parent, handle, str(self.limit), *target]
-        return ["/usr/bin/python3", OPTIONS, *words]
+        return [["/usr/bin/python3", OPTIONS, *words]]
 
     def installed(self, options: Mapping[str, Any]) -> Self:
         return super().installed(options) if self.word in options else self

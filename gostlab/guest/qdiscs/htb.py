@@ -7,12 +7,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
-from gostlab.guest.qdiscs.qdisc import FRAME_BYTES, Compared, Direction, Qdisc
+from gostlab.guest.qdiscs.qdisc import CLASS, FRAME_BYTES, Compared, Direction, Qdisc
 from gostlab.guest.qdiscs.tbf import BUCKET_S, BUCKET_TOLERANCE
 
 QDISC = QdiscKind(
@@ -42,6 +42,7 @@ class Htb(Qdisc):
     default: int = 1
 
     kind = "htb"
+    of_class = CLASS
     compared = (
         Compared("default", "default class"),
         Compared("rate_bps", "rate", "bit/s", rel_tol=RATE_TOLERANCE),
@@ -53,13 +54,15 @@ class Htb(Qdisc):
     def tc_options(self) -> list[str]:
         return ["default", f"{self.default:x}"]
 
-    def class_options(self) -> list[str]:
-        """What follows it where its class is installed. The quantum shares nothing here: without
-        it the kernel warns of its own.
+    def argvs(self, verb: str, device: str, position: Sequence[str]) -> list[list[str]]:
+        """Its class's, too; only that has what changes. The quantum shares nothing here: without it
+        the kernel warns of its own.
         """
         rates = ["rate", f"{self.rate_bps}bit", "ceil", f"{self.ceil_bps}bit"]
         bursts = ["burst", f"{self.burst_bytes}b", "cburst", f"{self.cburst_bytes}b"]
-        return [*rates, *bursts, "quantum", str(FRAME_BYTES)]
+        argv = ["tc", "class", verb, "dev", device, "parent", "1:", "classid", CLASS, self.kind]
+        own = [] if verb == "change" else super().argvs(verb, device, position)
+        return [*own, [*argv, *rates, *bursts, "quantum", str(FRAME_BYTES)]]
 
     def installed(self, options: Mapping[str, Any]) -> Htb:
         """From tc's JSON; of the class from its line."""

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -14,6 +14,7 @@ RATE_TOLERANCE_BPS = 8  # what tc and the kernel round
 FRAME_BYTES = MTU_BYTES + 14  # as the kernel counts a full packet: with its Ethernet header
 MOST_BYTES = 2**32 - 1
 CODEL_TOLERANCE_US = 2  # it counts in units of 1.024 µs
+CLASS = "1:1"
 ECT_1 = "0x1/0x3"  # of both bits of ECN
 
 Direction = Mapping[str, Any]  # one way of a path, as the run describes it
@@ -52,10 +53,16 @@ class Qdisc:
 
     kind      the kernel's name of it
     compared  its values, as far as the kernel shows them
+    of_class  the class that has its rate, under which the next qdisc stands; "": it has none
     """
 
     kind: str
     compared: tuple[Compared, ...] = ()
+    of_class: str = ""
+
+    def argvs(self, verb: str, device: str, position: Sequence[str]) -> list[list[str]]:
+        """The commands that install it, or change it in place. `position`: as tc has it."""
+        return [["tc", "qdisc", verb, "dev", device, *position, self.kind, *self.tc_options()]]
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""

@@ -9,6 +9,7 @@ Layouts are those of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append
 import os
 import socket
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -67,20 +68,6 @@ class Sending(NamedTuple):
     def bytes_out(self) -> int:
         """What it has sent, or a little more: its last segments may be smaller than the others."""
         return self.bytes_acked + self.unacked_pkts * self.mss
-
-
-class Qdisc(NamedTuple):
-    """A root qdisc's statistics."""
-
-    ifindex: int
-    kind: str
-    sent_bytes: int
-    sent_pkts: int
-    drops: int
-    overlimits: int
-    backlog_bytes: int
-    backlog_pkts: int
-    marks: int | None = None  # of it and what stands under it; None: nothing there can mark
 
 
 def open_in(pid: int, protocol: int, groups: int = 0) -> socket.socket:
@@ -250,10 +237,12 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     return sum(int(struct.unpack_from("=I", part, each)[0]) for part in parts for each in at)
 
 
-def qdiscs(link: socket.socket) -> list[Qdisc]:
-    """Every root qdisc of a namespace with its statistics, and what those under it have marked."""
-    found: list[Qdisc] = []
-    marked: dict[int, int] = {}
+def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:
+    """The statistics of every root qdisc of a namespace, by its interface, as queues.jsonl has
+    them; marks, where anything there can mark: what it and those under it have marked.
+    """
+    found: dict[int, dict[str, int]] = {}
+    marked: Counter[int] = Counter()
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
         _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
         attributes = attributes_of(body, 20)
@@ -261,30 +250,21 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
         kind = attributes.get(1, b"?").rstrip(b"\0").decode()
         marks = marks_of(kind, statistics.get(4, b""))  # TCA_STATS_APP
         if marks is not None:
-            marked[ifindex] = marked.get(ifindex, 0) + marks
+            marked[ifindex] += marks
         if parent != 0xFFFFFFFF:  # TC_H_ROOT
             continue
-        sent_bytes, sent_pkts = struct.unpack_from(
-            "=QI", statistics.get(1, bytes(16))
-        )  # TCA_STATS_BASIC
+        basic, queue = statistics.get(1, bytes(16)), statistics.get(3, bytes(20))
+        sent_bytes, sent_pkts = struct.unpack_from("=QI", basic)  # TCA_STATS_BASIC
         if 8 in statistics:  # TCA_STATS_PKT64
             sent_pkts = struct.unpack_from("=Q", statistics[8])[0]
-        qlen, backlog, drops, _requeues, overlimits = struct.unpack_from(
-            "=5I", statistics.get(3, bytes(20))
-        )  # TCA_STATS_QUEUE
-        found.append(
-            Qdisc(
-                ifindex=ifindex,
-                kind=kind,
-                sent_bytes=sent_bytes,
-                sent_pkts=sent_pkts,
-                drops=drops,
-                overlimits=overlimits,
-                backlog_bytes=backlog,
-                backlog_pkts=qlen,
-            )
-        )
-    return [
-        qdisc._replace(marks=marked[qdisc.ifindex]) if qdisc.ifindex in marked else qdisc
-        for qdisc in found
-    ]
+        qlen, backlog, drops = struct.unpack_from("=3I", queue)  # TCA_STATS_QUEUE
+        found[ifindex] = {
+            "sent_bytes": sent_bytes,
+            "sent_pkts": sent_pkts,
+            "drops": drops,
+            "backlog_bytes": backlog,
+            "backlog_pkts": qlen,
+        }
+    for ifindex in marked.keys() & found.keys():
+        found[ifindex]["marks"] = marked[ifindex]
+    return found

@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
-from operator import itemgetter
+from operator import itemgetter, sub
 from pathlib import Path
 from socket import if_nametoindex
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from gostlab.guest.namespaces import inside
 from gostlab.guest.network import Interface, Network
@@ -47,8 +47,6 @@ CONTROL_BYTES = 50_000
 COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
 MARKED = ("marked_pkts",)  # which stand where there were any
 TIMED = ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
-
-QUEUED = ("backlog_bytes", "backlog_pkts", "drops", "sent_bytes", "sent_pkts")
 
 
 @cache
@@ -141,22 +139,13 @@ def nstat(pid: int) -> dict[str, int]:
     return {key: found[key] for key in NSTAT_KEYS if key in found}
 
 
-@dataclass(frozen=True)
-class Crossed:
+class Crossed(NamedTuple):
     """What a host's links have carried, each packet with its headers."""
 
     rx_bytes: int = 0
     rx_pkts: int = 0
     tx_bytes: int = 0
     tx_pkts: int = 0
-
-    def since(self, before: Crossed) -> Crossed:
-        return Crossed(
-            *(
-                now - then
-                for now, then in zip(vars(self).values(), vars(before).values(), strict=True)
-            )
-        )
 
 
 def crossed_links(pid: int, devices: Collection[str]) -> Crossed:
@@ -352,10 +341,10 @@ class Probes:
         self.data.sampled(at_s)
         at = {"t_s": repr(round(at_s, 6))}
         for node, link in self._route.items():
-            for qdisc in netlink.qdiscs(link):
-                texts = self._shaped.get((node, qdisc.ifindex))
+            for index, counts in netlink.qdiscs(link).items():
+                texts = self._shaped.get((node, index))
                 if texts is not None:
-                    self._files["queues"].write(queue_row(qdisc, at | texts))
+                    self._files["queues"].write(filled({**counts, **at, **texts}) + "\n")
         self._sample_machine(at_s)
         self._files["hosts"].flush()  # a reader sees how far the run is
 
@@ -491,7 +480,7 @@ class Probes:
     def crossed(self, host: str, *, whole: bool = False) -> Crossed:
         """What a host's links carried meanwhile."""
         before, after = self._window(whole=whole)
-        return after.crossed[host].since(before.crossed[host])
+        return Crossed(*map(sub, after.crossed[host], before.crossed[host]))
 
     def _window(self, *, whole: bool = False) -> tuple[Counts, Counts]:
         """The counts at both ends of what is measured, or of the whole load."""
@@ -570,13 +559,6 @@ def queue_texts(interface: Interface) -> dict[str, str]:
     names |= {"direction": interface.direction}
     names |= {"link": interface.link} if interface.link else {}
     return {key: json.dumps(name) for key, name in names.items()}
-
-
-def queue_row(qdisc: netlink.Qdisc, texts: Mapping[str, str]) -> str:
-    """One line of queues.jsonl. texts: what stands in it as JSON."""
-    counts = {name: getattr(qdisc, name) for name in QUEUED}
-    marks = {} if qdisc.marks is None else {"marks": qdisc.marks}
-    return filled({**counts, **marks, **texts}) + "\n"
 
 
 def texts_of(node: str, leg: Leg, end: str, tcp: Mapping[str, Any]) -> dict[str, str]:

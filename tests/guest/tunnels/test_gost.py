@@ -93,12 +93,6 @@ def test_128_streams_go_through(lab: Lab, gosts: dict[str, TunnelBinary]) -> Non
     assert done.goodput_bps > 0.3 * RATE_BPS
 
 
-def test_a_chain_of_two_hops_goes_through(lab: Lab, gosts: dict[str, TunnelBinary]) -> None:
-    done = through(lab, "gost+wss", of_version(gosts, NEWEST), hops=2)
-
-    assert {leg["leg"] for leg in done.legs} == {"app", "wan", "wan2", "exit"}
-
-
 @pytest.mark.parametrize(
     ("version", "tunnel", "says"),
     [
