@@ -4,12 +4,13 @@ be.
 
 import json
 import re
+from typing import Any
 
 import pytest
 
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import CHECKOUT
-from tests.sandboxed import Lab
+from tests.sandboxed import Done, Lab
 
 pytestmark = pytest.mark.sandbox
 
@@ -18,25 +19,37 @@ RUN = (
     " streams=1 --set rate=20mbit --set delay=10ms --set cc=cubic --set duration=3s --machine"
     " {machine} --results /run/gostlab/results"
 )
-# All that a run could change on its machine. Left out of the sysctls: counters that move with every
-# file looked up or process started (dentry, inode, file, last pid), and what is drawn anew with
-# every look (uuid, entropy).
+# All that a run could change on a machine. Left out: counters that move with every file looked up,
+# process or request started (of files, inodes, terminals, connections, the last pid), what is drawn
+# anew with every look, and what the scheduler sets by itself; of links and addresses what passes.
+VOLATILE = (
+    "fs[.](dentry-state|inode-nr|inode-state|file-nr|aio-nr|epoll)|kernel[.](ns_last_pid|pty.nr|"
+    "random[.](uuid|entropy_avail)|sched_domain)|net.netfilter.nf_conntrack_count"
+)
 STATE = (
-    "sysctl -a 2>/dev/null | grep -v -E"
-    " '^(fs[.](dentry-state|inode-nr|inode-state|file-nr)|kernel[.](ns_last_pid|random[.](uuid|entropy_avail)))';"
-    " ip -o link; ip -o addr; ip route show table all; tc qdisc; cat /proc/mounts; ip netns; lsns"
-    " --noheadings --output NS,TYPE; ps --ppid 2 -p 2 --deselect -o comm=; ls /dev/shm; ls"
-    " /sys/module"
+    f"sysctl -a 2>/dev/null | grep -v -E '^({VOLATILE})'; tc qdisc; ip netns;"
+    " ip -o link | sed -E 's/state [A-Z]+|qlen [0-9]+//g'; ip -o addr | sed 's/valid_lft.*//';"
+    " ip route show table all; cat /proc/self/mountinfo"
+)
+OURS = (
+    f"{STATE}; lsns --noheadings --output NS,TYPE; ps --ppid 2 -p 2 --deselect -o comm=;"
+    " ls /dev/shm /sys/module"
 )
 
 
-def native(lab: Lab, machine: str, before: str = "", after: str = ""):
-    script = (
-        f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {before}\n({STATE})"
-        f" >/run/gostlab/before;{RUN.format(machine=machine)}; echo exit $?; ({STATE})"
-        f" >/run/gostlab/after; {after}"
+def in_guest(lab: Lab, script: str, **asked: Any) -> Done:
+    """What a script comes to in the checkout, in a guest that has what set-up made."""
+    keep, cache = [cache_folder(), *lab.keep], cache_folder()
+    words = f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache}; {script}"
+    return lab.command(words, memory_mib=1024, keep=keep, **asked)
+
+
+def native(lab: Lab, machine: str, after: str = "") -> Done:
+    return in_guest(
+        lab,
+        f"({OURS}) >/run/gostlab/before;{RUN.format(machine=machine)}; echo exit $?; ({OURS})"
+        f" >/run/gostlab/after; {after}",
     )
-    return lab.command(script, memory_mib=1024, keep=[cache_folder(), *lab.keep])
 
 
 def test_auto_takes_native_for_root_on_a_kernel_with_netem_says_so_and_leaves_it_as_it_was(
@@ -60,13 +73,7 @@ def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
 ) -> None:
     lossy = RUN.format(machine="native") + " --set loss=1%"
 
-    done = lab.command(
-        f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {lossy}; echo exit $?",
-        clock="real",
-        memory_mib=1024,
-        keep=[cache_folder(), *lab.keep],
-        kernel=kernel,
-    )
+    done = in_guest(lab, f"{lossy}; echo exit $?", clock="real", kernel=kernel)
 
     # 3: where the machine has other work, the real clock makes the run invalid.
     assert re.search("exit [03]", done.log), done.log
@@ -79,12 +86,8 @@ def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
 
 def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
     left = "echo left $(pgrep -c iperf3) $(pgrep -xc 'relay|gost') $(pgrep -fc [m]ininet:)"
-    done = lab.command(
-        f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {RUN.format(machine='native')} &"
-        f" pid=$!; sleep 2; {left}; kill -KILL $pid; sleep 1; {left}",
-        memory_mib=1024,
-        keep=[cache_folder(), *lab.keep],
-    )
+    run = RUN.format(machine="native")
+    done = in_guest(lab, f"{run} & pid=$!; sleep 2; {left}; kill -KILL $pid; sleep 1; {left}")
 
     counts = re.findall(r"left (\d+) (\d+) (\d+)", done.log)
     assert counts == [("2", "2", "5"), ("0", "0", "0")], done.log  # in full swing, and gone
