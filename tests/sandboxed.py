@@ -43,6 +43,7 @@ PLAIN = single_run(
         "offloads": "off",
     },
 )
+SAMPLED = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl", "flows.json", "legs.json")
 BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]}
 
 
@@ -148,6 +149,18 @@ class Done:
     @property
     def verdicts(self) -> dict[str, str]:
         return {name: check["verdict"] for name, check in self.checks.items()}
+
+    @property
+    def samples(self) -> dict[str, bytes]:
+        """What runs of one seed have to the bit: all that was sampled, and each ACK's row."""
+        found = {name: (self.folder / name).read_bytes() for name in SAMPLED}
+        acks = self.folder / "acks.csv.gz"
+        return found | ({acks.name: gzip.decompress(acks.read_bytes())} if acks.exists() else {})
+
+    def unlike(self, other: Done) -> list[str]:
+        """In what another run differs."""
+        theirs = other.samples
+        return [name for name, content in self.samples.items() if content != theirs.get(name)]
 
     @property
     def faults(self) -> dict[str, dict[str, Any]]:

@@ -18,12 +18,11 @@ from gostlab import machine
 from gostlab.declared.kernels import SHIPPED, declared_kernels
 from gostlab.describe.resolve.run_description import RunDescription
 from tests.lab_command import said_by
-from tests.sandboxed import Lab, describe, direction
+from tests.sandboxed import Done, Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
 
 PATH = direction(rate_bps=10_000_000, delay_ms=10.0, buffer_pkts=60)
-SAMPLED = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl", "flows.json", "legs.json")
 OLDER = [name for name, each in declared_kernels().items() if each.kernel.version < (6, 16)]
 LAB_UNDER_A_FILTER = """
 import os, sys
@@ -39,13 +38,9 @@ def described(kernel: str) -> RunDescription:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(lab: Lab) -> Callable[[str], Path]:
-    """The folder of that run when nothing is in the way, once for all tests."""
-    return cache(lambda kernel: lab.run(described(kernel)).folder)
-
-
-def samples(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in SAMPLED}
+def undisturbed(lab: Lab) -> Callable[[str], Done]:
+    """That run when nothing is in the way, once for all tests."""
+    return cache(lambda kernel: lab.run(described(kernel)))
 
 
 def stop_every_other_one(guest: machine.Watched) -> int:
@@ -77,18 +72,18 @@ def signalled(pid: int, number: int) -> bool:
 
 @pytest.mark.parametrize("kernel", [SHIPPED, *OLDER])
 def test_a_process_that_somebody_stops_goes_on_as_if_nobody_had(
-    lab: Lab, undisturbed: Callable[[str], Path], kernel: str
+    lab: Lab, undisturbed: Callable[[str], Done], kernel: str
 ) -> None:
     guest, folder = lab.start(described(kernel))
     stopped = stop_every_other_one(guest)
 
     assert stopped > 4
-    assert samples(folder) == samples(undisturbed(kernel))
+    assert undisturbed(kernel).unlike(Done(folder)) == []
 
 
 @pytest.mark.parametrize("kernel", OLDER)
 def test_by_ptrace_alone_the_samples_are_the_same(
-    undisturbed: Callable[[str], Path], kernel: str, tmp_path: Path
+    undisturbed: Callable[[str], Done], kernel: str, tmp_path: Path
 ) -> None:
     """Where the host denies seccomp(2), as some containers' filters do."""
     assert "seccomp" in declared_kernels()[kernel].kernel.features
@@ -98,4 +93,4 @@ def test_by_ptrace_alone_the_samples_are_the_same(
     done = said_by(sys.executable, "-c", LAB_UNDER_A_FILTER, "exec", file, tmp_path / "by-stop")
 
     assert done.returncode == 0, done.stderr
-    assert samples(tmp_path / "by-stop") == samples(undisturbed(kernel))
+    assert undisturbed(kernel).unlike(Done(tmp_path / "by-stop")) == []

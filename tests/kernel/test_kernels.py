@@ -28,7 +28,6 @@ from tests.sandboxed import (
 pytestmark = pytest.mark.sandbox
 
 PATH = direction(rate_bps=10_000_000, delay_ms=20.0, buffer_pkts=70)
-SAMPLED = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl", "flows.json", "legs.json")
 
 
 @pytest.fixture(scope="module", params=[name for name in declared_kernels() if name != "7.3"])
@@ -81,9 +80,7 @@ def test_flows_have_their_rate_and_the_run_says_its_kernel(one_run: Done, kernel
 
 
 def test_a_run_on_another_kernel_repeats_to_the_bit(lab: Lab, one_run: Done, kernel: str) -> None:
-    again = lab.run(lossy_run(kernel))
-    for name in SAMPLED:
-        assert (one_run.folder / name).read_bytes() == (again.folder / name).read_bytes(), name
+    assert one_run.unlike(lab.run(lossy_run(kernel))) == []
 
 
 def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:

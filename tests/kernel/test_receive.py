@@ -69,5 +69,4 @@ def test_end_hosts_alone_merge_packets_and_the_same_run_comes_out_bit_for_bit(la
     assert one.json("fidelity.json")["checks"][0] == packet.json("fidelity.json")["checks"][0]
     assert abs(one.goodput_bps / packet.goodput_bps - 1) < 0.03
 
-    assert one.acks == two.acks
-    assert one.lines("queues.jsonl") == two.lines("queues.jsonl")
+    assert one.unlike(two) == []
