@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.reports import Part, TrafficError
-from gostlab.guest.traffic import Load
+from gostlab.guest.reports import FlowResult, Part, TrafficError
 from gostlab.guest.tunnels.launch import Tunnel
 from gostlab.guest.watch.data_times import FIRST_LEGS, LAST_LEGS
 from gostlab.guest.watch.probes import CONTROL_BYTES, Probes
@@ -25,26 +24,21 @@ def hosts_counted(run: RunDescription) -> list[str]:
     return list(dict.fromkeys(host for flow in flows for host in (flow.sender, flow.receiver)))
 
 
-def counted(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> Load:
-    """A load whose counted flows say what they did. Raises TrafficError for one that did nothing,
-    or that nothing can tell apart from others.
+def counted(
+    run: RunDescription, flow: Flow, did: FlowResult, probes: Probes, tunnel: Tunnel
+) -> FlowResult:
+    """What a counted flow did, of which its own program tells nothing. Raises TrafficError for one
+    that did nothing, or that nothing can tell apart from others.
     """
-    flows = []
-    for flow, did in zip(run.flows, load.flows, strict=True):
-        row = did
-        if flow.traffic.is_counted:
-            by, part = what_it_did(run, flow, probes, tunnel, whole=True)
-            if not part.bytes:
-                ran_s = did.ended_s - did.started_s
-                raise TrafficError(
-                    f"{flow.name}: its client ended after {ran_s:.3g} s and its {flow.direction}"
-                    " carried nothing: did it connect to $HOST and $PORT? (direction: says whose"
-                    " data count)"
-                )
-            rate_bps = 8 * part.bytes / did.seconds
-            row = replace(did, goodput_bps=rate_bps, counted_by=by, **vars(part))
-        flows.append(row)
-    return replace(load, flows=tuple(flows))
+    by, part = what_it_did(run, flow, probes, tunnel, whole=True)
+    if not part.bytes:
+        ran_s = did.ended_s - did.started_s
+        raise TrafficError(
+            f"{flow.name}: its client ended after {ran_s:.3g} s and its {flow.direction}"
+            " carried nothing: did it connect to $HOST and $PORT? (direction: says whose"
+            " data count)"
+        )
+    return replace(did, goodput_bps=8 * part.bytes / did.seconds, counted_by=by, **vars(part))
 
 
 def in_sockets(flow: Flow, probes: Probes, tunnel: Tunnel, *, whole: bool = False) -> Part:

@@ -54,7 +54,6 @@ from gostlab.guest.tunnels.launch import Tunnel, TunnelError
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
-from gostlab.guest.watch.data_times import DataWatch
 from gostlab.guest.watch.probes import Probes, host_cpu_use, program_cost_use
 from gostlab.guest.watch.realclock import Watch, watching
 from gostlab.guest.watch.spool import Spool
@@ -119,8 +118,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             acks = keep_acks(run, folder, tunnel, watches.acks, load) if run.acks else None
         states = keep_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
-        load = counted(run, load, watches.probes, tunnel)
-        load = timed(run, load, watches.probes.data, tunnel)
+        load = watched(run, load, watches.probes, tunnel)
         flows = measured_part(run, load, watches.probes, tunnel, folder)
         results.write_json(folder / "flows.json", {"flows": [flow.to_json() for flow in flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")
@@ -204,23 +202,19 @@ def needs_of(run: RunDescription, programs: Programs) -> Needs:
     )
 
 
-def timed(run: RunDescription, load: Load, data: DataWatch, tunnel: Tunnel) -> Load:
-    """The load, each flow with when its data began and ended, where that is known."""
+def watched(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> Load:
+    """The load, with what sockets and links tell of its flows: what those did that are counted, and
+    when data began and ended. Raises TrafficError.
+    """
     flows, found = [], {}
     for flow, did in zip(run.flows, load.flows, strict=True):
-        times = data.of(flow, tunnel.legs, SENDING_END[flow.direction])
-        if times is None:
-            flows.append(did)
-        else:
+        told = counted(run, flow, did, probes, tunnel) if flow.traffic.is_counted else did
+        times = probes.data.of(flow, tunnel.legs, SENDING_END[flow.direction])
+        if times is not None:
             found[flow.name] = times
-            flows.append(replace(did, data_began_s=times.began_s, data_ended_s=times.ended_s))
+            told = replace(told, data_began_s=times.began_s, data_ended_s=times.ended_s)
+        flows.append(told)
     return replace(load, flows=tuple(flows), data_times=found)
-
-
-def part_of(run: RunDescription, did: FlowResult) -> tuple[float, float]:
-    """From when to when of the load a flow is measured."""
-    from_s, to_s = run.window_s
-    return max(from_s, did.started_s), min(to_s, did.started_s + did.seconds)
 
 
 def measured_part(
@@ -231,7 +225,8 @@ def measured_part(
         return list(load.flows)
     found = []
     for flow, did in zip(run.flows, load.flows, strict=True):
-        from_s, to_s = part_of(run, did)
+        from_s = max(run.window_s[0], did.started_s)
+        to_s = min(run.window_s[1], did.started_s + did.seconds)
         if flow.traffic.is_counted:
             _, part = what_it_did(run, flow, probes, tunnel)
         elif flow.traffic.rows:  # its own measurements, of which only those were read

@@ -59,10 +59,6 @@ def one_run(lab: Lab, kernel: str) -> Done:
     return lab.run(lossy_run(kernel))
 
 
-def verdict_of(done: Done, check: str) -> str:
-    return done.verdicts[check]
-
-
 def test_flows_have_their_rate_and_the_run_says_its_kernel(one_run: Done, kernel: str) -> None:
     """Fourteen seeds on each of three kernels had 8.66 to 10.06 Mbit/s together (mean 9.0, standard
     deviation 0.3): iperf3 counts blocks of 128 KiB, 0.26 Mbit/s of each flow. The bounds are five
@@ -76,7 +72,7 @@ def test_flows_have_their_rate_and_the_run_says_its_kernel(one_run: Done, kernel
     other = environment["other_kernel"]
     assert (other["name"], other["version"]) == (kernel, environment["kernel"])
     assert set(other["lacks"]) <= set(FEATURES) - set(DECIDING)
-    assert (verdict_of(one_run, "kernel"), verdict_of(one_run, "kernel_lacks")) == ("ok", "ok")
+    assert one_run.verdicts["kernel"] == one_run.verdicts["kernel_lacks"] == "ok"
 
 
 def test_a_run_on_another_kernel_repeats_to_the_bit(lab: Lab, one_run: Done, kernel: str) -> None:
@@ -92,7 +88,7 @@ def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:
     for _ in range(3):
         done = lab.run(run, ends="")
         if done.outcome["outcome"] == "ok":
-            lost.append(verdict_of(done, "lost_wakeups") != "ok")
+            lost.append(done.verdicts["lost_wakeups"] != "ok")
             if not lost[-1] and done.goodput_bps > 7e6:
                 return
     assert lost != [True, True, True]
@@ -148,7 +144,7 @@ def test_a_kernel_of_ones_own_runs_and_says_what_it_was_made_of(lab: Lab, own: K
     assert other["lacks"] == list(own.lacks)
     lacking = {name for name in own.lacks if FEATURES[name].clock in (None, clock)}
     degraded = "degraded" if lacking & set(DECIDING) else "ok"
-    assert verdict_of(done, "kernel_lacks") == degraded
+    assert done.verdicts["kernel_lacks"] == degraded
     if clock == "virtual":
         assert 8e6 < done.goodput_bps < 10.3e6
 
