@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,11 +217,8 @@ def kernel_hz() -> int | None:
 
 def kernel_config() -> str:
     """The running kernel's configuration; empty where it is not to be had."""
-    try:
+    with suppress(OSError, ValueError):
         return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
-    except (OSError, ValueError):
-        pass
-    try:
+    with suppress(OSError, ValueError):
         return Path(f"/boot/config-{platform.release()}").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
+    return ""

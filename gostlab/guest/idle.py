@@ -62,12 +62,9 @@ def is_steady(path: Sequence[Mapping[str, Any]]) -> bool:
 
 def idle_rtt_ms(path: Sequence[Mapping[str, Any]]) -> float:
     """The asked round trip of an empty path: its delays, and its rates' time for one ping."""
-    return float(sum(crossed["delay_ms"] + ping_time_ms(crossed["rate_bps"]) for crossed in path))
-
-
-def ping_time_ms(rate_bps: int | None) -> float:
-    """How long a rate takes to send one ping; no time without one."""
-    return 1000 * PING_BITS / rate_bps if rate_bps else 0.0
+    rates_bps = [crossed["rate_bps"] for crossed in path if crossed["rate_bps"]]
+    sending_ms = sum(1000 * PING_BITS / rate_bps for rate_bps in rates_bps)
+    return float(sum(crossed["delay_ms"] for crossed in path) + sending_ms)
 
 
 def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:

@@ -13,7 +13,6 @@ from gostlab.guest.counted import LINKS
 from gostlab.guest.hosts import tcp_memory_limits, tcp_memory_of
 from gostlab.guest.namespaces import sysctl_file
 from gostlab.guest.network import Interface
-from gostlab.guest.reports import FlowResult
 from gostlab.guest.shaping import carries_data, path_of
 from gostlab.guest.traffic import Load
 from gostlab.guest.watch import fidelity
@@ -35,7 +34,12 @@ def judge(
     """The checks that need the whole run. `queues`: where the flows' packets may have waited;
     `kernel_lacks`: features that the run's kernel has not (gostlab.declared.kernels).
     """
-    samples = rows_of(folder, "queues")
+    samples, of_hosts = rows_of(folder, "queues"), rows_of(folder, "hosts")
+    # None where fewer than two samples fall into a flow's time.
+    idle = {
+        flow.name: measures.idle_share(of_hosts, flow.started_s, flow.ended_s)
+        for flow in load.flows
+    }
     last = {row["dev"]: row for row in samples}
     received_bps, rate_bps = most_received(run, load, queues)
     return [
@@ -47,7 +51,7 @@ def judge(
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
         *fidelity.check_instants(run, load.data_times),
         fidelity.check_rate(received_bps, rate_bps * fidelity.payload_share(run)),
-        *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
+        *fidelity.check_offered(run, load.flows, idle),
         *fidelity.check_counts(load.flows),
         *fidelity.check_drops(last.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
@@ -63,7 +67,7 @@ def judge(
                 fidelity.check_wakeups(
                     watched.late_ms,
                     watched.gaps,
-                    measures.idle_share(rows_of(folder, "hosts")) or 0.0,
+                    measures.idle_share(of_hosts) or 0.0,
                     known_to_lose="idle" in kernel_lacks,
                 ),
             ]
@@ -105,11 +109,6 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
         own = fidelity.OwnCpus(host, *shares)
     used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
     return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, own)
-
-
-def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:
-    """The CPU's idle share while each flow ran; None where fewer than two samples fall into it."""
-    return {flow.name: measures.idle_share(rows, flow.started_s, flow.ended_s) for flow in flows}
 
 
 def check_tcp_memory(run: RunDescription, probes: Probes, legs: Mapping[str, Any]) -> Check:
