@@ -11,6 +11,7 @@ import hashlib
 import os
 import random
 import socket
+import socketserver
 import struct
 import subprocess
 import threading
@@ -60,39 +61,24 @@ UP, DOWN = (random.Random(seed).randbytes(3_000_000) for seed in (1, 2))
 Handle = Callable[[socket.socket], Any]
 
 
-class Target:
+class Target(socketserver.ThreadingTCPServer):
     """A server behind the tunnel that keeps what `handle` makes of each connection."""
 
+    daemon_threads = True
+    request_queue_size = 2 * MANY
+
     def __init__(self, handle: Handle) -> None:
+        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
         self.handle = handle
         self.found: list[Any] = []
-        self.socket = socket.create_server(("127.0.0.1", 0), backlog=2 * MANY)
-        self.port = int(self.socket.getsockname()[1])
-        self.server = threading.Thread(target=self._serve, daemon=True)
-        self.server.start()
+        self.port = int(self.server_address[1])
 
-    def close(self) -> None:
-        """Stop serving.
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        request.settimeout(PATIENCE_S)
+        self.found.append(self.handle(request))
 
-        Closing alone leaves the thread in accept(2), and a signal restarts that call with the same
-        number: by then that of the next test's listener, whose streams it takes.
-        """
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.server.join()
-        self.socket.close()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                taken, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._handle, args=(taken,), daemon=True).start()
-
-    def _handle(self, taken: socket.socket) -> None:
-        with taken:
-            taken.settimeout(PATIENCE_S)
-            self.found.append(self.handle(taken))
+    def shutdown_request(self, request: Any) -> None:
+        self.close_request(request)  # it may be closed already, by a reset
 
     def saw(self, count: int = 1) -> list[Any]:
         """What became of so many connections; all of them have ended."""
@@ -104,11 +90,12 @@ class Target:
 
 @contextmanager
 def target(handle: Handle) -> Iterator[Target]:
-    made = Target(handle)
-    try:
-        yield made
-    finally:
-        made.close()
+    with Target(handle) as made:
+        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield made
+        finally:
+            made.shutdown()
 
 
 @contextmanager
