@@ -94,17 +94,12 @@ def environment(
 
 @dataclass(frozen=True)
 class Programs:
-    """What a run's flows and its tunnel are made by.
+    """What a run's flows and its tunnel are made by."""
 
-    tunnel  what runs at its ends; None where there is none
-    nginx   the web server; None: there is none
-    irtt    what measures round trips over UDP; None: the lab's own echo does
-    """
-
-    tunnel: TunnelBinary | None
+    tunnel: TunnelBinary | None  # what runs at its ends; None where there is no tunnel
     iperf3: OwnProgram
     nginx: str | None
-    irtt: str | None
+    irtt: str | None  # what measures round trips over UDP; None: the lab's own echo does
 
 
 def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> OwnProgram:

@@ -15,26 +15,20 @@ from gostlab.guest.tunnels.launch import Tunnel
 
 @dataclass(frozen=True)
 class Order:
-    """What the load of a run needs to know and to do.
-
-    node_cc  each node's own congestion control
-    reads_on  the size of the reads of an iperf3 receiver that its kernel goes on with; None: it
-             need not be told
-    folder   where every report goes
-    scratch  where nginx may write
-    begin    called just before the load starts
-    change   applies one of the run's changes, and says what it did: a line each in changes.jsonl
-    """
+    """What the load of a run needs to know and to do."""
 
     network: Network
     run: RunDescription
     tunnel: Tunnel
     programs: Programs
-    node_cc: Mapping[str, str]
+    node_cc: Mapping[str, str]  # each node's own congestion control
+    # the size of the reads of an iperf3 receiver that its kernel goes on with; None: it need not be
+    # told
     reads_on: int | None
-    folder: Path
-    scratch: Path
-    begin: Callable[[], None]
+    folder: Path  # where every report goes
+    scratch: Path  # where nginx may write
+    begin: Callable[[], None]  # called just before the load starts
+    # applies one of the run's changes, and says what it did: a line each in changes.jsonl
     change: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
 
     def reads_on_of(self, program: str) -> int | None:

@@ -36,17 +36,12 @@ QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older th
 
 @dataclass(frozen=True)
 class OwnRoot:
-    """The root of a guest.
-
-    parts  what a run is told of its programs, by their paths inside
-    shown  the folders that the guest sees, by their names in PLACES
-    alone  the programs in them that are all that it may read there; (): all of them
-    """
+    """The root of a guest."""
 
     root: Root
-    parts: Mapping[str, Any]
-    shown: Mapping[str, Path]
-    alone: tuple[Path, ...] = ()
+    parts: Mapping[str, Any]  # what a run is told of its programs, by their paths inside
+    shown: Mapping[str, Path]  # the folders that the guest sees, by their names in PLACES
+    alone: tuple[Path, ...] = ()  # the programs in them that are all that it may read there, if any
 
     @property
     def environ(self) -> dict[str, str]:

@@ -139,15 +139,12 @@ AT_TERMINALS = ("write_file", "ioctl_dev")
 
 @dataclass(frozen=True)
 class Isolation:
-    """How the host's kernel holds the sandbox's process.
+    """How the host's kernel holds the sandbox's process."""
 
-    namespaces  of mounts (all read-only but the run's folder, its memory a tmpfs that ends with
-                it), network (none) and IPC
-    landlock    the ABI of the Landlock rules it is under; 0: none
-    """
-
+    # of mounts (all read-only but the run's folder, its memory a tmpfs that ends with it), network
+    # (none) and IPC
     namespaces: bool
-    landlock: int
+    landlock: int  # the ABI of the Landlock rules it is under; 0: none
 
     def __str__(self) -> str:
         held = (["read-only mounts and no network (namespaces)"] if self.namespaces else []) + (

@@ -30,16 +30,13 @@ RATE_TOLERANCE = 1e-3  # tc up to 6.1 shows classes in words, a rate with three 
 
 @dataclass(frozen=True)
 class Htb(Qdisc):
-    """One class that has all packets, as requested or as read back.
-
-    default  the class of a packet that no filter gives another
-    """
+    """One class that has all packets, as requested or as read back."""
 
     rate_bps: int
     burst_bytes: int
     ceil_bps: int
     cburst_bytes: int
-    default: int = 1
+    default: int = 1  # the class of a packet that no filter gives another
 
     kind = "htb"
     of_class = CLASS

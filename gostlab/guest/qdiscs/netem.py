@@ -33,21 +33,16 @@ DELAY_TOLERANCE_MS = 0.001
 
 @dataclass(frozen=True)
 class Netem(Qdisc):
-    """One netem qdisc, as requested or as read back. `None`: not set.
-
-    loss          () | (p,) | (p, r, 1-h, 1-k), each 0..1
-    distribution  of the delay; the kernel does not report it
-    every_pkts    exactly every so-many-th packet is lost, by a filter before the qdisc
-    """
+    """One netem qdisc, as requested or as read back. `None`: not set."""
 
     limit_pkts: int
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
-    loss: tuple[float, ...] = ()
+    loss: tuple[float, ...] = ()  # (p,) | (p, r, 1-h, 1-k), each 0..1
     rate_bps: int | None = None
     seed: int | None = None
-    distribution: tuple[int, ...] | None = None
-    every_pkts: int | None = None
+    distribution: tuple[int, ...] | None = None  # of the delay; the kernel does not report it
+    every_pkts: int | None = None  # exactly every so-many-th is lost, by a filter before the qdisc
     ecn: bool = False  # its losses are marks, on packets that can be marked
 
     kind = "netem"

@@ -49,16 +49,13 @@ class Compared(NamedTuple):
 
 
 class Qdisc:
-    """One queueing discipline, as requested or as read back.
+    """One queueing discipline, as requested or as read back."""
 
-    kind      the kernel's name of it
-    compared  its values, as far as the kernel shows them
-    of_class  the class that has its rate, under which the next qdisc stands; "": it has none
-    """
-
-    kind: str
-    compared: tuple[Compared, ...] = ()
-    of_class: str = ""
+    kind: str  # the kernel's name of it
+    compared: tuple[Compared, ...] = ()  # its values, as far as the kernel shows them
+    of_class: str = (
+        ""  # the class that has its rate, under which the next qdisc stands, if it has one
+    )
 
     def argvs(self, verb: str, device: str, position: Sequence[str]) -> list[list[str]]:
         """The commands that install it, or change it in place. `position`: as tc has it."""
@@ -94,23 +91,16 @@ def marking(kind: QdiscKind, direction: Direction) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Queue(Qdisc):
-    """A queue of which a limit is asked; what is not said is the kernel's default.
-
-    word   tc's word for the limit, on the command line and in what it shows
-    more   further words for tc, which it does not show
-    flags  words that tc shows as true where they were taken
-    target_us     how long packets may wait; 0: the kernel's own
-    threshold_us  packets of ECT(1) that have waited so long are marked besides; 0: none are
-    """
+    """A queue of which a limit is asked; what is not said is the kernel's default."""
 
     kind: str
     limit: int
-    word: str = "limit"
+    word: str = "limit"  # tc's for the limit, on the command line and in what it shows
     unit: str = "packets"
-    more: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    target_us: int = 0
-    threshold_us: int = 0
+    more: tuple[str, ...] = ()  # further words for tc, which it does not show
+    flags: tuple[str, ...] = ()  # words that tc shows as true where they were taken
+    target_us: int = 0  # how long packets may wait; 0: the kernel's own
+    threshold_us: int = 0  # packets of ECT(1) that have waited so long are marked besides; 0: none
 
     compared = (
         Compared("target_us", "target", "µs", abs_tol=CODEL_TOLERANCE_US),

@@ -38,13 +38,11 @@ BUCKET_TOLERANCE = 0.02  # tc hands it over as a time, in ticks of 64 ns
 
 @dataclass(frozen=True)
 class Tbf(Qdisc):
-    """One token bucket, as requested or as read back.
-
-    limit_bytes  of a queue of its own, which gives way to the one under it; not read back
-    """
+    """One token bucket, as requested or as read back."""
 
     rate_bps: int
     burst_bytes: int
+    # of a queue of its own, which gives way to the one under it; not read back
     limit_bytes: int | None = None
 
     kind = "tbf"

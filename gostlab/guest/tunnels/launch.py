@@ -65,30 +65,19 @@ class Tunnel:
 
 @dataclass
 class Launch:
-    """The start of one run's tunnel.
-
-    way        the nodes that its ends run on: near, far, and between them a chain's middle
-    folder     the run's results: each end's output goes there, to tunnel-NODE.log
-    scratch    a folder of the tunnel's own, which ends with the run
-    flow       the flow that this pair of ends is made for, background traffic takes the path
-    flows      all whose packets take it, in the run's order
-    port       the pair's own: a forwarder has one sink, so that a second flow needs a second pair
-    number     of the pair, from 0
-    mark       what its processes' names and logs end in, where a run has several pairs
-    ends       what has been started so far; ended by the caller
-    """
+    """The start of one run's tunnel."""
 
     network: Network
     run: RunDescription
     program: TunnelBinary | None
-    way: tuple[str, ...]
-    folder: Path
-    scratch: Path
-    flow: str = ""
-    flows: Sequence[Flow] = ()
-    number: int = 0
-    mark: str = ""
-    ends: Ends = field(default_factory=dict)
+    way: tuple[str, ...]  # the nodes that its ends run on: near, a chain's middle, far
+    folder: Path  # the run's results: each end's output goes there, to tunnel-NODE.log
+    scratch: Path  # a folder of the tunnel's own, which ends with the run
+    flow: str = ""  # that this pair of ends is made for, background traffic takes the path
+    flows: Sequence[Flow] = ()  # all whose packets take it, in the run's order
+    number: int = 0  # of the pair
+    mark: str = ""  # what its processes' names and logs end in, where a run has several pairs
+    ends: Ends = field(default_factory=dict)  # started so far; ended by the caller
 
     @property
     def near(self) -> str:
