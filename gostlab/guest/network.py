@@ -9,10 +9,10 @@ import shlex
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from mininet.log import setLogLevel
 from mininet.net import Mininet
@@ -59,6 +59,18 @@ def interface_of(node: str, intf: Any) -> Interface:
     hosts = (hosts,) if isinstance(hosts, str) else hosts
     link = more[1] if len(more) > 1 else ""
     return Interface(node, intf.name, intf.ip, role, direction, hosts, link)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A process that stays, or runs beside others."""
+
+    node: str
+    argv: Sequence[str]
+    report: str  # where its output goes
+    charged_as: str = ""  # the program whose costs it and all its children have
+    environ: Mapping[str, str] = field(default_factory=dict)
+    flow: str | None = None  # whose client it is; None: a server, or a tunnel's end
 
 
 class Network:
@@ -119,38 +131,25 @@ class Network:
 
     def start(
         self,
-        node: str,
-        argv: Sequence[str],
+        command: Command,
+        output: IO[bytes],
         *,
-        stdout: Any,
-        stdout_name: str,
-        environ: Mapping[str, str] = {},
-        flow: str | None = None,
-        charged_as: str = "",
         reads_on: int | None = None,
-        recorded: bool = True,
         cycle_counter_at: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process on a node and leave it running, in a session of its own.
+        """Start a process and leave it running, in a session of its own. (`record` tells
+        commands.sh of it.)
 
-        stdout_name   where its output goes, for commands.sh
-        charged_as    the program whose costs on the virtual clock it and all its children have
-        flow          the flow whose client it is; None: a server, or a tunnel's end
-        reads_on      the size of its reads that the kernel goes on with; None: nothing is said
-        recorded      commands.sh is told now; else by `record_start`, when its time has come
+        reads_on  the size of its reads that the kernel goes on with; None: nothing is said
         cycle_counter_at  where it reads the CPU's cycle counter, which reads 0 then; None: nowhere
         """
-        cost = cost_words(self.program_costs, charged_as)
-        if recorded:
-            self.record_start(
-                node, argv, stdout_name, environ=environ, flow=flow, charged_as=charged_as
-            )
+        cost = cost_words(self.program_costs, command.charged_as)
         with nullcontext() if reads_on is None else reading_on(reads_on):
             process = self._popen(
-                node,
-                charged_argv(argv, cost),
-                environ,
-                stdout=stdout,
+                command.node,
+                charged_argv(command.argv, cost),
+                command.environ,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 **({} if cycle_counter_at is None else cycle_counter.STANDING_STILL),
@@ -159,22 +158,13 @@ class Network:
             cycle_counter.let_go(process.pid, cycle_counter_at, execs=1 if cost is None else 2)
         return process
 
-    def record_start(
-        self,
-        node: str,
-        argv: Sequence[str],
-        stdout_name: str,
-        *,
-        environ: Mapping[str, str] = {},
-        flow: str | None = None,
-        charged_as: str = "",
-    ) -> None:
+    def record(self, command: Command) -> None:
         """Write into commands.sh that a process starts."""
-        self.log.charge(cost_words(self.program_costs, charged_as))
-        if flow is None:
-            self.log.serve(node, argv, stdout_name, environ)
+        self.log.charge(cost_words(self.program_costs, command.charged_as))
+        if command.flow is None:
+            self.log.serve(command.node, command.argv, command.report, command.environ)
         else:
-            self.log.flow(flow, node, argv, stdout_name)
+            self.log.flow(command.flow, command.node, command.argv, command.report)
 
     def _popen(
         self, node: str, argv: Sequence[str], environ: Mapping[str, str], **options: Any

@@ -21,6 +21,7 @@ from typing import IO, Any
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hold import Held, can_hold
+from gostlab.guest.network import Command
 from gostlab.guest.order import Order
 from gostlab.guest.reports import FlowResult, TrafficError
 from gostlab.guest.traffic_kinds import (
@@ -168,16 +169,10 @@ def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]
     kind = flow.traffic
     argv = carrier(kind).serve(order, flow, port)
     name = report_name(order.run, flow, "-server") if kind.by_iperf3 else server_report(flow)
-    program = charged_as(flow, asks=False)
+    command = Command(flow.receiver, argv, name, charged_as(flow, asks=False))
     with (order.folder / name).open("wb") as output:
-        return order.network.start(
-            flow.receiver,
-            argv,
-            stdout=output,
-            stdout_name=name,
-            charged_as=program,
-            reads_on=order.reads_on_of(program),
-        )
+        order.network.record(command)
+        return order.network.start(command, output, reads_on=order.reads_on_of(command.charged_as))
 
 
 def server_report(flow: Flow) -> str:
@@ -255,32 +250,19 @@ def lead_s(run: RunDescription, flow: Flow) -> float:
     return flow.rtt_ms * back / (forth + back) / 1000 if forth + back else 0.0
 
 
-def record_client(order: Order, flow: Flow) -> None:
-    """Write a flow's client into commands.sh alone."""
-    argv = carrier(flow.traffic).ask(order, flow)
-    order.network.record_start(
-        flow.sender,
-        argv,
-        report_name(order.run, flow),
-        flow=flow.name,
-        charged_as=charged_as(flow, asks=True),
-    )
+def client_of(order: Order, flow: Flow) -> Command:
+    """A flow's client."""
+    argv, report = carrier(flow.traffic).ask(order, flow), report_name(order.run, flow)
+    return Command(flow.sender, argv, report, charged_as(flow, asks=True), flow=flow.name)
 
 
 def start_client(order: Order, flow: Flow, *, recorded: bool = True) -> subprocess.Popen[bytes]:
     """A flow's client. recorded: commands.sh is told, too. Raises NetworkError."""
-    name, program = report_name(order.run, flow), charged_as(flow, asks=True)
-    with (order.folder / name).open("wb") as output:
-        return order.network.start(
-            flow.sender,
-            carrier(flow.traffic).ask(order, flow),
-            stdout=output,
-            stdout_name=name,
-            flow=flow.name,
-            charged_as=program,
-            reads_on=order.reads_on_of(program),
-            recorded=recorded,
-        )
+    command = client_of(order, flow)
+    with (order.folder / command.report).open("wb") as output:
+        if recorded:
+            order.network.record(command)
+        return order.network.start(command, output, reads_on=order.reads_on_of(command.charged_as))
 
 
 @dataclass(frozen=True)
@@ -361,7 +343,7 @@ class Timeline:
         order, begin_s = self._order, self._begins_s[flow.name]
         order.network.log.at(begin_s)
         if held := self._held.get(flow.name):
-            record_client(order, flow)
+            order.network.record(client_of(order, flow))
             held.server.release()
             process, started_s = held.client, begin_s
         else:

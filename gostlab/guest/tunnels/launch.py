@@ -13,7 +13,7 @@ from gostlab.declared.wire import inner_mtu
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hosts import leg_hosts
-from gostlab.guest.network import Network
+from gostlab.guest.network import Command, Network
 from gostlab.setup.parts import TunnelBinary
 
 # The thesis's ports: iperf3 listens on 80 on the target, both ends of the tunnel on 443.
@@ -193,16 +193,12 @@ class Launch:
         end = f"{node}{part and f'-{part}'}{self.mark}"
         name, near = log_name(end), "near" if node == self.near else "far"
         time.sleep(self.run.start_offset_s(end))
+        program = f"{tunnel_kind(self.run.tunnel).cost_name}/{near}"
+        command = Command(node, argv, name, program, environ)
         with (self.folder / name).open("wb") as output:
-            self.ends[end] = self.network.start(
-                node,
-                argv,
-                stdout=output,
-                stdout_name=name,
-                environ=environ,
-                charged_as=f"{tunnel_kind(self.run.tunnel).cost_name}/{near}",
-                cycle_counter_at=self.program.cycle_counter_at if self.program else None,
-            )
+            self.network.record(command)
+            counter_at = self.program.cycle_counter_at if self.program else None
+            self.ends[end] = self.network.start(command, output, cycle_counter_at=counter_at)
 
     def write_file(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
         """A file in the tunnel's scratch folder; commands.sh writes the same one."""
