@@ -67,6 +67,9 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
 
     Raises Unsupported, NetworkError, TunnelError, TrafficError or OSError.
     """
+    lacking = (parts.get("kernel") or {}).get(
+        "lacks", ()
+    )  # of a kernel that is not the shipped one
     environ = run_environ(parts)
     os.environ.update(environ)
     begin_anew(run.clock, run.seed)
@@ -103,7 +106,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
                 tunnel,
                 programs,
                 node_cc=hosts.socket_cc(run),
-                reads_on=reads_on_of(run, lacks(parts)),
+                reads_on=reads_on_of(run, lacking),
                 folder=folder,
                 scratch=scratch,
                 begin=watches.begin,
@@ -149,9 +152,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             **({"reads_made": reads_made} if run.clock == "virtual" else {}),
         },
     )
-    checks += judge(
-        run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacks(parts)
-    )
+    checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacking)
     checks += check_repeats(run, programs.tunnel)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     results.write_json(folder / "fidelity.json", report(checks))
@@ -159,11 +160,6 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
 
 
 # -- before the load
-
-
-def lacks(parts: Mapping[str, Any]) -> Sequence[str]:
-    """What the run's kernel cannot do, where that is not the shipped one."""
-    return (parts.get("kernel") or {}).get("lacks", ())
 
 
 def reads_on_of(run: RunDescription, lacking: Sequence[str]) -> int | None:
@@ -286,7 +282,10 @@ def watching_all(
     """Open all that watches a load; close it on leaving. `paced`: end hosts' cards with fq."""
     queues = [interface for interface in network.shaped if under_test(run, interface)]
     queues += paced
-    bottleneck = bottleneck_of(run, queues)
+    # the device whose queue the flows' data wait in
+    bottleneck = next(
+        each for each in queues if (each.role, each.direction) == ("bottleneck", run.data_direction)
+    )
     with (
         tracing_acks(folder, run.acks) as acks,
         tracing_states(folder, run.congestion_controls, run.acks) as states,
@@ -309,15 +308,6 @@ def watching_all(
         watching(run, bottleneck.name, bottleneck.link) as clock,
     ):
         yield Watches(queues, probes, acks, states, clock, ack_filter(run, tunnel))
-
-
-def bottleneck_of(run: RunDescription, queues: list[Interface]) -> Interface:
-    """The device whose queue the flows' data wait in."""
-    return next(
-        interface
-        for interface in queues
-        if (interface.role, interface.direction) == ("bottleneck", run.data_direction)
-    )
 
 
 def put_load(order: Order, watches: Watches) -> Load:

@@ -77,12 +77,6 @@ def joined(run: RunDescription, pairs: Sequence[Tunnel]) -> Tunnel:
     return Tunnel(entries, legs)
 
 
-def own_programs(parts: Mapping[str, Any]) -> dict[str, OwnProgram]:
-    """The programs that the machine handed over, by name."""
-    handed = parts.get("programs", {})
-    return {name: OwnProgram.from_json(one) for name, one in handed.items()}
-
-
 def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | None:
     """The run's tunnel's program; None without tunnel. Raises TunnelError if it is not there."""
     kind = tunnel_kind(run.tunnel)
@@ -90,7 +84,8 @@ def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | 
         return None
     handed = parts.get("tunnel") if run.gost == AUTO else parts.get("gosts", {}).get(run.gost)
     provided = TunnelBinary(**{**handed, "path": Path(handed["path"])}) if handed else None
-    found = tunnel_program(kind, provided, own_programs(parts))
+    own = parts.get("programs", {}).items()
+    found = tunnel_program(kind, provided, {name: OwnProgram.from_json(one) for name, one in own})
     if found is None:
         missing = " or ".join(kind.programs or (kind.program,))
         raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")

@@ -74,7 +74,8 @@ def wait_for_device(launch: Launch, node: str, device: str) -> None:
     """Wait until an end has made its device. Raises TunnelError if it has none after 10 s."""
     # Read here and not by a program: a process for each look is most of what a VPN's start takes.
     deadline = time.monotonic() + DEVICE_TIMEOUT_S
-    while device not in devices_of(launch, node):
+    table = Path(f"/proc/{launch.network.pid(node)}/net/dev")
+    while f"{device}:" not in table.read_text(encoding="ascii").split():
         launch.check_alive()
         if time.monotonic() >= deadline:
             said = launch.last_words(node)
@@ -82,11 +83,6 @@ def wait_for_device(launch: Launch, node: str, device: str) -> None:
         time.sleep(0.05)
     script = "for _ in $(seq 200); do ip link show dev $0 2>/dev/null && exit 0; sleep 0.05; done"
     launch.network.log.run(node, ["/bin/sh", "-c", f"{script}; exit 1", device])
-
-
-def devices_of(launch: Launch, node: str) -> set[str]:
-    table = Path(f"/proc/{launch.network.pid(node)}/net/dev").read_text(encoding="ascii")
-    return {line.partition(":")[0].strip() for line in table.splitlines() if ":" in line}
 
 
 def wait_inside(launch: Launch) -> None:
