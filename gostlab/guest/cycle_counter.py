@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.guest.hold import PTRACE_DETACH, WALL, can_hold, ptrace
-from gostlab.guest.namespaces import libc
+from gostlab.setup.landlock import libc
 from gostlab.setup.parts import version_tuple
 
 FIRST_WITHOUT = (1, 22)  # the first Go whose random numbers are all of the kernel's making

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
-from gostlab.guest.namespaces import checked, libc
+from gostlab.setup.landlock import checked, libc
 
 PTRACE_PEEKUSER, PTRACE_DETACH, PTRACE_SYSCALL = 3, 17, 24  # <linux/ptrace.h>
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207

@@ -20,10 +20,10 @@ from typing import Any
 
 from mininet.topo import Topo
 
-CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000  # <linux/sched.h>
-MS_REC, MS_PRIVATE = 16384, 1 << 18  # <linux/mount.h>
+from gostlab.setup.landlock import CLONE_NEWNS, MS_REC, checked, libc
+
+CLONE_NEWNET, MS_PRIVATE = 0x40000000, 1 << 18  # <linux/sched.h>, <linux/mount.h>
 TT_READ_ON = 0x676F7374  # prctl(2) of the lab's own (arch/um/kernel/readon.c)
-libc = ctypes.CDLL(None, use_errno=True)
 # What Mininet types to lay out links and addresses.
 TYPED_FOR_LINKS = re.compile(
     r"ip link (add|del) .*|ifconfig \S+ (\S+/\d+ )?up|ip route del default; ip route add default .*"
@@ -182,10 +182,3 @@ def enter_own_namespaces() -> None:
     private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
     checked(libc.mount(b"none", b"/", None, private, None), "mount /")
     checked(libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys")
-
-
-def checked(result: int, what: str) -> None:
-    """Raises OSError naming the call if it failed."""
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)

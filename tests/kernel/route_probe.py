@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 TO = "10.9.0.1"
 PORTS = (7000, 7001)
@@ -61,6 +62,57 @@ def lay_out(exit_of_routes: str) -> None:
 
 
 VIA = {"a": "10.7.2.1", "b": "10.7.3.1"}
+# A case's name, the packets of six that the exits a and b get, what the router is told before, and
+# how they are sent.
+CASES: list[tuple[str, list[int], list[str], dict[str, Any]]] = [
+    ("first", [6, 0], [], {}),
+    ("again", [6, 0], [], {}),
+    ("replaced", [0, 6], [f"ip route replace {TO} via {VIA['b']}"], {}),
+    ("deleted", [0, 0], [f"ip route del {TO}"], {}),
+    ("wider", [6, 0], [f"ip route add 10.9.0.0/16 via {VIA['a']}"], {}),
+    ("more specific", [0, 6], [f"ip route add {TO} via {VIA['b']} metric 9"], {}),
+    ("better metric", [6, 0], [f"ip route add {TO} via {VIA['a']} metric 5"], {}),
+    ("blackhole", [0, 0], [f"ip route add blackhole {TO} metric 1"], {}),
+    ("no blackhole", [6, 0], [f"ip route del blackhole {TO} metric 1"], {}),
+    ("another TOS", [0, 6], [f"ip route add {TO} tos 0x10 via {VIA['b']}"], {"sender": 2}),
+    ("no TOS", [6, 0], [], {}),
+    ("TOS deleted", [6, 0], [f"ip route del {TO} tos 0x10"], {"sender": 2}),
+    ("filtered", [0, 0], ["sysctl -qw net.ipv4.conf.all.rp_filter=1"], {"sender": 1}),
+    ("not filtered", [6, 0], ["sysctl -qw net.ipv4.conf.all.rp_filter=0"], {"sender": 1}),
+    ("no forwarding", [0, 0], ["sysctl -qw net.ipv4.ip_forward=0"], {}),
+    ("forwarding", [6, 0], ["sysctl -qw net.ipv4.ip_forward=1"], {}),
+    ("one card does not", [0, 0], ["sysctl -qw net.ipv4.conf.to-src.forwarding=0"], {}),
+    ("one card does", [6, 0], ["sysctl -qw net.ipv4.conf.to-src.forwarding=1"], {}),
+    ("its own address", [0, 0], [f"ip addr add {TO}/32 dev lo"], {}),
+    ("not its own", [6, 0], [f"ip addr del {TO}/32 dev lo"], {}),
+    ("a source of its own", [0, 0], ["ip addr add 10.8.0.1/32 dev lo"], {"sender": 1}),
+    ("a source of others", [6, 0], ["ip addr del 10.8.0.1/32 dev lo"], {"sender": 1}),
+    ("exit down", [0, 6], ["ip link set to-a down"], {}),
+    ("exit up", [6, 0], ["ip link set to-a up", f"ip route add {TO} via {VIA['a']} metric 5"], {}),
+    ("no carrier at the exit", [0, 0], ["ip netns exec a ip link set a0 down"], {}),
+    # The kernel looks at carriers once a second. With those that waited for the neighbour.
+    ("carrier", [12, 0], ["ip netns exec a ip link set a0 up", "sleep 2"], {}),
+    (
+        "entry down and up",
+        [6, 0],
+        ["ip link set to-src down", "ip link set to-src up", "sleep 2"],
+        {},
+    ),
+    # Rules come last: a namespace that has had any has nothing remembered.
+    (
+        "ports",
+        [3, 3],
+        [
+            "ip rule add ipproto udp dport 7001 table 100",
+            f"ip route add {TO} via {VIA['b']} table 100",
+        ],
+        {"ports": PORTS},
+    ),
+    ("ports deleted", [6, 0], ["ip rule del table 100"], {"ports": PORTS}),
+    ("sources", [0, 6], ["ip rule add from 10.8.0.1 table 100"], {"sender": 1}),
+    ("other sources", [6, 0], [], {}),
+    ("sources deleted", [6, 0], ["ip rule del table 100"], {"sender": 1}),
+]
 
 
 class Counted:
@@ -101,53 +153,9 @@ def cases() -> dict[str, list[int]]:
     lay_out("a")
     router = Counted()
     found: dict[str, list[int]] = {}
-
-    def then(name: str, *commands: str, **how: object) -> None:
+    for name, _, commands, how in CASES:
         inside("router", *commands)
-        found[name] = router.sent(**how)  # type: ignore[arg-type]
-
-    then("first")
-    then("again")
-    then("replaced", f"ip route replace {TO} via {VIA['b']}")
-    then("deleted", f"ip route del {TO}")
-    then("wider", f"ip route add 10.9.0.0/16 via {VIA['a']}")
-    then("more specific", f"ip route add {TO} via {VIA['b']} metric 9")
-    then("better metric", f"ip route add {TO} via {VIA['a']} metric 5")
-    then("blackhole", f"ip route add blackhole {TO} metric 1")
-    then("no blackhole", f"ip route del blackhole {TO} metric 1")
-    then("another TOS", f"ip route add {TO} tos 0x10 via {VIA['b']}", sender=2)
-    then("no TOS")
-    then("TOS deleted", f"ip route del {TO} tos 0x10", sender=2)
-    then("filtered", "sysctl -qw net.ipv4.conf.all.rp_filter=1", sender=1)
-    then("not filtered", "sysctl -qw net.ipv4.conf.all.rp_filter=0", sender=1)
-    then("no forwarding", "sysctl -qw net.ipv4.ip_forward=0")
-    then("forwarding", "sysctl -qw net.ipv4.ip_forward=1")
-    then("one card does not", "sysctl -qw net.ipv4.conf.to-src.forwarding=0")
-    then("one card does", "sysctl -qw net.ipv4.conf.to-src.forwarding=1")
-    then("its own address", f"ip addr add {TO}/32 dev lo")
-    then("not its own", f"ip addr del {TO}/32 dev lo")
-    then("a source of its own", "ip addr add 10.8.0.1/32 dev lo", sender=1)
-    then("a source of others", "ip addr del 10.8.0.1/32 dev lo", sender=1)
-    then("exit down", "ip link set to-a down")
-    then("exit up", "ip link set to-a up", f"ip route add {TO} via {VIA['a']} metric 5")
-    then("no carrier at the exit", "ip netns exec a ip link set a0 down")
-    inside("a", "ip link set a0 up")
-    time.sleep(2)  # the kernel looks at carriers once a second
-    then("carrier")
-    inside("router", "ip link set to-src down", "ip link set to-src up")
-    time.sleep(2)
-    then("entry down and up")
-    # Rules come last: a namespace that has had any has nothing remembered.
-    then(
-        "ports",
-        "ip rule add ipproto udp dport 7001 table 100",
-        f"ip route add {TO} via {VIA['b']} table 100",
-        ports=PORTS,
-    )
-    then("ports deleted", "ip rule del table 100", ports=PORTS)
-    then("sources", "ip rule add from 10.8.0.1 table 100", sender=1)
-    then("other sources")
-    then("sources deleted", "ip rule del table 100", sender=1)
+        found[name] = router.sent(**how)
     router.close()
     sh("ip netns del router")
     time.sleep(1)

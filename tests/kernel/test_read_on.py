@@ -12,11 +12,11 @@ import pytest
 
 from gostlab.declared.kernels import declared_kernels
 from gostlab.describe.resolve.run_description import RunDescription
+from tests.kernel import read_on_probe
 from tests.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 pytestmark = pytest.mark.sandbox
 
-PROBE = Path(__file__).with_name("read_on_probe.py")
 MBIT = 1_000_000
 
 
@@ -131,7 +131,9 @@ def ends(lab: Lab) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     said = [
         [
             json.loads(line)
-            for line in lab.command(f"ip link set lo up; python3 -S {PROBE} {size}").log.split("\n")
+            for line in lab.command(
+                f"ip link set lo up; python3 -S {read_on_probe.__file__} {size}"
+            ).log.split("\n")
             if line.startswith("{")
         ]
         for size in ("131072", "000000")
@@ -139,27 +141,13 @@ def ends(lab: Lab) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     return {on.pop("case"): (on, off) for on, off in zip(*said, strict=True) if off.pop("case")}
 
 
-READS_MADE = {
-    "whole blocks": 200,
-    "end of stream": 5,
-    "nothing at all": 0,
-    "reset": 1,
-    "reset at once": 0,
-    "signal": 5,
-    "stopped": 5,
-    "killed": 4,
-    "time out": 5,
-    "tick": 100,
-}
-
-
-@pytest.mark.parametrize("case", READS_MADE)
+@pytest.mark.parametrize("case", read_on_probe.CASES)
 def test_a_read_that_is_gone_on_with_ends_as_the_programs_own(
     ends: dict[str, tuple[dict[str, Any], dict[str, Any]]], case: str
 ) -> None:
     on, off = (dict(each) for each in ends[case])
     assert off.pop("made") == 0
-    assert on.pop("made") >= READS_MADE[case]
+    assert on.pop("made") >= read_on_probe.CASES[case][0]
     assert on == off  # each block's bytes, its error, and the nanosecond
 
 

@@ -18,17 +18,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-CLONE_NEWNS = 0x00020000
+from gostlab.setup.landlock import CLONE_NEWNS, MS_REC, UNUSED, checked, gain_no_rights, libc
+
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 CLONE_NEW_ANY = 0x7E020000
-MS_REC, MS_PRIVATE = 16384, 1 << 18
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+MS_PRIVATE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 1 << 18, 22, 2
 SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO = 0x7FFF0000, 0x00050000
 # x86-64's numbers; User-Mode Linux is for x86-64 here.
 SYS_CLONE, SYS_UNSHARE, SYS_SETNS, SYS_CLONE3, SYS_SECCOMP, SYS_PRCTL = 56, 272, 308, 435, 317, 157
 LOAD, JUMP_EQUAL, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
-
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 def refuse(number: int, error: int) -> list[tuple[int, int, int, int]]:
@@ -70,20 +68,16 @@ def install(program: list[tuple[int, int, int, int]]) -> None:
     head = ctypes.create_string_buffer(
         struct.pack("=H6xQ", len(program), ctypes.addressof(buffer)), 16
     )
-    zero = ctypes.c_ulong(0)
-    check(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero))
-    check(libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), head, zero, zero))
-
-
-def check(result: int) -> None:
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    gain_no_rights()
+    mode = ctypes.c_ulong(SECCOMP_MODE_FILTER)
+    checked(libc.prctl(PR_SET_SECCOMP, mode, head, *UNUSED[:2]), "seccomp")
 
 
 def main(argv: list[str]) -> None:
     orders = json.loads(Path(argv[1]).read_text(encoding="utf-8"))
-    check(libc.unshare(CLONE_NEWNS))
-    check(libc.mount(None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None))
+    checked(libc.unshare(CLONE_NEWNS), "unshare")
+    private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
+    checked(libc.mount(None, b"/", None, private, None), "mount")
     for words in orders.get("mounts", ()):
         Path(words[-1]).mkdir(parents=True, exist_ok=True)
         subprocess.run(["mount", *words], check=True)
