@@ -60,10 +60,8 @@ def environment(
     parts: Mapping[str, Any],
     sysctls: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """What env.json says of machine, kernel and programs.
-
-    parts    what the machine handed over      sysctls  of every host
-    Raises NetworkError if a program cannot be asked.
+    """What env.json says of machine, kernel and programs; `sysctls`: of every host. Raises
+    NetworkError if a program cannot be asked.
     """
     return {
         "lab": {

@@ -250,10 +250,7 @@ def lay_out(
     shells: bool = False,
 ) -> Iterator[Network]:
     """Build the run's topology; on leaving, end every node and with it every interface and qdisc.
-
-    needs   what commands.sh has to look for, besides the nodes and the environment
-    shells  nodes have one, for Mininet's prompt
-    Raises NetworkError if Mininet cannot build it.
+    `shells`: nodes have one, for Mininet's prompt. Raises NetworkError if Mininet cannot build it.
     """
     setLogLevel("warning")
     # Mininet.init() would raise the host's socket-buffer and neighbour sysctls, which is not ours

@@ -282,10 +282,7 @@ class Active:
 
 
 class Timeline:
-    """Starts flows and changes the path at their instants, until all flows are over.
-
-    ends  when each flow began and ended, seconds from the start of the load
-    """
+    """Starts flows and changes the path at their instants, until all flows are over."""
 
     def __init__(
         self,
@@ -313,6 +310,7 @@ class Timeline:
         self._changes = list(order.run.changes)
         self._active: dict[int, Active] = {}  # by `ending`
         self._endings = select.poll()
+        # When each flow began and ended, seconds from the start of the load.
         self.ends: dict[str, tuple[float, float]] = {}
         self._to_begin = [order.begin] if held else []
         early_s = max(0.0, -min(self._due_s.values())) if held else 0.0

@@ -26,12 +26,8 @@ def start_tunnel(
     network: Network, run: RunDescription, program: TunnelBinary | None, folder: Path, scratch: Path
 ) -> Iterator[Tunnel]:
     """Start the run's tunnel and stop it on leaving: a pair of ends, or one for each flow that
-    needs a pair of its own.
-
-    program  what runs at both ends; None where there is no tunnel
-    folder   where its ends' output goes
-    scratch  where it may write what is no result
-    Raises TunnelError or NetworkError.
+    needs a pair of its own. `scratch`: where it may write what is no result. Raises TunnelError or
+    NetworkError.
     """
     kind = tunnel_kind(run.tunnel)
     start = import_module(f"{__name__}.{kind.module}").start
