@@ -214,16 +214,9 @@ def check_cc(
         if not seen and (flow.traffic.is_brief or (one_for_all and not own)):
             # one connection for all that it carries, or the same program's others
             seen = sorted({cc for leg in across for cc in leg["cc"]})
-        checks.append(
-            checked(
-                "cc_on_wan_sockets",
-                seen != [flow.cc],
-                flow.cc,
-                seen,
-                name="cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else ""),
-                seen=", ".join(seen) or "unseen",
-            )
-        )
+        name = "cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else "")
+        bad, said = seen != [flow.cc], ", ".join(seen) or "unseen"
+        checks.append(checked("cc_on_wan_sockets", bad, flow.cc, seen, name, seen=said))
     return checks
 
 
@@ -418,16 +411,9 @@ def check_offered(
         got_bps = 8 * (sent.sent_datagrams or 0) * flow.datagram_bytes / flow.duration_s
         burst_bps = 8 * UDP_BURST_PKTS * flow.datagram_bytes / flow.duration_s
         tolerance_bps = OFFERED_TOLERANCE * flow.rate_bps + 2 * burst_bps
-        checks.append(
-            checked(
-                "udp_offered",
-                abs(got_bps - flow.rate_bps) > tolerance_bps,
-                flow.rate_bps,
-                round(got_bps),
-                name=f"udp_offered_{flow.name}",
-                said=offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock),
-            )
-        )
+        said = offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock)
+        name, bad = f"udp_offered_{flow.name}", abs(got_bps - flow.rate_bps) > tolerance_bps
+        checks.append(checked("udp_offered", bad, flow.rate_bps, round(got_bps), name, said=said))
     return checks
 
 
@@ -513,17 +499,12 @@ def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> l
             key = str(row["direction"]), str(row["dev"])
             most[key] = max(most.get(key, 0), row["backlog_pkts"])
     several = len(most) > 2
-    return [
-        checked(
-            "delay_line_backlog",
-            pkts > DELAY_LINE_FULL * limit_pkts,
-            limit_pkts,
-            pkts,
-            name=f"delay_line_backlog_{direction}" + (f"_{device}" if several else ""),
-            verdict="invalid" if pkts >= limit_pkts else "",
-        )
-        for (direction, device), pkts in sorted(most.items())
-    ]
+    checks = []
+    for (direction, device), pkts in sorted(most.items()):
+        name = f"delay_line_backlog_{direction}" + (f"_{device}" if several else "")
+        bad, verdict = pkts > DELAY_LINE_FULL * limit_pkts, "invalid" if pkts >= limit_pkts else ""
+        checks.append(checked("delay_line_backlog", bad, limit_pkts, pkts, name, verdict))
+    return checks
 
 
 def check_kernel(
@@ -652,23 +633,18 @@ def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
     late = sum(gap.got_s > 2 * gap.due_s for gap in gaps) / len(gaps)
     rate = sum(gap.due_s for gap in gaps) / sum(gap.got_s for gap in gaps)
     packet_us = 1e6 * sum(gap.due_s for gap in gaps) / len(gaps)
+    most, off = LATE_GAPS_DEGRADED, abs(rate - 1)
+    told: dict[str, Any] = {"late": late, "count": len(gaps), "packet_us": packet_us}
+    told["verdict"] = "invalid" if late > LATE_GAPS_INVALID else ""
+    verdict = "invalid" if off > RATE_OFF_INVALID else ""
     return [
-        checked(
-            "bottleneck_gaps",
-            late > LATE_GAPS_DEGRADED,
-            LATE_GAPS_DEGRADED,
-            round(late, 4),
-            verdict="invalid" if late > LATE_GAPS_INVALID else "",
-            late=late,
-            count=len(gaps),
-            packet_us=packet_us,
-        ),
+        checked("bottleneck_gaps", late > most, most, round(late, 4), **told),
         checked(
             "bottleneck_rate",
-            abs(rate - 1) > RATE_OFF_DEGRADED,
+            off > RATE_OFF_DEGRADED,
             1.0,
             round(rate, 4),
-            verdict="invalid" if abs(rate - 1) > RATE_OFF_INVALID else "",
+            verdict=verdict,
             rate=rate,
         ),
     ]
