@@ -55,103 +55,73 @@ REPLAY_CHANGES = 10
 REPLAY_ERROR = 0.05
 
 # What is wrong where a check fails: the verdict, the unit of what was asked and got, the reason.
-FAILURES: Mapping[str, tuple[str, str, str]] = {
-    "idle_rtt": (
-        "invalid",
-        "ms",
-        "the idle path is {off:+.3f} ms off its configured round trip{cause}",
-    ),
-    "cc_on_wan_sockets": ("invalid", "name", "WAN sockets ran {seen}, not {asked}"),
-    "cc": ("invalid", "name", "on {host} the sockets of the {leg} leg ran {seen}, not {asked}"),
+FAILURES: Mapping[str, str] = {
+    "idle_rtt": "invalid, ms: the idle path is {off:+.3f} ms off its configured round trip{cause}",
+    "cc_on_wan_sockets": "invalid, name: WAN sockets ran {seen}, not {asked}",
+    "cc": "invalid, name: on {host} the sockets of the {leg} leg ran {seen}, not {asked}",
     "cpu_idle_share": (
-        "degraded",
-        "share",
-        "{whose} was idle for only {share:.1%} of the time and the bottleneck was not full:"
-        " {whose}, not the network, set this rate{work}",
+        "degraded, share: {whose} was idle for only {share:.1%} of the time and the bottleneck was"
+        " not full: {whose}, not the network, set this rate{work}"
     ),
     "tcp_memory": (
-        "degraded",
-        "MiB",
-        "{whose} held up to {peak:.0f} MiB, and above {low:.0f} MiB this kernel lets no window"
-        " grow: its limit of TCP memory had a say in the rate (the settings {settings} raise it)",
+        "degraded, MiB: {whose} held up to {peak:.0f} MiB, and above {low:.0f} MiB this kernel lets"
+        " no window grow: its limit of TCP memory had a say in the rate (the settings {settings}"
+        " raise it)"
     ),
-    "run_length": ("invalid", "s", "{which} ended early"),
+    "run_length": "invalid, s: {which} ended early",
     "data_start": (
-        "degraded",
-        "s",
-        "{flow}'s first byte left {late:.3g} s late, more than its round trip of {rtt_ms:.3g} ms",
+        "degraded, s: {flow}'s first byte left {late:.3g} s late, more than its round trip of"
+        " {rtt_ms:.3g} ms"
     ),
     "data_end": (
-        "degraded",
-        "s",
-        "{flow}'s last byte left {late:.3g} s late, more than its round trip of {rtt_ms:.3g} ms:"
-        " its sender had so much buffered when its time was up",
+        "degraded, s: {flow}'s last byte left {late:.3g} s late, more than its round trip of"
+        " {rtt_ms:.3g} ms: its sender had so much buffered when its time was up"
     ),
     "rate_within_bottleneck": (
-        "invalid",
-        "bit/s",
-        "more payload came through than the bottleneck carries: the path is not what was asked, or"
-        " the lab counts wrongly (a bug of gostlab)",
+        "invalid, bit/s: more payload came through than the bottleneck carries: the path is not"
+        " what was asked, or the lab counts wrongly (a bug of gostlab)"
     ),
     "replay_error": (
-        "degraded",
-        "share",
-        "a bottleneck whose rate changed {changes} times delivered, per sample, {percent} %"
-        " more or less than asked",
+        "degraded, share: a bottleneck whose rate changed {changes} times delivered, per sample,"
+        " {percent} % more or less than asked"
     ),
-    "udp_offered": ("degraded", "bit/s", "{said}"),
+    "udp_offered": "degraded, bit/s: {said}",
     "counted_by": (
-        "degraded",
-        "end",
-        "{flow}'s client gave up on its server's results, which waited behind the data: goodput is"
-        " the server's, and what was sent again is not known",
+        "degraded, end: {flow}'s client gave up on its server's results, which waited behind the"
+        " data: goodput is the server's, and what was sent again is not known"
     ),
     "sender_queue_drops": (
-        "degraded",
-        "packets",
-        "fq on the senders' own cards dropped packets: the host, not the path, lost them",
+        "degraded, packets: fq on the senders' own cards dropped packets: the host, not the path,"
+        " lost them"
     ),
-    "delay_line_drops": ("invalid", "packets", "the delay line dropped although no loss was asked"),
+    "delay_line_drops": "invalid, packets: the delay line dropped although no loss was asked",
     "loss": (
-        "invalid",
-        "packets",
-        "{got} of {offered} packets were lost, {percent:g} % would be {low} to {high}",
+        "invalid, packets: {got} of {offered} packets were lost, {percent:g} % would be {low} to"
+        " {high}"
     ),
     "delay_line_backlog": (
-        "degraded",
-        "packets",
-        "the delay line held {got} packets of the {asked} that it may: it may have dropped some",
+        "degraded, packets: the delay line held {got} packets of the {asked} that it may: it may"
+        " have dropped some"
     ),
-    "kernel": ("invalid", "", "the run requested kernel {kernel}, and had another"),
-    "tunnel_alive": ("invalid", "nodes", "{said}"),
-    "sampler_lateness": (
-        "degraded",
-        "ms",
-        "a sampler woke {got:.0f} ms late: the CPU was overloaded",
-    ),
+    "kernel": "invalid: the run requested kernel {kernel}, and had another",
+    "tunnel_alive": "invalid, nodes: {said}",
+    "sampler_lateness": "degraded, ms: a sampler woke {got:.0f} ms late: the CPU was overloaded",
     "sampler_gap": (
-        "degraded",
-        "s",
-        "{longest:.3g} s lie between two samples, {asked:g} s were asked: the series have holes",
+        "degraded, s: {longest:.3g} s lie between two samples, {asked:g} s were asked: the series"
+        " have holes"
     ),
     "bottleneck_gaps": (
-        "degraded",
-        "share",
-        "{late:.1%} of {count} packets left the bottleneck more than one packet time"
-        " ({packet_us:.0f} us) late: its timer waited for the CPU",
+        "degraded, share: {late:.1%} of {count} packets left the bottleneck more than one packet"
+        " time ({packet_us:.0f} us) late: its timer waited for the CPU"
     ),
     "bottleneck_rate": (
-        "degraded",
-        "share",
-        "while packets waited the bottleneck sent at {rate:.1%} of its rate: the CPU, not its rate,"
-        " paced them",
+        "degraded, share: while packets waited the bottleneck sent at {rate:.1%} of its rate: the"
+        " CPU, not its rate, paced them"
     ),
     "lost_wakeups": (
-        "invalid",
-        "share",
-        "while packets waited the bottleneck sent at {rate:.1%} of its rate, though the CPU was"
-        " idle for {idle:.0%} of the time and {ticks}: this kernel sleeps through timers that fire"
-        " just before it does",
+        "invalid, share: while packets waited the bottleneck sent at {rate:.1%} of its rate, though"
+        " the CPU was idle for {idle:.0%} of the time and {ticks}: this kernel sleeps through"
+        " timers that fire just before it does"
     ),
 }
 
@@ -160,7 +130,8 @@ def checked(
     what: str, bad: bool, asked: Any, got: Any, name: str = "", verdict: str = "", **words: Any
 ) -> Check:
     """A check that is ok, or fails as FAILURES says; with a name or a verdict of its own."""
-    usual, unit, reason = FAILURES[what]
+    head, _, reason = FAILURES[what].partition(": ")
+    usual, _, unit = head.partition(", ")
     if not bad:
         return Check(name or what, "ok", asked, got, unit)
     reason = reason.format(asked=asked, got=got, **words)
