@@ -182,19 +182,10 @@ class Shaper:
                 own_ms -= base[change["direction"]]["delay_ms"]
                 wanted["delay_ms"] = max(0.0, own_ms + wanted["delay_ms"])
             now.update(wanted)
-            installed = self._apply(interface, "change")
-            done.append(
-                {
-                    "node": interface.node,
-                    "dev": interface.name,
-                    **wanted,
-                    "installed": {
-                        key: value
-                        for key, value in vars(installed).items()
-                        if value not in (None, ())
-                    },
-                }
-            )
+            there = vars(self._apply(interface, "change")).items()
+            installed = {key: value for key, value in there if value not in (None, ())}
+            where = {"node": interface.node, "dev": interface.name}
+            done.append({**where, **wanted, "installed": installed})
         return done
 
     def path_of_flow(self, flow: Flow) -> list[dict[str, Any]]:

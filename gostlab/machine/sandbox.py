@@ -553,10 +553,9 @@ def enter_namespaces(folder: Path, memory_mib: int) -> None:
     landlock.bind(folder, folder)
     set_mounts(str(folder), 0, readonly=False)
     mount_memory(os.fsencode(folder / ".uml"), memory_mib + MEMORY_SLACK_MIB)
-    checked(
-        libc.mount(b"devpts", b"/dev/pts", b"devpts", ctypes.c_ulong(MS_NOSUID), b"ptmxmode=0666"),
-        "/dev/pts",
-    )
+    terminals, flags = b"/dev/pts", ctypes.c_ulong(MS_NOSUID)
+    done = libc.mount(b"devpts", terminals, b"devpts", flags, b"ptmxmode=0666")
+    checked(done, "/dev/pts")
     landlock.bind(Path("/dev/pts/ptmx"), Path("/dev/ptmx"))
 
 
@@ -580,17 +579,9 @@ def set_mounts(path: str, flags: int, *, readonly: bool) -> None:
     attributes = (ctypes.c_uint64 * 4)(
         MOUNT_ATTR_RDONLY * readonly, MOUNT_ATTR_RDONLY * (not readonly), MS_PRIVATE, 0
     )
-    checked(
-        libc.syscall(
-            SYS_MOUNT_SETATTR,
-            AT_FDCWD,
-            os.fsencode(path),
-            ctypes.c_uint(flags),
-            attributes,
-            ctypes.c_size_t(ctypes.sizeof(attributes)),
-        ),
-        path,
-    )
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    at = AT_FDCWD, os.fsencode(path), ctypes.c_uint(flags)
+    checked(libc.syscall(SYS_MOUNT_SETATTR, *at, attributes, size), path)
 
 
 def drop_rights() -> None:
@@ -612,15 +603,9 @@ def enter_landlock(
     """Writing in the folder only, reading there and what is readable, no TCP, no signals to
     processes outside. Needs no_new_privs. Raises OSError.
     """
-    rights, allowed = (
-        landlock.WRITING,
-        {
-            Path("/dev/ptmx"): AT_TERMINALS,
-            Path("/dev/pts"): AT_TERMINALS,
-            memory: IN_MEMORY,
-            folder: IN_FOLDER,
-        },
-    )
+    rights = landlock.WRITING
+    allowed: dict[Path, Sequence[str]] = {memory: IN_MEMORY, folder: IN_FOLDER}
+    allowed |= dict.fromkeys((Path("/dev/ptmx"), Path("/dev/pts")), AT_TERMINALS)
     if readable is not None:
         rights = {**rights, **landlock.READING}
         more = (*allowed, *readable, *LIBRARIES, *ASKED)
