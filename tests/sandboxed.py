@@ -11,6 +11,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,15 @@ class Done:
     @property
     def commands(self) -> str:
         return (self.folder / "commands.sh").read_text(encoding="utf-8")
+
+    @property
+    def printed(self) -> list[Any]:
+        """The lines of its log that are JSON, and more than a number."""
+        found = []
+        for line in self.log.splitlines():
+            with suppress(ValueError):
+                found += [json.loads(line)] if line[:1] in ("{", "[") else []
+        return found
 
     @property
     def goodput_bps(self) -> float:

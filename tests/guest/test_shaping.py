@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gostlab.describe.resolve.expand import single_run
 from gostlab.guest import environment
 from gostlab.guest.idle import idle_rtt_ms, is_steady, jitter_range_ms
 from gostlab.guest.qdiscs import (
@@ -22,6 +21,7 @@ from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, tabl
 from gostlab.guest.qdiscs.tbf import Tbf
 from gostlab.guest.shaping import NO_DELAY_LINE, gact_intervals, periodic_loss_argv
 from gostlab.guest.watch import netlink
+from tests.asked import run_of
 
 FORWARD = {
     "rate_bps": 1_967_000_000,
@@ -117,16 +117,10 @@ def test_a_delay_table_is_named_after_its_contents(tmp_path: Path) -> None:
     assert tuple(map(int, table_text(table).split())) == table
 
 
-@pytest.mark.parametrize(
-    ("packets", "intervals"),
-    [
-        (1, [1]),
-        (2000, [2000]),
-        (10_000, [10_000]),
-        (100_000, [10_000, 10]),
-        (1_000_000, [10_000, 100]),
-    ],
-)
+INTERVALS = {1: [1], 2000: [2000], 10**4: [10**4], 10**5: [10**4, 10], 10**6: [10**4, 100]}
+
+
+@pytest.mark.parametrize(("packets", "intervals"), INTERVALS.items())
 def test_periodic_loss_is_a_chain_of_actions_that_multiply(
     packets: int, intervals: list[int]
 ) -> None:
@@ -279,13 +273,7 @@ def test_a_missing_one_is_a_mismatch(shown: list, asked: list, says: str) -> Non
 def test_a_kernel_built_without_a_queue_is_told_to_be_built_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = single_run(
-        profile="plain-100ms",
-        cc="cubic",
-        machine="sandbox",
-        clock="virtual",
-        overrides={"bottleneck": "tbf", "queue": "pie"},
-    )
+    run = run_of(bottleneck="tbf", queue="pie")
     config = "CONFIG_NET_SCH_TBF=y\n# CONFIG_NET_SCH_PIE is not set\n"
     monkeypatch.setattr(environment, "kernel_config", lambda: config)
     said = environment.unbuilt_queue(run)

@@ -2,7 +2,6 @@
 clock, whose CPU pays, and each host's own TCP memory.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,7 @@ CLOCK_READS_FREE = CpuModel(clock_reads_are_free=True)
 def said(lab: Lab, script: str, cost_us: float, **options: Any) -> dict[str, Any]:
     """What a Python script in the guest, or a command, prints as its one line of JSON."""
     words = script if script.startswith("python3") else f"python3 -S - <<'END'\n{script}\nEND\n"
-    log = lab.command(words, syscall_cost_us=cost_us, **options).log
-    line = next(line for line in log.splitlines() if line.startswith("{"))
-    found: dict[str, Any] = json.loads(line)
-    return found
+    return dict(lab.command(words, syscall_cost_us=cost_us, **options).printed[0])
 
 
 # -- a look at the clock

@@ -128,16 +128,8 @@ def ends(lab: Lab) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     equally long: where a program's stack begins decides how many pages its start takes, and so
     when the guest's kernel counts its pages again, which takes some reads of the clock.
     """
-    said = [
-        [
-            json.loads(line)
-            for line in lab.command(
-                f"ip link set lo up; python3 -S {read_on_probe.__file__} {size}"
-            ).log.split("\n")
-            if line.startswith("{")
-        ]
-        for size in ("131072", "000000")
-    ]
+    probe = f"ip link set lo up; python3 -S {read_on_probe.__file__}"
+    said = [lab.command(f"{probe} {size}").printed for size in ("131072", "000000")]
     return {on.pop("case"): (on, off) for on, off in zip(*said, strict=True) if off.pop("case")}
 
 
@@ -191,13 +183,7 @@ def test_iperf3_ends_as_it_would(lab: Lab) -> None:
     lab.require_programs_of_the_host()
     own = Path(lab.handed["iperf3"]["3.18"]["path"])
     on, off = (
-        [
-            json.loads(line)
-            for line in lab.command(
-                IPERF3_ENDS.format(iperf3=own, size=size), keep=[own.parent]
-            ).log.splitlines()
-            if line.startswith("[")
-        ]
+        lab.command(IPERF3_ENDS.format(iperf3=own, size=size), keep=[own.parent]).printed
         for size in ("131072", "000000")
     )
     made = [each.pop() for each in on]

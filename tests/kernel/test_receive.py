@@ -2,7 +2,6 @@
 repeat.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,7 @@ MODERATED = ("'ethtool -K two0 gro on'", f"'ethtool -C two0 rx-usecs {RX_USECS}'
 def probe(lab: Lab, *words: str) -> dict[str, Any]:
     """What moderation_probe.py prints, with calls that cost nothing."""
     command = " ".join(["python3 -S", str(PROBE), *words])
-    log = lab.command(command, syscall_cost_us=0).log
-    found: dict[str, Any] = json.loads(next(line for line in log.splitlines() if line[0] == "{"))
-    return found
+    return dict(lab.command(command, syscall_cost_us=0).printed[0])
 
 
 def test_no_packet_waits_longer_than_rx_usecs_and_none_after_a_pause(lab: Lab) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import CHECKOUT, own_root, root_of
 from gostlab.setup import parts
 from gostlab.setup.root import Root, chosen_root, find_root
+from tests.asked import run_of
 from tests.lab_command import said_by
 from tests.sandboxed import describe, direction, without_root
 
@@ -180,8 +180,5 @@ def test_a_program_of_the_users_own_is_in_a_guest_with_the_hosts_files(
     made: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOSTLAB_ROOT", "own")
-    own = {"flows": "{mine: {kind: command, server: x, client: y}}"}
-    run = single_run(
-        profile="plain-100ms", cc="bbr", machine="sandbox", clock="virtual", overrides=own
-    )
+    run = run_of(flows="{mine: {kind: command, server: x, client: y}}")
     assert root_of(describe()) == made and root_of(run) is None

@@ -2,22 +2,15 @@
 
 import pytest
 
-from gostlab.describe.resolve.expand import single_run
-from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.qdiscs.netem import build_delay_line
 from gostlab.guest.shaping import takes_seeds, unseeded
 from gostlab.guest.watch.fidelity import check_kernel, check_wakeups
 from gostlab.guest.watch.realclock import Gap
-
-
-def run_on(**overrides: str) -> RunDescription:
-    return single_run(
-        profile="la-hamina", cc="cubic", machine="sandbox", clock="virtual", overrides=overrides
-    )
+from tests.asked import run_of
 
 
 def test_a_run_says_what_its_kernel_lacks_and_is_degraded_where_that_decides() -> None:
-    run = run_on(kernel="5.10")
+    run = run_of(profile="la-hamina", kernel="5.10")
     known = {"version": "5.10.262", "lacks": ["host memory", "netem seed", "idle"]}
     kernel, lacks = check_kernel(run, known, "5.10.262")
     assert (kernel.verdict, lacks.verdict) == ("ok", "ok")
@@ -25,14 +18,16 @@ def test_a_run_says_what_its_kernel_lacks_and_is_degraded_where_that_decides() -
     assert "wake-ups" not in lacks.reason  # that is the real clock's
     assert check_kernel(run, {**known, "lacks": ["seeds"]}, "5.10.262")[1].verdict == "degraded"
     assert check_kernel(run, known, "7.3.4")[0].verdict == "invalid"
-    assert check_kernel(run_on(), None, "7.3.4") == []
+    assert check_kernel(run_of(profile="la-hamina"), None, "7.3.4") == []
 
 
 def test_netem_is_given_no_seed_by_a_kernel_whose_netem_has_none() -> None:
-    assert not takes_seeds(run_on(kernel="5.10"), "5.10.262")
-    assert takes_seeds(run_on(kernel="6.12"), "6.12.117")
-    assert takes_seeds(run_on(), "6.1.0-40-amd64")  # there it is a difference, and said
-    line = build_delay_line(run_on().path["forward"], seed=7)
+    assert not takes_seeds(run_of(profile="la-hamina", kernel="5.10"), "5.10.262")
+    assert takes_seeds(run_of(profile="la-hamina", kernel="6.12"), "6.12.117")
+    assert takes_seeds(
+        run_of(profile="la-hamina"), "6.1.0-40-amd64"
+    )  # there it is a difference, and said
+    line = build_delay_line(run_of(profile="la-hamina").path["forward"], seed=7)
     assert "seed" in line.tc_options()
     assert "seed" not in unseeded(line).tc_options()
 
