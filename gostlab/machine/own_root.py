@@ -5,6 +5,7 @@ all by paths that are the same wherever the lab and its parts lie.
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -28,7 +29,7 @@ LINKS = ".host"
 PLACES = "/run/host"  # in the guest (gostlab/machine/init.py)
 LAB = f"{PLACES}/lab"
 COMPILED = "compiled"  # the lab's byte code
-NOT_IMPORTED = r"/gostlab/(analysis|api|apps|data)/(?!topo\.py)"  # by a guest
+NOT_IMPORTED = r"/gostlab/(analysis|api|apps|data)/(?!topo\.py)"  # by a guest, of the lab
 FORGOTTEN_AFTER_S = 7 * 86400.0
 PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
@@ -133,10 +134,11 @@ def compiled_lab(root: Root) -> dict[str, Path]:
             seen.symlink_to(os.path.relpath(f"{folder}{CODE}", seen.parent))
     except OSError:
         return {}
+    left_out = f"{re.escape(str(CODE))}{NOT_IMPORTED}"
     sources = (*(CODE / "gostlab").rglob("*.py"), TOPOLOGIES)
-    newest = max(each.stat().st_mtime_ns for each in sources)
+    newest = max(each.stat().st_mtime_ns for each in sources if not re.match(left_out, str(each)))
     if not written.exists() or written.stat().st_mtime_ns < newest:
-        where = ("-s", CODE, "-p", LAB, "-x", NOT_IMPORTED, CODE / "gostlab", TOPOLOGIES)
+        where = ("-s", CODE, "-p", LAB, "-x", left_out, CODE / "gostlab", TOPOLOGIES)
         keep = f"from gostlab import lazy; lazy.keep_written({str(written)!r})"
         for words in (
             ("-X", f"pycache_prefix={folder}", "-m", "compileall", "-qq", *where),
