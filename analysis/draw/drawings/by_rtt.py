@@ -38,6 +38,7 @@ def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Series]:
             flow=flow,
         )
         for place, flow in enumerate(flows_of(table))
+        if rows[f"cc:{flow}"].notna().any()
     ] or facet.by_cc_look(table, rows)
 
 

@@ -44,7 +44,8 @@ def numbers(sweep: Sweep) -> list[dict[str, Any]]:
     """The medians of each cell."""
     found = []
     for cell in sweep.matrix.cells:
-        row = {"tunnel": cell.example.tunnel, "cc": cell.example.cc, "runs": len(cell.counted)}
+        row: dict[str, Any] = {"cell": cell.label, "runs": len(cell.counted)}
+        row |= {"tunnel": cell.example.tunnel, "cc": cell.example.cc}
         for name, of_run in COUNTED.items():
             known = [each for run in cell.counted if (each := of_run(run)) is not None]
             row[name] = median(known) if known else None
@@ -62,6 +63,7 @@ def counted(place: Place, line: facet.Series) -> None:
 def panels(sheet: Sheet) -> list[facet.Panel]:
     """One of each who marks or is told, a line for each tunnel; none if the queue cannot mark."""
     found, tunnels = pd.DataFrame(numbers(sheet.sweep)), tunnels_of(sheet.rows)
+    found = found[found["cell"].isin(sheet.rows["cell"])]
     if found["marked"].isna().all():
         return []
     lines = [(tunnel, found[found["tunnel"] == tunnel]) for tunnel in tunnels]
@@ -76,7 +78,9 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
 
 def each_tunnel(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Of each tunnel and congestion control: what was marked, and who heard of it."""
-    for row in numbers(sweep):
+    rows = numbers(sweep)
+    more_varies = len({(row["tunnel"], row["cc"]) for row in rows}) < len(rows)
+    for row in rows:
         heard = [
             f"the sender {where} is told of {count(row[key])}"
             for key, where in (("across", "across the path"), ("inside", "inside"))
@@ -84,12 +88,13 @@ def each_tunnel(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
         ]
         if row["marked"] is not None:
             said = [f"{count(row['marked'])} packets are marked", *heard]
-            yield f"{row['tunnel']}, {cc_name(row['cc'])}: {', '.join(said)}."
+            where = row["cell"] if more_varies else f"{row['tunnel']}, {cc_name(row['cc'])}"
+            yield f"{where}: {', '.join(said)}."
 
 
 def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
     columns = (
-        *texts(tunnel="Tunnel", cc="cc"),
+        *texts(cell="Cell", tunnel="Tunnel", cc="cc"),
         *(Column(key, words, count) for key, words in HEADINGS.items()),
         Column("runs", "n", str),
     )
@@ -100,9 +105,7 @@ def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
 DRAWING = Drawing(
     "marked",
     caption="Packets that the bottleneck's queue marked (ECN), and which host heard, by tunnel.",
-    draw=facet.BY_TUNNEL(
-        panels=panels, series=facet.alike, degraded=None, shape=facet.side_by_side
-    ),
+    draw=facet.BY_TUNNEL(panels=panels, degraded=None, shape=facet.side_by_side),
     needs="a bottleneck's queue that marks",
     shows=("tunnel", "cc"),
     says=told("{title}: marks, and which host hears of them", each_tunnel),

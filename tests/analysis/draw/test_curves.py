@@ -313,6 +313,21 @@ def test_flows_that_share_a_bottleneck_are_lines_of_their_own(drawn: dict[str, F
     assert len(labelled(figure, "study", None)) == 4
 
 
+def test_a_flow_that_only_some_conditions_have_is_a_line_there_alone() -> None:
+    table = fairness()
+    has_it = table["cc"] == "cubic"
+    for column in [each for each in table.columns if ":flow1" in each]:
+        nothing = () if isinstance(table[column][0], list | tuple) else math.nan
+        values = [
+            value if has else nothing for value, has in zip(table[column], has_it, strict=True)
+        ]
+        table[column.replace("flow1", "flow3")] = values
+
+    figure = figure_of("by-rtt", table)
+
+    assert [len(labelled(figure, "lab flow3", panel)) > 0 for panel in (0, 1)] == [False, True]
+
+
 def test_jain_stands_above_every_group(drawn: dict[str, Figure]) -> None:
     assert [
         text.get_text()

@@ -145,3 +145,26 @@ def test_what_is_not_apart_from_the_first_shares_its_sentence(
 
     assert answer.sentences[0].endswith(says)
     assert all(len(sentence.split()) <= 25 for sentence in answer.sentences)
+
+
+def test_marks_are_drawn_by_control_on_a_figure_for_each_level_of_what_else_varies(
+    tmp_path: Path,
+) -> None:
+    """And each cell says which it is, in words and in the table."""
+    marked = {("cubic", "10mbit"): 11, ("bbr", "10mbit"): 213}
+    marked |= {("cubic", "20mbit"): 9, ("bbr", "20mbit"): 8}
+    for (cc, rate), marks in marked.items():
+        levels = {"cc": cc, "rate": rate, "tunnel": "gost+ws"}
+        folder = synthetic.write_at(tmp_path, levels, asked={"duration_s": 4.0})
+        queue = {"role": "bottleneck", "direction": "forward", "sent_bytes": 9, "t_s": 4.0}
+        synthetic.put_lines(folder, "queues", [queue | {"marks": marks}])
+
+    made = drawn(tmp_path, "marked")
+
+    shown = [
+        sorted(float(line.get_xdata()[0]) for line in picture.figure.axes[0].lines[-2:])
+        for picture in made.pictures
+    ]
+    assert sorted(shown) == [[8, 9], [11, 213]]
+    said = [words for answer in made.answers for words in answer.sentences]
+    assert len({words.partition(":")[0] for words in said}) == len(said) == len(marked)
