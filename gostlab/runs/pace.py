@@ -18,7 +18,7 @@ Kind = tuple[object, ...]  # of a run: what others have in common with it
 
 # Series that grow while a run's load lasts, and how much of their ends is read.
 GROWING = ("hosts.jsonl", "queues.jsonl", "sockets.jsonl")
-TAIL_BYTES = 4096
+TAIL_BYTES = 2**16  # several rows of a hundred hosts, which stand in one of hosts.jsonl
 # From this share of its load on, what a run has taken says more than what others took.
 TELLING_SHARE = 0.15
 

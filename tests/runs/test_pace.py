@@ -84,6 +84,10 @@ def test_how_far_a_run_is_is_read_from_its_last_whole_sample(tmp_path: Path) -> 
     (tmp_path / "hosts.jsonl").write_text('{"t_s": 1.0}\n{"t_s": 2.0}\n{"t_s": 3')
     (tmp_path / "queues.jsonl").write_text("x" * 9000 + '\n{"t_s": 2.5}\nnot json\n')
     assert sampled_s(tmp_path) == 2.5
+    of_all_hosts = {f"h{number}": 0.123456 for number in range(512)}
+    row = json.dumps({"t_s": 3.0, "host_busy_s": of_all_hosts})
+    (tmp_path / "hosts.jsonl").write_text(f"{row}\n{row[:-9]}")
+    assert sampled_s(tmp_path) == 3.0
 
 
 def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
