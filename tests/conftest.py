@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +25,9 @@ from gostlab.setup.parts import (
 )
 from tests.lab_command import Typed
 from tests.sandboxed import Lab
+
+if TYPE_CHECKING:
+    from tests.analysis.browser import Browser
 
 TESTS = Path(__file__).resolve().parent
 PACKED_GOSTS = TESTS.parents[1] / "shared" / "gost"
@@ -58,6 +62,21 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
         return CompletedProcess(words, status, printed, told)
 
     return type_in
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One Chromium for all that is looked at."""
+    why_not = "no chromium, chromedriver and selenium here: ./lab setup --with test installs them"
+    pytest.importorskip("selenium", reason=why_not)
+    from tests.analysis.browser import Browser
+
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromedriver = shutil.which("chromedriver")
+    if chromium is None or chromedriver is None:
+        pytest.skip(why_not)
+    with Browser(chromium, chromedriver, tmp_path_factory.mktemp("chromium")) as started:
+        yield started
 
 
 def folder_of(path: Path) -> str:

@@ -66,7 +66,7 @@ BUILD_PACKAGES = [
 ]
 TEST_PACKAGES = (
     "shellcheck python3-venv python3-pytest-xdist"
-    " chromium"  # the report's page as people see it
+    " chromium chromium-driver python3-selenium"  # the report's page as people see it
     " python3-distributed openssl"  # a cluster, and its certificates
     " python3-nbclient python3-ipykernel"  # the notebooks
     " rsync ngtcp2-client ngtcp2-server"  # programs as flows

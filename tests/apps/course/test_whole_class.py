@@ -2,6 +2,8 @@
 what, and what a command that is wrong is told.
 """
 
+from __future__ import annotations
+
 import csv
 import json
 import multiprocessing
@@ -11,6 +13,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +24,11 @@ from gostlab.apps.course.assignment import assign, assigned, ticket_of
 from gostlab.apps.course.formula import filled, rounded
 from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole_class import KEPT
-from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
 from tests.apps.course.handins import asked_of, make_hand_in, rewrite, shortened, zipped
 from tests.lab_command import Refused, Typed
+
+if TYPE_CHECKING:
+    from tests.analysis.browser import Browser
 
 ROSTER = """student,name,email
 alice,Alice Smith,alice@x.org
@@ -340,14 +345,6 @@ def test_a_key_is_the_teachers_alone_and_says_what_is_right(
 # -- how the pages look
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip(WHY_NOT)
-    with chromium(tmp_path_factory.mktemp("chromium")) as found:
-        yield found
-
-
 def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
     browser: Browser, everybody: Path, tmp_path: Path, grade: Typed
 ) -> None:
@@ -365,7 +362,7 @@ def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
     assert len(backgrounds) == 2
     border = "getComputedStyle(document.querySelector('.points > .lost')).borderLeftWidth"
     assert browser.look(border) != "0px"
-    assert browser.complaints == []
+    assert browser.complaints() == []
 
 
 def test_what_others_write_is_no_markup_on_a_page_and_no_formula_of_a_spreadsheet(
