@@ -25,8 +25,15 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make such a place"),
 ]
 SOMEBODY = 12345  # no user of this machine
-SMALL_SHM = ["-t", "tmpfs", "-o", "size=64m,noexec,mode=1777", "none", "/dev/shm"]
-NOEXEC_TMP = ["-t", "tmpfs", "-o", "noexec,mode=1777", "none", "/tmp"]
+RUN_USER = f"/run/user/{SOMEBODY}"
+
+
+def tmpfs(place: str, *options: str) -> list[str]:
+    """What mount(8) is told of a folder in memory that everybody may write."""
+    return ["-t", "tmpfs", "-o", ",".join(["mode=1777", *options]), "none", place]
+
+
+SMALL_SHM = tmpfs("/dev/shm", "size=64m", "noexec")
 # Where a container would have them: the checkout, what set-up made, and the results.
 LAB, KERNEL, RESULTS = "/mnt/lab", "/mnt/kernel", "/mnt/results"
 Inside = Callable[..., subprocess.CompletedProcess[str]]
@@ -101,83 +108,74 @@ def made_in(results: Path) -> dict[str, Any]:
 EXEC = ("exec", f"{RESULTS}/run.json", f"{RESULTS}/one")
 
 
-def test_a_container_as_docker_makes_it_runs_with_its_memory_in_tmp(
-    inside: Inside, results: Path
-) -> None:
-    """No namespaces, /dev/shm of 64 MB and noexec, a user that nobody knows, no terminal."""
-    done = inside(*EXEC, mounts=[SMALL_SHM])
-
-    assert done.returncode == 0, done.stderr
-    host = made_in(results)
-    assert host["memory"] == "/tmp" and "namespaces" not in host["isolation"]
-    assert sorted(path.name for path in results.iterdir()) == ["one", "run.json"]
-    assert not list(Path("/tmp").glob("gostlab-memory-*"))
-
-
 @pytest.mark.parametrize(
-    ("mounts", "environ", "where"),
+    ("orders", "where"),
     [
-        ([], {}, "/dev/shm"),
-        (
-            [["-t", "tmpfs", "-o", "mode=1777", "none", "/mnt/named"]],
-            {"GOSTLAB_TMP": "/mnt/named"},
-            "/mnt/named",
-        ),
+        ({}, "/dev/shm"),
+        # No namespaces, /dev/shm of 64 MB and noexec, a user that nobody knows, no terminal.
+        ({"mounts": [SMALL_SHM]}, "/tmp"),
+        ({"mounts": [tmpfs("/mnt/named")], "environ": {"GOSTLAB_TMP": "/mnt/named"}}, "/mnt/named"),
         # a named place that will not do is passed over
-        ([SMALL_SHM], {"GOSTLAB_TMP": "/dev/shm"}, "/tmp"),
-        (
-            [SMALL_SHM, ["-t", "tmpfs", "-o", "mode=1777", "none", f"/run/user/{SOMEBODY}"]],
-            {},
-            f"/run/user/{SOMEBODY}",
-        ),
-        ([SMALL_SHM, NOEXEC_TMP], {}, "the results' disk"),
+        ({"mounts": [SMALL_SHM], "environ": {"GOSTLAB_TMP": "/dev/shm"}}, "/tmp"),
+        ({"mounts": [SMALL_SHM, tmpfs(RUN_USER)]}, RUN_USER),
+        ({"mounts": [SMALL_SHM, tmpfs("/tmp", "noexec")]}, "the results' disk"),
+        # as much address space as is enough
+        ({"mounts": [SMALL_SHM], "memory_mib": 768}, "/tmp"),
     ],
-    ids=["shm", "named", "named badly", "run user", "results"],
+    ids=["shm", "as docker", "named", "named badly", "run user", "results", "768 MiB"],
 )
 def test_the_memory_takes_the_first_place_that_will_do(
-    inside: Inside, results: Path, mounts: list[list[str]], environ: dict[str, str], where: str
+    inside: Inside, results: Path, orders: dict[str, Any], where: str
 ) -> None:
-    run_user = Path(f"/run/user/{SOMEBODY}")
+    run_user = Path(RUN_USER)
     was_there = run_user.exists()
     try:
-        done = inside(*EXEC, mounts=mounts, environ=environ)
+        done = inside(*EXEC, **orders)
     finally:
         if not was_there and run_user.exists():
             run_user.rmdir()
 
     assert done.returncode == 0, done.stderr
-    assert made_in(results)["memory"] == where
+    host = made_in(results)
+    assert host["memory"] == where and "namespaces" not in host["isolation"]
+    assert sorted(path.name for path in results.iterdir()) == ["one", "run.json"]
+    assert not list(Path("/tmp").glob("gostlab-memory-*"))
 
 
-def test_where_no_place_will_do_each_is_named_with_its_cause(inside: Inside, results: Path) -> None:
-    full = ["-t", "tmpfs", "-o", "size=8m,mode=1777", "none", "/tmp"]
-    noexec = ["-o", "remount,bind,noexec", RESULTS]
-
-    done = inside(*EXEC, mounts=[SMALL_SHM, full, noexec])
-
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    for cause in (
-        "/dev/shm is mounted noexec",
-        f"/run/user/{SOMEBODY} is not there",
-        r"/tmp has \d+ of 512 MiB free",
-        "the results' disk is mounted noexec",
-        "GOSTLAB_TMP",
-    ):
-        assert re.search(cause, done.stderr), done.stderr
-    assert [path.name for path in results.iterdir()] == ["run.json"]
-
-
-def test_768_mib_of_address_space_are_enough_and_too_few_are_said(
-    inside: Inside, results: Path
+@pytest.mark.parametrize(
+    ("orders", "causes"),
+    [
+        (
+            {
+                "mounts": [
+                    SMALL_SHM,
+                    tmpfs("/tmp", "size=8m"),
+                    ["-o", "remount,bind,noexec", RESULTS],
+                ]
+            },
+            [
+                "/dev/shm is mounted noexec",
+                f"{RUN_USER} is not there",
+                r"/tmp has \d+ of 512 MiB free",
+                "the results' disk is mounted noexec",
+                "GOSTLAB_TMP",
+            ],
+        ),
+        ({"mounts": [SMALL_SHM], "memory_mib": 300}, ["300 MiB"]),
+        # It would be the same for every run, and says nothing about any of them.
+        ({"seccomp": False}, ["seccomp"]),
+        ({"mounts": [["-o", "remount,bind,noexec", KERNEL]]}, [f"GOSTLAB_KERNEL names {KERNEL}/"]),
+    ],
+    ids=["no place for memory", "too little memory", "seccomp", "noexec kernel"],
+)
+def test_a_host_that_cannot_boot_the_sandbox_says_why_in_one_line_and_leaves_no_results(
+    inside: Inside, results: Path, orders: dict[str, Any], causes: list[str]
 ) -> None:
-    refused = inside(*EXEC, mounts=[SMALL_SHM], memory_mib=300)
-    assert refused.returncode == 2 and "300 MiB" in refused.stderr, refused.stderr
+    done = inside(*EXEC, **orders)
+
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert all(re.search(cause, done.stderr) for cause in causes), done.stderr
     assert [path.name for path in results.iterdir()] == ["run.json"]
-
-    done = inside(*EXEC, mounts=[SMALL_SHM], memory_mib=768)
-
-    assert done.returncode == 0, done.stderr
-    assert made_in(results)["memory"] == "/tmp"
 
 
 @pytest.fixture
@@ -238,10 +236,7 @@ def test_the_doctor_boots_as_a_run_does(inside: Inside) -> None:
     ("orders", "cause"),
     [
         ({"seccomp": False}, r"denies seccomp\(2\) filters"),
-        (
-            {"mounts": [SMALL_SHM, NOEXEC_TMP, ["-t", "tmpfs", "-o", "noexec", "none", "/mnt/x"]]},
-            "nowhere to keep the sandbox's 448 MiB",
-        ),
+        ({"mounts": [SMALL_SHM, tmpfs("/tmp", "noexec")]}, "nowhere to keep the sandbox's 448 MiB"),
         ({"memory_mib": 400}, "address space is limited to 400 MiB"),
     ],
     ids=["seccomp", "noexec", "ulimit"],
@@ -256,20 +251,3 @@ def test_the_doctor_names_the_cause_of_a_boot_that_fails(
     assert done.returncode == 1 and boots["state"] == "missing"
     assert re.search(cause, boots["detail"]) and "\n" not in boots["detail"], boots
     assert boots["to_do"]
-
-
-def test_a_host_that_cannot_boot_the_sandbox_ends_a_matrix_with_one_line_and_no_results(
-    inside: Inside, results: Path
-) -> None:
-    """It would be the same for every run, and says nothing about any of them."""
-    done = inside(*EXEC, seccomp=False)
-
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert "seccomp" in done.stderr
-    assert [path.name for path in results.iterdir()] == ["run.json"]
-
-
-def test_a_kernel_on_a_noexec_disk_is_named(inside: Inside) -> None:
-    done = inside(*EXEC, mounts=[["-o", "remount,bind,noexec", KERNEL]])
-
-    assert done.returncode == 2 and "./lab setup" not in done.stderr.split("GOSTLAB_CACHE")[0]

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -149,10 +150,12 @@ def test_the_runs_folder_stays_writable_whatever_holds_the_rest(lab: Lab, held) 
     for isolation in [*ISOLATIONS, NOTHING]:
         held(isolation)
         done = lab.command(
-            "cd /run/gostlab && mkdir d && echo a > d/f && mv d/f g && echo b >> g && chmod 640 g"
+            "touch /etc/gostlab-was-here;"
+            " cd /run/gostlab && mkdir d && echo a > d/f && mv d/f g && echo b >> g && chmod 640 g"
             " && touch -d 2001-01-01 g && truncate -s 3 g && rmdir d && echo fine"
         )
         assert "fine" in done.log, (isolation, done.log)
+        assert not Path("/etc/gostlab-was-here").exists(), isolation  # what nothing else holds
         assert (done.folder / "g").read_text() == "a\nb", isolation
         assert stat.S_IMODE((done.folder / "g").stat().st_mode) == 0o640
 
@@ -201,15 +204,22 @@ mkdir /tmp/disk-here; mount /tmp/disk /tmp/disk-here && echo mounted; echo tried
         assert "gostlab-was-here" not in said_by("dmesg").stdout
 
 
-def test_the_hosts_network_cannot_be_reached(lab: Lab) -> None:
+@contextmanager
+def listening(address: str) -> Iterator[tuple[socket.socket, socket.socket, socket.socket]]:
+    """Sockets of the host's that wait for a guest: TCP's, UDP's, and one by an abstract name."""
     with (
-        socket.create_server(("0.0.0.0", 0)) as server,
+        socket.create_server((address, 0)) as server,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
         socket.socket(socket.AF_UNIX) as abstract,
     ):
-        datagrams.bind(("0.0.0.0", 0))
+        datagrams.bind((address, 0))
         abstract.bind("\0gostlab-test")
         abstract.listen()
+        yield server, datagrams, abstract
+
+
+def test_the_hosts_network_cannot_be_reached(lab: Lab) -> None:
+    with listening("0.0.0.0") as (server, datagrams, abstract):
         tcp, udp = server.getsockname()[1], datagrams.getsockname()[1]
         out = said_by("hostname", "-I").stdout.split()
         attempts = "\n".join(
@@ -221,21 +231,19 @@ timeout 2 bash -c 'echo hello >/dev/udp/{address}/{udp}'"""
         )
 
         done = lab.command(
-            f'ip link set lo up; {attempts}\nip -o link; python3 -c "import'
+            f'ip -o link; ip route; ip link set lo up; {attempts}\npython3 -c "import'
             " socket;socket.socket(socket.AF_UNIX).connect('\\0gostlab-test');"
             " print('connected', 'abstract')\"; echo tried"
         )
 
         assert "tried" in done.log and "connected" not in done.log, done.log
+        assert "1: lo" in done.log and "eth0" not in done.log and "default via" not in done.log
         # Inside, a route to lo makes an address the guest's own: who answers then is the guest.
         for listener in (server, datagrams, abstract):
             listener.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            server.accept()
-        with pytest.raises(BlockingIOError):
-            datagrams.recv(1)
-        with pytest.raises(BlockingIOError):
-            abstract.accept()
+        for received in (server.accept, lambda: datagrams.recv(1), abstract.accept):
+            with pytest.raises(BlockingIOError):
+                received()
 
 
 # What a guest that had taken over its kernel would be: any program at all in the sandbox's process.
@@ -291,14 +299,7 @@ json.dump(sorted(done), open(folder + "/done.json", "w"))
 def escaped(lab: Lab, victim: Path) -> list[str]:
     folder = lab.folder()
     disks = [str(path) for path in Path("/dev").iterdir() if path.is_block_device()]
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
-        socket.socket(socket.AF_UNIX) as abstract,
-    ):
-        datagrams.bind(("127.0.0.1", 0))
-        abstract.bind("\0gostlab-test")
-        abstract.listen()
+    with listening("127.0.0.1") as (server, datagrams, _):
         ports = {"tcp": server.getsockname()[1], "udp": datagrams.getsockname()[1]}
         own = {"victim": str(victim), "folder": str(folder), "parent": os.getpid()}
         disk = next(iter(disks), "/dev/sda")

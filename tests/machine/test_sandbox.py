@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from gostlab.machine import MachineError, sandbox
 from gostlab.machine.memory import memory_place
 from tests.offspring import adopt_orphans, all_gone, mounts_in
 from tests.sandboxed import STARTING, Done, Lab, booting, kill_a_guests_parent
+from tests.terminal import terminal
 
 pytestmark = pytest.mark.sandbox
 
@@ -30,24 +29,13 @@ def orphans() -> None:
     adopt_orphans()
 
 
-LOOK_AROUND = """
-echo hello from $(hostname)
-zcat /proc/config.gz | grep CONFIG_HZ=
-touch /etc/gostlab-was-here; touch /home/x /root/x /usr/x; echo kept > /run/gostlab/kept
-ls /sys/class/net | sed 's/^/link /'; ip route
-exit 7
-"""
+def test_it_boots_ticks_at_debians_250_hz_and_says_the_commands_exit_status(lab: Lab) -> None:
+    done = lab.command(
+        "echo hello from $(hostname); zcat /proc/config.gz | grep CONFIG_HZ=; exit 7"
+    )
 
-
-@pytest.fixture(scope="module")
-def looked(lab: Lab) -> Done:
-    """A guest that has looked around."""
-    return lab.command(LOOK_AROUND)
-
-
-def test_it_boots_runs_and_says_the_commands_exit_status(looked: Done) -> None:
-    assert "hello from gostlab" in looked.log
-    assert (looked.folder / "exit").read_text() == "7\n"
+    assert "hello from gostlab" in done.log and "CONFIG_HZ=250" in done.log
+    assert (done.folder / "exit").read_text() == "7\n"
 
 
 ENDS = "import sys\n{}\n"
@@ -71,22 +59,6 @@ def test_a_module_ends_as_python_has_it_end(lab: Lab, end: str, status: int, say
     lab.boot(words, folder, environ={"PYTHONPATH": "/run/gostlab"}).wait()
     assert (folder / "exit").read_text() == f"{status}\n"
     assert says in Done(folder).log
-
-
-def test_the_kernel_ticks_at_250_hz_as_debians(looked: Done) -> None:
-    assert "CONFIG_HZ=250" in looked.log
-
-
-def test_the_hosts_files_are_read_only_but_for_the_runs_folder(looked: Done) -> None:
-    assert not Path("/etc/gostlab-was-here").exists()
-    assert looked.log.count("Read-only file system") >= 3
-    assert (looked.folder / "kept").read_text() == "kept\n"
-
-
-def test_the_hosts_network_is_not_there(looked: Done) -> None:
-    links = [line for line in looked.log.splitlines() if line.startswith("link ")]
-    assert "link lo" in links
-    assert not any("eth" in each for each in links) and "default" not in looked.log
 
 
 def test_the_virtual_clock_waits_for_nobody(lab: Lab) -> None:
@@ -217,18 +189,7 @@ def test_more_memory_than_there_is_is_refused(tmp_path: Path) -> None:
 def test_it_has_the_callers_terminal(lab: Lab) -> None:
     script = "tty; read word; echo heard $word"
     words = booting(lab, lab.kernel, lab.folder(), script, limit_s=30, terminal=True)
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
-    os.close(theirs)
-    said = b""
-    with suppress(OSError):  # its end closes the terminal
-        while chunk := os.read(ours, 1000):
-            said += chunk
-            if b"/dev/tty0" in said and b"heard" not in said:
-                os.write(ours, b"you\n" if b"you" not in said else b"")
-    process.wait()
-    os.close(ours)
-
-    assert b"/dev/tty0" in said and b"heard you" in said, said
+    with terminal(*words) as (_, shown):
+        assert "/dev/tty0" in shown.read_until("/dev/tty0")
+        shown.type("you")
+        assert "heard you" in shown.read_until()

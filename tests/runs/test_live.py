@@ -2,12 +2,7 @@
 
 import io
 import json
-import os
-import pty
 import re
-import select
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gostlab.apps.cli import main
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.question import to_question
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.runs.live import MOST_RUNS, Followed, Tail, Watched, rounded_up
 from gostlab.runs.schedule import Finished, place_of
-from tests.lab_command import ROOT
+from tests.lab_command import ROOT, Typed
+from tests.terminal import exit_code, terminal
 
 PATH = {"rate": "12.112mbit", "rtt": "100ms", "buffer": "100pkts", "duration": "10s"}
 
@@ -257,40 +252,26 @@ def test_an_axis_ends_at_a_round_number() -> None:
     ],
 )
 def test_what_cannot_be_drawn_is_one_line(
-    words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], says: str, tmp_path: Path, typed: Typed
 ) -> None:
-    given = ("try", "--cc", "cubic", "--for", "1s", "--results", str(tmp_path / "r"))
-    assert main([*given, *words]) == 2
-    said = capsys.readouterr().err.strip().splitlines()
-    assert says in said[-1] and len(said) == 1
+    done = typed("try", "--cc", "cubic", "--for", "1s", "--results", tmp_path / "r", *words)
+    [said] = done.stderr.strip().splitlines()
+    assert done.returncode == 2 and says in said
 
 
 @pytest.mark.sandbox
-def test_a_question_is_drawn_on_a_terminal_and_answered(tmp_path: Path) -> None:
+def test_a_question_is_drawn_on_a_terminal_and_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ["try", "--cc", "cubic", "--rate", "5mbit", "--rtt", "20ms", "--for", "3s", "--live"]
-    said = on_a_terminal([*words, "--pace", "3", "--results", str(tmp_path)])
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("LINES", "40")
+
+    with terminal(ROOT / "lab", *words, "--pace", "3", "--results", tmp_path) as (pid, shown):
+        said = shown.read_until()
+        assert exit_code(pid) == 0, said[-2000:]
 
     seen = [float(each) for each in re.findall(r"· (\d+\.\d) of 3 s", said)]
     assert seen == sorted(seen) and seen[-1] == 3.0 and len(set(seen)) >= 4
     assert re.search(r"\d+ of \d+ packets", said) and "window" in said
     assert "goodput" in said.lower() and " ok" in said
-
-
-def on_a_terminal(words: Sequence[str]) -> str:
-    """What ./lab writes to a terminal of its own."""
-    ours, theirs = pty.openpty()
-    known = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-    argv = [sys.executable, "-m", "gostlab", *words]
-    said = b""
-    with subprocess.Popen(argv, cwd=ROOT, env=known, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        while select.select([ours], [], [], 120)[0]:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the other end is closed
-                break
-            said += part
-        status = process.wait(60)
-    os.close(ours)
-    assert status == 0, said.decode()[-2000:]
-    return said.decode()
