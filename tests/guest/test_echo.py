@@ -10,15 +10,10 @@ from typing import Any
 
 import pytest
 
+from gostlab.apps.bench.calibrate import free_ports
 from gostlab.guest import echo
 
 KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
-
-
-def free_port(protocol: str) -> int:
-    with socket.socket(socket.AF_INET, KINDS[protocol]) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def asked(protocol: str, port: int, interval_ms: int, duration_s: float) -> dict[str, Any]:
@@ -31,7 +26,7 @@ def asked(protocol: str, port: int, interval_ms: int, duration_s: float) -> dict
 
 @pytest.mark.parametrize("protocol", KINDS)
 def test_every_request_is_answered_and_leaves_when_it_is_due(protocol: str) -> None:
-    port = free_port(protocol)
+    [port] = free_ports(1)
     words = (sys.executable, echo.__file__, "serve", protocol, str(port))
     with subprocess.Popen(words) as server:
         try:
@@ -60,6 +55,5 @@ def wait_for(protocol: str, port: int) -> None:
 
 
 def test_a_datagram_that_nobody_answers_has_no_round_trip() -> None:
-    assert {each["rtt_ms"] for each in asked("udp", free_port("udp"), 20, 0.1)["round_trips"]} == {
-        None
-    }
+    [port] = free_ports(1)
+    assert {each["rtt_ms"] for each in asked("udp", port, 20, 0.1)["round_trips"]} == {None}

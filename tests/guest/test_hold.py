@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from gostlab.apps.bench.calibrate import free_ports, wait_for
 from gostlab.guest.hold import Held, can_hold
 
 pytestmark = pytest.mark.skipif(not can_hold(), reason="calls' numbers are those of x86-64")
@@ -17,12 +17,11 @@ pytestmark = pytest.mark.skipif(not can_hold(), reason="calls' numbers are those
 
 @contextmanager
 def serving() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL)
+    [port] = free_ports(1)
+    words = ["iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     try:
-        time.sleep(0.3)
+        wait_for(port, server)
         yield server, port
     finally:
         server.kill()

@@ -2,13 +2,13 @@
 
 import json
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import fetches
 from gostlab.guest.reports import Part, TrafficError, percentile
@@ -19,27 +19,26 @@ from gostlab.guest.watch import fidelity
 from gostlab.results.measures import total_goodput_bps
 from tests.describe.resolve.test_flows import one
 
+SIZES = [10_000, 100_000, 1_000_000, 10_000_000]
 
-def test_a_ping_flow_asks_ten_times_a_second_and_has_no_congestion_control() -> None:
-    run = one("{flows: {bulk: {}, lag: {kind: ping}}}")
 
-    lag = run.flows[1]
-    assert (lag.interval_ms, lag.cc, lag.streams, lag.is_tcp) == (100.0, None, 1, False)
+@pytest.mark.parametrize(
+    ("asked", "fields"),
+    [
+        # Ten times a second, without a congestion control.
+        ("kind: ping", {"interval_ms": 100.0, "cc": None, "streams": 1, "direction": "upload"}),
+        # Downloads whatever way others go, one after the other or some time apart.
+        ("kind: short", {"direction": "download", "sizes_bytes": SIZES, "interval_ms": 0.0}),
+        ("kind: short, interval: 1s", {"interval_ms": 1000.0}),
+    ],
+)
+def test_a_flow_that_measures_has_fields_of_its_kind(asked: str, fields: dict[str, Any]) -> None:
+    run = one(f"{{flows: {{bulk: {{}}, own: {{{asked}}}}}}}")
+
+    bulk, own = map(asdict, run.flows)
+    assert {name: own[name] for name in fields} == fields
+    assert bulk["direction"] == "upload"
     assert RunDescription.from_json(json.loads(json.dumps(run.to_json()))) == run
-
-
-def test_a_short_flow_downloads_whatever_way_the_others_go() -> None:
-    [bulk, web] = one("{flows: {bulk: {}, web: {kind: short}}}").flows
-
-    assert (bulk.direction, web.direction) == ("upload", "download")
-    assert web.sizes_bytes == [10_000, 100_000, 1_000_000, 10_000_000]
-
-
-def test_short_downloads_follow_each_other_or_begin_some_time_apart() -> None:
-    [one_by_one] = one("{flows: {web: {kind: short}}}").flows
-    [each_second] = one("{flows: {web: {kind: short, interval: 1s}}}").flows
-
-    assert (one_by_one.interval_ms, each_second.interval_ms) == (0.0, 1000.0)
 
 
 def test_a_second_apart_is_when_downloads_begin(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,51 +59,29 @@ def test_a_second_apart_is_when_downloads_begin(capsys: pytest.CaptureFixture[st
     assert began_s[0] < 0.2 <= began_s[1] and 2 <= len(began_s) <= 3
 
 
-def test_one_connection_for_all_where_a_tunnel_has_one() -> None:
-    flows = "shared: auto, flows: {bulk: {}, web: {kind: short}}"
+@pytest.mark.parametrize(
+    ("asked", "pairs"),
+    [
+        # One connection for all where a tunnel has one.
+        ("tunnel: gost+mws, shared: auto", ["bulk"]),
+        ("tunnel: gost+ws, shared: auto", ["bulk", "web"]),
+        # A forwarder has a pair of ends for each stream, and datagrams take the first.
+        ("tunnel: gost+ws", ["bulk", "web"]),
+        ("tunnel: split", ["bulk", "lag", "web"]),
+    ],
+)
+def test_flows_go_through_pairs_of_ends(asked: str, pairs: list[str]) -> None:
+    run = one(f"{{{asked}, flows: {{lag: {{kind: ping}}, bulk: {{}}, web: {{kind: short}}}}}}")
 
-    assert [*pairs_of(one(f"{{tunnel: gost+mws, {flows}}}"))] == ["bulk"]
-    assert [*pairs_of(one(f"{{tunnel: gost+ws, {flows}}}"))] == ["bulk", "web"]
-    asked = one(f"{{tunnel: gost+mws, {flows}}}").tunnel_options
-    assert asked == {"shared": "on"}  # the same question, asked in two ways
+    assert [*pairs_of(run)] == pairs
+    # the same question, asked in two ways
+    assert run.tunnel_options == ({"shared": "on"} if pairs == ["bulk"] else {})
+    ports = sink_ports(run)
+    assert (ports["lag"] == ports["bulk"]) == ("lag" not in pairs) and ports["web"] != ports["lag"]
 
 
 def test_what_no_flow_of_old_has_is_not_in_its_run() -> None:
     assert {"sizes_bytes", "interval_ms"}.isdisjoint(one("{}").to_json()["flows"][0])
-
-
-@pytest.mark.parametrize(
-    ("flow", "says"),
-    [
-        ("kind: ping, rate: 1mbit", "a ping flow has no rate"),
-        ("kind: ping, cc: bbr", "a ping flow has no congestion control"),
-        ("kind: ping, streams: 4", "a ping flow has no streams"),
-        ("kind: ping, direction: download", "has no direction"),
-        ("kind: ping, interval: 1ms", "not between 10ms and 60s"),
-        ("kind: short, direction: upload", "a flow of kind short is a download"),
-        ("kind: short, size: 10kB", "a short flow has no size"),
-        ("kind: short, sizes: []", "at least 1"),
-        ("interval: 1s", "a tcp flow has no interval"),
-        ("sizes: [1kB]", "a tcp flow has no sizes"),
-    ],
-)
-def test_fields_of_another_kind_are_refused(flow: str, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
-        one(f"{{flows: {{one: {{{flow}}}}}}}")
-
-
-def test_a_forwarder_has_a_pair_of_ends_for_each_stream_and_datagrams_take_the_first() -> None:
-    flows = "flows: {lag: {kind: ping}, bulk: {}, web: {kind: short}}"
-
-    assert [*pairs_of(one(f"{{tunnel: gost+ws, {flows}}}"))] == ["bulk", "web"]
-    assert [*pairs_of(one(f"{{tunnel: split, {flows}}}"))] == ["bulk", "lag", "web"]
-    ports = sink_ports(one(f"{{tunnel: gost+ws, {flows}}}"))
-    assert ports["lag"] == ports["bulk"] != ports["web"]
-
-
-def test_a_tunnel_that_nothing_goes_through_is_refused() -> None:
-    with pytest.raises(BadInput, match="no flow goes through it"):
-        one("{tunnel: gost+ws, flows: {one: {kind: udp, rate: 1mbit}}}")
 
 
 def row(kind: str, bytes: int, started_s: float, seconds: float) -> dict[str, object]:

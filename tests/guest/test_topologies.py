@@ -2,7 +2,6 @@
 
 import pytest
 
-from gostlab.describe.file.document import BadInput
 from tests.sandboxed import Lab, written
 
 pytestmark = pytest.mark.sandbox
@@ -37,11 +36,6 @@ def test_a_round_trip_is_that_of_the_links_crossed(lab: Lab, topology: str, link
     assert done.checks["idle_rtt_before"]["got"] == pytest.approx(20, abs=0.5)
     assert run.flows[1].rtt_ms == 20 * links
     assert done.checks["idle_rtt_before_two"]["got"] == pytest.approx(20 * links, abs=0.9)
-
-
-def test_a_flow_within_one_node_is_refused() -> None:
-    with pytest.raises(BadInput, match="no link is between them"):
-        written("{topology: ring, flows: {one: {sender: 2, receiver: 2}}}")
 
 
 def test_a_change_is_made_where_its_link_is(lab: Lab) -> None:

@@ -3,6 +3,7 @@
 import compileall
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -13,7 +14,6 @@ import pytest
 
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import CHECKOUT, own_root, root_of
-from gostlab.setup import parts
 from gostlab.setup.root import Root, chosen_root, find_root
 from tests.asked import run_of
 from tests.lab_command import said_by
@@ -128,53 +128,38 @@ def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_week(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("asked", "is_made", "says"),
     [
-        ("owl", "GOSTLAB_ROOT is 'owl': write own, host or a root's hash"),
-        ("own", "the sandbox's root is missing: run ./lab setup --only root"),
+        ("owl", True, "GOSTLAB_ROOT is 'owl': write own, host or a root's hash"),
+        ("own", False, "the sandbox's root is missing: run ./lab setup --only root"),
+        # What a shard, a job of an array or a container is started with.
+        ("{other}", True, "{other:.12}.*{made:.12}"),
     ],
+    ids=["no such word", "missing", "another"],
 )
-def test_a_root_that_is_not_there_is_one_line(asked: str, says: str, tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(describe(duration_s=1.0).to_json()))
-    cache = without_root(tmp_path / "cache")
-    environ = {**os.environ, "GOSTLAB_ROOT": asked, "GOSTLAB_CACHE": str(cache)}
-
-    words = ("exec", tmp_path / "run.json", tmp_path / "one")
-    done = said_by(str(CHECKOUT / "lab"), *words, cwd=CHECKOUT, env=environ)
-
-    assert done.returncode == 2
-    assert done.stderr == f"gostlab: {says}\n"
-
-
-@pytest.mark.parametrize("asked", ["own", "{hash}", "{hash:.12}"])
-def test_a_guest_is_on_the_root_that_is_asked_for(
-    asked: str, made: Root, monkeypatch: pytest.MonkeyPatch
+def test_a_root_that_is_not_there_is_one_line_before_a_run_is_made(
+    asked: str, is_made: bool, says: str, made: Root, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("GOSTLAB_ROOT", asked.format(hash=made.hash))
-    assert chosen_root() == made
-
-
-@pytest.mark.parametrize(("user", "path"), [(12345, "/usr/bin"), (0, "/nowhere")])
-def test_who_cannot_install_programs_and_who_has_none_boot_on_the_own_root(
-    user: int, path: str, made: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("GOSTLAB_ROOT", raising=False)
-    monkeypatch.setattr(os, "geteuid", lambda: user)
-    monkeypatch.setattr(parts, "SYSTEM_PATH", path)
-    assert chosen_root() == made
-
-
-def test_a_worker_of_another_root_is_told_before_it_makes_a_run(made: Root, tmp_path: Path) -> None:
-    """What a shard, a job of an array or a container is started with."""
-    run, other = tmp_path / "run.json", made.hash[::-1]
+    known = {"made": made.hash, "other": made.hash[::-1]}
+    run = tmp_path / "run.json"
     run.write_text(json.dumps(describe(duration_s=1.0).to_json()))
-    environ = {**os.environ, "GOSTLAB_ROOT": other}
+    environ = {**os.environ, "GOSTLAB_ROOT": asked.format(**known)}
+    if not is_made:
+        environ["GOSTLAB_CACHE"] = str(without_root(tmp_path / "cache"))
 
     done = said_by(str(CHECKOUT / "lab"), "exec", run, tmp_path / "one", env=environ)
 
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert other[:12] in done.stderr and made.hash[:12] in done.stderr
+    assert re.search(says.format(**known), done.stderr), done.stderr
     assert not (tmp_path / "one").exists()
+
+
+@pytest.mark.parametrize("asked", ["", "own", "{hash}", "{hash:.12}"])
+def test_a_guest_is_on_the_root_that_is_asked_for_and_on_the_own_one_unasked(
+    asked: str, made: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSTLAB_ROOT", asked.format(hash=made.hash))
+    assert chosen_root() == made
 
 
 def test_a_program_of_the_users_own_is_in_a_guest_with_the_hosts_files(

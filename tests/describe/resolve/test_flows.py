@@ -110,6 +110,31 @@ def test_a_router_shapes_what_the_client_sends_and_nothing_on_the_way_back() -> 
         ("{flows: {a: {kind: udp, rate: 5mbit, cc: bbr}}}", "a udp flow has no congestion control"),
         ("{flows: {a: {kind: http, size: 1MB}}}", "a: a flow of kind http is a download"),
         ("{flows: {a: {kind: http, size: 0B}}}", "not between 1B and 100GB"),
+        *(
+            (f"{{flows: {{a: {{{fields}}}}}}}", sentence)
+            for fields, sentence in (
+                ("kind: ping, rate: 1mbit", "a ping flow has no rate"),
+                ("kind: ping, cc: bbr", "a ping flow has no congestion control"),
+                ("kind: ping, streams: 4", "a ping flow has no streams"),
+                ("kind: ping, direction: download", "has no direction"),
+                ("kind: ping, interval: 1ms", "not between 10ms and 60s"),
+                ("kind: short, direction: upload", "a flow of kind short is a download"),
+                ("kind: short, size: 10kB", "a short flow has no size"),
+                ("kind: short, sizes: []", "at least 1"),
+                ("interval: 1s", "a tcp flow has no interval"),
+                ("sizes: [1kB]", "a tcp flow has no sizes"),
+            )
+        ),
+        ("{tunnel: gost+ws, flows: {a: {kind: udp, rate: 1mbit}}}", "no flow goes through it"),
+        (
+            "{tunnel: ssh, flows: {u: {kind: udp, rate: 4mbit, through: tunnel}}}",
+            "u: through: tunnel: ssh carries no datagrams",
+        ),
+        ("{flows: {a: {}, b: {ecn: on}}}", "client has another ecn already"),
+        ("{ecn: on}", "the bottleneck's queue, netem, drops and never marks"),
+        ("{ecn: l4s, bottleneck: tbf, queue: fifo}", "queue, fifo, drops and never marks"),
+        ("{cc: prague, kernel: '6.12'}", "no accurate ECN (RFC 9768), which cc prague needs"),
+        ("{topology: ring, flows: {a: {sender: 2, receiver: 2}}}", "no link is between them"),
         ("{flows: {}}", "no flow (like"),
         ("{flows: [a]}", "a list where a mapping"),
         ("{flows: {a: {buffers: system}, b: {}}}", "b: client has other buffers already"),
