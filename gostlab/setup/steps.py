@@ -65,8 +65,9 @@ BUILD_PACKAGES = [
     *("golang-go", "ca-certificates"),  # the relay
 ]
 TEST_PACKAGES = (
-    "shellcheck python3-venv python3-pytest-xdist"
+    "shellcheck python3-venv python3-pytest-xdist python3-psutil"
     " chromium chromium-driver python3-selenium"  # the report's page as people see it
+    " python3-colorspacious"  # and its colours as others do
     " python3-distributed openssl"  # a cluster, and its certificates
     " python3-nbclient python3-ipykernel"  # the notebooks
     " rsync ngtcp2-client ngtcp2-server"  # programs as flows

@@ -12,6 +12,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, TypeVar
@@ -27,7 +28,7 @@ from analysis.judge.cells import MatrixResults, to_matrices
 from analysis.read.folder import Run, load_run
 from analysis.read.runs import load_results
 from analysis.read.study import Study
-from gostlab.describe.file.experiment import Published
+from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results import EPOCH
@@ -40,29 +41,8 @@ FOOTER = (
 )
 BDP_PKTS = 27538  # 1967 Mbit/s for 168 ms in packets of 1500 bytes
 
-# The thesis's receiver rates (sections 4.2, 4.3), Mbit/s, and its Retr.
-THESIS = {
-    ("gost+ws", "cubic"): {1: (144, 63), 4: (548, 210), 16: (1430, 807), 128: (470, 22894)},
-    ("gost+ws", "bbr"): {1: (136, 58), 4: (544, 219), 16: (1830, 927), 128: (376, 20606)},
-    ("gost+wss", "cubic"): {1: (142, 47), 4: (570, 221), 16: (1490, 761), 128: (478, 23343)},
-    ("gost+wss", "bbr"): {1: (141, 54), 4: (549, 258), 16: (1820, 933), 128: (467, 19292)},
-}
-
-
-def published(matrix: str = "main") -> tuple[Published, ...]:
-    """The thesis's values as an experiment's file gives them."""
-    return tuple(
-        Published(
-            matrix,
-            (("cc", cc), ("streams", float(streams)), ("tunnel", tunnel)),
-            float(goodput),
-            float(retr),
-            source="thesis, sections 4.2 and 4.3",
-        )
-        for (tunnel, cc), rows in THESIS.items()
-        for streams, (goodput, retr) in rows.items()
-    )
-
+# The thesis's receiver rates and its Retr, as its experiment's file gives them.
+PUBLISHED = tuple(replace(each, why="") for each in load_experiment("thesis-tunnel").published)
 
 STUDY = Study(
     "made-up",
@@ -70,7 +50,7 @@ STUDY = Study(
     "Does BBR carry more than CUBIC through a tunnel?",
     "Nothing here was measured.",
     (("main", "The matrix"), ("cpu", "The CPU"), ("buffer", "The buffer")),
-    published=published(),
+    published=PUBLISHED,
     called="thesis",
     matrix_draws=(
         ("main", ("goodput", "ratio", "retransmissions", "series")),

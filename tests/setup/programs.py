@@ -1,10 +1,12 @@
-"""Programs that are none."""
+"""Programs that are none, and packages of one file."""
 
 import io
 import lzma
+import subprocess
 import tarfile
 from pathlib import Path
 
+CONTROL = "Package: {}\nVersion: {}\nArchitecture: all\nMaintainer: x <x@y>\nDescription: x\n"
 GOST = "#!/bin/sh\necho 'gost v3.2.6 (go1.26.8 linux/amd64)'\n"
 
 
@@ -35,3 +37,13 @@ def packed_gost(form: str, folder: Path) -> Path:
         member.size, member.mode = len(GOST), 0o755
         archive.addfile(member, io.BytesIO(GOST.encode()))
     return file
+
+
+def package(into: Path, name: str, version: str) -> Path:
+    """A real package of Debian's, of one file."""
+    tree = into / name
+    script(tree / "usr/bin" / name, "#!/bin/sh\n")
+    (tree / "DEBIAN").mkdir()
+    (tree / "DEBIAN/control").write_text(CONTROL.format(name, version))
+    subprocess.run(["dpkg-deb", "--build", tree, into], check=True, capture_output=True)
+    return into / f"{name}_{version}_all.deb"

@@ -16,6 +16,7 @@ from gostlab.setup.archive import Candidate
 from gostlab.setup.root import Pinned
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 from tests.asked import refusal
+from tests.setup.programs import package
 
 
 @pytest.fixture
@@ -24,20 +25,6 @@ def made() -> root.Root:
     if found is None:
         pytest.skip("the sandbox's own root is not there: run ./lab setup --only root")
     return found
-
-
-def package(into: Path, name: str, version: str) -> Path:
-    """A real package of one file."""
-    tree = into / name
-    (tree / "DEBIAN").mkdir(parents=True)
-    (tree / "DEBIAN/control").write_text(
-        f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: x <x@y>\n"
-        "Description: x\n"
-    )
-    (tree / "usr/bin").mkdir(parents=True)
-    (tree / "usr/bin" / name).write_text("#!/bin/sh\n")
-    subprocess.run(["dpkg-deb", "--build", tree, into], check=True, capture_output=True)
-    return into / f"{name}_{version}_all.deb"
 
 
 class Mirror:

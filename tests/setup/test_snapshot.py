@@ -16,11 +16,11 @@ import pytest
 from gostlab.setup import archive, parts, root
 from gostlab.setup.root import Pinned
 from gostlab.setup.workbench import Workbench
+from tests.setup.programs import CONTROL, package
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("apt-get", "dpkg-deb", "gpg"))), reason="needs apt and gpg"
 )
-CONTROL = "Package: a\nVersion: {}\nArchitecture: all\nMaintainer: x <x@y>\nDescription: x\n"
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -55,16 +55,12 @@ def gpg(tmp_path: Path) -> Iterator[list[str]]:
 
 def archive_of(folder: Path, version: str, until: int, gpg: list[str]) -> str:
     """A signed archive of one package, with lists that hold until some year; the package's sum."""
-    tree = folder / "tree"
-    (tree / "DEBIAN").mkdir(parents=True)
-    (tree / "DEBIAN/control").write_text(CONTROL.format(version))
-    file = folder / f"a_{version}_all.deb"
-    subprocess.run(["dpkg-deb", "--build", tree, file], check=True, capture_output=True)
+    file = package(folder, "a", version)
     hashed = sha256(file.read_bytes()).hexdigest()
     listed = f"Filename: {file.name}\nSize: {file.stat().st_size}\nSHA256: {hashed}\n"
     packages = folder / "dists/bookworm/main/binary-amd64/Packages"
     packages.parent.mkdir(parents=True)
-    packages.write_text(CONTROL.format(version) + listed)
+    packages.write_text(CONTROL.format("a", version) + listed)
     content = packages.read_bytes()
     release = folder / "dists/bookworm/Release"
     release.write_text(
