@@ -105,12 +105,12 @@ def test_no_program_goes_on_without_its_kernel(lab: Lab, kernel: str) -> None:
         assert not all_gone(), number
 
 
-def test_floating_point_registers_are_each_threads_own(
+def test_registers_are_each_threads_own(
     lab: Lab, kernel: str, tmp_path: Path
 ) -> None:
-    program = tmp_path / "float_registers"
+    program = tmp_path / "registers_of_threads"
     compiler = ["cc", "-O1", "-pthread", "-o", program]
-    subprocess.run([*compiler, Path(__file__).with_name("float_registers.c")], check=True)
+    subprocess.run([*compiler, Path(__file__).with_name("registers_of_threads.c")], check=True)
 
     done = lab.command(f"{program}", kernel=kernel, keep=[tmp_path])
 

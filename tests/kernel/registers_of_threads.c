@@ -1,6 +1,7 @@
 /*
- * Whether floating point registers are each thread's own: over calls that let others run, over a
- * fork, and over a signal whose handler uses them. Prints "kept N" with the number of looks.
+ * Whether registers, floating point's too, are each thread's own: over calls that let others run,
+ * over faults of fresh memory, over a fork, and over a signal whose handler uses them; with more
+ * threads than the kernel gives a host process each. Prints "kept N" with the number of looks.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -11,25 +12,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOKS 2000
+#define THREADS 100
+#define LOOKS 60
+#define FRESH_BYTES (1 << 18) /* malloc maps as many anew */
 
 static long handled;
 
-/* Put a value into two registers, make a call, and say whether they still have it. */
+/* Put a value into some registers, make a call, and say whether they still have it. */
 static int kept_over(long call, long first, long second, uint64_t value)
 {
-	uint64_t low, high;
+	uint64_t low, high, general;
 	register long signal_number asm("rdx") = second;
 
 	asm volatile("movq %[value], %%xmm3\n\t"
 		     "movq %[value], %%xmm14\n\t"
+		     "movq %[value], %%r15\n\t"
 		     "syscall\n\t"
 		     "movq %%xmm3, %[low]\n\t"
 		     "movq %%xmm14, %[high]\n\t"
-		     : [low] "=r"(low), [high] "=r"(high), "+a"(call)
+		     "movq %%r15, %[general]\n\t"
+		     : [low] "=&r"(low), [high] "=&r"(high), [general] "=r"(general), "+a"(call)
 		     : [value] "r"(value), "D"(first), "S"(second), "r"(signal_number)
-		     : "rcx", "r11", "xmm3", "xmm14", "memory");
-	return low == value && high == value;
+		     : "rcx", "r11", "r15", "xmm3", "xmm14", "memory");
+	return low == value && high == value && general == value;
 }
 
 static void scribble(int signal_number)
@@ -42,11 +47,16 @@ static void scribble(int signal_number)
 
 static void look(uint64_t value)
 {
-	for (int i = 0; i < LOOKS; i++)
+	for (int i = 0; i < LOOKS; i++) {
+		volatile char *fresh = malloc(FRESH_BYTES);
+
+		fresh[FRESH_BYTES / 2] = i;
+		free((void *)fresh);
 		if (!kept_over(SYS_sched_yield, 0, 0, value + i)) {
 			printf("lost in %d, look %d\n", getpid(), i);
 			exit(1);
 		}
+	}
 }
 
 static void *thread(void *value)
@@ -57,11 +67,11 @@ static void *thread(void *value)
 
 int main(void)
 {
-	pthread_t threads[3];
+	pthread_t threads[THREADS];
 	int status;
 
 	signal(SIGUSR1, scribble);
-	for (uint64_t i = 0; i < 3; i++)
+	for (uint64_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, thread, (void *)(i + 1));
 	for (uint64_t i = 0; i < 20; i++) {
 		if (!kept_over(SYS_kill, getpid(), SIGUSR1, i + 7) ||
@@ -74,8 +84,8 @@ int main(void)
 		if (status)
 			return 1;
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	printf("kept %d over %ld signals\n", 3 * LOOKS, handled);
+	printf("kept %d over %ld signals\n", THREADS * LOOKS, handled);
 	return 0;
 }
