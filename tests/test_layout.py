@@ -31,9 +31,25 @@ READ = {"analysis.draw", "analysis.judge", "analysis.read"}
 BELOW_RUNS = {f"gostlab.{name}" for name in "console machine results setup visible".split()} | WORDS
 RUNS = {"gostlab.runs", *BELOW_RUNS}
 CORE = {"gostlab", "gostlab.api", *READ, *RUNS}
-STANDING = (
-    "bench command completion conform course doctor fit new paths validate verbs worst".split()
-)
+# What stands on the core, and the others of it that each may import from.
+APPS = {
+    "new": "command course",
+    "paths": "command",
+    "fit": "command paths",
+    "worst": "command fit paths",
+    "course": "command",
+    "cluster": "",
+    "bench": "command cluster",
+    "validate": "command",
+    "conform": "command verbs",
+    "replay": "",
+    "catalogue": "",
+    "doctor": "",
+    "completion": "command",
+    "verbs": "catalogue cluster command replay",
+    "cli": "bench command completion conform course doctor fit new paths validate verbs worst",
+    "reference": "cli command",
+}
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.declared"},
     "gostlab": {"gostlab.lazy"},  # the version
@@ -62,28 +78,10 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.api": {"analysis.page", *READ, *RUNS},
     "gostlab.apps": set(),
     "gostlab.apps.command": set(),
-    "gostlab.apps.new": {"gostlab.apps.command", "gostlab.apps.course", *CORE},
-    "gostlab.apps.paths": {"gostlab.apps.command", *CORE},
-    "gostlab.apps.fit": {"gostlab.apps.command", "gostlab.apps.paths", *CORE},
-    "gostlab.apps.worst": {"gostlab.apps.command", "gostlab.apps.fit", "gostlab.apps.paths", *CORE},
-    "gostlab.apps.course": {"gostlab.apps.command", *CORE},
-    "gostlab.apps.cluster": CORE,
-    "gostlab.apps.bench": {"gostlab.apps.command", "gostlab.apps.cluster", *CORE},
-    "gostlab.apps.validate": {"gostlab.apps.command", *CORE},
-    "gostlab.apps.conform": {"gostlab.apps.command", "gostlab.apps.verbs", *CORE},
-    "gostlab.apps.replay": CORE,
-    "gostlab.apps.catalogue": CORE,
-    "gostlab.apps.doctor": CORE,
-    "gostlab.apps.completion": {"gostlab.apps.command", *CORE},
-    "gostlab.apps.verbs": {
-        "gostlab.apps.catalogue",
-        "gostlab.apps.cluster",
-        "gostlab.apps.command",
-        "gostlab.apps.replay",
-        *CORE,
+    **{
+        f"gostlab.apps.{app}": {f"gostlab.apps.{each}" for each in others.split()} | CORE
+        for app, others in APPS.items()
     },
-    "gostlab.apps.cli": {f"gostlab.apps.{name}" for name in STANDING} | CORE,
-    "gostlab.apps.reference": {"gostlab.apps.cli", "gostlab.apps.command", *CORE},
     "gostlab.__main__": {"gostlab.apps.cli"},
 }
 

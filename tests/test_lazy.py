@@ -28,12 +28,24 @@ def test_what_is_imported_as_a_module_is_not_read_before_it_is_used() -> None:
     assert said(script).split() == ["False", "Unread", "module"]
 
 
-def test_the_list_of_verbs_reads_no_library_for_numbers() -> None:
-    script = (
-        "import sys; from gostlab.apps.cli import main; main(['--help'])\n"
-        "print({'pandas', 'numpy', 'matplotlib'} & set(sys.modules))"
-    )
-    assert said(script).endswith("set()")
+@pytest.mark.parametrize(
+    ("does", "spared"),
+    [
+        ("from gostlab.apps.cli import main; main(['--help'])", "pandas numpy matplotlib"),
+        (
+            "from gostlab.describe.file.experiment import load_experiment as load;"
+            " load('thesis-tunnel'); load('li2018')",
+            "matplotlib pandas analysis",
+        ),
+        (
+            "import analysis.page.report",
+            "mininet gostlab.guest gostlab.machine gostlab.runs gostlab.setup",
+        ),
+    ],
+)
+def test_what_needs_no_library_and_no_other_room_imports_none(does: str, spared: str) -> None:
+    found = f"[name for name in sys.modules if name.startswith({tuple(spared.split())})]"
+    assert said(f"import sys\n{does}\nprint({found})").endswith("[]")
 
 
 @pytest.fixture

@@ -80,12 +80,6 @@ def test_what_is_new_says_what_it_needs() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["tunnel", "topology", "queueing discipline"])
-def test_what_is_declared_says_what_it_is(kind: str) -> None:
-    declared = {"tunnel": tunnel_kinds, "topology": topologies, "queueing discipline": qdisc_kinds}
-    assert [name for name, each in declared[kind]().items() if not each.says] == []
-
-
 def test_links_between_the_pages_lead_somewhere() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {target}"

@@ -136,14 +136,6 @@ def test_the_readme_says_what_the_page_of_results_says() -> None:
     assert said and all(each in section for each in said)
 
 
-@pytest.mark.parametrize("words", ["It took 4.2 s.", "Some 12 % more.", "A run takes 9 minutes."])
-def test_a_page_with_a_number_typed_by_hand_is_refused(words: str, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"# A page\n\n{words}\n", encoding="utf-8")
-    with pytest.raises(AssertionError):
-        test_no_number_in_prose_was_typed_by_hand(page)
-
-
 def test_every_word_of_the_glossary_is_said_once() -> None:
     text = (DOCS / "reference/glossary.md").read_text("utf-8")
     words = re.findall(r"^\*\*(.+?)\.\*\*", text, re.MULTILINE)
@@ -157,6 +149,6 @@ def test_what_is_typed_by_hand_is_found() -> None:
         ("3 times more, 9 minutes", ["3 times", "9 minutes"]),
         ("and 3 of 4 published numbers", ["3 of 4 published"]),
     ):
-        assert MEASURED.findall(said) == found
+        assert MEASURED.findall(words_of(f"# A page\n\n{said}\n")) == found
     assert MEASURED.findall("RFC 9438, section 5, Linux 7.3") == []
     assert RIDDLES.search("Who changes it runs it again.") and not RIDDLES.search("A user who asks")

@@ -82,14 +82,6 @@ def test_the_documented_classes_work_in_the_folder_of_whoever_starts_them() -> N
     assert dict(instructions())["ENTRYPOINT"] == '["/opt/gostlab/lab"]'
 
 
-def test_a_lab_begins_in_another_folder_than_the_clones(tmp_path: Path) -> None:
-    done = said_by(folders.ROOT / "lab", *LESSON[0][1:], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    made = {path.name for path in (tmp_path / "coursework/0-warm-up").iterdir()}
-    assert {"TASK.md", "README.md", "answers.yaml", "assignment.json"} <= made
-    assert [path.name for path in tmp_path.iterdir()] == ["coursework"]
-
-
 @pytest.fixture
 def debian(tmp_path: Path) -> Iterator[Path]:
     """A fresh Debian in a folder, of the mirror that this machine uses."""

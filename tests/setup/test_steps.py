@@ -86,28 +86,25 @@ def test_nothing_is_run_when_every_package_is_there(
 # -- what an experiment needs, and no more
 
 
+@pytest.mark.parametrize(
+    ("user", "root", "names", "first"),
+    [
+        (0, "host", "tools packages iproute2 iperf3 gost relay kernel_5.10", "packages"),
+        # who cannot install
+        (12345, "own", "tools packages gost relay root kernel_5.10", "tools"),
+    ],
+)
 def test_the_thesis_needs_its_kernel_its_iperf3_and_a_gost_and_no_more(
-    monkeypatch: pytest.MonkeyPatch,
+    user: int, root: str, names: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GOSTLAB_ROOT", "host")
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("GOSTLAB_ROOT", root)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
     wanted = setup.needs_of("thesis-tunnel", quick=True)
+    steps = setup.steps(wanted)
 
     assert wanted == Needs(kernels=("5.10",), iperf3s=("3.9",), gosts=("auto",), root=True)
-    names = [step.name.replace(" ", "_") for step in setup.steps(wanted)]
-    assert names == ("tools packages iproute2 iperf3 gost relay kernel_5.10".split())
-
-
-def test_an_ordinary_user_needs_a_root_and_nothing_that_only_root_installs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    monkeypatch.setenv("GOSTLAB_ROOT", "own")
-    chosen = setup.steps(setup.needs_of("thesis-tunnel", quick=True))
-
-    names = "tools packages gost relay root kernel_5.10".split()
-    assert [step.name.replace(" ", "_") for step in chosen] == names
-    assert {step.name: step.needs for step in chosen}["relay"] == ("tools",)
+    assert [step.name.replace(" ", "_") for step in steps] == names.split()
+    assert step_called("relay", steps).needs == (first,)
 
 
 def test_a_users_own_program_needs_a_new_iproute2(

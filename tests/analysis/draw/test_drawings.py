@@ -35,7 +35,6 @@ from gostlab.declared import drawings as declared
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import Published, load_experiment
 from gostlab.describe.resolve.expand import expand
-from tests.lab_command import said_by
 
 # Whole pages and every drawing of made-up sweeps: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -147,16 +146,6 @@ def test_a_word_that_no_drawing_has_makes_no_report(tmp_path: Path) -> None:
     with pytest.raises(DrawingError, match="no drawing pies: draw is one of bars, "):
         write_studies(tmp_path, [study], tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_reading_an_experiment_imports_nothing_that_draws() -> None:
-    code = (
-        "import sys; from gostlab.describe.file.experiment import Published, load_experiment;"
-        " load_experiment('thesis-tunnel'); load_experiment('li2018');"
-        " print([m for m in ('matplotlib', 'pandas', 'analysis') if m in sys.modules])"
-    )
-    done = said_by(sys.executable, "-c", code)
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def test_what_is_drawn_is_no_part_of_a_run() -> None:

@@ -5,7 +5,6 @@ hostile results.
 import csv
 import json
 import re
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,7 +20,6 @@ from analysis.read.runs import load_results
 from analysis.read.study import Study, same
 from gostlab.apps import cli
 from gostlab.results import EPOCH, EPOCHS
-from tests.lab_command import said_by
 
 # Whole pages: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -342,15 +340,6 @@ def test_the_command_line_writes_the_report(
     assert cli.main(["report", "--results", str(kinds), "--out", str(tmp_path)]) == 0
     assert Path(capsys.readouterr().out.strip()) == tmp_path / "report.html"
     assert (tmp_path / "report.html").exists()
-
-
-def test_the_analysis_imports_nothing_that_runs_anything() -> None:
-    rooms = ("mininet", "gostlab.guest", "gostlab.machine", "gostlab.runs", "gostlab.setup")
-    found = f"[m for m in sys.modules if m.startswith({rooms!r})]"
-    code = f"import sys, analysis.page.report; print({found})"
-    root = Path(__file__).resolve().parents[3]
-    done = said_by(sys.executable, "-c", code, cwd=root)
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def test_what_was_warned_of_stands_with_the_matrix(tmp_path: Path) -> None:

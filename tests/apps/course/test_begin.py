@@ -18,6 +18,7 @@ from tests.lab_command import Refused
 def begun(here: Path) -> Path:
     """Lab 3, begun by Alice where she stands."""
     assert main(["lab", "start", "3", "--student", "alice"]) == 0
+    assert [path.name for path in here.iterdir()] == ["coursework"]
     return here / "coursework/3-random-loss"
 
 
