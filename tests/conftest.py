@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gostlab.apps.cli import main
-from gostlab.setup import gosts as gosts_of_setup
+from gostlab.setup import gosts
 from gostlab.setup.parts import (
     MissingPart,
     TunnelBinary,
@@ -23,7 +23,7 @@ from gostlab.setup.parts import (
     require_kernel,
     what_gost_says,
 )
-from tests.lab_command import Typed
+from tests.lab_command import Gost, Typed
 from tests.sandboxed import Lab
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def folder_of(path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def gosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TunnelBinary]:
-    """Real GOSTs by version: those beside the checkout, in the cache, or that GOSTLAB_GOST names.
+def gost(tmp_path_factory: pytest.TempPathFactory) -> Gost:
+    """A real GOST by its version: beside the checkout, in the cache, or that GOSTLAB_GOST names.
     A test that asks for one is marked `real_gost`, and skipped where it is not there.
     """
     found = dict(find_gosts())
@@ -94,12 +94,18 @@ def gosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TunnelBinary]:
     for packed in [*sorted(PACKED_GOSTS.glob("*.xz")), *([Path(named)] if named else [])]:
         if any(f"gost-{version}-" in packed.name for version in found):
             continue
-        program = gosts_of_setup.unpacked(packed, tmp_path_factory.mktemp("gost"))
+        program = gosts.unpacked(packed, tmp_path_factory.mktemp("gost"))
         said = what_gost_says(program)
         if said is not None:
             binary = TunnelBinary(program, "gost", str(said), file_sha256(program))
             found.setdefault(said.version, binary)
-    return found
+
+    def of_version(version: str) -> TunnelBinary:
+        if version not in found:
+            pytest.skip(f"there is no GOST {version} here")
+        return found[version]
+
+    return of_version
 
 
 def why_no_kernel() -> str | None:

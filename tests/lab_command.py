@@ -6,10 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gostlab.setup.parts import TunnelBinary
+
 # The fixture `typed`: ./lab's words in this process.
 Typed = Callable[..., subprocess.CompletedProcess[str]]
 # The fixture `refused`: the one line that ./lab's words are refused with.
 Refused = Callable[..., str]
+# The fixture `gost`: a real GOST by its version.
+Gost = Callable[[str], TunnelBinary]
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -25,7 +25,14 @@ from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
-from gostlab.setup.parts import MissingPart, file_sha256, find_parts, kernel_for, require_kernel
+from gostlab.setup.parts import (
+    MissingPart,
+    TunnelBinary,
+    file_sha256,
+    find_parts,
+    kernel_for,
+    require_kernel,
+)
 from tests.asked import runs_of
 from tests.offspring import sandboxes
 
@@ -256,6 +263,23 @@ class Lab:
                 "a guest with the host's files lacks programs: ./lab setup as root has them"
             )
 
+    def by(self, program: TunnelBinary) -> dict[str, Any]:
+        """What a run is handed besides whose tunnel is this program."""
+        self.keep.append(program.path)
+        return {"tunnel": program.to_json()}
+
+    def posing(self, folder: Path, script: str, name: str = "posing") -> Path:
+        """A script of the test's own, where a guest finds it, in the place of a program."""
+        program = folder / name
+        program.write_text(script, encoding="utf-8")
+        program.chmod(0o755)
+        self.keep.append(folder)
+        return program
+
+    def posing_gost(self, folder: Path, script: str) -> dict[str, Any]:
+        """What a run is handed besides whose tunnel's program is a script."""
+        return {"tunnel": {**self.handed["tunnel"], "path": str(self.posing(folder, script))}}
+
     def kernel_named(self, name: str) -> Path:
         """The shipped kernel, or another one; a test is skipped where that is not built: the set-up
         builds the shipped one alone.
@@ -338,6 +362,19 @@ def kill_a_guests_parent(lab: Lab, kernel: Path, command: str, *, after_s: float
         assert sandboxes()
         parent.kill()
     return folder
+
+
+def as_nobody(folder: Path) -> list[str]:
+    """The words before a command that an ordinary user runs on a test's folder; the test is skipped
+    where he cannot read this checkout.
+    """
+    for parent in [folder, *folder.parents]:
+        if parent != Path("/") and parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    words = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+    if subprocess.run([*words, "test", "-r", str(sandbox.INIT)], check=False).returncode:
+        pytest.skip("an ordinary user cannot read this checkout")
+    return words
 
 
 def without_root(cache: Path) -> Path:

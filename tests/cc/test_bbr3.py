@@ -68,10 +68,9 @@ def test_a6_up_ends_on_loss_of_a_limited_program(lab: Lab) -> None:
     assert after["too_high"] and not after["full_bw_now"]
 
 
-@pytest.mark.parametrize("state", ["STARTUP"])
-def test_a7_a_limited_program_without_loss_stays(lab: Lab, state: str) -> None:
+def test_a7_a_limited_program_without_loss_stays_in_startup(lab: Lab) -> None:
     run = seen(lab, "limited")
-    assert {row["state"] for row in run.rows if row["t"] < 4.8} == {state}
+    assert {row["state"] for row in run.rows if row["t"] < 4.8} == {"STARTUP"}
     assert not any(row["full_bw_reached"] for row in run.rows)
 
 
@@ -100,18 +99,12 @@ def test_a10_probe_rtt_comes_and_goes(lab: Lab) -> None:
     began, ended = inside[0]["t"], run.changes("PROBE_RTT", "CRUISE")[0][1]["t"]
     assert began >= 5 and 0.2 <= ended - began < 0.5
     assert min(row["cwnd_pkts"] for row in inside) == pytest.approx(BDP / 2, abs=3)
-    assert run.rows[-1]["state"] in ("CRUISE", "REFILL", "UP", "DOWN", "PROBE_RTT")
 
 
 def test_a11_a_pause_takes_the_place_of_probe_rtt(lab: Lab) -> None:
     run = seen(lab, "pause")
-    gap, resumed = max(
-        (later["t"] - earlier["t"], later["t"]) for earlier, later in itertools.pairwise(run.rows)
-    )
-    assert gap > 5
-    states = {row["state"] for row in run.rows if resumed <= row["t"] < resumed + 1}
-    assert states and "PROBE_RTT" not in states
-    assert "PROBE_RTT" not in {row["state"] for row in run.rows}
+    assert max(later["t"] - one["t"] for one, later in itertools.pairwise(run.rows)) > 5
+    assert "PROBE_RTT" not in run.states
 
 
 def test_a12_startup_finds_the_rate_although_acks_come_in_lumps(lab: Lab) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gostlab.guest import cycle_counter
 from gostlab.guest.hold import can_hold
-from gostlab.setup.parts import TunnelBinary
+from tests.lab_command import Gost
 
 pytestmark = pytest.mark.skipif(not can_hold(), reason="the instruction is x86-64's")
 OLD, NEW = "3.0.0-rc8", "3.2.6"
@@ -31,12 +31,8 @@ def test_whose_random_numbers_the_counter_seeds(version: str, seeds: bool) -> No
 
 @pytest.mark.parametrize("charged", [False, True], ids=["at once", "behind a shell"])
 @pytest.mark.real_gost
-def test_it_reads_0_in_memory_and_the_file_stays(
-    gosts: dict[str, TunnelBinary], charged: bool
-) -> None:
-    if OLD not in gosts:
-        pytest.skip(f"there is no GOST {OLD} here")
-    program = gosts[OLD].path
+def test_it_reads_0_in_memory_and_the_file_stays(gost: Gost, charged: bool) -> None:
+    program = gost(OLD).path
     place = cycle_counter.place_in(program)
     assert place is not None
     before = program.read_bytes()

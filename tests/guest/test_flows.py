@@ -209,27 +209,22 @@ def test_a_trace_replays_row_by_row(lab: Lab, tmp_path: Path) -> None:
     assert done.lines("changes.jsonl")[2]["installed"]["loss"] == [pytest.approx(0.01)]
 
 
-def test_a_file_comes_over_http_whole(lab: Lab) -> None:
-    done = lab.run("{direction: download, duration: 60s, flows: {page: {kind: http, size: 5MB}}}")
+@pytest.mark.parametrize(
+    ("tunnel", "legs"), [("direct", {"wan"}), ("gost+ws", {"app", "wan", "exit"})]
+)
+def test_a_file_comes_over_http_whole_and_crosses_all_legs(
+    lab: Lab, tunnel: str, legs: set[str]
+) -> None:
+    asked = "direction: download, duration: 60s, flows: {page: {kind: http, size: 6MB}}"
+    done = lab.run(f"{{tunnel: {tunnel}, {asked}}}")
 
     page = done.flows["page"]
-    assert page["bytes"] == 5_000_000
-    assert page["goodput_bps"] == pytest.approx(
-        8 * 5e6 / (page["ended_s"] - page["started_s"]), rel=1e-3
-    )
+    took_s = page["ended_s"] - page["started_s"]
+    assert page["bytes"] == 6_000_000
+    assert page["goodput_bps"] == pytest.approx(8 * 6e6 / took_s, rel=1e-3)
     assert page["goodput_bps"] < 100e6 * PAYLOAD_SHARE
     assert done.json("env.json")["nginx"].startswith("nginx version: nginx/")
-    assert done.leg("wan")["sender"] == "target"
-
-
-def test_a_download_through_a_tunnel_crosses_its_legs(lab: Lab) -> None:
-    done = lab.run(
-        "{tunnel: gost+ws, direction: download, duration: 60s, flows: {page: {kind: http, size:"
-        " 6MB}}}"
-    )
-
-    assert done.flows["page"]["bytes"] == 6_000_000
-    assert {leg["leg"] for leg in done.legs} == {"app", "wan", "exit"}
+    assert {leg["leg"] for leg in done.legs} == legs and done.leg("wan")["sender"] == "target"
     # A leg is gone with its page, and was sampled up to 100 ms before: 1.25 MB at this rate.
     assert done.leg("wan")["bytes_acked"] > 4_500_000
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from gostlab.describe.file.document import BadInput
-from gostlab.setup.parts import TunnelBinary
-from tests.sandboxed import Done, Lab, written
+from tests.lab_command import Gost
+from tests.sandboxed import Lab, written
 
 pytestmark = pytest.mark.sandbox
 
@@ -57,11 +56,6 @@ def joined(script: str) -> str:
     return script.replace("\n-o", " -o").replace("\n ", " ").replace("\nexec {", "; exec {")
 
 
-def row(done: Done) -> dict[str, Any]:
-    [found] = done.json("flows.json")["flows"]
-    return dict(found)
-
-
 def needs(*programs: str) -> None:
     for name in programs:
         if shutil.which(name, path="/usr/bin:/usr/sbin") is None:
@@ -72,7 +66,7 @@ def needs(*programs: str) -> None:
 def test_a_command_is_counted_by_its_own_sockets(lab: Lab, tunnel: str) -> None:
     done = lab.run(mine(SERVER, CLIENT, f"{PATH}, cc: bbr, tunnel: {tunnel}"))
 
-    found = row(done)
+    found = done.flows["mine"]
     assert found["counted_by"] == "sockets" and 7e6 < found["goodput_bps"] < 10e6
     assert done.faults == {}
     assert "receiver" in (done.folder / "command.log").read_text()
@@ -86,13 +80,13 @@ def test_a_command_is_counted_by_its_own_sockets(lab: Lab, tunnel: str) -> None:
 def test_a_download_counts_what_the_client_gets(lab: Lab) -> None:
     done = lab.run(mine(SERVER, f"{CLIENT} -R", direction="download"))
 
-    assert 7e6 < row(done)["goodput_bps"] < 10e6
+    assert 7e6 < done.flows["mine"]["goodput_bps"] < 10e6
 
 
 def test_datagrams_are_counted_by_the_links(lab: Lab) -> None:
     done = lab.run(mine(SERVER, f"{CLIENT} -u -b 15M -l 1400", f"{PATH}, buffer: 20pkts"))
 
-    found = row(done)
+    found = done.flows["mine"]
     assert found["counted_by"] == "links" and 8e6 < found["goodput_bps"] < 10e6
     lost = sum(int(done.queue(role)[-1]["drops"]) for role in ("bottleneck", "delay"))
     assert found["lost_datagrams"] == pytest.approx(lost, abs=30) and lost > 500
@@ -104,7 +98,7 @@ def test_rsync_over_ssh(lab: Lab) -> None:
     sshd = lab.handed["programs"].get("sshd", {"path": shutil.which("sshd")})["path"]
     done = lab.run(mine(joined(SSHD).format(sshd=sshd), joined(RSYNC)))
 
-    found = row(done)
+    found = done.flows["mine"]
     assert (done.folder / "command.log").read_text().rstrip().endswith("the same")
     assert found["counted_by"] == "sockets" and 3e6 < found["bytes"] < 3.3e6
     assert done.faults == {}
@@ -116,7 +110,7 @@ def test_http3_by_ngtcp2(lab: Lab, tunnel: str) -> None:
     more = f"{PATH}, tunnel: {tunnel}"
     done = lab.run(mine(GTLS_SERVER, GTLS_CLIENT, more, direction="download"))
 
-    found = row(done)
+    found = done.flows["mine"]
     assert found["counted_by"] == "links" and 2e6 < found["bytes"] < 2.4e6
     assert found["retransmits"] is None and found["goodput_bps"] < 10e6
     assert done.faults == {}
@@ -150,44 +144,29 @@ def test_a_program_that_fails_is_told_in_one_line(
 def test_commands_that_share_hosts_are_told_apart_by_tcp_alone(lab: Lab) -> None:
     two = "{rate: 10mbit, rtt: 20ms, duration: 2s, flows: {a: {}, mine: {kind: command,"
     done = lab.run(f"{two} server: '{SERVER}', client: '{CLIENT}'}}}}}}")
-    assert {row["name"]: row.get("counted_by") for row in done.json("flows.json")["flows"]} == {
-        "a": None,
-        "mine": "sockets",
-    }
+    counted = {name: row.get("counted_by") for name, row in done.flows.items()}
+    assert counted == {"a": None, "mine": "sockets"}
 
     done = lab.run(f"{two} server: '{SERVER}', client: '{CLIENT} -u'}}}}}}", ends="failed")
     assert "give it hosts of its own" in done.outcome["error"]
 
 
-def through(tunnel: str) -> Any:
-    """A run of one udp flow through a tunnel."""
-    flow = "{kind: udp, rate: 4mbit, through: tunnel}"
-    more = "rate: 10mbit, rtt: 20ms, duration: 3s"
-    return written(f"{{tunnel: {tunnel}, {more}, flows: {{u: {flow}}}}}")
+@pytest.mark.parametrize(
+    ("tunnel", "version", "entry"),
+    [
+        ("gost+ws", None, "127.0.0.1 -p 443"),
+        ("wireguard", None, "10.9.0.2"),
+        pytest.param("gost+ws", "3.2.6", "127.0.0.1 -p 443", marks=pytest.mark.real_gost),
+        pytest.param("gost+quic", "3.2.6", "127.0.0.1 -p 443", marks=pytest.mark.real_gost),
+    ],
+)
+def test_a_udp_flow_may_take_the_tunnel(
+    lab: Lab, gost: Gost, tunnel: str, version: str | None, entry: str
+) -> None:
+    asked = f"{PATH}, flows: {{u: {{kind: udp, rate: 4mbit, through: tunnel}}}}"
+    done = lab.run(f"{{tunnel: {tunnel}, {asked}}}", **lab.by(gost(version)) if version else {})
 
-
-def took_the_tunnel(done: Done, entry: str) -> None:
-    [found] = done.json("flows.json")["flows"]
+    found = done.flows["u"]
     assert found["lost_datagrams"] == 0 and found["goodput_bps"] == pytest.approx(4e6, rel=0.05)
     assert done.faults == {}
     assert f"-c {entry}" in done.commands
-
-
-def test_a_udp_flow_may_take_the_tunnel(lab: Lab) -> None:
-    took_the_tunnel(lab.run(through("gost+ws")), "127.0.0.1 -p 443")
-    took_the_tunnel(lab.run(through("wireguard")), "10.9.0.2")
-
-
-@pytest.mark.real_gost
-@pytest.mark.parametrize("tunnel", ["gost+ws", "gost+quic"])
-def test_a_udp_flow_may_take_a_gost(lab: Lab, gosts: dict[str, TunnelBinary], tunnel: str) -> None:
-    if "3.2.6" not in gosts:
-        pytest.skip("there is no GOST 3.2.6 here")
-    lab.keep.append(gosts["3.2.6"].path)
-    done = lab.run(through(tunnel), tunnel=gosts["3.2.6"].to_json())
-    took_the_tunnel(done, "127.0.0.1 -p 443")
-
-
-def test_what_carries_no_datagrams_is_refused() -> None:
-    with pytest.raises(BadInput, match="u: through: tunnel: ssh carries no datagrams"):
-        through("ssh")

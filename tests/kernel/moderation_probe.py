@@ -5,42 +5,32 @@ what each waited (µs, from its send call to the receiving stack's time stamp) a
 the last one had been sent; for `lone_segment`, what a TCP segment without PSH waited for its reader.
 """
 
-import ctypes
 import itertools
 import json
 import random
 import socket
 import struct
-import subprocess
 import sys
 import time
 
+from route_probe import inside, sh, socket_in
+
 SO_TIMESTAMPNS = 35
 MSG_MORE = 0x8000
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def sh(command: str) -> None:
-    subprocess.run(command, shell=True, check=True)
-
-
-def socket_in(namespace: str, kind: int) -> socket.socket:
-    """A socket of another namespace, used from here."""
-    with open(f"/var/run/netns/{namespace}") as file:
-        assert libc.setns(file.fileno(), 0) == 0
-    return socket.socket(socket.AF_INET, kind)
 
 
 def lay_out() -> None:
     sh("ip netns add one && ip netns add two")
     sh("ip link add one0 netns one type veth peer name two0 netns two")
     for name, number in (("one", 1), ("two", 2)):
-        inside = f"ip netns exec {name}"
-        # IPv6's own packets would be interrupts that nobody sent for.
-        sh(f"{inside} sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
-        sh(f"{inside} ip addr add 10.7.0.{number}/24 dev {name}0")
-        sh(f"{inside} ip link set {name}0 up")
-        sh(f"{inside} ethtool -K {name}0 tso off gso off gro off tx-udp-segmentation off")
+        inside(
+            name,
+            # IPv6's own packets would be interrupts that nobody sent for.
+            "sysctl -qw net.ipv6.conf.all.disable_ipv6=1",
+            f"ip addr add 10.7.0.{number}/24 dev {name}0",
+            f"ip link set {name}0 up",
+            f"ethtool -K {name}0 tso off gso off gro off tx-udp-segmentation off",
+        )
 
 
 def at_random(count: int) -> dict[str, list[float]]:
@@ -88,6 +78,6 @@ def lone_segment(count: int) -> dict[str, list[float]]:
 if __name__ == "__main__":
     lay_out()
     for command in sys.argv[2:]:
-        sh(f"ip netns exec two {command}")
+        inside("two", command)
     measure = {"at_random": at_random, "lone_segment": lone_segment}[sys.argv[1]]
     print(json.dumps(measure(400 if sys.argv[1] == "at_random" else 40)))

@@ -33,11 +33,11 @@ def inside(namespace: str, *commands: str) -> None:
     sh(*(f"ip netns exec {namespace} {command}" for command in commands))
 
 
-def socket_in(namespace: str) -> socket.socket:
-    """A UDP socket of another namespace, used from here."""
+def socket_in(namespace: str, kind: int = socket.SOCK_DGRAM) -> socket.socket:
+    """A socket of another namespace, used from here."""
     with open(f"/var/run/netns/{namespace}") as file:
         assert libc.setns(file.fileno(), 0) == 0
-    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    return socket.socket(socket.AF_INET, kind)
 
 
 def lay_out(exit_of_routes: str) -> None:

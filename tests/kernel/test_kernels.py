@@ -13,17 +13,7 @@ from gostlab.declared.kernels import DECIDING, FEATURES, Kernel, declared_kernel
 from gostlab.describe.resolve.kernel_support import RACK_ALONE
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.setup import modules, parts
-from tests.offspring import adopt_orphans, all_gone
-from tests.sandboxed import (
-    BIG_BUFFERS,
-    STARTING,
-    Done,
-    Lab,
-    describe,
-    direction,
-    flow,
-    kill_a_guests_parent,
-)
+from tests.sandboxed import Done, Lab, describe, direction, flow
 
 pytestmark = pytest.mark.sandbox
 
@@ -95,19 +85,7 @@ def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:
     pytest.skip("this machine has no time for the real clock")
 
 
-def test_no_program_goes_on_without_its_kernel(lab: Lab, kernel: str) -> None:
-    """Those of Linux 5.10 did, as programs of the host's: 25 of 40 guests killed like this."""
-    adopt_orphans()
-    built = parts.built_version(kernel)
-    assert built is not None
-    for number in range(5):
-        kill_a_guests_parent(lab, built, STARTING, after_s=0.4 + 0.05 * number)
-        assert not all_gone(), number
-
-
-def test_registers_are_each_threads_own(
-    lab: Lab, kernel: str, tmp_path: Path
-) -> None:
+def test_registers_are_each_threads_own(lab: Lab, kernel: str, tmp_path: Path) -> None:
     program = tmp_path / "registers_of_threads"
     compiler = ["cc", "-O1", "-pthread", "-o", program]
     subprocess.run([*compiler, Path(__file__).with_name("registers_of_threads.c")], check=True)
@@ -167,17 +145,3 @@ def test_by_duplicate_acks_what_is_lost_twice_waits_for_a_timeout(lab: Lab, kern
         done = lab.run(run)
         timeouts[way] = done.json("legs.json")["nstat"]["client"].get("TcpExtTCPTimeouts", 0)
     assert timeouts["dupacks"] > 1.5 * timeouts["rack"]
-
-
-def test_a_host_has_tcp_memory_of_its_own_where_the_kernel_can(lab: Lab, kernel: str) -> None:
-    if "host memory" not in declared_kernels()[kernel].kernel.features:
-        pytest.skip(f"kernel {kernel} has one limit of TCP memory for all hosts")
-    wide = direction(rate_bps=300_000_000, delay_ms=50.0, buffer_pkts=6000)
-    rates = {}
-    for mib in (4, 64):
-        asked = {"duration_s": 2.0, "kernel": kernel, "buffers": BIG_BUFFERS}
-        done = lab.run(describe(wide, wide, host_tcp_memory_mib=mib, **asked))
-        pools = done.json("env.json")["sysctls"]
-        assert pools["target"]["net.ipv4.tcp_host_mem"].split()[2] == str(mib * 256)
-        rates[mib] = done.goodput_bps
-    assert rates[4] < 0.6 * rates[64]

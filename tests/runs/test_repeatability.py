@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gostlab.declared.folders import cache_folder
-from gostlab.setup.parts import TunnelBinary, built_version
+from gostlab.setup.parts import built_version
 from tests.declared.contributed import CopiedLab, copy_lab
+from tests.lab_command import Gost
 
 pytestmark = pytest.mark.sandbox
 
@@ -89,20 +90,16 @@ def test_a_run_does_not_depend_on_where_the_lab_lies(
 
 @pytest.mark.real_gost
 def test_a_run_through_a_gost_does_not_depend_on_where_that_lies(
-    labs: dict[str, CopiedLab],
-    tmp_path: Path,
-    gosts: dict[str, TunnelBinary],
-    monkeypatch: pytest.MonkeyPatch,
+    labs: dict[str, CopiedLab], tmp_path: Path, gost: Gost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Go reads the path of its program, and the sandbox's has one name for the same bytes."""
-    if "3.2.6" not in gosts:
-        pytest.skip("there is no GOST 3.2.6")
+    program = gost("3.2.6").path
     elsewhere = tmp_path / "in-a-folder-of-a-longer-name/gost"
     elsewhere.parent.mkdir()
-    shutil.copy2(gosts["3.2.6"].path, elsewhere)
+    shutil.copy2(program, elsewhere)
     text = LOSSY.replace("cc: bbr", "cc: bbr, tunnel: gost+ws, streams: 4, kernel: '5.10'")
     found = []
-    for place in (gosts["3.2.6"].path, elsewhere):
+    for place in (program, elsewhere):
         monkeypatch.setenv("GOSTLAB_GOST", str(place))
         found.append(samples_of(labs[HERE], text))
 
@@ -112,15 +109,10 @@ def test_a_run_through_a_gost_does_not_depend_on_where_that_lies(
 @pytest.mark.real_gost
 @pytest.mark.parametrize("version", ["3.0.0-rc8", "3.2.6"])
 def test_where_the_labs_python_has_its_data_has_no_say(
-    labs: dict[str, CopiedLab],
-    version: str,
-    gosts: dict[str, TunnelBinary],
-    monkeypatch: pytest.MonkeyPatch,
+    labs: dict[str, CopiedLab], version: str, gost: Gost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other page faults, and other lines of the lab that it reads before the load begins."""
-    if version not in gosts:
-        pytest.skip(f"there is no GOST {version}")
-    monkeypatch.setenv("GOSTLAB_GOST", str(gosts[version].path))
+    monkeypatch.setenv("GOSTLAB_GOST", str(gost(version).path))
     text = LOSSY.replace("cc: bbr", "cc: bbr, tunnel: gost+wss")
 
     assert samples_of(labs[HERE], text, SAMPLES) == samples_of(labs[BUSY], text, SAMPLES)

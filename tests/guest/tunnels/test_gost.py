@@ -14,6 +14,7 @@ from gostlab.declared.tunnels import GOST, tunnel_kinds
 from gostlab.guest.tunnels import program_of
 from gostlab.guest.tunnels.launch import TunnelError
 from gostlab.setup.parts import TunnelBinary
+from tests.lab_command import Gost
 from tests.sandboxed import Done, Lab, describe, direction
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.real_gost]
@@ -40,15 +41,7 @@ def through(lab: Lab, tunnel: str, program: TunnelBinary, **changes: Any) -> Don
     """A short run through a tunnel by a program."""
     way = direction(rate_bps=RATE_BPS, delay_ms=10.0, buffer_pkts=100)
     changes = {"duration_s": 2.0, "streams": 2, **changes}
-    lab.keep.append(program.path)
-    return lab.run(describe(way, way, tunnel=tunnel, **changes), tunnel=program.to_json())
-
-
-def of_version(gosts: dict[str, TunnelBinary], version: str) -> TunnelBinary:
-    """A GOST, or the test is skipped."""
-    if version not in gosts:
-        pytest.skip(f"there is no GOST {version} here")
-    return gosts[version]
+    return lab.run(describe(way, way, tunnel=tunnel, **changes), **lab.by(program))
 
 
 def carries(done: Done, least: float = 0.6) -> None:
@@ -58,9 +51,9 @@ def carries(done: Done, least: float = 0.6) -> None:
 
 @pytest.mark.parametrize(("version", "tunnel"), EACH)
 def test_gost_at_both_ends_carries_the_load(
-    lab: Lab, gosts: dict[str, TunnelBinary], version: str, tunnel: str
+    lab: Lab, gost: Gost, version: str, tunnel: str
 ) -> None:
-    program = of_version(gosts, version)
+    program = gost(version)
 
     done = through(lab, tunnel, program)
 
@@ -73,22 +66,20 @@ def test_gost_at_both_ends_carries_the_load(
 @pytest.mark.parametrize("tunnel", ["gost+wss", "split", "wireguard+ws"])
 @pytest.mark.parametrize("client", ["relay", "gost"])
 def test_relay_and_gost_understand_each_other(
-    lab: Lab, gosts: dict[str, TunnelBinary], tmp_path: Path, client: str, tunnel: str
+    lab: Lab, gost: Gost, tmp_path: Path, client: str, tunnel: str
 ) -> None:
-    gost, relay = of_version(gosts, NEWEST).path, lab.parts.relay
-    lab.keep += [gost, tmp_path]
-    ends = {"client": relay, "server": gost} if client == "relay" else {"client": gost}
-    script = tmp_path / "either"
-    script.write_text(CROSSWISE.format(**{"server": relay, **ends}))
-    script.chmod(0o755)
+    program, relay = gost(NEWEST).path, lab.parts.relay
+    lab.keep.append(program)
+    ends = {"client": relay, "server": program} if client == "relay" else {"client": program}
+    script = lab.posing(tmp_path, CROSSWISE.format(**{"server": relay, **ends}))
 
     done = through(lab, tunnel, TunnelBinary(script, "gost", "gost and relay", "0" * 64))
 
     carries(done)
 
 
-def test_128_streams_go_through(lab: Lab, gosts: dict[str, TunnelBinary]) -> None:
-    done = through(lab, "gost+ws", of_version(gosts, NEWEST), streams=128, duration_s=4.0)
+def test_128_streams_go_through(lab: Lab, gost: Gost) -> None:
+    done = through(lab, "gost+ws", gost(NEWEST), streams=128, duration_s=4.0)
 
     assert done.goodput_bps > 0.3 * RATE_BPS
 
@@ -102,10 +93,10 @@ def test_128_streams_go_through(lab: Lab, gosts: dict[str, TunnelBinary]) -> Non
     ],
 )
 def test_a_transport_that_a_program_has_not_is_refused_in_one_line(
-    lab: Lab, gosts: dict[str, TunnelBinary], version: str, tunnel: str, says: str
+    lab: Lab, gost: Gost, version: str, tunnel: str, says: str
 ) -> None:
     relay = lab.handed["gosts"]["relay"]
-    handed = relay if version == "relay" else of_version(gosts, version).to_json()
+    handed = relay if version == "relay" else gost(version).to_json()
 
     with pytest.raises(TunnelError, match=says) as refused:
         program_of(describe(tunnel=tunnel), {"tunnel": handed})
@@ -114,21 +105,21 @@ def test_a_transport_that_a_program_has_not_is_refused_in_one_line(
 
 
 @pytest.fixture(scope="module")
-def crowded(lab: Lab, gosts: dict[str, TunnelBinary]) -> Any:
+def crowded(lab: Lab, gost: Gost) -> Any:
     """A run of eight CUBIC streams through a GOST, once for all tests."""
 
     def run(tunnel: str, version: str) -> Done:
-        return through(lab, tunnel, of_version(gosts, version), streams=8)
+        return through(lab, tunnel, gost(version), streams=8)
 
     return cache(run)
 
 
 @pytest.mark.parametrize("tunnel", ["gost+quic", "gost+kcp", "gost+wt"])
 def test_who_sends_in_place_of_the_kernel_is_recorded(
-    lab: Lab, gosts: dict[str, TunnelBinary], crowded: Any, tunnel: str
+    lab: Lab, gost: Gost, crowded: Any, tunnel: str
 ) -> None:
     one = crowded(tunnel, NEWEST)
-    other = through(lab, tunnel, of_version(gosts, NEWEST), streams=8, cc="bbr")
+    other = through(lab, tunnel, gost(NEWEST), streams=8, cc="bbr")
 
     [check] = [each for name, each in one.checks.items() if name.startswith("guard_sent_by_")]
     assert OF_GOST[tunnel].sent_by in check["reason"] and check["verdict"] == "ok"
@@ -137,9 +128,9 @@ def test_who_sends_in_place_of_the_kernel_is_recorded(
     assert sent[0] == pytest.approx(sent[1], rel=0.1)
 
 
-def test_kcp_sends_as_its_settings_say(lab: Lab, gosts: dict[str, TunnelBinary]) -> None:
+def test_kcp_sends_as_its_settings_say(lab: Lab, gost: Gost) -> None:
     def settings(**options: Any) -> Done:
-        program = of_version(gosts, NEWEST)
+        program = gost(NEWEST)
         return through(lab, "gost+kcp", program, tunnel_options=options, duration_s=3.0)
 
     def sent(done: Done) -> float:
@@ -171,10 +162,10 @@ def test_kcp_sends_as_its_settings_say(lab: Lab, gosts: dict[str, TunnelBinary])
     ],
 )
 def test_a_run_through_gost_repeats_to_the_bit(
-    lab: Lab, gosts: dict[str, TunnelBinary], crowded: Any, version: str, tunnel: str, seeds: bool
+    lab: Lab, gost: Gost, crowded: Any, version: str, tunnel: str, seeds: bool
 ) -> None:
     one = crowded(tunnel, version)
-    other = through(lab, tunnel, of_version(gosts, version), streams=8)
+    other = through(lab, tunnel, gost(version), streams=8)
 
     assert one.unlike(other) == []
     assert ("cycle_counter_at" in one.json("env.json")["tunnel"]) is seeds
@@ -182,15 +173,14 @@ def test_a_run_through_gost_repeats_to_the_bit(
 
 
 def test_a_gost_whose_runs_differ_a_little_says_so_in_each(
-    lab: Lab, gosts: dict[str, TunnelBinary], tmp_path: Path
+    lab: Lab, gost: Gost, tmp_path: Path
 ) -> None:
-    gost, script = of_version(gosts, OF_THE_THESIS), tmp_path / "gost"
+    program = gost(OF_THE_THESIS)
     # As one of another processor's: where it reads the counter is nowhere in the file.
-    script.write_text(f'#!/bin/sh\nexec {gost.path} "$@"\n')
-    script.chmod(0o755)
-    lab.keep += [gost.path, tmp_path]
+    script = lab.posing(tmp_path, f'#!/bin/sh\nexec {program.path} "$@"\n')
+    lab.keep.append(program.path)
 
-    done = through(lab, "gost+ws", replace(gost, path=script))
+    done = through(lab, "gost+ws", replace(program, path=script))
 
     check = done.checks["tunnel_repeats"]
     assert check["verdict"] == "ok" and "cycle counter" in check["reason"]

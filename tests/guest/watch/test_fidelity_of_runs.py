@@ -54,8 +54,8 @@ def sabotage(lab: Lab, folder: Path, *, before: str = ":", change: str = "") -> 
     changed by a sed script.
     """
     own = lab.handed["iperf3"].get(PLAIN.iperf3)
-    program = folder / "iperf3"
-    program.write_text(
+    program = lab.posing(
+        folder,
         f"""#!/bin/bash
 in_node() {{ nsenter -n -t $(pgrep -of "mininet:$1$") "${{@:2}}"; }}
 case "$1" in -c)
@@ -64,10 +64,8 @@ case "$1" in -c)
 esac
 exec {own["path"] if own else shutil.which("iperf3")} "$@"
 """,
-        encoding="utf-8",
+        "iperf3",
     )
-    program.chmod(0o755)
-    lab.keep.append(folder)
     return {
         "path_dirs": [str(folder), *lab.handed["path_dirs"]],
         "iperf3": {PLAIN.iperf3: {**own, "path": str(program)}} if own else {},
@@ -144,18 +142,6 @@ def test_one_seed_gives_one_run_and_what_came_before_its_load_hardly_moves_it(la
     for ours, others in zip(one.acks[:10], other.acks[:10], strict=True):
         assert float(ours["t_s"]) == pytest.approx(float(others["t_s"]), abs=50e-6)
         assert ours["flow"] == others["flow"] and ours["cwnd_pkts"] == others["cwnd_pkts"]
-
-
-def test_one_seed_gives_one_run_through_a_tunnel_too(lab: Lab) -> None:
-    """Even of TLS, which draws at random, over WebSocket."""
-    path = direction(rate_bps=20_000_000, buffer_pkts=100)
-    run = describe(
-        path, path, tunnel="gost+wss", streams=4, duration_s=2.0, acks=True, sample_ms=100.0
-    )
-
-    one, two = lab.run(run), lab.run(run)
-
-    assert one.unlike(two) == []
 
 
 def test_a_path_or_a_load_that_is_not_the_asked_one_is_invalid(lab: Lab, tmp_path: Path) -> None:
@@ -235,13 +221,10 @@ def test_a_udp_flow_of_100_kbit_that_was_sent_whole_is_good(lab: Lab) -> None:
 
 
 def test_a_tunnel_that_dies_is_an_invalid_check_too(lab: Lab, tmp_path: Path) -> None:
-    dying = tmp_path / "dying"
-    dying.write_text(f'#!/bin/sh\ntimeout 1 {lab.handed["tunnel"]["path"]} "$@"\nexit 3\n')
-    dying.chmod(0o755)
-    lab.keep.append(tmp_path)
+    dying = f'#!/bin/sh\ntimeout 1 {lab.handed["tunnel"]["path"]} "$@"\nexit 3\n'
 
-    posing = {**lab.handed["tunnel"], "path": str(dying)}
-    done = lab.run(describe(tunnel="gost+ws"), ends="failed", tunnel=posing)
+    posing = lab.posing_gost(tmp_path, dying)
+    done = lab.run(describe(tunnel="gost+ws"), ends="failed", **posing)
 
     assert "exit status 3" in done.outcome["error"]
     bad = [name for name, verdict in done.verdicts.items() if verdict == "invalid"]
