@@ -2,16 +2,15 @@
 put each into a copy of the lab and touch nothing else in it.
 """
 
-import json
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gostlab.machine import CHECKOUT
 from tests.lab_command import said_by
+from tests.sandboxed import Done
 
 
 def not_needed(folder: str, names: list[str]) -> set[str]:
@@ -91,15 +90,15 @@ class CopiedLab:
         """`./lab WORDS`."""
         return said_by(self.root / "lab", *words, cwd=self.root)
 
-    def run(self, experiment: str) -> Path:
-        """Run an experiment's one run in the sandbox; returns its folder."""
+    def run(self, experiment: str) -> Done:
+        """An experiment's one run in the sandbox."""
         file = self.root / "mine.yaml"
         file.write_text(experiment)
         results = self.root / "mine"
         done = self.lab("run", str(file), "--machine", "sandbox", "--results", str(results))
         folders = [path.parent for path in results.rglob("run.json")]
         assert done.returncode == 0 and len(folders) == 1, done.stdout + done.stderr
-        return folders[0]
+        return Done(folders[0])
 
     def python(self, script: str) -> str:
         """What a script prints that imports the copy."""
@@ -110,7 +109,3 @@ def copy_lab(folder: Path) -> CopiedLab:
     """A copy of this checkout, without its tests and documents."""
     shutil.copytree(CHECKOUT, folder, ignore=not_needed)
     return CopiedLab(folder)
-
-
-def read_json(folder: Path, name: str) -> Any:
-    return json.loads((folder / name).read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from gostlab.declared.drawings import drawing_files, merit_names, model_names
 from gostlab.declared.folders import ROOT
 from gostlab.declared.qdiscs import qdisc_kinds
 from gostlab.declared.topologies import topologies
+from gostlab.declared.traffic import traffic_kinds
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file import experiment, settings, trace
 from gostlab.describe.file.document import keys_of
@@ -24,6 +25,7 @@ KINDS: Mapping[str, Callable[[], list[str]]] = {
     "tunnel": lambda: list(tunnel_kinds()),
     "topology": lambda: list(topologies()),
     "queueing discipline": lambda: list(qdisc_kinds()),
+    "traffic": lambda: list(traffic_kinds()),
     "drawing": lambda: list(drawing_files()),
     "setting": lambda: list(settings.SETTINGS),
     "field of a flow": lambda: list(settings.FLOW_FIELDS),

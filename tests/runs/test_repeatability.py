@@ -49,7 +49,7 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CopiedLab]:
 
 def samples_of(lab: CopiedLab, text: str, names: Sequence[str] = SAMPLES[:2]) -> list[bytes]:
     """What a lab samples of an experiment's run."""
-    folder = lab.run(text)
+    folder = lab.run(text).folder
     found = [(folder / name).read_bytes() for name in names]
     shutil.rmtree(lab.root / "mine")
     return found

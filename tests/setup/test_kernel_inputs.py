@@ -12,6 +12,7 @@ import pytest
 from gostlab.declared import folders
 from gostlab.setup import kernel_build
 from tests.lab_command import said_by
+from tests.setup.programs import program, script
 
 KERNEL = folders.ROOT / "kernel"
 # `make` that takes A and B of the options, and builds at once.
@@ -51,16 +52,14 @@ def pretended(tmp_path: Path) -> Path:
         header = tmp_path / "source/arch/x86" / name
         header.parent.mkdir(parents=True)
         header.touch()
-    for script in SCRIPTS:
-        shutil.copy(KERNEL / script, tmp_path / "kernel" / script)
+    for name in SCRIPTS:
+        shutil.copy(KERNEL / name, tmp_path / "kernel" / name)
     for name in (".gostlab-options", ".gostlab-may-be-missing"):
         (tmp_path / "source" / name).touch()
     (tmp_path / "source/.gostlab-profiles").write_text(str(tmp_path / "kernel/profiles"))
     (tmp_path / "kernel/patches/0001.patch").write_text(PATCH, encoding="utf-8")
     for name, text in (("make", MAKE), ("strip", STRIP)):
-        program = tmp_path / "bin" / name
-        program.write_text(text, encoding="utf-8")
-        program.chmod(0o755)
+        script(tmp_path / "bin" / name, text)
     return tmp_path
 
 
@@ -92,8 +91,7 @@ def test_the_machines_rust_and_pahole_leave_no_trace_in_a_kernel(tmp_path: Path)
     makefile = "RUSTC = rustc\nPAHOLE = pahole\nall:\n\t@$(RUSTC) || $(PAHOLE) || echo neither\n"
     (tmp_path / "Makefile").write_text(makefile, encoding="utf-8")
     for name in ("rustc", "pahole"):
-        (tmp_path / name).write_text("#!/bin/sh\necho 1.99\n", encoding="utf-8")
-        (tmp_path / name).chmod(0o755)
+        program(tmp_path / name, "1.99")
     around = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     for environ, said in (
         (around, "1.99\n"),

@@ -19,7 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("GOSTLAB_CACHE", str(folder))
     monkeypatch.delenv("GOSTLAB_KERNEL", raising=False)
-    monkeypatch.setattr(parts, "SYSTEM_PATH", str(tmp_path / "system"))
+    monkeypatch.setattr(parts, "SYSTEM_PATH", f"{tmp_path}/system/sbin:{tmp_path}/system/bin")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     return folder
 
@@ -129,20 +129,15 @@ def put_iproute2(folder: Path, version: str) -> None:
         program(folder / name, f"{Path(name).name} utility, iproute2-{version}, libbpf 1.1.2")
 
 
-def put_system_iproute2(cache: Path, version: str) -> None:
-    for name in ("tc", "ip", "ss"):
-        program(cache.parent / "system" / name, f"{name} utility, iproute2-{version}")
-
-
 def test_the_systems_iproute2_is_used_where_it_is_new_enough(cache: Path) -> None:
-    put_system_iproute2(cache, "6.15.0")
+    put_iproute2(cache.parent / "system", "6.15.0")
     put_iproute2(cache / "iproute2" / "7.2.0", "7.2.0")
     found = parts.find_parts().iproute2
     assert (found.version, found.dirs, found.tc_lib_dir) == ("6.15.0", (), None)
 
 
 def test_the_private_iproute2_stands_in_for_an_old_one(cache: Path) -> None:
-    put_system_iproute2(cache, "6.1.0")
+    put_iproute2(cache.parent / "system", "6.1.0")
     folder = cache / "iproute2" / "6.15.0"
     put_iproute2(folder, "6.15.0")
     (folder / "usr/lib/tc").mkdir(parents=True)
@@ -157,7 +152,7 @@ def test_the_private_iproute2_stands_in_for_an_old_one(cache: Path) -> None:
 
 
 def test_a_private_iproute2_that_does_not_run_is_passed_over(cache: Path) -> None:
-    put_system_iproute2(cache, "6.1.0")
+    put_iproute2(cache.parent / "system", "6.1.0")
     put_iproute2(cache / "iproute2" / "7.2.0", "7.2.0")
     # given one whose libraries are missing
     program(cache / "iproute2/7.2.0/sbin/tc", "error while loading shared libraries: libx.so.3")

@@ -27,7 +27,7 @@ from gostlab.setup import steps as setup
 from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 from tests.lab_command import said_by
-from tests.setup.programs import packed_gost
+from tests.setup.programs import packed_gost, script
 
 # -- the relay
 
@@ -333,9 +333,7 @@ def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """
     root = tmp_path / "repository"
     (root / "kernel").mkdir(parents=True)
-    script = root / "kernel" / "build.sh"
-    script.write_text(FITS, encoding="utf-8")
-    script.chmod(0o755)
+    script(root / "kernel/build.sh", FITS)
     tree = tmp_path / "linux-7.3"
     tree.mkdir()
     (tree / "Makefile").touch()

@@ -16,7 +16,7 @@ def readable(recording: Recording, form: str) -> Iterator[None]:
     """Raises Unreadable where what is read of a recording is not there, or of another kind."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         told = f"{type(error).__name__}: {error}"
         raise Unreadable(f"{recording.shown}: not {form} ({told})") from None
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import synthetic
 from matplotlib.figure import Figure
-from synthetic import drawn
+from synthetic import drawn, words_on
 
 from analysis.draw import drawings, registry
 from analysis.draw.registry import (
@@ -298,8 +298,7 @@ def numbers_in(figure: Figure) -> Iterator[float]:
 
 def texts_of(figure: Figure) -> str:
     """Everything that is written on a figure, whatever its lines."""
-    texts = [text.get_text() for text in figure.findobj(lambda each: hasattr(each, "get_text"))]
-    return " ".join(" ".join(texts).split())
+    return " ".join(" ".join(words_on(figure)).split())
 
 
 def pictures_of(word: str, results: Path) -> list[Picture]:
@@ -348,17 +347,15 @@ def test_close_cells_do_not_stand_on_the_figure_s_edge(tmp_path: Path) -> None:
     assert reached < 0.97 * ax.get_xlim()[1]
 
 
-@pytest.mark.parametrize(("word", "label"), [("by-loss", "lab "), ("by-rtt", "lab ")])
-def test_points_stand_at_what_was_asked_also_where_they_overlap(
-    word: str, label: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("word", ["by-loss", "by-rtt"])
+def test_points_stand_at_what_was_asked_also_where_they_overlap(word: str, tmp_path: Path) -> None:
     axis, levels = AXES[word]
     for level, cc in itertools.product(levels, CCS):
         run = described(word, axis, level, cc, {"direction": "upload"})
         synthetic.write_run(tmp_path, run, goodput_mbit=50.0, name=f"{level}-{cc}")
     (picture,) = pictures_of(word, tmp_path)
     lines = [line for ax in picture.figure.axes for line in ax.lines]
-    points = [line for line in lines if str(line.get_label()).startswith(label)]
+    points = [line for line in lines if str(line.get_label()).startswith("lab ")]
     assert {float(line.get_xdata()[0]) for line in points} == set(levels)
     looks = {(line.get_marker(), line.get_markersize()) for line in points}
     assert len(looks) == len(CCS)

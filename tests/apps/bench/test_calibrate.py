@@ -14,6 +14,7 @@ from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file.costs import Cost, MeasuredCost, load_measured
 from gostlab.setup.parts import find_parts
 from tests.offspring import offspring
+from tests.setup.programs import script
 
 
 def made_up(call_ns: float, byte_ns: float, loads: list[tuple[float, float]]) -> list[Spent]:
@@ -118,9 +119,7 @@ def test_calls_are_counted_per_read_and_write_or_it_is_said_that_they_are_not() 
 
 
 def test_a_relay_that_does_not_start_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    relay = tmp_path / "relay-that-cannot"
-    relay.write_text("#!/bin/sh\nexit 3\n")
-    relay.chmod(0o755)
+    relay = script(tmp_path / "relay-that-cannot", "#!/bin/sh\nexit 3\n")
     with pytest.raises(RuntimeError, match="nothing listens on port"):
         calibrate.call_us("iperf3", relay, "150M")
     assert not offspring("iperf3")

@@ -50,13 +50,10 @@ def runs() -> Runs:
 def daemon() -> Iterator[Any]:
     """Two workers of this machine, for all tests: they take seconds to start."""
     distributed = pytest.importorskip("distributed", reason="python3-distributed is not there")
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(CHECKOUT)
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(CHECKOUT))
         with dask_cluster.local_cluster(distributed, 2) as started:
             yield started
-    finally:
-        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
 
 
 @pytest.fixture

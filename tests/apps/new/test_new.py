@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from gostlab.apps import new
-from gostlab.apps.reference.pages import generated
 from gostlab.declared.errors import BadInput
 from tests.declared.contributed import CopiedLab, copy_lab
 
@@ -78,10 +77,3 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="is there already"):
         new.write_kind("queue", "mine", tmp_path)
     assert file.read_text() == "my own work"
-
-
-def test_every_kind_has_its_row_in_the_documents() -> None:
-    page = "".join(generated().values())
-    for kind in ("tunnel", "queue", "traffic", "topology", "drawing"):
-        for name in new.KINDS[kind].names():
-            assert f"`{name}`" in page, f"{kind} {name}"

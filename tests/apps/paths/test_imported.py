@@ -23,6 +23,7 @@ from gostlab.describe.file.trace import Change, changes_of
 from gostlab.describe.physics.capacity import CapacityOf
 from netem_profiles import make_starlink_like
 from tests.asked import runs_of
+from tests.describe.file.test_fuzz import spoil
 from tests.lab_command import Refused
 
 BITS = packet_bits(1500)
@@ -209,12 +210,7 @@ def test_no_text_makes_a_reader_stumble(name: str) -> None:
         "flent": '{"x_values": [1], "results": {"Ping (ms)": [1], "TCP upload": [1]}}',
     }.get(name, "1\n2\n3\n")
     for _ in range(300):
-        spoilt = list(good)
-        for _ in range(draw.randrange(1, 6)):
-            at = draw.randrange(len(spoilt))
-            spoilt[at : at + draw.randrange(3)] = draw.choice(["", "x", "0", "-", '"', "[", "null"])
-            spoilt = spoilt or ["1"]
-        text = "".join(spoilt)
+        text = spoil(good, draw)
         one.recognises(text)
         with contextlib.suppress(Unreadable):
             one.read([Recording("x", text)] * len(one.files))

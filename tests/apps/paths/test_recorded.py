@@ -30,6 +30,8 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.profile import LossModel, Profile, load_profile, path_json
 from gostlab.describe.file.trace import changes_of
 from tests.asked import refusal
+from tests.setup.programs import program
+from tests.setup.programs import script as program_of
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -396,10 +398,7 @@ def pinging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     """Puts a ping on PATH that runs a script."""
 
     def put(script: str, reach: str = ANSWERED) -> None:
-        ping = tmp_path / "bin/ping"
-        ping.parent.mkdir(exist_ok=True)
-        ping.write_text(PING.format(reach=reach, script=script), encoding="utf-8")
-        ping.chmod(0o755)
+        ping = program_of(tmp_path / "bin/ping", PING.format(reach=reach, script=script))
         monkeypatch.setenv("PATH", f"{ping.parent}:{os.environ['PATH']}")
 
     return put
@@ -458,9 +457,7 @@ def test_a_missing_or_other_ping_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match="no ping on this machine: install iputils-ping"):
         record("host", "--out", str(tmp_path))
-    ping = tmp_path / "ping"
-    ping.write_text("#!/bin/sh\necho 'BusyBox v1.35'\n", encoding="ascii")
-    ping.chmod(0o755)
+    program(tmp_path / "ping", "BusyBox v1.35")
     with pytest.raises(BadInput, match="this machine's ping is not iputils'"):
         record("host", "--out", str(tmp_path))
 

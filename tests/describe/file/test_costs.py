@@ -84,9 +84,7 @@ def test_a_run_carries_the_numbers_of_its_programs_and_of_no_other(tmp_path: Pat
     assert set(run_of(machine=path).program_costs) == {"iperf3/sender"}
 
 
-def test_who_writes_what_every_call_costs_means_it_for_every_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_writes_what_every_call_costs_means_it_for_every_program(tmp_path: Path) -> None:
     path = str(table(tmp_path, GOOD))
 
     assert run_of(machine=path, clock="real").program_costs == {}

@@ -54,8 +54,9 @@ def validator(schema: dict[str, Any]) -> Any:
     return jsonschema.Draft202012Validator(schema)
 
 
-def schema_of(path: Path) -> dict[str, Any]:
-    is_experiment = path.parent.name == "experiments"
+def schema_of(of: Path | str) -> dict[str, Any]:
+    """The schema of a shipped file, or of a text below."""
+    is_experiment = of in (*EXPERIMENTS, EXPERIMENT)
     return experiment.experiment_schema() if is_experiment else profile_schema()
 
 
@@ -81,17 +82,13 @@ def test_every_quantity_has_a_unit_and_every_word_an_example_that_is_read(
     assert field.example
     assert field.unit or "pattern" not in field.read.schema or name in NO_UNIT
     examples = parse_document(f"[{field.example}]", "example").items or ()
+    first = field.example if len(examples) == 1 else field.example.split(", ", 1)[0]
     for node in examples:
         field.read(node)
-        validator(field.read.schema).validate(as_editors_read(node_text(field.example, examples)))
+        validator(field.read.schema).validate(as_editors_read(first))
 
 
 NO_UNIT = {"link", "machine", "profile", "trace", "distribution", "see"}
-
-
-def node_text(example: str, examples: tuple[Any, ...]) -> str:
-    """The first of several examples, as text."""
-    return example if len(examples) == 1 else example.split(", ", 1)[0]
 
 
 def as_editors_read(text: str) -> Any:
@@ -268,14 +265,10 @@ def read(text: str) -> None:
         read_experiment(document, Path("small.yaml"))
 
 
-def schema_for(base: str) -> dict[str, Any]:
-    return experiment.experiment_schema() if base is EXPERIMENT else profile_schema()
-
-
 @pytest.mark.parametrize("base", [EXPERIMENT, PROFILE], ids=["experiment", "profile"])
 def test_schema_and_reader_take_what_is_whole(base: str) -> None:
     read(base)
-    validator(schema_for(base)).validate(as_editors_read(base))
+    validator(schema_of(base)).validate(as_editors_read(base))
 
 
 @pytest.mark.parametrize(("base", "old", "new"), SPOILT)
@@ -284,7 +277,7 @@ def test_schema_and_reader_refuse_what_is_spoilt(base: str, old: str, new: str) 
     spoilt = base.replace(old, new, 1)
     with pytest.raises(BadInput):
         read(spoilt)
-    assert not validator(schema_for(base)).is_valid(as_editors_read(spoilt))
+    assert not validator(schema_of(base)).is_valid(as_editors_read(spoilt))
 
 
 def test_the_verb_says_every_setting_and_each_of_its_parts() -> None:

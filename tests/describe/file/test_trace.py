@@ -67,17 +67,10 @@ def test_a_trace_has_at_most_a_hundred_thousand_rows() -> None:
         parse_trace("time_s,loss\n" + rows, "t.csv")
 
 
-def test_files_that_are_none_or_not_text_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="No such file"):
-        changes_of(tmp_path / "none.csv")
-    with pytest.raises(BadInput, match="not a file"):
-        changes_of(tmp_path)
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
-    bad.write_bytes(b"time_s,loss\n0,\xff\n")
-    with pytest.raises(BadInput, match=r"bad\.csv:2: not UTF-8 text"):
-        changes_of(bad)
     bad.write_bytes(b"0" * 10_000_001)
-    with pytest.raises(BadInput, match="larger than any such file should be"):
+    with pytest.raises(BadInput, match=r"bad\.csv: larger than any such file should be"):
         changes_of(bad)
 
 
