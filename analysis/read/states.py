@@ -4,7 +4,6 @@ The names are the control's own (cc/gostlab_cc.h); their ends tell the unit. Wha
 gives as a negative number, which is no value here.
 """
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,7 +13,7 @@ import pandas as pd
 
 from analysis.read.folder import Run
 from analysis.read.series import Series, unzipped
-from gostlab.results import is_number
+from gostlab.results import whole_rows
 
 FILE = "cc_state.jsonl.gz"
 # End of a name -> (unit as a figure shows it, what to multiply by)
@@ -95,17 +94,9 @@ def states(run: Run) -> tuple[State, ...]:
 
 
 def rows_of(run: Run) -> list[dict[str, Any]]:
-    """The file's rows, those that are whole; [] where there is none."""
+    """The file's rows, as far as they are whole; [] where there is none."""
     try:
-        text = unzipped(run.folder / FILE)
+        rows = whole_rows(unzipped(run.folder / FILE).splitlines())
     except OSError:
         return []
-    found = []
-    for line in text[: text.rfind(b"\n") + 1].splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and is_number(row.get("t_s")) and "flow" in row:
-            found.append(row)
-    return found
+    return [row for row in rows if "flow" in row]

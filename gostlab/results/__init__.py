@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,25 +60,22 @@ class ResultsError(Complaint):
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON for people and programs, whole or not at all (by rename)."""
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    # "x": made here and now; a link that a run left under this name would be followed out of its
-    # folder.
-    with part.open("x", encoding="utf-8") as file:
-        json.dump(value, file, indent=2, sort_keys=True, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    """Write JSON for people and programs, whole or not at all, and see it reach the disk."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    write_whole(path, f"{text}\n", to_disk=True)
 
 
-def write_whole(path: Path, content: str | bytes) -> Path:
+def write_whole(path: Path, content: str | bytes, *, to_disk: bool = False) -> Path:
     """Write a file, whole or not at all (by rename); the file. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own: shards on several machines write the same at the same time.
+    # A name of its own: shards on several machines write the same at the same time. No link that a
+    # run left in its folder is followed out of it.
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    part.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    with part.open("xb") as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
+        if to_disk:
+            file.flush()
+            os.fsync(file.fileno())
     return part.replace(path)
 
 
@@ -140,19 +137,26 @@ SAMPLES = ("sockets", "queues", "hosts", "changes", "pings", "fetches", "acks")
 
 def read_series(folder: Path, name: str, clock: str = "t_s") -> list[dict[str, Any]]:
     """The rows of sockets.jsonl, queues.jsonl, hosts.jsonl or changes.jsonl (whose `clock` is
-    `at_s`); a line that was cut short, or has no such time, ends the series. Empty where there is
-    no such file.
+    `at_s`), as far as they are whole. Empty where there is no such file.
     """
-    rows: list[dict[str, Any]] = []
     try:
         with (folder / f"{name}.jsonl").open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                row = json.loads(line)
-                if not isinstance(row, dict) or not is_number(row.get(clock)):
-                    break
-                rows.append(row)
-    except (OSError, ValueError, RecursionError):
-        return rows
+            return whole_rows(file, clock)
+    except OSError:
+        return []
+
+
+def whole_rows(lines: Iterable[str | bytes], clock: str = "t_s") -> list[dict[str, Any]]:
+    """The rows of a series; a line that was cut short, or has no such time, ends it."""
+    rows: list[dict[str, Any]] = []
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(row, dict) or not is_number(row.get(clock)):
+            break
+        rows.append(row)
     return rows
 
 

@@ -6,13 +6,12 @@ the picture goes at a pace that people can watch, and waits where a run has no s
 runs beside each other are seen at the same instant of their own clocks.
 """
 
-import json
 import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -54,8 +53,8 @@ class Tail:
     path: Path
     offset: int = 0
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Its whole lines that were not read yet; all of them again where it was made anew."""
+    def rows(self) -> list[dict[str, Any]]:
+        """Its whole rows that were not read yet; all of them again where it was made anew."""
         try:
             with self.path.open("rb") as file:
                 if file.seek(0, 2) < self.offset:
@@ -63,14 +62,10 @@ class Tail:
                 file.seek(self.offset)
                 data = file.read()
         except OSError:  # not there yet
-            return
+            return []
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
-        for line in whole.splitlines():
-            with suppress(ValueError, RecursionError):
-                row = json.loads(line)
-                if isinstance(row, dict) and results.is_number(row.get("t_s")):
-                    yield row
+        return results.whole_rows(whole.splitlines())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,24 @@
+"""Files of the results that several write at once."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gostlab.results import write_json
+
+TIMES = 100
+
+
+def test_two_that_write_the_same_file_at_once_both_do_and_it_is_whole(tmp_path: Path) -> None:
+    """As two `./lab grade` of a class into one folder."""
+    file = tmp_path / "record.json"
+
+    def write(number: int) -> None:
+        for _ in range(TIMES):
+            write_json(file, {"by": number, "long": "x" * 10_000})
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, range(2)))
+
+    assert json.loads(file.read_text(encoding="utf-8"))["by"] in (0, 1)
+    assert list(tmp_path.iterdir()) == [file]
