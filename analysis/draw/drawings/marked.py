@@ -13,6 +13,7 @@ import pandas as pd
 from analysis.draw import facet
 from analysis.draw.levels import tunnels_of
 from analysis.draw.marks import Place
+from analysis.draw.panels import cc_lines
 from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.style import cc_colour
 from analysis.judge.statistics import is_known
@@ -32,6 +33,7 @@ def told_of(*legs: str) -> Callable[[Run], int | None]:
     return lambda run: sum_of(leg.marked_pkts for leg in run.legs if leg.name in legs)
 
 
+POINT: dict[str, Any] = {"marker": "o", "markersize": 5.5, "linestyle": "none"}
 # A tunnel over UDP has nobody across the path to be told.
 COUNTED: Mapping[str, Callable[[Run], int | None]] = {
     "marked": bottleneck_marks,
@@ -56,8 +58,8 @@ def numbers(sweep: Sweep) -> list[dict[str, Any]]:
 def counted(place: Place, line: facet.Series) -> None:
     """How many there were, as a point; nothing where there is nobody to be told."""
     if is_known(place.row[place.figure]):
-        look = {"color": cc_colour(place.row["cc"]), "markersize": 5.5, "clip_on": False}
-        place.ax.plot(place.row[place.figure], place.at, "o", **look)
+        look = {"color": cc_colour(place.row["cc"]), "clip_on": False, **POINT}
+        place.ax.plot(place.row[place.figure], place.at, **look)
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
@@ -105,7 +107,12 @@ def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
 DRAWING = Drawing(
     "marked",
     caption="Packets that the bottleneck's queue marked (ECN), and which host heard, by tunnel.",
-    draw=facet.BY_TUNNEL(panels=panels, degraded=None, shape=facet.side_by_side),
+    draw=facet.BY_TUNNEL(
+        panels=panels,
+        keys=lambda table: cc_lines(table["cc"], **POINT),
+        degraded=None,
+        shape=facet.side_by_side,
+    ),
     needs="a bottleneck's queue that marks",
     shows=("tunnel", "cc"),
     says=told("{title}: marks, and which host hears of them", each_tunnel),

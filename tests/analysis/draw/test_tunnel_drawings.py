@@ -166,5 +166,7 @@ def test_marks_are_drawn_by_control_on_a_figure_for_each_level_of_what_else_vari
         for picture in made.pictures
     ]
     assert sorted(shown) == [[8, 9], [11, 213]]
+    for picture in made.pictures:  # keys are points, as drawn
+        assert [line.get_marker() for line in picture.figure.legends[0].get_lines()] == ["o"] * 2
     said = [words for answer in made.answers for words in answer.sentences]
     assert len({words.partition(":")[0] for words in said}) == len(said) == len(marked)
