@@ -36,10 +36,6 @@ MOST_FIGURES = 8
 OWN_SCALE = "each figure with a scale of its own"
 
 
-class DrawingError(BadInput):
-    """A drawing that is not there or not whole: a sentence for its author."""
-
-
 @dataclass(frozen=True)
 class Answer:
     """One thing that the runs say, and why it can be said."""
@@ -194,33 +190,30 @@ class Drawn:
 
 def drawing_of(word: str) -> Drawing:
     """The drawing of that word, over the factors that it names (heatmap(loss, rtt)). Raises
-    DrawingError if there is none, or not a whole one.
+    BadInput if there is none, or not a whole one.
     """
     word, factors = declared.parts_of(word)
     drawing = declared_drawing(word)
     if factors is None:
         return drawing
     if drawing.over is None:
-        raise DrawingError(f"drawing {word}: takes no factors")
+        raise BadInput(f"drawing {word}: takes no factors")
     return drawing.over(drawing, *factors)
 
 
 def declared_drawing(word: str) -> Drawing:
-    """What a drawing's file declares. Raises DrawingError."""
+    """What a drawing's file declares. Raises BadInput."""
     files = declared.drawing_files()
     if word not in files:
-        raise DrawingError(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")
-    try:
-        declared.check_drawing(word, files[word])
-    except BadInput as error:
-        raise DrawingError(str(error)) from None
+        raise BadInput(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")
+    declared.check_drawing(word, files[word])
     try:
         module = importlib.import_module(f"{__package__}.drawings.{files[word].stem}")
         found = getattr(module, "DRAWING", None)  # a module of the lab is read when it is used
     except Exception as error:  # whatever a file of somebody's raises: it names the file
-        raise DrawingError(f"{files[word]}: {type(error).__name__}: {error}") from error
+        raise BadInput(f"{files[word]}: {type(error).__name__}: {error}") from error
     if not isinstance(found, Drawing) or found.word != word:
-        raise DrawingError(f"{files[word]}: its DRAWING is not the drawing {word}")
+        raise BadInput(f"{files[word]}: its DRAWING is not the drawing {word}")
     return found
 
 

@@ -114,7 +114,7 @@ class Chapter:
 
 
 def to_chapter(study: Study, results: Results) -> Chapter:
-    """Everything that an experiment's results say. Raises DrawingError, before anything is drawn,
+    """Everything that an experiment's results say. Raises BadInput, before anything is drawn,
     if its file names a drawing that is not there.
     """
     matrices = to_matrices(results.runs, study)

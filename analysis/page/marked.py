@@ -151,6 +151,18 @@ def made_earlier(page: Path, command: str) -> str:
     return words if command in words[:400] else ""
 
 
+def write_made(page: Path, command: str, text: str) -> Path:
+    """Write the page of a command; the page. Of the pictures in the folder of its name those go
+    that it showed and shows no more. Raises OSError.
+    """
+    folder = page.with_suffix("")
+    old, shown = (pictures_in(words, folder.name) for words in (made_earlier(page, command), text))
+    write_whole(page, (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
+    for name in old - shown:
+        (folder / name).unlink(missing_ok=True)
+    return page
+
+
 def sections_in(words: str, kind: str) -> tuple[str, dict[str, str]]:
     """What stands before a page's sections, and each by what its anchor names behind the kind."""
     head, *rest = re.split(rf'(?m)^(?=<a id="{kind}-[A-Za-z0-9-]+"></a>\n)', words)

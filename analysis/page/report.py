@@ -53,7 +53,7 @@ def write_report(
     results: Path, experiments: Sequence[str], out: Path, say: Callable[[str], object] = str
 ) -> Path:
     """Write some experiments' report to a folder; its page. `say` is told how far each study agrees
-    with the lab. Raises OSError, DrawingError.
+    with the lab. Raises OSError, BadInput.
     """
     return write_studies(results, [load_study(name, results) for name in experiments], out, say)
 

@@ -39,7 +39,7 @@ def write_site(results: Path, names: Sequence[str], folder: Path, *, keep: bool 
     """Write the site's pages from a results folder; the folder with them.
 
     names: the experiments of the page of studies; keep: its other sections stay. Raises BadInput,
-    OSError, DrawingError.
+    OSError.
     """
     pages = folder / "pages"
     pages.mkdir(parents=True, exist_ok=True)

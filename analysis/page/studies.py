@@ -23,7 +23,7 @@ from analysis.judge.cells import runs_per_cell, to_matrices
 from analysis.judge.table import NBSP, markdown, several, span_words
 from analysis.page import tables
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.marked import made_earlier, pictures_in, sections_in
+from analysis.page.marked import made_earlier, sections_in, write_made
 from analysis.page.report import page_template
 from analysis.read.description import question, read_asked
 from analysis.read.runs import Results, load_results
@@ -39,7 +39,7 @@ def write_studies_page(
     results: Path, names: Sequence[str], out_md: Path, *, keep: bool = False
 ) -> Path:
     """Write the page of some experiments and its pictures (in a folder of the page's name); the
-    page. Raises OSError and DrawingError.
+    page. Raises OSError and BadInput.
 
     keep: the other studies' sections of the page that is there stay as they are
 
@@ -128,11 +128,8 @@ def write_page(
         for study in studies
     ]
     folder = out_md.with_suffix("")
-    old = pictures_in(made_earlier(out_md, COMMAND), out_md.stem)
-    written = {name for each in kept.values() for name in pictures_in(each.text, folder.name)}
     for chapter in chapters:
         for picture in chapter.pictures:
-            written.add(f"{picture.name}.png")
             write_whole(folder / f"{picture.name}.png", save(picture.figure, "png"))
     parts = dict(kept)
     for each in chapters:
@@ -141,10 +138,7 @@ def write_page(
     names = sorted(parts) if kept else parts  # by name, if something stays
     shown = [parts[name] for name in names]
     page = page_template("studies.md.j2").render(command=COMMAND, parts=shown)
-    write_whole(out_md, (page.rstrip("\n") + "\n").encode("utf-8", "replace"))
-    for name in old - written:
-        (folder / name).unlink(missing_ok=True)
-    return out_md
+    return write_made(out_md, COMMAND, page)
 
 
 # -- the page

@@ -26,9 +26,9 @@ from analysis.page.marked import (
     commands_of,
     load_fullest,
     made_earlier,
-    pictures_in,
     renew,
     sections_in,
+    write_made,
 )
 from analysis.page.report import page_template
 from analysis.read.runs import Results
@@ -47,7 +47,7 @@ MOST_NAMED = 2  # matrices of a command; of more it says how many
 def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
     """Write the page of results and its pictures (in a folder of the page's name); the page.
 
-    names: the experiments to make anew, where they have runs enough. Raises OSError, DrawingError.
+    names: the experiments to make anew, where they have runs enough. Raises OSError, BadInput.
     """
     folder = out_md.with_suffix("")
     _, before = sections_in(made_earlier(out_md, COMMAND), "results")
@@ -68,11 +68,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
     page = page_template("summary.md.j2").render(
         command=COMMAND, least=LEAST, sections=[sections[name] for name in sorted(sections)]
     )
-    write_whole(out_md, (page.rstrip("\n") + "\n"))
-    old, shown = (pictures_in("\n".join(each.values()), folder.name) for each in (before, sections))
-    for name in old - shown:
-        (folder / name).unlink(missing_ok=True)
-    return out_md
+    return write_made(out_md, COMMAND, page)
 
 
 def write_others(chapter: Chapter, page: Path, folder: Path) -> None:

@@ -12,9 +12,10 @@ from synthetic import drawn, labelled, matrices_of
 
 from analysis.draw import panels
 from analysis.draw.drawings import heatmap
-from analysis.draw.registry import DrawingError, Picture, Sheet, Sweep, drawing_of
+from analysis.draw.registry import Picture, Sheet, Sweep, drawing_of
 from analysis.draw.style import cc_colour
 from analysis.read.study import Study
+from gostlab.declared.errors import BadInput
 
 # Dozens of figures: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -191,7 +192,7 @@ def test_a_map_over_factors_that_the_results_do_not_have_says_so(tmp_path: Path)
 
 
 def test_a_drawing_without_a_choice_of_factors_takes_none() -> None:
-    with pytest.raises(DrawingError, match="drawing bars: takes no factors"):
+    with pytest.raises(BadInput, match="drawing bars: takes no factors"):
         drawing_of("bars(cc, loss)")
 
 

@@ -17,14 +17,7 @@ from matplotlib.figure import Figure
 from synthetic import drawn, words_on
 
 from analysis.draw import drawings, registry
-from analysis.draw.registry import (
-    MOST_FIGURES,
-    Answer,
-    DrawingError,
-    Picture,
-    drawing_of,
-    words_for,
-)
+from analysis.draw.registry import MOST_FIGURES, Answer, Picture, drawing_of, words_for
 from analysis.draw.sentences import convergence_sentences
 from analysis.judge.cells import to_matrices
 from analysis.page.chapter import Chapter, to_chapter
@@ -123,7 +116,7 @@ def test_a_half_registered_drawing_fails_before_anything_runs(
     with pytest.raises(BadInput, match=r"mine.yaml:5: .*draw.*pies") as raised:
         load_experiment(str(experiment_that_draws(tmp_path, "pies")))
     assert words in str(raised.value) and "\n" not in str(raised.value)
-    with pytest.raises(DrawingError):
+    with pytest.raises(BadInput):
         drawing_of("pies")
 
 
@@ -131,7 +124,7 @@ def test_a_drawing_whose_file_raises_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_drawing(monkeypatch, tmp_path / "drawings", "pies", "import nothing_such\n" + PIES)
-    with pytest.raises(DrawingError, match=r"pies\.py: ModuleNotFoundError: .*nothing_such"):
+    with pytest.raises(BadInput, match=r"pies\.py: ModuleNotFoundError: .*nothing_such"):
         drawing_of("pies")
 
 
@@ -143,7 +136,7 @@ def test_an_unknown_word_is_refused_with_those_that_there_are(tmp_path: Path) ->
 def test_a_word_that_no_drawing_has_makes_no_report(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.cell("cubic", 1))
     study = Study("made-up", "x", matrix_draws=(("main", ("pies",)),))
-    with pytest.raises(DrawingError, match="no drawing pies: draw is one of bars, "):
+    with pytest.raises(BadInput, match="no drawing pies: draw is one of bars, "):
         write_studies(tmp_path, [study], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
