@@ -18,7 +18,7 @@ from glob import glob
 from pathlib import Path
 
 from gostlab.setup.parts import version_tuple
-from gostlab.setup.workbench import SetupError, Workbench
+from gostlab.setup.workbench import SetupError
 
 # In the order of release. A younger codename still works, without its successors.
 CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "duke")
@@ -216,12 +216,12 @@ def find_mirror() -> Mirror | None:
     return None
 
 
-def private_apt(bench: Workbench, what: str, instead: str = "") -> PrivateApt:
-    """What a step takes packages with. Raises SetupError, with what to do instead."""
+def private_apt(folder: Path, what: str, instead: str = "") -> PrivateApt:
+    """What packages are taken with. Raises ArchiveError, with what to do instead."""
     mirror = find_mirror()
     if mirror is None:
-        raise SetupError(f"there is no Debian mirror to take {what} from{instead}")
-    return PrivateApt(bench.apt_folder, mirror)
+        raise ArchiveError(f"there is no Debian mirror to take {what} from{instead}")
+    return PrivateApt(folder, mirror)
 
 
 def find_snapshot(sources: Iterable[str] = SOURCES) -> str | None:

@@ -63,14 +63,12 @@ def add_version(bench: Workbench, name: str) -> Added:
     require_space(
         bench.cache, kernel_build.BUILD_BYTES, f"the source of kernel {name} while it builds"
     )
-    source = kernel_build.left_over(folder) or fetched(bench, folder, declared)
-    try:
-        return build_version(bench, folder, source, declared)
-    except SetupError:
-        # What was cut off may be half there: a tree, or the patches in it.
-        if not source.is_left_over:
-            raise
-        shutil.rmtree(folder)
+    if left := kernel_build.left_over(folder):
+        try:
+            return build_version(bench, folder, left, declared)
+        except SetupError:
+            # What was cut off may be half there: a tree, or the patches in it.
+            shutil.rmtree(folder)
     return build_version(bench, folder, fetched(bench, folder, declared), declared)
 
 
@@ -161,7 +159,7 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> kernel_build.
     """A version's source from Debian. Raises SetupError."""
     shutil.rmtree(folder, ignore_errors=True)
     instead = f": ./lab kernel add TARBALL --name {declared.name}-mine"
-    mirror = archive.private_apt(bench, declared.package, instead).mirror
+    mirror = archive.private_apt(bench.apt_folder, declared.package, instead).mirror
     complaints: list[str] = []
     for apt, groups in archive.places(bench.apt_folder, mirror):
         for candidate in apt.look_for(re.escape(declared.package), (), groups, bench.say):

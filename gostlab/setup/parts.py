@@ -597,8 +597,13 @@ def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
 
 def hash_of_files(folder: Path, files: Iterable[Path]) -> str:
     """SHA-256 of what is in some files below a folder: of their names and contents."""
+    there = (path for path in sorted(files) if path.is_file())
+    return hash_of_named((str(path.relative_to(folder)), path) for path in there)
+
+
+def hash_of_named(files: Iterable[tuple[str, Path]]) -> str:
+    """The same of files by names that they have elsewhere."""
     total = hashlib.sha256()
-    for path in sorted(files):
-        if path.is_file():
-            total.update(f"{path.relative_to(folder)}\0{file_sha256(path)}\n".encode())
+    for name, path in files:
+        total.update(f"{name}\0{file_sha256(path)}\n".encode("utf-8", "replace"))
     return total.hexdigest()

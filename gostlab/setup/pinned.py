@@ -90,7 +90,7 @@ def make_environment(bench: Workbench, folder: Path, *words: str) -> list[str | 
         return [folder / "bin/pip"]
     run_logged([*venv, "--without-pip", folder], log)
     suite, package, wheel = PIP
-    apt = archive.private_apt(bench, "pip", ": install this Python's venv")
+    apt = archive.private_apt(bench.apt_folder, "pip", ": install this Python's venv")
     apt.read_suites([suite])
     [file] = apt.download_current([package], folder / "pip")
     run_logged(["dpkg-deb", "--extract", file, folder / "pip"], log)

@@ -334,7 +334,7 @@ def fetch(
 
     newer: dict[Pinned, Pinned] = {}
     if left():
-        apt = archive.private_apt(bench, "the sandbox's root")
+        apt = archive.private_apt(bench.apt_folder, "the sandbox's root")
         suites = list(dict.fromkeys(one.suite for one in pinned))
         offered = fetch_from(apt, suites, left(), place, bench)
         before = archive.apt_at(apt, moment_of()) if left() else None
@@ -579,7 +579,7 @@ def unpack(file: Path, cache: Path, wanted: str | None) -> Root:
 
 def write_lock(bench: Workbench) -> None:
     """Pin what the mirror has now. Raises SetupError."""
-    apt = archive.private_apt(bench, "the packages to pin")
+    apt = archive.private_apt(bench.apt_folder, "the packages to pin")
     place = bench.cache / "build" / "lock"
     shutil.rmtree(place, ignore_errors=True)
     lines: set[str] = set()

@@ -42,7 +42,6 @@ from gostlab.setup.workbench import (
     HashMismatch,
     SetupError,
     Workbench,
-    last_complaint,
     locked,
     replacing,
     run_logged,
@@ -162,19 +161,11 @@ def missing_programs() -> list[str]:
 
 
 def _apt_get(arguments: list[str], log: Path) -> None:
-    apt = "env DEBIAN_FRONTEND=noninteractive apt-get --quiet -o DPkg::Lock::Timeout=300"
-    argv = [*apt.split(), *arguments]
-    with open(log, "a", encoding="utf-8") as output:
-        output.write(f"$ {' '.join(argv)}\n")
-        output.flush()
-        done = subprocess.run(
-            argv,
-            stdin=None if sys.stdin.isatty() else subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    if done.returncode != 0:
-        raise SetupError(f"apt-get {arguments[0]} failed: {last_complaint(log)} (all of it: {log})")
+    """Run apt-get, its output behind what is in the log. Raises SetupError."""
+    words = ["apt-get", *arguments, "--quiet", "--option", "DPkg::Lock::Timeout=300"]
+    stdin = None if sys.stdin.isatty() else subprocess.DEVNULL
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    run_logged(words, log, environment=environment, stdin=stdin, mode="a")
 
 
 # -- iproute2
@@ -189,7 +180,9 @@ def provide_iproute2(bench: Workbench) -> str:
         return f"{found.version} ({'private to the lab' if found.dirs else 'the system has it'})"
     too_old = f"the system's iproute2 is {found.version}"
     oldest = parts.dotted(parts.OLDEST_IPROUTE2)
-    apt = archive.private_apt(bench, "iproute2", f" ({too_old}): install {oldest} or newer")
+    apt = archive.private_apt(
+        bench.apt_folder, "iproute2", f" ({too_old}): install {oldest} or newer"
+    )
     # One suite at a time: the nearest one is the likeliest to run here.
     suites = [[suite] for group in archive.suite_groups(apt.mirror.codename) for suite in group]
     for candidate in apt.look_for("iproute2", parts.OLDEST_IPROUTE2, suites, bench.say):

@@ -77,7 +77,7 @@ def fetch_with_libraries(
     bench: Workbench, packages: Sequence[str], into: Path, suite: str = "", more: str = "$."
 ) -> list[Path]:
     """Packages of a suite, their libraries, and what matches `more`. Raises SetupError."""
-    apt = archive.private_apt(bench, ", ".join(packages))
+    apt = archive.private_apt(bench.apt_folder, ", ".join(packages))
     bench.say(f"fetching {', '.join(packages)}")
     apt.read_suites([suite or apt.mirror.codename])
     return apt.download_current(apt.with_libraries(packages, more), into)
@@ -189,7 +189,7 @@ def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> st
 
 def unpack_iperf3(bench: Workbench, kind: Iperf3Kind) -> str:
     """Fetch and unpack one; returns its version. Raises SetupError."""
-    apt = archive.private_apt(bench, "it", ": runs here need iperf3: system")
+    apt = archive.private_apt(bench.apt_folder, "it", ": runs here need iperf3: system")
     bench.say(f"fetching iperf3 {kind.version} from {kind.suite}")
     version = parts.version_tuple(kind.version)
     offered = apt.look_for("iperf3", version, [[kind.suite]])

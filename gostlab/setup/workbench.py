@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from pathlib import Path
+from typing import Literal
 
 from gostlab.setup import parts
 
@@ -109,16 +110,13 @@ def run_logged(
     *,
     cwd: Path | None = None,
     environment: dict[str, str] | None = None,
+    stdin: int | None = subprocess.DEVNULL,
+    mode: Literal["w", "a"] = "w",
 ) -> None:
     """Run a program with its output in a log. Raises SetupError."""
-    with open(log, "w", encoding="utf-8") as output:
+    with open(log, mode, encoding="utf-8") as output:
         done = subprocess.run(
-            argv,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
+            argv, cwd=cwd, env=environment, stdin=stdin, stdout=output, stderr=subprocess.STDOUT
         )
     if done.returncode != 0:
         raise SetupError(f"{Path(argv[0]).name} failed: {last_complaint(log)} (all of it: {log})")

@@ -3,14 +3,13 @@
 These functions are called on another machine, by their names: the lab must be there, the same.
 """
 
-import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -70,7 +69,7 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
         Identity(
             host=os.uname().nodename,
             cpu=str(host_facts("")["cpu"]),
-            lab=lab_hash(folders.sources("gostlab")),
+            lab=parts.hash_of_named(folders.sources("gostlab")),
             kernel=parts.file_sha256(parts.require_kernel(found)),
             tunnel=tunnel and tunnel["sha256"],
             iperf3={version: one["sha256"] for version, one in sorted(iperf3s.items())},
@@ -78,14 +77,6 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
             root=root.hash if root else None,
         )
     )
-
-
-def lab_hash(sources: Iterable[tuple[str, Path]]) -> str:
-    """What of the lab's sources makes a run what it is: the same of a checkout and a package."""
-    total = hashlib.sha256()
-    for name, path in sources:
-        total.update(f"{name}\0{parts.file_sha256(path)}\n".encode())
-    return total.hexdigest()
 
 
 def make_run(

@@ -23,12 +23,9 @@ def provided_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
     kept = cache_folder() / "packetdrill"
     for place in sorted(kept.glob("*/")):
         return place / FOLDER, place.name
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise archive.ArchiveError("no Debian mirror is in this machine's apt configuration")
     work = cache_folder() / "build" / "packetdrill"
-    apt = archive.PrivateApt(work / "apt", mirror)
-    suites = archive.suite_groups(mirror.codename)
+    apt = archive.private_apt(work / "apt", "Linux's own scripts")
+    suites = archive.suite_groups(apt.mirror.codename)
     for candidate in apt.look_for(r"linux-source-\d+\.\d+", parts.OLDEST_KERNEL, suites, say):
         say(f"fetching {candidate}, about 170 MB, for its packetdrill scripts")
         package = apt.download(candidate, work / "download")

@@ -41,6 +41,7 @@ from gostlab.apps.course.upload import NoHandIn
 from gostlab.console import Console
 from gostlab.describe.file.document import BadInput
 from gostlab.results import EPOCH, ResultsError, read_object, write_json
+from gostlab.setup.parts import hash_of_files
 
 KEPT = "graded"  # the folder of what is done
 
@@ -91,7 +92,8 @@ def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record
             owners = pupil.identifiers if pupil else ()
             secret = hashlib.sha256(course.secret or b"").hexdigest()
             made_by = [__version__, str(EPOCH), program_sum(course.lab), course.name, secret]
-            made_of = [tree_sum(folder), *made_by, repr(owners), handed.label]
+            files = (each for each in folder.rglob("*") if not each.is_symlink())
+            made_of = [hash_of_files(folder, files), *made_by, repr(owners), handed.label]
             key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
             kept = read_record(file, key)
             if kept is not None:
@@ -173,24 +175,11 @@ def answered(folder: Path, lab: Lab) -> dict[str, str]:
 # -- what a record is made of
 
 
-def tree_sum(folder: Path) -> str:
-    """A hash of all files of a folder, with their names. Raises OSError."""
-    total = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            total.update(f"{path.relative_to(folder)}\0{digest}\n".encode("utf-8", "replace"))
-    return total.hexdigest()
-
-
 @lru_cache(maxsize=8)
 def program_sum(lab_folder: str) -> str:
     """A hash of the grader and of the lab: with another of them, grades are others."""
-    total = hashlib.sha256()
-    own = Path(__file__).parent
-    for path in [*sorted(own.glob("*.py")), *sorted(Path(lab_folder).glob("*.yaml"))]:
-        total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return total.hexdigest()
+    own, lab = Path(__file__).parent, Path(lab_folder)
+    return hash_of_files(own, own.glob("*.py")) + hash_of_files(lab, lab.glob("*.yaml"))
 
 
 def read_record(file: Path, key: str) -> Record | None:

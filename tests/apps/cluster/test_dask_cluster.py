@@ -30,6 +30,7 @@ from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import CHECKOUT, MachineError
 from gostlab.runs import schedule
+from gostlab.setup import parts
 from gostlab.setup.root import find_root
 from tests.apps.cluster import stub_worker
 from tests.asked import refusal
@@ -400,7 +401,7 @@ def test_the_labs_hash_is_of_what_makes_a_run(tmp_path: Path) -> None:
 
     file = tmp_path / "run.py"
     file.write_text("1")
-    before = worker.lab_hash([("gostlab/guest/run.py", file)])
-    assert worker.lab_hash([("gostlab/guest/order.py", file)]) != before
+    before = parts.hash_of_named([("gostlab/guest/run.py", file)])
+    assert parts.hash_of_named([("gostlab/guest/order.py", file)]) != before
     file.write_text("2")
-    assert worker.lab_hash([("gostlab/guest/run.py", file)]) != before
+    assert parts.hash_of_named([("gostlab/guest/run.py", file)]) != before
