@@ -6,8 +6,10 @@ cursor are meant, through gostlab.console.
 """
 
 import re
+import shutil
 from typing import Any, TextIO
 
+PLAIN_LINE_S = 30.0  # between two lines of one thing that is under way, where none is overwritten
 # Control characters but tab and the end of a line, and what turns the direction of writing.
 CHECKOUTS_COMMAND = "./lab"
 UNSEEN = re.compile(
@@ -43,3 +45,27 @@ class Visible:
 def beneath(stream: Any) -> Any:
     """The stream itself, for code that moves the cursor on purpose and writes no foreign text."""
     return stream.beneath if isinstance(stream, Visible) else stream
+
+
+class OneLine:
+    """A stream's last line, which on a terminal the next one overwrites."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
+        self.is_terminal = out.isatty()
+
+    def show(self, text: str) -> None:
+        """On a terminal alone, as much as it has room for."""
+        if self.is_terminal:
+            self.clear()
+            width = shutil.get_terminal_size().columns - 1
+            print(text[:width], end="", file=self.out, flush=True)
+
+    def keep(self, text: str) -> None:
+        """A line that stays."""
+        self.clear()
+        print(text, file=self.out, flush=True)
+
+    def clear(self) -> None:
+        if self.is_terminal:
+            print("\r\033[K", end="", file=beneath(self.out), flush=True)

@@ -170,17 +170,17 @@ PUBLIC = (
 INSIDE = {
     "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox runs.pace setup.parts setup.root setup.workbench",
     "catalogue": "runs.pace setup.parts",
-    "cli": "setup.parts setup.steps",
+    "cli": "setup.parts setup.steps setup.workbench",
     "cluster": "machine.sandbox setup.parts setup.root",
     "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.parts setup.workbench",
-    "course": "describe.resolve.flows setup.modules",
+    "course": "describe.resolve.flows setup.parts",
     "doctor": "describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.parts setup.root setup.steps setup.system",
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.parts",
     "validate": "machine.cpus runs.outcome setup.parts",
     "worst": "describe.guards setup.pinned",
-    "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome setup.archive setup.modules setup.workbench",
+    "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome",
 }
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
 

@@ -20,7 +20,7 @@ from gostlab.apps import command, completion, doctor
 from gostlab.apps.bench import bench_verb
 from gostlab.apps.conform import conform_verb
 from gostlab.apps.course import words as course
-from gostlab.apps.fit import words as fit
+from gostlab.apps.fit import fit_verb
 from gostlab.apps.new import new_verb
 from gostlab.apps.paths import profile_verb
 from gostlab.apps.validate import validate_verb
@@ -29,13 +29,14 @@ from gostlab.apps.worst import worst_verb
 from gostlab.declared import folders
 from gostlab.declared.errors import BadInput
 from gostlab.setup import steps as setup
+from gostlab.setup import workbench
 from gostlab.setup.parts import MissingPart
 from gostlab.visible import Visible
 
 # As --help lists them.
 VERBS = (
     *(run.run_verb, run.try_verb, run.exec_verb, report.report_verb, report.compare_verb),
-    *(fit.fit, worst_verb.worst_verb, run.shell_verb, profile_verb.profile_verb),
+    *(fit_verb.fit_verb, worst_verb.worst_verb, run.shell_verb, profile_verb.profile_verb),
     *(validate_verb.validate_verb, conform_verb.conform_verb),
     *(own.cc_verb, own.kernel_verb, own.gost_verb, report.replay_verb, report.catalogue_verb),
     *(say.settings_verb, say.window_verb, bench_verb.bench_verb, run.topo_verb),
@@ -89,7 +90,7 @@ def in_words(argv: Sequence[str]) -> int:
     except (BadInput, MissingPart, machine.MachineError) as error:
         command.complain(str(error))
         return command.EXIT_BAD_INPUT
-    except results.ResultsError as error:
+    except (results.ResultsError, workbench.SetupError) as error:
         command.complain(str(error))
         return command.EXIT_FAILED
     except BrokenPipeError:  # `./lab … | head`

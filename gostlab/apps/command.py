@@ -5,6 +5,8 @@ import difflib
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -195,6 +197,16 @@ def complain(sentence: str) -> None:
 def say(sentence: str) -> None:
     """A line beside what programs read."""
     print(sentence, file=sys.stderr, flush=True)
+
+
+def end_process(process: subprocess.Popen[Any], within_s: float, by: int = signal.SIGTERM) -> None:
+    """End a program by a signal; one that does not heed it, at once."""
+    process.send_signal(by)
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def print_json(value: Any) -> None:

@@ -50,7 +50,7 @@ PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc
 EVERYTHING = (*landlock.READING, *landlock.WRITING)
 
 
-class CompileError(Exception):
+class CompileError(BadInput):
     """A C file does not compile; the message is the compiler's, at the file's own lines."""
 
 

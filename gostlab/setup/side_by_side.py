@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import time
@@ -15,9 +14,8 @@ from multiprocessing.context import ForkProcess
 from typing import TextIO
 
 from gostlab.setup.workbench import SetupError, Workbench
-from gostlab.visible import beneath
+from gostlab.visible import PLAIN_LINE_S, OneLine
 
-PLAIN_LINE_S = 30.0  # between two lines of one step that is under way, where nothing is overwritten
 FORK = multiprocessing.get_context("fork")
 
 
@@ -37,8 +35,7 @@ class Progress:
     def __init__(self, total: int, quiet: bool, out: TextIO | None = None) -> None:
         self.total = total
         self.quiet = quiet
-        self.out = out or sys.stdout
-        self.is_terminal = self.out.isatty()
+        self.line = OneLine(out or sys.stdout)
         self._done = 0
         self._began: dict[str, float] = {}
         self._said: dict[str, str] = {}
@@ -53,10 +50,9 @@ class Progress:
             return
         now = time.monotonic()
         self._said[name] = text
-        if self.is_terminal:
-            self._show()
-        elif now >= self._next_plain_line.get(name, now):
-            print(f"{name}: {text}", file=self.out, flush=True)
+        self._show()
+        if not self.line.is_terminal and now >= self._next_plain_line.get(name, now):
+            self.line.keep(f"{name}: {text}")
             self._next_plain_line[name] = now + PLAIN_LINE_S
 
     def end(self, name: str, text: str, word: str) -> None:
@@ -65,22 +61,12 @@ class Progress:
         if self.quiet and word == "ok":
             return
         took = time.monotonic() - self._began.get(name, time.monotonic())
-        self._clear()
         long = f", {took:.0f} s" if took >= 1 else ""
-        line = f"[{self._done}/{self.total}] {name}: {text}  {word}{long}"
-        print(line, file=self.out, flush=True)
-        if self.is_terminal:
-            self._show()
+        self.line.keep(f"[{self._done}/{self.total}] {name}: {text}  {word}{long}")
+        self._show()
 
     def _show(self) -> None:
-        line = " · ".join(f"{name}: {text}" for name, text in self._said.items())
-        width = shutil.get_terminal_size().columns - 1
-        self._clear()
-        print(line[:width], end="", file=self.out, flush=True)
-
-    def _clear(self) -> None:
-        if self.is_terminal:
-            print("\r\033[K", end="", file=beneath(self.out))
+        self.line.show(" · ".join(f"{name}: {text}" for name, text in self._said.items()))
 
 
 @dataclass

@@ -29,6 +29,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from gostlab.apps.bench.figures import tell
+from gostlab.apps.command import end_process
 from gostlab.declared.folders import MACHINES
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.file.costs import PROGRAM, Cost, MeasuredCost, load_measured
@@ -176,12 +177,7 @@ def chain(iperf3: str, way: Way | None, cpus: str, client_cpus: str = "") -> Ite
         yield built
     finally:
         for process in reversed(built.processes.values()):
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process, 5)
 
 
 def free_ports(count: int) -> list[int]:
@@ -359,18 +355,19 @@ def at_calls_cost(call_ns: int, samples: Sequence[Spent]) -> Cost:
     """c1 at a given c0, by the same least squares. A tunnel over UDP has the c0 that its program's
     transports over TCP have: it sends a packet a call, and alone tells nothing apart.
     """
-    calls, moved = np.array([(each.calls, each.bytes) for each in samples]).T / np.array(
-        [each.cpu_ns for each in samples]
-    )
+    calls, moved = calls_and_bytes(samples)
     byte_ns = float(moved @ (1 - call_ns * calls) / (moved @ moved))
     return Cost(call_ns, round(1000 * max(0.0, byte_ns)))
 
 
+def calls_and_bytes(samples: Sequence[Spent]) -> np.ndarray:
+    """Both of each sample, per ns of CPU time."""
+    return np.array([(each.calls / each.cpu_ns, each.bytes / each.cpu_ns) for each in samples]).T
+
+
 def told_apart(samples: Sequence[Spent]) -> bool:
     """Whether calls and bytes vary apart."""
-    calls, moved = np.array([(each.calls, each.bytes) for each in samples]).T / np.array(
-        [each.cpu_ns for each in samples]
-    )
+    calls, moved = calls_and_bytes(samples)
     both = (calls @ calls) * (moved @ moved)
     return bool(both - (calls @ moved) ** 2 > 1e-6 * both)
 

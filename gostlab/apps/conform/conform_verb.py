@@ -14,7 +14,7 @@ from gostlab.apps.verbs.own import Said
 from gostlab.declared.errors import BadInput
 from gostlab.declared.kernels import SHIPPED
 from gostlab.runs import summary
-from gostlab.setup import archive, parts
+from gostlab.setup import parts
 
 MOST_NAMED = 3  # of the scripts that one reason holds for; --json has all
 KINDS = ("passed", "timing", "options", "Linux", "older", "unexplained")
@@ -56,11 +56,8 @@ def conform_verb(arguments: argparse.Namespace) -> int:
             order = conform.Order(name, file, its, packetdrill, folder, version, names)
             conformed = conform.conform(order, arguments.results, jobs=arguments.jobs, say=said)
             all_of_it.append(conformed)
-    except archive.ArchiveError as error:
-        command.complain(str(error))
-        return command.EXIT_FAILED
     finally:
-        said.end()
+        said.clear()
     if arguments.json:
         command.print_json(all_of_it)
     else:

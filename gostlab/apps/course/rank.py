@@ -23,7 +23,6 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED
 from gostlab.runs.progress import progress_on_stderr
 from gostlab.runs.schedule import Finished
-from gostlab.setup.modules import CompileError
 
 MOST_SOURCE_BYTES = 256 << 10
 TRIED = 1000  # draws, to find paths that differ
@@ -125,7 +124,7 @@ def levels(
             try:
                 held.enter_context(api.borrowed_cc(file, entry.level))
                 found[entry.level] = ""
-            except (BadInput, CompileError) as error:
+            except BadInput as error:
                 found[entry.level] = first_line(str(error).replace(str(file), "its file"))
         yield found
 

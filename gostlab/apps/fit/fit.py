@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,7 +25,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results import EXPERIMENT_FILE, measures, write_whole
 from gostlab.runs.progress import clock_words
 from gostlab.runs.schedule import Finished, Quiet
-from gostlab.visible import beneath
+from gostlab.visible import OneLine
 
 SAMPLE = 40  # of what fits as well, in the profile
 
@@ -38,7 +38,7 @@ class Told(Quiet):
         self._done: dict[str, float] = {}  # runs with an answer, and how long their loads lasted
         self._made_s = 0.0  # the same of those that were made now, all together
         self._began_s = time.monotonic()
-        self._live = not quiet and sys.stderr.isatty()
+        self._line = OneLine(sys.stderr)
 
     def say(self, text: str) -> None:
         """A line, of the first batch of runs: every other says the same of its machine again."""
@@ -48,7 +48,8 @@ class Told(Quiet):
     def finished(self, done: Finished, left_s: float) -> None:  # noqa: ARG002
         self._made_s += done.run.length_s
         self.answered([done])
-        self._tell()
+        if not self._quiet:
+            self._line.show(self._progress())
         if not done.counts:
             self._note(f"{done.run.name}: no answer: {done.status.get('error') or done.verdict}")
 
@@ -61,7 +62,7 @@ class Told(Quiet):
 
     def _note(self, text: str) -> None:
         if not self._quiet:
-            self._line(text, end="\n")
+            self._line.keep(text)
 
     def _progress(self) -> str:
         left = ""
@@ -71,23 +72,14 @@ class Told(Quiet):
             left = f" · {clock_words(left_s)} left at most"
         return f"run {len(self._done)} of {self._most} at most{left}"
 
-    def _tell(self) -> None:
-        if self._live:
-            self._line(self._progress(), end="")
-
-    def _line(self, text: str, end: str) -> None:
-        if self._live:
-            print("\r\x1b[K", end="", file=beneath(sys.stderr))
-        print(text, end=end, file=sys.stderr, flush=True)
-
 
 class RunsOfTheLab:
     """Answers the search's questions by runs, ordinary ones in results/fit-NAME/."""
 
     def __init__(self, order: FitOrder, choice: machine.Choice, told: Told, **how: Any) -> None:
         """how: jobs, gost and retry_failed, as a plan's run() has them."""
-        self._order, self._choice, self._told, self._how = order, choice, told, how
-        self._experiment = experiment_of(order)
+        self._order, self._how = order, {"choice": choice, "told": told, **how}
+        self._file = kept_experiment(order.results, document_of(order), "fit")
         self.runs: set[str] = set()
 
     def __call__(self, wanted: Sequence[Ask]) -> list[float | None]:
@@ -98,32 +90,43 @@ class RunsOfTheLab:
         able = [run for run in described if run.name not in no]
         if not able and not self.runs:
             raise BadInput(api.refusal(refused))
-        rates = self._rates(able) if able else {}
+        ends = ends_of(able, self._file, self._order.results, **self._how)
+        self.runs |= ends.keys()
+        good = {name: end.folder for name, end in ends.items() if end.counts}
+        rates = {name: measures.goodput_bps(folder) for name, folder in good.items()}
         return [rates.get(run.name) for run in described]
 
-    def _rates(self, runs: Sequence[RunDescription]) -> dict[str, float | None]:
-        once = tuple({run.name: run for run in runs}.values())
-        experiment = api.Experiment(file=self._experiment, machine=self._choice, runs=once)
-        how = {**self._how, "progress": self._told}
-        outcome = experiment.run(self._order.results, **how).wait()
-        self.runs |= {end.run.name for end in outcome.ends}
-        self._told.answered(outcome.ends)
-        return {
-            end.run.name: measures.goodput_bps(end.folder) if end.counts else None
-            for end in outcome.ends
-        }
+
+def ends_of(
+    runs: Iterable[RunDescription],
+    file: Experiment,
+    results: Path,
+    *,
+    choice: machine.Choice,
+    told: Told,
+    **how: Any,
+) -> dict[str, Finished]:
+    """How the runs that a search asks for ended, by name, made now or before. how: as a plan's
+    run() has it. Raises what a run does.
+    """
+    once = tuple({run.name: run for run in runs}.values())
+    if not once:
+        return {}
+    experiment = api.Experiment(file=file, machine=choice, runs=once)
+    outcome = experiment.run(results, progress=told, **how).wait()
+    told.answered(outcome.ends)
+    return {end.run.name: end for end in outcome.ends}
 
 
-def experiment_of(order: FitOrder) -> Experiment:
-    """The experiment that a fit's runs are of, with its file in their folder. Raises OSError."""
-    document = {
+def document_of(order: FitOrder) -> dict[str, Any]:
+    """The experiment that a fit's runs are of."""
+    return {
         "name": order.experiment,
         "title": f"Runs of a fit: {order.measurements.title or order.measurements.name}",
         "question": f"Which path makes the lab say what {order.measurements.shown} says?",
         "settings": {"profile": str(order.base.path_on_disk.resolve())},
         "matrices": [{"name": MATRIX, "draw": ["cells"]}],
     }
-    return kept_experiment(order.results, document, "fit")
 
 
 def kept_experiment(results: Path, document: Mapping[str, Any], verb: str) -> Experiment:

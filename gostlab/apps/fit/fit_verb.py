@@ -1,39 +1,104 @@
 """`./lab fit PROFILE --from MEASUREMENTS`: its options, and the lines that it prints."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TextIO
 
-from analysis.draw.style import save
+from analysis.draw import style
 from gostlab import machine
-from gostlab.apps.fit.fit_figure import fit_figure
-from gostlab.apps.fit.fitting import fit_to, order_of
-from gostlab.apps.fit.free import read_word
-from gostlab.apps.fit.order import FitOrder
+from gostlab.apps import command
+from gostlab.apps.fit import fit_figure, fitting, free
+from gostlab.apps.fit import order as orders
+from gostlab.apps.paths import profile_writer
 from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file.document import named_values
 from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedRow
-from gostlab.runs.summary import console_on, mbit, plain_table
+from gostlab.runs import summary
 
 FIGURE = "fitted.png"
 # What a fit takes as the command line has it.
 AS_SAID = "name out results points members judge_paths repeat screen seed".split()
 
 
+def fit_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "profile", help="the path to begin with: a name in netem_profiles/, or a file"
+    )
+    parser.add_argument(
+        "--from",
+        dest="measurements",
+        required=True,
+        metavar="MEASUREMENTS",
+        help="a name in measurements/, a file, or an experiment whose study published rates",
+    )
+    for name, metavar, says in (
+        ("--matrix", "MATRIX", "only this matrix of an experiment"),
+        (
+            "--free",
+            "NAME=FROM..TO",
+            "what may explain the rates, from where to where, on a log scale (or …:linear); in"
+            " place of the file's of that name",
+        ),
+        ("--fit-on", "FACTOR=A,B", "fit on the numbers of these levels; the rest is judged"),
+        (
+            "--judge-on",
+            "FACTOR=A,B",
+            "judge by the numbers of these levels, and do not fit on them",
+        ),
+        ("--set", "NAME=VALUE", "a setting of all runs"),
+    ):
+        command.add_list(parser, name, metavar, says)
+    profile_writer.add_place(parser)
+    each = free.POINTS_PER_PARAMETER
+    for name, default, says in (
+        ("--points", None, f"paths to try (default: {each} for each free parameter, and {each})"),
+        ("--members", 3, "paths that fit as well to run at full length, besides the best"),
+        (
+            "--judge-paths",
+            3,
+            "where no path meets all that judge: paths that fit as well to run besides, in case"
+            " one does",
+        ),
+        ("--repeat", None, "runs of each number on those (default: the file's, or 1)"),
+    ):
+        told = f" (default: {default})" if default else ""
+        parser.add_argument(name, type=int, default=default, help=says + told)
+    parser.add_argument("--screen", help="how long the cheap runs last, like 5s")
+    parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
+    command.add_jobs(parser)
+    command.add_flag(parser, "--retry-failed", "run failed runs again")
+    command.add_flag(parser, "--dry-run", "say what would be done and stop")
+    command.add_flag(parser, "--json", "the outcome as JSON and nothing else")
+    command.add_results(parser, "where runs go")
+    command.add_machine(parser)
+    command.add_gost(parser)
+
+
+@command.verb(
+    "fit",
+    "the inverse question: which path makes the lab say what was measured?",
+    fit_arguments,
+    "./lab fit la-hamina --from tunnel-rates",
+)
 def fit_verb(arguments: argparse.Namespace) -> int:
     """`./lab fit`; returns the exit code: 0 if a path was found, whether or not it explains all.
     Raises BadInput, and what a run does.
     """
+    # Its matrices are small: threads would only wait for each other beside the runs.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     choice = machine.choose(arguments.machine)
     order = read_order(arguments, choice.name)
     if arguments.dry_run:
         print_order(order, sys.stdout)
         return 0
-    found = fit_to(
+    found = fitting.fit_to(
         order,
         choice,
         quiet=arguments.json,
@@ -43,7 +108,7 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     )
     figure = order.results / order.experiment / FIGURE
     title = f"{order.name}: {order.measurements.name}"
-    figure.write_bytes(save(fit_figure(found.fitted, title), "png"))
+    figure.write_bytes(style.save(fit_figure.fit_figure(found.fitted, title), "png"))
     path = str(found.profile)
     if arguments.json:
         said = {"profile": path, "figure": str(figure), **asdict(found.fitted)}
@@ -59,12 +124,12 @@ def fit_verb(arguments: argparse.Namespace) -> int:
 # -- the words
 
 
-def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
+def read_order(arguments: argparse.Namespace, machine_name: str) -> orders.FitOrder:
     """The command line's words, checked. Raises BadInput."""
-    return order_of(
+    return fitting.order_of(
         arguments.profile,
         arguments.measurements,
-        free=[read_word(word) for word in arguments.free],
+        free=[free.read_word(word) for word in arguments.free],
         settings=dict(named_values("--set", arguments.set, "name=value (like duration=10s)")),
         machine=machine_name,
         matrices=arguments.matrix,
@@ -86,16 +151,16 @@ def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
 # -- what is said
 
 
-def print_order(order: FitOrder, file: TextIO) -> None:
+def print_order(order: orders.FitOrder, file: TextIO) -> None:
     row = order.rows[0]
     lines = [
-        f"{each.use}: {each.label}: {mbit(each.goodput_bps)} Mbit/s"
-        f" ({mbit(each.least_bps)} to {mbit(each.most_bps)})"
+        f"{each.use}: {each.label}: {summary.mbit(each.goodput_bps)} Mbit/s"
+        f" ({summary.mbit(each.least_bps)} to {summary.mbit(each.most_bps)})"
         for each in order.rows
     ]
     lines += [
-        f"free: {free.sets} from {free.text(0.0)} to {free.text(1.0)}, {free.scale}"
-        for free in order.free
+        f"free: {each.sets} from {each.text(0.0)} to {each.text(1.0)}, {each.scale}"
+        for each in order.free
     ]
     lines.append(
         f"{order.points} paths by runs of {order.short_s(row)} s, then {1 + order.members} by"
@@ -106,8 +171,8 @@ def print_order(order: FitOrder, file: TextIO) -> None:
 
 def print_fitted(fitted: Fitted, file: TextIO) -> None:
     """A table of the numbers, the parameters' ranges, and what to think of it."""
-    console = console_on(file)
-    table = plain_table()
+    console = summary.console_on(file)
+    table = summary.plain_table()
     table.add_column("number", overflow="fold")
     table.add_column("use")
     for heading in ("measured", "its band", "lab", "lab / measured", "paths that fit as well"):
@@ -138,7 +203,7 @@ def row_of(row: FittedRow) -> list[str]:
 
 def plain(rate_mbit: float | None) -> str:
     """Mbit/s with three figures."""
-    return mbit(None if rate_mbit is None else rate_mbit * 1e6)
+    return summary.mbit(None if rate_mbit is None else rate_mbit * 1e6)
 
 
 def verdict(row: FittedRow) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from gostlab.apps.paths.formats import FORMATS
 from gostlab.apps.paths.imported import ImportOrder, replay_of, write_import
 from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, quantity_of, time_of
-from gostlab.apps.paths.recordings import Format, Recording, Unreadable
+from gostlab.apps.paths.recordings import Format, Recording
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput, shown_path
@@ -55,10 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def import_verb(arguments: argparse.Namespace) -> int:
     """`./lab profile import FILE`; returns the exit code. Raises BadInput."""
     order = read_order(arguments)
-    try:
-        observed = order.format.read(order.recordings)
-    except Unreadable as error:
-        raise BadInput(str(error)) from None
+    observed = order.format.read(order.recordings)
     replay = replay_of(order, observed)
     path = write_import(order, observed, replay)
     loaded = profiles.load_profile(str(path))

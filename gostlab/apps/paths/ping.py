@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gostlab.apps.command import complain, say
+from gostlab.apps.command import complain, end_process, say
 from gostlab.apps.paths.recorded import Order
 from gostlab.console import Console
 from gostlab.describe.file import units
@@ -127,20 +127,9 @@ def run_ping(argv: Sequence[str], watch: Callable[[int], None]) -> tuple[str, bo
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            end(process)
+            end_process(process, 2, signal.SIGINT)  # as Ctrl-C does: then it says its counts
         said += process.stdout
     return "".join(said), interrupted
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """End ping as Ctrl-C does, so that it says its counts; if it will not, at once."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def english() -> dict[str, str]:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from gostlab.declared.errors import BadInput
 
-class Unreadable(Exception):
+
+class Unreadable(BadInput):
     """A recording that lacks what its format needs; the message names file and line."""
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 from gostlab import api
 from gostlab.apps import command
 from gostlab.declared.kernels import FEATURES
-from gostlab.setup import modules, workbench
-from gostlab.visible import beneath, visible
+from gostlab.visible import PLAIN_LINE_S, OneLine, visible
 
 
 def cc_arguments(verb: argparse.ArgumentParser) -> None:
@@ -42,11 +40,7 @@ def cc_verb(arguments: argparse.Namespace) -> int:
         control = api.remove_cc(arguments.name)
         print(f"{control.name}: forgotten; {control.origin} and results made with it stay")
         return command.EXIT_OK
-    try:
-        found = api.add_cc(arguments.file, arguments.name, keep=arguments.action == "add")
-    except modules.CompileError as error:
-        command.complain(str(error))
-        return command.EXIT_BAD_INPUT
+    found = api.add_cc(arguments.file, arguments.name, keep=arguments.action == "add")
     for line in found.warnings:
         print(line, file=sys.stderr)
     control = found.control
@@ -91,11 +85,8 @@ def kernel_verb(arguments: argparse.Namespace) -> int:
     said = Said()
     try:
         found = api.add_kernel(arguments.what, arguments.name, jobs=jobs, say=said)
-    except workbench.SetupError as error:
-        said.end()
-        command.complain(str(error))
-        return command.EXIT_FAILED
-    said.end()
+    finally:
+        said.clear()
     how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
     print(f"{found.name}: Linux {found.version}, {how}")
     if found.refused:
@@ -129,32 +120,22 @@ def gost_verb(arguments: argparse.Namespace) -> int:
     elif arguments.action == "remove":
         print(f"{arguments.name}: {api.remove_gost(arguments.name)} is deleted; its results stay")
     else:
-        try:
-            added = api.add_gost(arguments.what, arguments.name)
-        except workbench.SetupError as error:
-            command.complain(str(error))
-            return command.EXIT_FAILED
+        added = api.add_gost(arguments.what, arguments.name)
         name = added.path.parent.name
         print(f"{name}: {added.version} ({added.path})")
         print(f"in any experiment: gost: [{name}, relay]")
     return command.EXIT_OK
 
 
-class Said:
+class Said(OneLine):
     """What a long step says: overwritten on a terminal; elsewhere a line in half a minute."""
 
     def __init__(self) -> None:
+        super().__init__(sys.stderr)
         self._next = 0.0
-        self._on_terminal = sys.stderr.isatty()
 
     def __call__(self, text: str) -> None:
-        if self._on_terminal:
-            width = shutil.get_terminal_size().columns - 1
-            print("\r\033[K" + visible(text)[:width], end="", file=beneath(sys.stderr), flush=True)
-        elif time.monotonic() >= self._next:
-            self._next = time.monotonic() + 30
-            command.say(text)
-
-    def end(self) -> None:
-        if self._on_terminal:
-            print("\r\033[K", end="", file=beneath(sys.stderr), flush=True)
+        self.show(visible(text))
+        if not self.is_terminal and time.monotonic() >= self._next:
+            self._next = time.monotonic() + PLAIN_LINE_S
+            self.keep(text)

@@ -202,8 +202,9 @@ class Lab:
     def __init__(
         self, order: Order, choice: machine.Choice, told: fit.Told, jobs: int | None
     ) -> None:
-        self._order, self._choice, self._told, self._jobs = order, choice, told, jobs
+        self._order, self._machine = order, choice.name
         self._file = fit.kept_experiment(order.results, order.document(), "worst")
+        self._how: dict[str, Any] = {"choice": choice, "told": told, "jobs": jobs}
         self.complaint = ""
 
     def __call__(
@@ -212,24 +213,17 @@ class Lab:
         """What each path comes to; None where its runs give no answer. Raises what a run does."""
         file = with_repetitions(self._file, repetitions)
         described = [self._described(file, texts) for texts in paths]
-        wanted = {run.name: run for runs in described for run in runs}
-        if not wanted:
-            return [None] * len(paths)
-        experiment = api.Experiment(
-            file=self._file, machine=self._choice, runs=tuple(wanted.values())
-        )
-        outcome = experiment.run(self._order.results, jobs=self._jobs, progress=self._told).wait()
-        self._told.answered(outcome.ends)
-        folders = {end.run.name: end.folder for end in outcome.ends if end.counts}
+        wanted = (run for runs in described for run in runs)
+        ends = fit.ends_of(wanted, self._file, self._order.results, **self._how)
         return [
-            self._tried(texts, [folders[run.name] for run in runs if run.name in folders])
+            self._tried(texts, [ends[run.name].folder for run in runs if ends[run.name].counts])
             for texts, runs in zip(paths, described, strict=True)
         ]
 
     def _described(self, file: Experiment, texts: Mapping[str, str]) -> list[RunDescription]:
         """A path's runs; none of one that cannot be asked, or that a guard refuses."""
         try:
-            runs = expand(file, overrides=texts, machine=self._choice.name)
+            runs = expand(file, overrides=texts, machine=self._machine)
         except BadInput as error:
             self.complaint = str(error)
             return []
