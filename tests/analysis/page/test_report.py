@@ -4,7 +4,9 @@ hostile results.
 
 import csv
 import json
+import os
 import re
+import signal
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -187,6 +189,18 @@ def test_every_kind_of_folder_is_on_the_page(kinds: Path, tmp_path: Path) -> Non
     names = [path.name for path in (kinds / "made-up").iterdir()]
     for words in (*names, "run.json: it is empty", "10 run folders, 4 of them in the summaries"):
         assert words in page.text
+
+
+def test_a_process_that_saves_figures_and_is_killed_ends_the_report_in_a_line(
+    singles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> bytes:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return b""
+
+    monkeypatch.setattr("analysis.page.report.save", killed)
+    with pytest.raises(OSError, match="report again"):
+        report(singles, tmp_path)
 
 
 @pytest.mark.parametrize("experiments", [[], ["nothing"]])
