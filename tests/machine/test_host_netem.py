@@ -15,8 +15,8 @@ from gostlab.machine import has_netem
         ("lib/modules/6.1/modules.builtin", b"kernel/net/sched/sch_netem.ko\n", True),
         ("lib/modules/6.1/modules.dep", b"kernel/net/sched/sch_htb.ko:\n", False),
         ("lib/modules/5.9/modules.dep", b"kernel/net/sched/sch_netem.ko:\n", False),
-        ("proc/config.gz", gzip.compress(b"CONFIG_NET_SCH_NETEM=y\n"), True),
-        ("proc/config.gz", gzip.compress(b"CONFIG_NET_SCH_NETEM=m\n"), False),
+        ("proc/config.gz", gzip.compress(b"CONFIG_NET_SCH_NETEM=y\n", mtime=0), True),
+        ("proc/config.gz", gzip.compress(b"CONFIG_NET_SCH_NETEM=m\n", mtime=0), False),
     ],
 )
 def test_netem_is_found_without_asking_for_it(
