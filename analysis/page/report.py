@@ -118,9 +118,9 @@ def save_as_files(number: int) -> tuple[bytes, bytes, bytes, list[Spot]]:
 
 
 def saved(figures: Sequence[Figure]) -> Iterator[tuple[bytes, bytes, bytes, list[Spot]]]:
-    """The same of each, on all CPUs: half of a report's time. Raises OSError."""
+    """The same of each, on as many CPUs as there are. Raises OSError."""
     fork = get_context("fork")
-    cpus = len(os.sched_getaffinity(0))
+    cpus = min(len(os.sched_getaffinity(0)), max(1, len(figures)))  # each is forked at once
     try:
         with ProcessPoolExecutor(cpus, fork, begin_saving, (figures,)) as pool:
             yield from pool.map(save_as_files, range(len(figures)))

@@ -71,12 +71,16 @@ def write_whole(path: Path, content: str | bytes, *, to_disk: bool = False) -> P
     # A name of its own: shards on several machines write the same at the same time. No link that a
     # run left in its folder is followed out of it.
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    with part.open("xb") as file:
-        file.write(content.encode("utf-8") if isinstance(content, str) else content)
-        if to_disk:
-            file.flush()
-            os.fsync(file.fileno())
-    return part.replace(path)
+    try:
+        with part.open("xb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            if to_disk:
+                file.flush()
+                os.fsync(file.fileno())
+        return part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def finish(
