@@ -178,7 +178,7 @@ INSIDE = {
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.parts",
-    "validate": "machine.cpus runs.outcome setup.parts",
+    "validate": "machine.cpus setup.parts",
     "worst": "describe.guards setup.pinned",
     "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome",
 }

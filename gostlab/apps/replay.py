@@ -5,9 +5,8 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,33 +90,14 @@ class Replay:
         ]
 
 
-def replay(folder: Path) -> Replay:
-    """Repeat a run by its folder's commands.sh. Raises what replay_run does, and MissingPart."""
-    found = parts.find_parts()
-    return replay_run(
-        folder,
-        partial(parts.kernel_for, parts=found),
-        machine.kept_visible(found),
-        partial(own_root, machine.hand_over(found)),
-    )
-
-
-def replay_run(
-    folder: Path,
-    kernel_for: Callable[[str], Path],
-    keep: Sequence[Path],
-    root_for: Callable[[RunDescription], OwnRoot | None] = lambda _run: None,
-) -> Replay:
-    """Replay a result folder's commands.sh and compare.
-
-    kernel_for  the sandbox's, by the name that a run has for it
-    keep        the folders that must stay visible in it
-    root_for    the lab's own root, which a run's boots on; None: the host's files
-    Raises BadInput if the folder holds no finished run, ResultsError if the script does not come to
-    its end, MachineError or OSError.
+def replay(folder: Path, *, on_own_root: bool = True) -> Replay:
+    """Repeat a run by its folder's commands.sh in the sandbox, and compare. on_own_root: else it
+    boots on the host's files. Raises BadInput if the folder holds no finished run, ResultsError if
+    the script does not come to its end, MissingPart, MachineError or OSError.
     """
-    run = finished_run(folder)
-    kernel, root = kernel_for(run.kernel), root_for(run)
+    run, found = finished_run(folder), parts.find_parts()
+    kernel = parts.kernel_for(run.kernel, found)
+    root = own_root(machine.hand_over(found), run) if on_own_root else None
     with (
         tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch,
         claimed_cpus(1) as (cpu,),
@@ -130,7 +110,7 @@ def replay_run(
             work,
             ["/usr/bin/python3", "-m", "gostlab.guest.replay", sandbox.GUEST_FOLDER],
             MachineModel.of(run),
-            keep=[machine.CHECKOUT, *keep],
+            keep=[machine.CHECKOUT, *machine.kept_visible(found)],
             cpu=cpu,
             limit_s=machine.time_limit_s(run),
             modules=sandbox.modules_of(run, kernel),

@@ -2,16 +2,14 @@
 
 import json
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gostlab import results
-from gostlab.apps.replay import replay_run
+from gostlab.apps.replay import replay
 from gostlab.describe.file.document import BadInput
-from gostlab.machine.own_root import own_root
 from gostlab.results import ResultsError
 from tests.sandboxed import Done, Lab
 
@@ -51,12 +49,11 @@ def finished(done: Done) -> Path:
 def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
     done = lab.run(settings)
 
-    root = partial(own_root, lab.handed)
-    replay = replay_run(finished(done), lambda _: lab.kernel, lab.keep, root)
+    again = replay(finished(done))
 
-    assert replay.same, "\n".join(replay.lines)
-    assert not replay.notes
-    figures = {each.figure for each in replay.compared}
+    assert again.same, "\n".join(again.lines)
+    assert not again.notes
+    figures = {each.figure for each in again.compared}
     devices = done.json("env.json")["qdiscs_before"]
     assert {f"{device}: path as installed" for device in devices} <= figures
     for each in done.json("flows.json")["flows"]:
@@ -89,13 +86,13 @@ def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:
     ],
 )
 def test_another_script_is_said_to_differ(
-    lab: Lab, plain: Path, tmp_path: Path, old: str, new: str, figure: str
+    plain: Path, tmp_path: Path, old: str, new: str, figure: str
 ) -> None:
-    replay = replay_run(spoilt(plain, tmp_path, old, new), lambda _: lab.kernel, lab.keep)
+    again = replay(spoilt(plain, tmp_path, old, new), on_own_root=False)
 
-    assert not replay.same
-    assert any(figure in each.figure and not each.same for each in replay.compared), replay.lines
-    assert "differs" in replay.lines[-1]
+    assert not again.same
+    assert any(figure in each.figure and not each.same for each in again.compared), again.lines
+    assert "differs" in again.lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -111,10 +108,10 @@ def test_another_script_is_said_to_differ(
     ],
 )
 def test_a_script_says_what_it_lacks(
-    lab: Lab, plain: Path, tmp_path: Path, old: str, new: str, words: str
+    plain: Path, tmp_path: Path, old: str, new: str, words: str
 ) -> None:
     with pytest.raises(ResultsError, match="exit status") as refused:
-        replay_run(spoilt(plain, tmp_path, old, new), lambda _: lab.kernel, lab.keep)
+        replay(spoilt(plain, tmp_path, old, new), on_own_root=False)
     assert words in str(refused.value)
 
 
@@ -150,11 +147,9 @@ def test_an_interrupted_script_takes_away_what_it_made(lab: Lab, plain: Path) ->
         ({"status.json": {"outcome": "ok"}, "commands.sh": "#!/bin/sh"}, "an older lab's"),
     ],
 )
-def test_what_cannot_be_replayed_is_said(
-    lab: Lab, tmp_path: Path, files: dict[str, Any], words: str
-) -> None:
+def test_what_cannot_be_replayed_is_said(tmp_path: Path, files: dict[str, Any], words: str) -> None:
     for name, content in files.items():
         text = content if isinstance(content, str) else json.dumps(content)
         (tmp_path / name).write_text(text)
     with pytest.raises(BadInput, match=words):
-        replay_run(tmp_path, lambda _: lab.kernel, lab.keep)
+        replay(tmp_path)
