@@ -59,6 +59,7 @@ def generated() -> dict[Path, str]:
     tables = page_tables()
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
+        trim_blocks=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
@@ -74,7 +75,7 @@ def profile_schema() -> dict[str, Any]:
     return document_schema("A gostlab path", keys_of(Profile))
 
 
-def page_tables() -> dict[str, str]:
+def page_tables() -> dict[str, Any]:
     fields = {
         "flow": FLOW_FIELDS,
         "change": CHANGE_FIELDS,
@@ -119,7 +120,16 @@ def page_tables() -> dict[str, str]:
         "deciding": as_code(DECIDING),
         "verbs": "\n\n".join(verb_section(each) for each in cli.VERBS),
         "python": public.to_markdown(),
-        "result_folder": results_format.to_markdown(COMMAND),
+        "format": results_format.SCHEMA,
+        "files": table(
+            ("file", "form", "in which folders", "what"),
+            ((code(each.name), each.form, each.when, each.says) for each in results_format.files()),
+        ),
+        "fields_of_files": [
+            (each.name, f"{each.says[0].upper()}{each.says[1:]}", columns_table(each.fields))
+            for each in results_format.files()
+            if each.fields
+        ],
     }
 
 
@@ -141,6 +151,12 @@ def fields_table(fields: Mapping[str, Field]) -> str:
         key = code(name) + (" (needed)" if each.required else "")
         rows.append((key, meaning(each), as_code([each.example])))
     return table(("key", "what", "like"), rows)
+
+
+def columns_table(fields: Iterable[results_format.Field]) -> str:
+    """The fields of a result's file."""
+    rows = ((code(each.path), each.kind_words, each.unit, each.says) for each in fields)
+    return table(("field", "kind", "unit", "what"), rows)
 
 
 def shown_by(word: str) -> str:
