@@ -17,7 +17,6 @@ from gostlab.api.parts import (
     congestion_controls,
     gost_lines,
     kernel_lines,
-    kernel_version,
     missing_parts,
     provide_parts,
     remove_cc,
@@ -25,6 +24,5 @@ from gostlab.api.parts import (
     remove_kernel,
 )
 from gostlab.api.plan import Plan, refusal
-from gostlab.api.prompt import shell
 from gostlab.api.reading import compare, docs_pages, open_run, report, reported, site
 from gostlab.results import SAMPLES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -24,7 +25,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import loading
 from gostlab.setup import gosts, kernels, modules, parts, root, steps
 from gostlab.setup.parts import MissingPart
-from gostlab.setup.workbench import SetupError, Workbench, locked
+from gostlab.setup.workbench import Workbench
 
 # What the set-up does as it is.
 add_gost, remove_gost = gosts.add, gosts.remove
@@ -90,13 +91,13 @@ def has_programs(names: Sequence[str], found: parts.Parts) -> bool:
 
 
 def provide_parts(wanted: Needs, *, jobs: int, quiet: bool = False) -> None:
-    """Fetch and build parts; it says how it goes, on standard output. Raises MissingPart,
-    OSError.
+    """Fetch and build what the packages alone do not give; it says how it goes, on standard error.
+    Raises MissingPart, OSError.
     """
-    try:
-        steps.provide(wanted, jobs, quiet=quiet)
-    except SetupError as error:
-        raise MissingPart(str(error)) from None
+    chosen = [each for each in steps.steps(wanted) if each.name not in ("tools", "packages")]
+    failed = steps.take(chosen, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
+    if failed:
+        raise MissingPart("; ".join(f"{name}: {why}" for name, why in failed.items()))
 
 
 def gost_lines() -> list[str]:
@@ -153,21 +154,8 @@ def add_kernel(
     """Build a declared version of Linux, or a tree or tarball of the user's under a name. Raises
     BadInput, SetupError, OSError.
     """
-    path = None if name is None and what in declared_kernels() else kernels.own_path(what, name)
-    cache = folders.cache_folder()
-    for folder in ("log", "build"):
-        (cache / folder).mkdir(parents=True, exist_ok=True)
-    # A lock of its own: the set-up touches nothing of this, and may take as long.
-    with locked(cache, say, "kernels.lock") as lock_fd:
-        bench = Workbench(cache, jobs, say, lock_fd)
-        if path is None or name is None:
-            return kernels.add_version(bench, what)
-        return kernels.add_own(bench, path, name)
-
-
-def kernel_version(kernel: Path) -> str:
-    """The version of a kernel that was built: 7.3.4."""
-    return str(parts.kernel_record(kernel)["version"])
+    bench = Workbench(folders.cache_folder(), jobs, say, -1)
+    return kernels.add(bench, what, name)
 
 
 def kernel_lines() -> list[str]:

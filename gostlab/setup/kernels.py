@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gostlab.declared import folders, kernels
@@ -19,7 +19,7 @@ from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import ALL_PATCHES, Declared, Patch
 from gostlab.setup import archive, kernel_build, parts
-from gostlab.setup.workbench import SetupError, Workbench, require_space, run_logged
+from gostlab.setup.workbench import SetupError, Workbench, locked, require_space, run_logged
 
 SCRIPT = folders.KERNELS / "build.sh"
 OPTIONS = folders.ROOT / "kernel" / "options"
@@ -48,14 +48,24 @@ class Added:
     build_s: float | None  # None: it was there
 
 
-def add_version(bench: Workbench, name: str) -> Added:
-    """Build a declared version, unless it is there. Raises BadInput, SetupError."""
-    declared = kernels.declared_kernels().get(name)
-    if declared is None:
-        raise BadInput(
-            f"{name}: no version that the lab knows ({', '.join(kernels.declared_kernels())}), and"
-            " no tree or tarball"
-        )
+def add(bench: Workbench, what: str, name: str | None = None) -> Added:
+    """Build a declared version of Linux, or a tree or tarball of the user's under a name. Raises
+    BadInput, SetupError, OSError.
+    """
+    path = None if name is None and what in declared_names() else own_path(what, name)
+    for folder in ("log", "build"):
+        (bench.cache / folder).mkdir(parents=True, exist_ok=True)
+    # A lock of its own: the set-up touches nothing of this, and may take as long.
+    with locked(bench.cache, bench.say, "kernels.lock") as lock_fd:
+        bench = replace(bench, lock_fd=lock_fd)
+        if path is None or name is None:
+            return add_version(bench, kernels.declared_kernels()[what])
+        return add_own(bench, path, name)
+
+
+def add_version(bench: Workbench, declared: Declared) -> Added:
+    """Build a declared version, unless it is there. Raises SetupError."""
+    name = declared.name
     there = parts.built_version(name, bench.cache)
     if there is not None:
         return described(name, there, (), None)

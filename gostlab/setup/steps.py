@@ -322,9 +322,8 @@ def kernel_steps(names: Sequence[str]) -> list[Step]:
 
 
 def provide_version(bench: Workbench, name: str) -> str:
-    """Build a declared version of Linux, under the kernels' lock. Raises SetupError."""
-    with locked(bench.cache, bench.say, "kernels.lock") as lock_fd:
-        found = kernels.add_version(replace(bench, lock_fd=lock_fd), name)
+    """Build a declared version of Linux. Raises SetupError."""
+    found = kernels.add(bench, name)
     how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
     return f"{found.version} ({how})"
 
@@ -345,14 +344,6 @@ def provide_controls(bench: Workbench) -> str:
         except (modules.CompileError, parts.MissingPart) as error:
             raise SetupError(str(error)) from error
     return "none: another kernel is named by GOSTLAB_KERNEL"
-
-
-def provide(wanted: Needs, jobs: int, *, quiet: bool = False) -> None:
-    """Bring what runs need and the packages alone do not give. Raises SetupError, OSError."""
-    chosen = [step for step in steps(wanted) if step.name not in ("tools", "packages")]
-    failed = take(chosen, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
-    if failed:
-        raise SetupError("; ".join(f"{name}: {why}" for name, why in failed.items()))
 
 
 def take(

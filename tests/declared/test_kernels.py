@@ -259,7 +259,7 @@ def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
     monkeypatch.setattr(building, "fetched", lambda *_: kernel_build.Source(tmp_path, "new", ""))
     monkeypatch.setattr(building.parts, "built_version", lambda *_: None)
     bench = Workbench(tmp_path, 1, lambda _: None, -1)
-    assert building.add_version(bench, name) == "built"
+    assert building.add_version(bench, declared) == "built"
     assert tried == [("half", True), ("new", False)]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gostlab import machine
+from gostlab.apps.command import end_process
 from gostlab.declared import folders
 from gostlab.machine.sandbox import host_facts
 from gostlab.results import read_object
@@ -121,12 +122,7 @@ def execute(
             asked.write(json.dumps(values).encode())
         while process.poll() is None:
             if not wanted():
-                process.terminate()
-                try:
-                    process.wait(ENDS_WITHIN_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                end_process(process, ENDS_WITHIN_S)
                 return "nobody waits for it now"
             time.sleep(POLL_S)
         said.seek(0)

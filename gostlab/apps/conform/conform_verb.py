@@ -7,7 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from gostlab import api
 from gostlab.apps import command
 from gostlab.apps.conform import conform, scripts
 from gostlab.apps.verbs.own import Said
@@ -52,7 +51,7 @@ def conform_verb(arguments: argparse.Namespace) -> int:
         names = scripts.chosen(folder, arguments.scripts)
         all_of_it = []
         for name, file in kernels.items():
-            its = api.kernel_version(file)
+            its = str(parts.kernel_record(file)["version"])
             order = conform.Order(name, file, its, packetdrill, folder, version, names)
             conformed = conform.conform(order, arguments.results, jobs=arguments.jobs, say=said)
             all_of_it.append(conformed)

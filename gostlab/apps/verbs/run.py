@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from gostlab import api
+from gostlab import api, machine
 from gostlab.apps import command
 from gostlab.apps.cluster import dask_cluster
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
 from gostlab.describe.file.document import named_values
+from gostlab.describe.resolve import expand
+from gostlab.machine import terminal
 from gostlab.results import write_whole
 from gostlab.runs import answer, contest, live, progress, schedule, summary
 from gostlab.runs import outcome as finished
+from gostlab.setup import parts
 
 USUALLY_ASKED = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
 LIVE_SAMPLE = "100ms"  # ten frames a second
@@ -374,15 +377,18 @@ def exit_code(outcome: finished.Outcome) -> int:
     "./lab shell --profile la-hamina --cc bbr",
 )
 def shell_verb(arguments: argparse.Namespace) -> int:
-    return api.shell(
-        arguments.profile,
-        arguments.cc,
-        on=arguments.machine,
-        clock=arguments.clock or "real",
-        gost=arguments.gost,
-        needs_terminal=os.environ.get("GOSTLAB_ALLOW_PIPE") != "1",
-        say=command.complain,
+    choice = machine.choose(arguments.machine)
+    is_native = choice.name == "native"
+    clock = "real" if is_native else arguments.clock or "real"
+    run = expand.single_run(
+        profile=arguments.profile, cc=arguments.cc, machine=choice.name, clock=clock
     )
+    needs_terminal = not is_native and os.environ.get("GOSTLAB_ALLOW_PIPE") != "1"
+    if needs_terminal and not sys.stdin.isatty():
+        raise BadInput("shell needs a terminal to talk to (standard input is not one)")
+    found = parts.find_parts(arguments.gost)
+    command.complain(f"machine: {choice.name} ({choice.reason})")
+    return terminal.open_shell(run, found)
 
 
 @command.verb(
