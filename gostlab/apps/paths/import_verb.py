@@ -60,9 +60,9 @@ def import_verb(arguments: argparse.Namespace) -> int:
     path = write_import(order, observed, replay)
     loaded = profiles.load_profile(str(path))
     print(f"{order.name}: {profiles.summary(loaded)}")
-    if replay.changes:
+    if len(replay.trace):
         print(
-            f"{replay.changes} changes in {units.show_s(replay.length_s)}, capacity"
+            f"{len(replay.trace)} changes in {units.show_s(replay.length_s)}, capacity"
             f" {share_text(replay.error.share)} from the recorded per 100 ms, on average; use it as"
             f" profile: {order.name}, trace: {order.name}.csv, bottleneck: tbf"
         )

@@ -1,24 +1,24 @@
 """The files of a path that somebody else recorded: the profile and its trace."""
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from gostlab.apps.paths.profile_writer import direction, profile_text, write_profile
 from gostlab.apps.paths.recordings import Format, Observed, Recording
 from gostlab.apps.paths.steps import (
     ReplayError,
-    Step,
     delay_steps,
     loss_steps,
-    merged,
     packet_bits,
     rate_steps,
     repeated,
     replay_error,
+    trace_text,
 )
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
@@ -46,19 +46,13 @@ class ImportOrder:
 
 @dataclass(frozen=True)
 class Replay:
-    """A recording as the lab replays it. `steps` are of the order's way, `back` of the other."""
+    """A recording as the lab replays it."""
 
-    steps: Sequence[Step]
-    back: Sequence[Step]
+    trace: pd.DataFrame  # both ways over time (steps.trace_text)
     length_s: Fraction
     rate_bps: int  # the mean, for the buffer and for what no step says
     delay_ms: dict[str, float]  # by way, at the least
     error: ReplayError
-
-    @property
-    def changes(self) -> int:
-        """How many changes it has, both ways together."""
-        return len(self.steps) + len(self.back)
 
 
 def replay_of(order: ImportOrder, observed: Observed) -> Replay:
@@ -71,7 +65,7 @@ def replay_of(order: ImportOrder, observed: Observed) -> Replay:
         error = replay_error(times, bits, rates, length_s)
         rate_bps = max(units.MIN_RATE_BPS, round(len(times) * bits / float(length_s)))
     else:
-        rates, error = [], ReplayError(0.0, 0)
+        rates, error = pd.Series(dtype=float), ReplayError(0.0, 0)
         rate_bps = units.rate(order.rate) if order.rate else observed.rate_bps or 0
     if not rate_bps:
         raise BadInput(
@@ -80,20 +74,26 @@ def replay_of(order: ImportOrder, observed: Observed) -> Replay:
     delay_ms = least_delays_ms(order, observed)
     less_ms = 0.0 if observed.one_way else delay_ms[other(order.way)]
     probes, back_probes = (
-        [probe for probe in each if probe.at_s < float(length_s)] if order.rtt_s is None else []
+        [probe for probe in each if probe.at_s < length_s] if order.rtt_s is None else []
         for each in (observed.probes, observed.reverse_probes)
     )
-    delays = delay_steps(probes, less_ms, float(length_s), DELAY_BIN_S)
-    steps = merged(rates, delays, loss_steps(probes, float(length_s)))
-    back = delay_steps(back_probes, 0.0, float(length_s), DELAY_BIN_S)
-    if len(steps) + len(back) > MAX_ROWS:
+    delays = delay_steps(probes, less_ms, DELAY_BIN_S)
+    losses = loss_steps(probes, float(length_s))
+    back = pd.DataFrame({"delay_ms": delay_steps(back_probes, 0.0, DELAY_BIN_S)})
+    ways = {
+        order.way: pd.DataFrame({"rate_bps": rates, "delay_ms": delays, "loss": losses}),
+        other(order.way): back,
+    }
+    rows = pd.concat([way.assign(direction=name) for name, way in sorted(ways.items())])
+    trace = rows.sort_index(kind="stable")
+    if len(trace) > MAX_ROWS:
         raise BadInput(
-            f"{order.recordings[0].shown}: {len(steps) + len(back)} changes, more than {MAX_ROWS}:"
+            f"{order.recordings[0].shown}: {len(trace)} changes, more than {MAX_ROWS}:"
             f" use a longer --bin than {units.show_s(order.bin_s)}, or a part of it (--for 60s)"
         )
     if not observed.sendable_s and observed.probes and observed.rate_bps:
-        steps, back = [], []  # a rate and an RTT: no path over time
-    return Replay(steps, back, length_s, rate_bps, delay_ms, error)
+        trace = trace.iloc[:0]  # a rate and an RTT: no path over time
+    return Replay(trace, length_s, rate_bps, delay_ms, error)
 
 
 def least_delays_ms(order: ImportOrder, observed: Observed) -> dict[str, float]:
@@ -121,24 +121,10 @@ def other(way: str) -> str:
 def write_import(order: ImportOrder, observed: Observed, replay: Replay) -> Path:
     """Write the profile and its trace into order.out. Raises BadInput as write_profile does."""
     texts = {
-        ".csv": trace_text(order, replay) if replay.changes else None,
+        ".csv": trace_text(replay.trace) if len(replay.trace) else None,
         ".yaml": imported_text(order, observed, replay),
     }
     return write_profile(order.out, order.name, texts)
-
-
-def trace_text(order: ImportOrder, replay: Replay) -> str:
-    """The steps as gostlab.describe.file.trace reads them; both directions begin at 0."""
-    rows = [(order.way, step) for step in replay.steps]
-    rows += [(other(order.way), step) for step in replay.back]
-    rows.sort(key=lambda row: (row[1].at_s, row[0]))
-    lines = ["time_s,direction,delay_ms,loss,rate_bps"]
-    for way, step in rows:
-        at = f"{float(step.at_s):.6f}".rstrip("0").rstrip(".")
-        delay = "" if step.delay_ms is None else f"{step.delay_ms:g}"
-        loss = "" if step.loss is None else f"{step.loss:g}"
-        lines.append(f"{at},{way},{delay},{loss},{step.rate_bps or ''}")
-    return "\n".join(lines) + "\n"
 
 
 def imported_text(order: ImportOrder, observed: Observed, replay: Replay) -> str:
@@ -172,7 +158,7 @@ def evidence(order: ImportOrder, replay: Replay) -> dict[str, Any]:
         "licence": order.licence,
         "length": units.show_s(replay.length_s),
         "bin": units.show_s(order.bin_s),
-        "changes": replay.changes,
+        "changes": len(replay.trace),
         "capacity_error": share_text(replay.error.share),
         "ahead": replay.error.ahead_bytes,
     }
@@ -201,13 +187,13 @@ def assumptions(order: ImportOrder, observed: Observed) -> list[str]:
 
 
 def notes(order: ImportOrder, replay: Replay) -> list[str]:
-    if not replay.changes:
+    if replay.trace.empty:
         return ["One rate and one round trip: nothing changes over time, and there is no trace."]
     said = [
         f"{order.name}.csv is the path over time: `trace: {order.name}.csv` in an experiment, with"
         " `bottleneck: tbf`, which follows each change of rate at once."
     ]
-    if any(step.rate_bps for step in replay.steps):
+    if replay.trace["rate_bps"].any():
         said.append(
             f"The rate is the recording's mean of every {units.show_s(order.bin_s)}. Per 100 ms the"
             f" replayed capacity is {share_text(replay.error.share)} from the recorded, on average;"

@@ -7,7 +7,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import pandas as pd
+
 from gostlab.apps.paths.pings import Pings
+from gostlab.apps.paths.recordings import Probe
+from gostlab.apps.paths.steps import by_bin
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.profile import (
@@ -121,19 +126,16 @@ def overtaken_by_chance(pings: Pings, interval_s: float) -> float:
     the recording's own delays make, shuffled (some times, always in the same ways), of its own
     sending times.
     """
-    sent_s = send_times_s(pings, interval_s)
     seqs = sorted(answer.seq for answer in pings.answers)
+    sent_s = np.array(send_times_s(pings, interval_s))[np.array(seqs) - 1]
     rtts_ms = [answer.rtt_ms for answer in pings.answers]
     shuffle = random.Random(0).shuffle
     counts = []
     for _ in range(SHUFFLES):
         shuffle(rtts_ms)
-        came_s = [
-            sent_s[seq - 1] + rtt_ms / 1000 for seq, rtt_ms in zip(seqs, rtts_ms, strict=True)
-        ]
-        first_later_s = itertools.accumulate(reversed(came_s[1:]), min)
-        pairs = zip(reversed(came_s[:-1]), first_later_s, strict=True)
-        counts.append(sum(one > later for one, later in pairs))
+        came_s = sent_s + np.array(rtts_ms) / 1000
+        first_later_s = np.minimum.accumulate(came_s[:0:-1])[::-1]
+        counts.append(int((came_s[:-1] > first_later_s).sum()))
     return statistics.fmean(counts)
 
 
@@ -169,29 +171,16 @@ def fit_loss(lost: Sequence[bool]) -> LossModel:
     return LossModel("gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
 
 
-@dataclass(frozen=True)
-class Window:
-    """What the packets sent within a window of time met."""
-
-    at_s: float  # the window's begin, since the first packet
-    rtt_ms: float | None  # their median; None where all were lost
-    loss: float
+def window_s(interval_s: float) -> float:
+    """How long a row of the trace stands for: a second, or ten packets where that is longer."""
+    return max(WINDOW_S, math.ceil(WINDOW_PACKETS * interval_s))
 
 
-def windows_of(pings: Pings, interval_s: float) -> list[Window]:
-    """The recording in windows of a second, or of ten packets where that is longer."""
-    length_s = max(WINDOW_S, math.ceil(WINDOW_PACKETS * interval_s))
+def windows_of(pings: Pings, interval_s: float) -> pd.DataFrame:
+    """The recording in windows of time: the median round trip and the loss of what was sent."""
     rtts_ms = {answer.seq: answer.rtt_ms for answer in pings.answers}
-    sent_s = send_times_s(pings, interval_s)
-    windows = []
-    for number, group in itertools.groupby(
-        range(1, pings.sent + 1), key=lambda seq: int(sent_s[seq - 1] // length_s)
-    ):
-        seqs = list(group)
-        answered = [rtts_ms[seq] for seq in seqs if seq in rtts_ms]
-        median_ms = statistics.median(answered) if answered else None
-        windows.append(Window(number * length_s, median_ms, 1 - len(answered) / len(seqs)))
-    return windows
+    sent_s = enumerate(send_times_s(pings, interval_s), 1)
+    return by_bin([Probe(at_s, rtts_ms.get(seq)) for seq, at_s in sent_s], window_s(interval_s))
 
 
 def send_times_s(pings: Pings, interval_s: float) -> list[float]:

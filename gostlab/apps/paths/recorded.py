@@ -2,16 +2,18 @@
 
 import math
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from gostlab.apps.paths import loss_model
 from gostlab.apps.paths.pings import Pings
 from gostlab.apps.paths.profile_writer import Lines, direction, profile_text, write_profile
+from gostlab.apps.paths.steps import trace_text
 from gostlab.describe.file import units
 from gostlab.describe.file.profile import DISTRIBUTION_SCALE, LossModel, share_text
 
@@ -33,7 +35,7 @@ def write_recorded(order: Order, pings: Pings, date: str) -> Path:
     windows = loss_model.windows_of(pings, float(order.interval_s))
     texts = {
         ".dist": distribution_text(order, fitted.forward) if fitted.forward.table else None,
-        ".csv": trace_text(windows, fitted, units.rate(order.rate)),
+        ".csv": trace_text(over_time(windows, fitted, units.rate(order.rate))),
         ".yaml": recorded_text(order, pings, fitted, date),
     }
     return write_profile(order.out, order.name, texts)
@@ -49,21 +51,16 @@ def distribution_text(order: Order, delay: loss_model.DelayTable) -> str:
     )
 
 
-def trace_text(
-    windows: Sequence[loss_model.Window], fitted: loss_model.Fitted, rate_bps: int
-) -> str:
-    """A recording as gostlab.describe.file.trace reads it; nobody measured a rate."""
+def over_time(windows: pd.DataFrame, fitted: loss_model.Fitted, rate_bps: int) -> pd.DataFrame:
+    """A recording as its trace has it; nobody measured a rate."""
     rest_ms = fitted.reverse_ms + 2 * 1000 * loss_model.PING_BITS / rate_bps
-    lines = ["time_s,delay_ms,loss,rate_bps"]
-    for window in windows:
-        delay = "" if window.rtt_ms is None else units.show_ms(max(0.0, window.rtt_ms - rest_ms))
-        lines.append(f"{window.at_s:g},{delay},{window.loss:.4g},")
-    return "\n".join(lines) + "\n"
+    losses = [float(f"{loss:.4g}") for loss in windows["loss"]]
+    return windows.assign(delay_ms=(windows["delay_ms"] - rest_ms).clip(0), loss=losses)
 
 
 def recorded_text(order: Order, pings: Pings, fitted: loss_model.Fitted, date: str) -> str:
     delay = fitted.forward
-    window_s = max(loss_model.WINDOW_S, math.ceil(loss_model.WINDOW_PACKETS * order.interval_s))
+    window_s = loss_model.window_s(float(order.interval_s))
     window = "second" if window_s == 1 else f"{window_s:g} seconds"
     drawn = {"distribution": f"{order.name}.dist", "ordered": fitted.ordered} if delay.table else {}
     comments = [

@@ -1,33 +1,28 @@
-"""Steps that the lab can replay, made of a recording, and how far they are from it. Pure."""
+"""What changes when, made of a recording, and how far its replay is from it. Pure.
 
-import itertools
-import statistics
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+A path over time is a table with a row for each change: its index is when, in seconds, its columns
+are of COLUMNS, and what has no number stays as it was.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+import pandas as pd
+
 from gostlab.apps.paths.recordings import Probe
-from gostlab.describe.file.units import MAX_RATE_BPS, MIN_RATE_BPS
-from gostlab.describe.physics.capacity import CapacityOf
+from gostlab.describe.file.units import MAX_RATE_BPS, MIN_RATE_BPS, show_ms
 from gostlab.describe.physics.limits import MTU_BYTES
 
 # The lab's queues count a packet with its Ethernet header.
 HEADER_BYTES = 14
 # Capacity is compared over such windows.
-WINDOW_S = Fraction(1, 10)
+WINDOW_S = 0.1
 # A share of lost probes is of so many at least, and of so long a time.
 LOSS_PROBES, LOSS_S = 10, 1.0
-
-
-@dataclass(frozen=True)
-class Step:
-    """From `at_s` on, a path is so. None: as it was."""
-
-    at_s: Fraction
-    rate_bps: int | None = None
-    delay_ms: float | None = None
-    loss: float | None = None
+# How a trace has what changes, in its order.
+COLUMNS = {"delay_ms": show_ms, "loss": "{:g}".format, "rate_bps": "{:.0f}".format}
 
 
 @dataclass(frozen=True)
@@ -45,44 +40,28 @@ def packet_bits(ip_bytes: int) -> int:
 
 def rate_steps(
     sendable_s: Sequence[float], bits: int, length_s: Fraction, bin_s: Fraction
-) -> list[Step]:
-    """The mean rate of each bin, where it changes. A bin without packets gets the least rate there
-    is, 1 kbit/s.
+) -> pd.Series:
+    """The mean rate of each bin (bit/s), where it changes. A bin without packets gets the least
+    rate there is, 1 kbit/s.
 
     sendable_s    when a packet of so many bits can be sent: in (0, length_s], rising
     """
-
-    def rates() -> Iterator[tuple[Fraction, int]]:
-        for number in range(-(-length_s // bin_s)):
-            begin, end = number * bin_s, min(length_s, (number + 1) * bin_s)
-            packets = sent_until(sendable_s, end) - sent_until(sendable_s, begin)
-            rate = round(packets * bits / (end - begin))
-            yield begin, min(MAX_RATE_BPS, max(MIN_RATE_BPS, rate))
-
-    return where_changed("rate_bps", rates())
+    bins = -(-length_s // bin_s)
+    edges_s = np.array([min(length_s, n * bin_s) for n in range(bins + 1)], dtype=float)
+    rates = np.diff(bits * sent_until(sendable_s, edges_s)) / np.diff(edges_s)
+    return where_changed(pd.Series(rates.round().clip(MIN_RATE_BPS, MAX_RATE_BPS), edges_s[:-1]))
 
 
-def where_changed(what: str, values: Iterable[tuple[Fraction, float]]) -> list[Step]:
-    """A step where a value is another than before. what: the Step's field."""
-    steps: list[Step] = []
-    for at_s, value in values:
-        if not steps or getattr(steps[-1], what) != value:
-            steps.append(Step(at_s, **{what: value}))  # type: ignore[arg-type]
-    return steps
+def where_changed(values: pd.Series) -> pd.Series:
+    """Those that are others than the one before."""
+    return values[values.diff() != 0]
 
 
-def binned(
-    probes: Sequence[Probe], length_s: float, bin_s: float
-) -> Iterator[tuple[Fraction, list[float | None]]]:
-    """The delays of each bin that has any, with its begin."""
-    for number, group in itertools.groupby(probes, key=lambda probe: int(probe.at_s // bin_s)):
-        if number * bin_s < length_s:
-            yield Fraction(number) * Fraction(str(bin_s)), [probe.delay_ms for probe in group]
-
-
-def sent_until(sendable_s: Sequence[float], at_s: Fraction) -> int:
-    """How many packets could be sent until a moment; half a nanosecond of a float is forgiven."""
-    return bisect_right(sendable_s, float(at_s) + 5e-10)
+def sent_until(sendable_s: Sequence[float], at_s: np.ndarray) -> np.ndarray:
+    """How many packets could be sent until some moments; half a nanosecond of a float is
+    forgiven.
+    """
+    return np.searchsorted(sendable_s, at_s + 5e-10, side="right")
 
 
 def repeated(times_s: Sequence[float], length_s: float, until_s: float) -> list[float]:
@@ -97,62 +76,52 @@ def repeated(times_s: Sequence[float], length_s: float, until_s: float) -> list[
 
 
 def replay_error(
-    sendable_s: Sequence[float], bits: int, steps: Sequence[Step], length_s: Fraction
+    sendable_s: Sequence[float], bits: int, rates: pd.Series, length_s: Fraction
 ) -> ReplayError:
-    """How far steps are from what they were made of."""
-    capacity = CapacityOf([(float(step.at_s), step.rate_bps or 0) for step in steps])
-    differences, recorded = [], []
-    edges = [n * WINDOW_S for n in range(int(length_s / WINDOW_S) + 1)]
-    for begin, end in itertools.pairwise(edges):
-        asked = bits * (sent_until(sendable_s, end) - sent_until(sendable_s, begin))
-        recorded.append(asked)
-        differences.append(abs(capacity.bits(float(begin), float(end)) - asked))
+    """How far rates are from what they were made of."""
+    at_s = np.append(rates.index, float(length_s))
+    replayed = np.append(0.0, np.cumsum(rates * np.diff(at_s)))
+    edges_s = WINDOW_S * np.arange(int(length_s / Fraction(1, 10)) + 1)
+    recorded = np.diff(bits * sent_until(sendable_s, edges_s))
+    off = abs(np.diff(np.interp(edges_s, at_s, replayed)) - recorded)
     # Just before a packet, and with it: the furthest on either side.
-    ahead_bits = 0.0
-    for number, at_s in enumerate(sendable_s):
-        replayed = capacity.bits(0.0, at_s)
-        apart = (abs(replayed - bits * number), abs(replayed - bits * (number + 1)))
-        ahead_bits = max(ahead_bits, *apart)
-    mean = statistics.fmean(recorded) if recorded else 0.0
-    share = statistics.fmean(differences) / mean if mean else 0.0
-    return ReplayError(round(share, 6), round(ahead_bits / 8))
+    ahead = np.interp(sendable_s, at_s, replayed) - bits * np.arange(len(sendable_s))
+    ahead_bits = max(abs(ahead).max(), abs(ahead - bits).max())
+    share = off.mean() / recorded.mean() if recorded.any() else 0.0
+    return ReplayError(round(float(share), 6), round(ahead_bits / 8))
 
 
-def delay_steps(
-    probes: Sequence[Probe], less_ms: float, length_s: float, bin_s: float
-) -> list[Step]:
+def by_bin(probes: Sequence[Probe], bin_s: float) -> pd.DataFrame:
+    """The median delay (ms; none where all was lost) and the share lost of each bin with probes."""
+    delays = pd.Series([probe.delay_ms for probe in probes], dtype=float)
+    numbers = np.array([probe.at_s for probe in probes]) // bin_s
+    bins = delays.groupby((numbers * bin_s).round(9))
+    return pd.DataFrame({"delay_ms": bins.median(), "loss": 1 - bins.count() / bins.size()})
+
+
+def delay_steps(probes: Sequence[Probe], less_ms: float, bin_s: float) -> pd.Series:
     """The median delay of each bin, less what the other direction takes, where it changes. A bin in
     which all was lost keeps the delay before it.
     """
-    met = (
-        (at_s, [each for each in delays if each is not None])
-        for at_s, delays in binned(probes, length_s, bin_s)
-    )
-    medians = (
-        (at_s, round(max(0.0, statistics.median(delays) - less_ms), 3))
-        for at_s, delays in met
-        if delays
-    )
-    return where_changed("delay_ms", medians)
+    delays = by_bin(probes, bin_s)["delay_ms"].dropna()
+    return where_changed(delays.map(lambda ms: round(max(0.0, ms - less_ms), 3)))
 
 
-def loss_steps(probes: Sequence[Probe], length_s: float) -> list[Step]:
+def loss_steps(probes: Sequence[Probe], length_s: float) -> pd.Series:
     """The share lost in each second, or in ten probes where that is longer, where it changes."""
-    if all(probe.delay_ms is not None for probe in probes):
-        return []
-    interval_s = length_s / max(1, len(probes))
-    bin_s = max(LOSS_S, LOSS_PROBES * interval_s)
-    losses = (
-        (at_s, round(delays.count(None) / len(delays), 5))
-        for at_s, delays in binned(probes, length_s, bin_s)
-    )
-    return where_changed("loss", losses)
+    bin_s = max(LOSS_S, LOSS_PROBES * length_s / max(1, len(probes)))
+    losses = where_changed(by_bin(probes, bin_s)["loss"].map(lambda loss: round(loss, 5)))
+    return losses if losses.any() else losses.iloc[:0]
 
 
-def merged(*series: Sequence[Step]) -> list[Step]:
-    """Several series as one, a step per moment."""
-    found: dict[Fraction, dict[str, float | int]] = {}
-    for step in itertools.chain(*series):
-        said = {k: v for k, v in vars(step).items() if k != "at_s" and v is not None}
-        found.setdefault(step.at_s, {}).update(said)
-    return [Step(at_s, **found[at_s]) for at_s in sorted(found)]  # type: ignore[arg-type]
+def trace_text(trace: pd.DataFrame) -> str:
+    """A path over time as gostlab.describe.file.trace reads it. trace: its column `direction`
+    says of which way a row is, where there are two.
+    """
+    written = pd.DataFrame({"time_s": [show_ms(at_s) for at_s in trace.index]})
+    if "direction" in trace:
+        written["direction"] = trace["direction"].to_numpy()
+    for name, write in COLUMNS.items():
+        values = trace[name] if name in trace else [np.nan] * len(trace)
+        written[name] = ["" if np.isnan(value) else write(value) for value in values]
+    return str(written.to_csv(index=False, lineterminator="\n"))

@@ -72,15 +72,15 @@ def test_steps_carry_what_was_recorded(seed: int) -> None:
     times = [ms / 1000 for ms, count in enumerate(per_ms, 1) for _ in range(count)]
     length_s = Fraction(len(per_ms), 1000)
     steps = rate_steps(times, BITS, length_s, Fraction(bin_ms, 1000))
-    capacity = CapacityOf([(float(step.at_s), step.rate_bps or 0) for step in steps])
+    capacity = CapacityOf(list(steps.items()))
     outages_bits = 1000 * float(length_s)
     assert capacity.bits(0, float(length_s)) == pytest.approx(BITS * len(times), abs=outages_bits)
     error = replay_error(times, BITS, steps, length_s)
     # Within a bin the replay is even: it is off by no more than what a bin holds.
     most = max((sum(per_ms[n : n + bin_ms]) for n in range(0, len(per_ms), bin_ms)), default=0)
     assert error.ahead_bytes <= most * BITS / 8 + outages_bits + 1
-    assert [step.at_s for step in steps] == sorted({step.at_s for step in steps})
-    assert all(a.rate_bps != b.rate_bps for a, b in itertools.pairwise(steps))
+    assert list(steps.index) == sorted(set(steps.index))
+    assert all(one != next for one, next in itertools.pairwise(steps))
 
 
 def test_more_changes_than_ten_thousand(tmp_path: Path) -> None:
