@@ -14,8 +14,8 @@ import numpy as np
 import yaml
 
 from gostlab import __version__, api, machine
+from gostlab.apps.fit import search
 from gostlab.apps.fit.order import MATRIX, Expected, FitOrder
-from gostlab.apps.fit.search import Ask, Found, NoAnswer, asks, look_for_judges, search, spread_out
 from gostlab.describe import guards
 from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.experiment import Experiment, read_experiment
@@ -82,7 +82,7 @@ class RunsOfTheLab:
         self._file = kept_experiment(order.results, document_of(order), "fit")
         self.runs: set[str] = set()
 
-    def __call__(self, wanted: Sequence[Ask]) -> list[float | None]:
+    def __call__(self, wanted: Sequence[search.Ask]) -> list[float | None]:
         """Goodputs (bit/s). Raises BadInput where no run of all is possible."""
         described = [self._order.run(ask) for ask in wanted]
         refused, _ = guards.survey(described)
@@ -145,29 +145,37 @@ def fit_order(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
         columns = zip(order.free, places.T, strict=True)
         return np.array([[free.snap(float(u)) for u in column] for free, column in columns]).T
 
-    how: Any = {"seed": order.seed, "snap": snap, "say": told.stage, "theory": Expected(order)}
+    known = search.Known(order.numbers, lab, snap, told.stage, Expected(order))
     try:
-        found = search(order.numbers, len(order.free), lab, order.effort, **how)
-    except NoAnswer:
+        found = search.search(
+            known,
+            len(order.free),
+            points=order.points,
+            members=order.members,
+            repetitions=order.repetitions,
+            short=order.has_short_runs,
+            seed=order.seed,
+        )
+    except search.NoAnswer:
         raise BadInput(
             f"no path within what is free has a run that counts for every number: see"
             f" {order.results / order.experiment}/*/status.json"
         ) from None
     judged = range(len(order.numbers), len(order.rows))
-    places = spread_out([found.best], np.array(found.members), 1 + order.members)
-    wanted = asks(places, list(judged), order.repetitions)
-    if wanted:
+    if judged:
+        places = search.spread_out([found.best], np.array(found.members), 1 + order.members)
         told.stage(f"judging {len(places)} of the paths that fit by {len(judged)} other numbers")
-        found.known.answers.update(zip(wanted, lab(wanted), strict=True))
-        found = look_for_judges(found, order.judges, lab, turns=order.judge_paths, **how)
-    return to_fitted(order, found, len(lab.runs))
+        known.ask(search.asks(places, judged, order.repetitions))
+        turns = order.judge_paths
+        found = search.look_for_judges(known, found, order.judges, turns=turns, seed=order.seed)
+    return to_fitted(order, known, found, len(lab.runs))
 
 
-def to_fitted(order: FitOrder, found: Found, runs: int) -> Fitted:
+def to_fitted(order: FitOrder, known: search.Known, found: search.Found, runs: int) -> Fitted:
     """What a search came to, in the words of a profile."""
     rows = []
     for number, row in enumerate(order.rows):
-        rates = [mbit_at(found, place, number) for place in found.members]
+        rates = [median_mbit(known.whole_runs(place, number)) for place in found.members]
         had = [rate for rate in rates if rate is not None]
         rows.append(
             FittedRow(
@@ -176,7 +184,7 @@ def to_fitted(order: FitOrder, found: Found, runs: int) -> Fitted:
                 asked_mbit=row.goodput_bps / 1e6,
                 band_least_mbit=row.least_bps / 1e6,
                 band_most_mbit=row.most_bps / 1e6,
-                lab_mbit=mbit_at(found, found.best, number),
+                lab_mbit=median_mbit(known.whole_runs(found.best, number)),
                 least_mbit=min(had, default=None),
                 most_mbit=max(had, default=None),
             )
@@ -201,7 +209,7 @@ def to_fitted(order: FitOrder, found: Found, runs: int) -> Fitted:
         measurements=order.measurements.name,
         sha256=order.measurements.sha256,
         seed=order.seed,
-        points=len(found.known.places),
+        points=len(known.places),
         runs=runs,
         misfit=math.sqrt(found.misfit / len(order.numbers)),
         explained=all(row.in_band for row in fitted),
@@ -222,11 +230,5 @@ def to_fitted(order: FitOrder, found: Found, runs: int) -> Fitted:
     )
 
 
-def mbit_at(found: Found, place: tuple[float, ...], number: int) -> float | None:
-    """The median of whole runs of a number at a place, in Mbit/s."""
-    rates = [
-        rate
-        for ask, rate in found.known.answers.items()
-        if ask.place == place and ask.number == number and ask.full_length and rate is not None
-    ]
-    return median(rates) / 1e6 if rates else None
+def median_mbit(rates_bps: Sequence[float]) -> float | None:
+    return median(rates_bps) / 1e6 if rates_bps else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from gostlab.apps.fit.free import Free
 from gostlab.apps.fit.measurements import Measurements, Row
-from gostlab.apps.fit.search import LAST_TURNS, Ask, Effort, Number
+from gostlab.apps.fit.search import LAST_TURNS, Ask, Number
 from gostlab.apps.fit.theory import Limits, limits_of
 from gostlab.describe.file.fitted import FIT, JUDGE
 from gostlab.describe.file.profile import Profile
@@ -62,10 +62,9 @@ class FitOrder:
         return numbers_of(self.measurements.used(JUDGE))
 
     @property
-    def effort(self) -> Effort:
-        """What the search may ask for."""
-        short = any(self.short_s(row) < self.whole_s(row) for row in self.measurements.used(FIT))
-        return Effort(self.points, self.members, self.repetitions, short)
+    def has_short_runs(self) -> bool:
+        """Whether cheap runs are any shorter than whole ones."""
+        return any(self.short_s(row) < self.whole_s(row) for row in self.measurements.used(FIT))
 
     def settings(self, row: Row) -> dict[str, Setting]:
         """Those of a row's runs, but for what is free."""

@@ -52,10 +52,6 @@ class Ask:
 
 # Goodput (bit/s) of each run; None where a run gives no answer.
 Lab = Callable[[Sequence[Ask]], Sequence["float | None"]]
-Snap = Callable[[np.ndarray], np.ndarray]  # places -> the nearest ones that can be requested
-Say = Callable[[str], None]
-# ln(rate) as theory has it: of a number, at places
-Theory = Callable[[int, np.ndarray], np.ndarray]
 
 
 def no_theory(_number: int, places: np.ndarray) -> np.ndarray:
@@ -63,34 +59,30 @@ def no_theory(_number: int, places: np.ndarray) -> np.ndarray:
     return np.zeros(len(places))
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How much may be requested."""
-
-    points: int  # places of short runs
-    members: int  # places of whole runs, besides the best
-    repetitions: int = 1  # of whole runs
-    short: bool = True  # whether short runs are any shorter than whole ones
-
-
 @dataclass
 class Known:
-    """What the lab has said so far."""
+    """What is to be explained, who is asked, and what the lab has said so far."""
 
     numbers: Sequence[Number]
+    lab: Lab
+    # places -> the nearest ones that can be requested
+    snap: Callable[[np.ndarray], np.ndarray] = lambda places: places
+    say: Callable[[str], None] = lambda _text: None
+    # ln(rate) as theory has it: of a number, at places
+    theory: Callable[[int, np.ndarray], np.ndarray] = no_theory
     answers: dict[Ask, float | None] = field(default_factory=dict)
 
-    def put(self, lab: Lab, wanted: Sequence[Ask]) -> bool:
+    def ask(self, wanted: Iterable[Ask]) -> bool:
         """Have the lab answer what is not known yet; whether there was anything."""
         new = [ask for ask in dict.fromkeys(wanted) if ask not in self.answers]
         if new:
-            self.answers.update(zip(new, lab(new), strict=True))
+            self.answers.update(zip(new, self.lab(new), strict=True))
         return bool(new)
 
     def runs_of(self, number: int) -> list[tuple[Ask, float]]:
-        """The runs of a number that gave an answer, ln(rate)."""
+        """The runs of a number that gave an answer, bit/s."""
         return [
-            (ask, math.log(max(rate, LEAST_RATE_BPS)))
+            (ask, rate)
             for ask, rate in self.answers.items()
             if ask.number == number and rate is not None
         ]
@@ -100,25 +92,28 @@ class Known:
         """Every place that was asked about, once."""
         return list(dict.fromkeys(ask.place for ask in self.answers))
 
-    def full_rate(self, place: Place, number: int) -> float | None:
-        """ln(rate) of whole runs at a place, the median of their repetitions."""
+    def whole_runs(self, place: Place, number: int) -> list[float]:
+        """What the whole runs of a number at a place got, bit/s."""
         runs = self.runs_of(number)
-        found = [rate for ask, rate in runs if ask.place == place and ask.full_length]
-        return float(np.median(found)) if found else None
+        return [rate for ask, rate in runs if ask.place == place and ask.full_length]
+
+    def residual(self, place: Place, number: int, measured: Number) -> float:
+        """How far the median of whole runs is from a measured number, in its sd; nan of none."""
+        found = log_rates(self.whole_runs(place, number))
+        off = (np.median(found) - measured.log_rate) / measured.sd if len(found) else math.nan
+        return float(off)
 
     def misfits(self) -> dict[Place, float]:
         """The sum of squared residuals of each place with whole runs of every number."""
-        found: dict[Place, float] = {}
-        for place in self.places:
-            rates = [self.full_rate(place, number) for number in range(len(self.numbers))]
-            off = [
-                ((rate - number.log_rate) / number.sd) ** 2
-                for rate, number in zip(rates, self.numbers, strict=True)
-                if rate is not None
-            ]
-            if len(off) == len(self.numbers):
-                found[place] = sum(off)
-        return found
+        sums = {
+            place: sum(self.residual(place, *each) ** 2 for each in enumerate(self.numbers))
+            for place in self.places
+        }
+        return {place: found for place, found in sums.items() if not math.isnan(found)}
+
+
+def log_rates(rates_bps: Sequence[float]) -> np.ndarray:
+    return np.array([math.log(max(rate, LEAST_RATE_BPS)) for rate in rates_bps])
 
 
 class Model:
@@ -127,10 +122,8 @@ class Model:
     where one has no runs.
     """
 
-    def __init__(
-        self, known: Known, numbers: Sequence[Number], theory: Theory, first: int = 0
-    ) -> None:
-        self.known, self.numbers, self._theory, self._first = known, numbers, theory, first
+    def __init__(self, known: Known, numbers: Sequence[Number], first: int = 0) -> None:
+        self.known, self.numbers, self._first = known, numbers, first
         self._surrogates = []
         for number in range(first, first + len(numbers)):
             runs = known.runs_of(number)
@@ -138,7 +131,7 @@ class Model:
                 raise NoAnswer
             places = np.array([ask.place for ask, _ in runs])
             full = np.array([float(ask.full_length) for ask, _ in runs])
-            beyond = np.array([value for _, value in runs]) - theory(number, places)
+            beyond = log_rates([rate for _, rate in runs]) - known.theory(number, places)
             self._surrogates.append(Surrogate(places, full, beyond))
 
     def moments(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +139,7 @@ class Model:
         means, variances = [], []
         for index, number in enumerate(self.numbers):
             mean, variance = self._surrogates[index].predict(places)
-            rate = mean + self._theory(self._first + index, places)
+            rate = mean + self.known.theory(self._first + index, places)
             means.append((rate - number.log_rate) / number.sd)
             variances.append(variance / number.sd**2)
         return np.array(means), np.array(variances)
@@ -209,7 +202,6 @@ class Found:
     limit: float  # up to which a place fits as well
     members: tuple[Place, ...]  # places of whole runs that fit as well, the best first
     alike: np.ndarray  # a sample of all places that fit as well: n × parameters
-    known: Known
 
     @property
     def least(self) -> np.ndarray:
@@ -240,58 +232,53 @@ class NoAnswer(Exception):
 
 
 def search(
-    numbers: Sequence[Number],
+    known: Known,
     parameters: int,
-    lab: Lab,
-    effort: Effort,
     *,
+    points: int,
+    members: int,
+    repetitions: int = 1,
+    short: bool = True,
     seed: int,
-    snap: Snap = lambda places: places,
-    say: Say = lambda _text: None,
-    theory: Theory = no_theory,
 ) -> Found:
-    """The best place, and all that fit as well. Raises NoAnswer, and what the lab raises."""
+    """The best place, and all that fit as well. Raises NoAnswer, and what the lab raises.
+
+    points       places of short runs
+    members      places of whole runs, besides the best
+    repetitions  of whole runs
+    short        whether short runs are any shorter than whole ones
+    """
     random = np.random.default_rng(seed)
-    known = Known(numbers)
+    each = range(len(known.numbers))
     space = 3 * parameters + 3  # places that fill it: 6, 9, 12, …
-
-    def learn() -> Model:
-        return Model(known, numbers, theory)
-
-    def ask(places: Sequence[Place], *, full_length: bool, repetitions: int = 1) -> bool:
-        each = range(len(numbers))
-        return known.put(lab, asks(places, each, repetitions, full_length=full_length))
-
-    first = filling(space, parameters, random, snap)
-    say(f"{len(first)} paths that fill the space")
-    ask(first, full_length=not effort.short)
-    model = learn()
-    if effort.short:
-        say("whole runs where that fits best")
-        ask([model.best_of(np.array(known.places))], full_length=True)
-        model = learn()
+    first = filling(space, parameters, random, known)
+    known.say(f"{len(first)} paths that fill the space")
+    known.ask(asks(first, each, full_length=not short))
+    if short:
+        best = Model(known, known.numbers).best_of(np.array(known.places))
+        known.say("whole runs where that fits best")
+        known.ask(asks([best], each))
     tried = len(first)
-    while tried < max(effort.points, space):
-        places = promising(model, random, snap)
-        unsure = wanted_runs(model, places, full_length=not effort.short)
+    while tried < max(points, space):
+        model = Model(known, known.numbers)
+        places = promising(model, random)
+        unsure = wanted_runs(model, places, full_length=not short)
         if not unsure:
-            say("every number is known well enough wherever it matters")
+            known.say("every number is known well enough wherever it matters")
             break
-        say(f"paths {tried + 1} to {tried + len(places)}, where it may fit best")
-        known.put(lab, unsure)
+        known.say(f"paths {tried + 1} to {tried + len(places)}, where it may fit best")
+        known.ask(unsure)
         tried += len(places)
-        model = learn()
     for _ in range(1 + LAST_TURNS):
-        chosen = for_whole_runs(model, random, snap, 1 + effort.members)
-        say(f"whole runs on {len(chosen)} of the paths that fit")
-        if not ask(chosen, full_length=True, repetitions=effort.repetitions):
+        chosen = for_whole_runs(Model(known, known.numbers), random, 1 + members)
+        known.say(f"whole runs on {len(chosen)} of the paths that fit")
+        if not known.ask(asks(chosen, each, repetitions)):
             break
-        model = learn()
-    return conclude(model, random)
+    return conclude(known, random)
 
 
 def asks(
-    places: Sequence[Place],
+    places: Iterable[Place],
     numbers: Sequence[int],
     repetitions: int = 1,
     *,
@@ -306,12 +293,12 @@ def asks(
     ]
 
 
-def filling(count: int, parameters: int, random: np.random.Generator, snap: Snap) -> list[Place]:
+def filling(count: int, parameters: int, random: np.random.Generator, known: Known) -> list[Place]:
     """Places that fill the space, its borders too: a Latin hypercube, spread out and stretched."""
     sampler = qmc.LatinHypercube(parameters, seed=random, optimization="random-cd")
     places = sampler.random(count)
     least, most = places.min(axis=0), places.max(axis=0)
-    return each_once(snap((places - least) / (most - least)))
+    return each_once(known.snap((places - least) / (most - least)))
 
 
 def as_place(place: np.ndarray) -> Place:
@@ -323,7 +310,7 @@ def each_once(places: np.ndarray) -> list[Place]:
 
 
 def outlook(
-    model: Model, random: np.random.Generator, snap: Snap, shown: Iterable[float] = ()
+    model: Model, random: np.random.Generator, shown: Iterable[float] = ()
 ) -> tuple[np.ndarray, Place, float]:
     """Places that may be requested: those tried, and a sample of those that are not excluded; the
     one of them that is expected to fit best; and up to which sum another fits as well. shown: what
@@ -331,16 +318,16 @@ def outlook(
     """
     tried = np.array(model.known.places)
     limit = model.limit(min([float(np.min(model.expected(tried))), *shown]))
-    sample = snap(model.alike(limit, random, FEW_DRAWS))
+    sample = model.known.snap(model.alike(limit, random, FEW_DRAWS))
     places = np.array(each_once(np.vstack([tried, sample])))
     best = model.best_of(places)
     expected = float(model.expected(np.array([best]))[0])
     return places, best, model.limit(min([expected, *shown]))
 
 
-def promising(model: Model, random: np.random.Generator, snap: Snap) -> list[Place]:
+def promising(model: Model, random: np.random.Generator) -> list[Place]:
     """The place expected to fit best, and those not excluded of which least is known."""
-    places, best, limit = outlook(model, random, snap)
+    places, best, limit = outlook(model, random)
     open_still = model.not_excluded(places, limit)
     if not len(open_still):
         return [best]
@@ -360,14 +347,12 @@ def wanted_runs(model: Model, places: Sequence[Place], *, full_length: bool) -> 
     ]
 
 
-def for_whole_runs(
-    model: Model, random: np.random.Generator, snap: Snap, count: int
-) -> list[Place]:
+def for_whole_runs(model: Model, random: np.random.Generator, count: int) -> list[Place]:
     """The place expected to fit best, and others far apart: so many with those shown to fit."""
     shown = model.known.misfits()
-    _, best, limit = outlook(model, random, snap, shown.values())
+    _, best, limit = outlook(model, random, shown.values())
     proven = [place for place in shown if shown[place] <= limit and place != best]
-    others = snap(model.alike(limit, random))
+    others = model.known.snap(model.alike(limit, random))
     chosen = spread_out([best, *proven], others, max(1 + len(proven), count))
     return [place for place in chosen if place not in proven]
 
@@ -383,9 +368,10 @@ def spread_out(first: Sequence[Place], places: np.ndarray, count: int) -> list[P
     return taken
 
 
-def conclude(model: Model, random: np.random.Generator) -> Found:
+def conclude(known: Known, random: np.random.Generator) -> Found:
     """The best of the whole runs, and what fits as well. Raises NoAnswer."""
-    misfits = model.known.misfits()
+    model = Model(known, known.numbers)
+    misfits = known.misfits()
     if not misfits:
         raise NoAnswer
     ranked = sorted(misfits, key=lambda place: misfits[place])
@@ -396,49 +382,35 @@ def conclude(model: Model, random: np.random.Generator) -> Found:
     if len(inside) > KEPT:
         inside = inside[np.sort(random.permutation(len(inside))[:KEPT])]
     sample = np.vstack([np.array(members), inside])
-    return Found(ranked[0], misfits[ranked[0]], limit, members, sample, model.known)
+    return Found(ranked[0], misfits[ranked[0]], limit, members, sample)
 
 
 def look_for_judges(
-    found: Found,
-    judged: Sequence[Number],
-    lab: Lab,
-    *,
-    turns: int = 3,
-    seed: int,
-    snap: Snap = lambda places: places,
-    say: Say = lambda _text: None,
-    theory: Theory = no_theory,
+    known: Known, found: Found, judges: Sequence[Number], *, turns: int = 3, seed: int
 ) -> Found:
     """Look for paths among those that fit as well that please the judges too, by whole runs of all
     numbers, until one is found: what none of them meets, is not met by chance. The judges' numbers
     stand behind the fitted ones. Raises what the lab raises.
     """
-    known = found.known
-    first = len(known.numbers)
+    judged = list(enumerate(judges, len(known.numbers)))
     random = np.random.default_rng([seed, 1])
     for _ in range(turns if judged else 0):
-        if any(pleases(known, place, first, judged) for place in found.members):
+        if any(
+            all(abs(known.residual(place, *each)) <= SDS_OF_BAND for each in judged)
+            for place in found.members
+        ):
             break
-        places = np.array(each_once(snap(found.alike)))
+        places = np.array(each_once(known.snap(found.alike)))
         off = np.zeros(len(places))
-        for index, number in enumerate(judged, first):
+        for index, number in judged:
             if known.runs_of(index):
-                means, _ = Model(known, [number], theory, index).moments(places)
+                means, _ = Model(known, [number], index).moments(places)
                 off += means[0] ** 2
-        wanted = asks([as_place(places[int(np.argmin(off))])], range(first + len(judged)))
-        if all(ask in known.answers for ask in wanted):
+        best = as_place(places[int(np.argmin(off))])
+        wanted = asks([best], range(len(known.numbers) + len(judged)))
+        if known.answers.keys() >= set(wanted):
             break
-        say("a path that fits as well and may please the judges")
-        known.put(lab, wanted)
-        found = conclude(Model(known, known.numbers, theory), random)
+        known.say("a path that fits as well and may please the judges")
+        known.ask(wanted)
+        found = conclude(known, random)
     return found
-
-
-def pleases(known: Known, place: Place, first: int, judged: Sequence[Number]) -> bool:
-    """Whether whole runs at a place are within all judges' bands; first: their first number."""
-    for index, number in enumerate(judged, first):
-        rate = known.full_rate(place, index)
-        if rate is None or abs(rate - number.log_rate) > SDS_OF_BAND * number.sd:
-            return False
-    return True
