@@ -1,13 +1,15 @@
 """`./lab profile import FILE`: the words, and what is said of them."""
 
+from __future__ import annotations
+
 import argparse
 import gzip
 import zlib
 from fractions import Fraction
 from pathlib import Path
 
+from gostlab.apps.paths import imported
 from gostlab.apps.paths.formats import FORMATS
-from gostlab.apps.paths.imported import ImportOrder, replay_of, write_import
 from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, quantity_of, time_of
 from gostlab.apps.paths.recordings import Format, Recording
 from gostlab.describe.file import profile as profiles
@@ -56,8 +58,8 @@ def import_verb(arguments: argparse.Namespace) -> int:
     """`./lab profile import FILE`; returns the exit code. Raises BadInput."""
     order = read_order(arguments)
     observed = order.format.read(order.recordings)
-    replay = replay_of(order, observed)
-    path = write_import(order, observed, replay)
+    replay = imported.replay_of(order, observed)
+    path = imported.write_import(order, observed, replay)
     loaded = profiles.load_profile(str(path))
     print(f"{order.name}: {profiles.summary(loaded)}")
     if len(replay.trace):
@@ -70,7 +72,7 @@ def import_verb(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_order(arguments: argparse.Namespace) -> ImportOrder:
+def read_order(arguments: argparse.Namespace) -> imported.ImportOrder:
     """The command line's words, checked, and the files' texts. Raises BadInput."""
     recordings = tuple(read_recording(path) for path in arguments.files)
     chosen = FORMATS[arguments.format] if arguments.format else guessed(recordings)
@@ -82,7 +84,7 @@ def read_order(arguments: argparse.Namespace) -> ImportOrder:
     if rate is not None:
         quantity_of("--rate", rate, units.rate)
     bin_s = time_of("--bin", arguments.bin, SHORTEST_BIN_S, LONGEST_BIN_S)
-    order = ImportOrder(
+    order = imported.ImportOrder(
         name=name,
         format=chosen,
         recordings=recordings,

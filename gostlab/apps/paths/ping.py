@@ -1,5 +1,7 @@
 """The machine's ping: asked what it can, run, watched, ended."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -15,7 +17,7 @@ from fractions import Fraction
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gostlab.apps.command import complain, end_process, say
-from gostlab.apps.paths.recorded import Order
+from gostlab.apps.paths import recorded
 from gostlab.console import Console
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
@@ -37,7 +39,7 @@ def require_ping() -> None:
         raise BadInput("this machine's ping is not iputils': install iputils-ping")
 
 
-def record(order: Order) -> tuple[Order, str, bool, str]:
+def record(order: recorded.Order) -> tuple[recorded.Order, str, bool, str]:
     """Ping the host: what was requested in the end, ping's text, whether it was interrupted, when
     it began (UTC).
 
@@ -66,7 +68,7 @@ def record(order: Order) -> tuple[Order, str, bool, str]:
         )
 
 
-def ping_argv(order: Order, *, exact: bool) -> list[str]:
+def ping_argv(order: recorded.Order, *, exact: bool) -> list[str]:
     """The recording's ping: -D and -O say when each packet was answered, or not yet."""
     argv = ["ping", "-n", "-D", "-O", *(["-3"] if exact else []), "-c", str(order.count)]
     return [*argv, "-i", f"{float(order.interval_s):g}", "-W", str(LINGER_S), "--", order.host]
@@ -138,7 +140,7 @@ def english() -> dict[str, str]:
 
 
 @contextmanager
-def console_progress(order: Order) -> Iterator[Callable[[int], None]]:
+def console_progress(order: recorded.Order) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, a line elsewhere; gives what is to be told the last packet's number."""
     if not sys.stderr.isatty():
         say(

@@ -1,15 +1,17 @@
 """`./lab profile record HOST`: the words, and what is said of them."""
 
+from __future__ import annotations
+
 import argparse
 import re
 from fractions import Fraction
 from ipaddress import ip_address
 
 from gostlab.apps.command import EXIT_INTERRUPTED, EXIT_OK, complain
+from gostlab.apps.paths import recorded
 from gostlab.apps.paths.ping import USERS_INTERVAL_S, record, require_ping, why_none
 from gostlab.apps.paths.pings import MOST_PACKETS, parse_ping
 from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, quantity_of, time_of
-from gostlab.apps.paths.recorded import Order, write_recorded
 from gostlab.declared.errors import bounded
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
@@ -63,7 +65,7 @@ def record_verb(arguments: argparse.Namespace) -> int:
             f"{order.host}: {len(pings.answers)} of {pings.sent} packets were answered, and a"
             f" profile needs {LEAST_ANSWERS}: use a larger --count"
         )
-    path = write_recorded(order, pings, date)
+    path = recorded.write_recorded(order, pings, date)
     if interrupted:
         complain(f"interrupted after {len(pings.answers)} answers, enough for a profile: kept")
     print(f"{order.name}: {profiles.summary(profiles.load_profile(str(path)))}")
@@ -79,7 +81,7 @@ def is_loopback(host: str) -> bool:
         return host.rstrip(".").lower().split(".")[-1] == "localhost"
 
 
-def read_order(arguments: argparse.Namespace) -> Order:
+def read_order(arguments: argparse.Namespace) -> recorded.Order:
     """The command line's words, checked, before anything is sent. Raises BadInput."""
     host = arguments.host.strip()
     # ping would take a leading - for an option; and the host stands in the profile's comment.
@@ -95,6 +97,6 @@ def read_order(arguments: argparse.Namespace) -> Order:
         interval_s = time_of("--interval", arguments.interval, *ends)
     quantity_of("--rate", arguments.rate, units.rate)
     is_written, rate = arguments.interval is not None, arguments.rate.strip()
-    order = Order(host, name, arguments.count, interval_s, is_written, rate, arguments.out)
+    order = recorded.Order(host, name, arguments.count, interval_s, is_written, rate, arguments.out)
     check_place(order.out, name, (".yaml", ".dist", ".csv"), force=arguments.force)
     return order
