@@ -73,8 +73,7 @@ def missing_part(kind: QdiscKind) -> str:
 @cache
 def qdisc_kinds(folder: Path = QDISCS) -> dict[str, QdiscKind]:
     """Every queueing discipline by name. Raises BadInput for half a one, or two of one name."""
-    constants = {"BOTTLENECK": BOTTLENECK, "QUEUE": QUEUE}
-    kinds = declared_in(folder, "QDISC", QdiscKind, "build", constants)
+    kinds = declared_in(folder, "QDISC", QdiscKind, "build", globals())
     for kind in kinds:
         if missing := missing_part(kind):
             raise BadInput(f"{from_root(folder)}/{kind.module}.py: {missing}")

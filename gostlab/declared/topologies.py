@@ -30,7 +30,6 @@ class Topology:
     says: str
     sender: str
     receiver: str
-    class_name: str = ""  # in topo.py
     # what the class is built with: of senders and receivers the largest number that a flow names,
     # of nodes the largest of both, how many sites, how many hops (paths one behind the other)
     size: tuple[str, ...] = ()
@@ -114,7 +113,7 @@ def read_topology(file: Path, node: ast.ClassDef) -> Topology:
     }
     if "build" not in source.functions(node.body):
         raise BadInput(f"{origin}: no function build(): it cannot be built")
-    topology = source.declared_as(Topology, origin, {**values, "class_name": node.name})
+    topology = source.declared_as(Topology, origin, values)
     source.check_written(file, node.body)
     for word in topology.size:
         if word not in SIZES:

@@ -52,8 +52,7 @@ class TrafficKind:
 @cache
 def traffic_kinds(folder: Path = TRAFFIC_KINDS) -> dict[str, TrafficKind]:
     """Every kind of traffic by name. Raises BadInput for half a one."""
-    constants = {"EITHER": EITHER, "DOWNLOAD": DOWNLOAD, "BOTH_WAYS": BOTH_WAYS}
-    return by_name(declared_in(folder, "TRAFFIC", TrafficKind, "ask", constants), folder)
+    return by_name(declared_in(folder, "TRAFFIC", TrafficKind, "ask", globals()), folder)
 
 
 def traffic_kind(name: str) -> TrafficKind:

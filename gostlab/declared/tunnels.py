@@ -133,22 +133,13 @@ def gost_relay(**said: Any) -> TunnelKind:
     return TunnelKind(**relay_keywords(said))
 
 
-# What a tunnel's file may name in its declaration.
-CONSTANTS = {
-    "GOST": GOST,
-    "QUIC_GO": QUIC_GO,
-    "KCP": KCP,
-    "CHAIN_LEGS": CHAIN_LEGS,
-    "JOINED_LEGS": JOINED_LEGS,
-    "DATAGRAM_LEGS": DATAGRAM_LEGS,
-}
 FORMS = {"gost_relay": relay_keywords}
 
 
 @cache
 def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
     """Every tunnel by each of its names, direct first. Raises BadInput for half a declaration."""
-    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", CONSTANTS, FORMS)
+    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", globals(), FORMS)
     kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
     for kind in kinds:
         check_kind(folder, kind)

@@ -139,7 +139,7 @@ def test_the_topologies_are_topo_pys_classes_in_their_order() -> None:
 def test_a_class_is_a_topology(tmp_path: Path) -> None:
     ring = read(topologies, tmp_path, RING)["ring"]
 
-    assert (ring.class_name, ring.sender, ring.numbers_hosts) == ("RingTopo", "h{}", True)
+    assert (ring.sender, ring.numbers_hosts) == ("h{}", True)
 
 
 def test_no_other_module_knows_a_topology_by_name() -> None:

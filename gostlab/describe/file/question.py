@@ -3,10 +3,17 @@
 It is an experiment like any other: its text is what `--save` writes, and the same text is kept with
 its results. Its name has a hash of what was asked, so the same question finds its answer again, and
 more repetitions of it go on from those that there are.
+
+Flows are written as in a file, or in words: a=cubic,b=bbr*2/rtt=80ms/start=10s, which is
+
+    NAME=CC[|CC…][*COUNT][/FIELD=VALUE…]
+
+`*3` makes three of it, called NAME1 to NAME3; alternatives of a congestion control are compared.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +22,9 @@ from typing import Any
 import yaml
 
 from gostlab.declared.errors import bounded
-from gostlab.describe.file.document import BadInput, Node, is_path, parse_document
+from gostlab.describe.file.document import BadInput, Node, is_path, meant, parse_document
 from gostlab.describe.file.experiment import Experiment, read_experiment
-from gostlab.describe.file.flows_words import as_said, is_short, read_flows_words
-from gostlab.describe.file.settings import read_override
+from gostlab.describe.file.settings import FLOW_FIELDS, read_override
 from gostlab.describe.file.words import cell_words, level_words
 
 # What holds unless the question says otherwise; rate, round trip and buffer are the profile's.
@@ -42,6 +48,8 @@ OWN_OPTIONS = frozenset(
 )
 # The table's order of levels, outermost first; congestion controls stand below each other.
 INNERMOST = ("tunnel", "streams", "cc")
+FLOW = re.compile(r"([^=/*|]+)=((?:[^=/*(]|\([^)]*\))+?)(?:\*([0-9]+))?((?:/[^/=]+=[^/]*)*)")
+MOST_FLOWS = 64  # of one kind: as many as there may be hosts
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,9 @@ class Question:
     def title(self) -> str:
         """What is compared, in a line: cubic or bbr; 1 or 16 streams."""
         if self.is_contest:
-            return f"Who gets how much: {as_said(self.settings['flows'])}"
+            flows = self.settings["flows"].items()
+            said = (f"{name} ({its['cc']})" if "cc" in its else name for name, its in flows)
+            return f"Who gets how much: {' against '.join(said)}"
         compared = "; ".join(
             listed(alternatives(name, levels))
             for name, levels in reversed(list(self.factors.items()))
@@ -176,14 +186,46 @@ def flows_asked(text: str) -> tuple[Mapping[str, Any], dict[str, list[Any]]]:
     """The flows that an option asks for, and the compared levels of their cc. Raises BadInput."""
     if not text:
         return {}, {}
-    if not is_short(text):
-        (level, *more) = levels_of("flows", text)
-        if more:
-            raise BadInput("--flows: more than one set of flows")
-        return level, {}
-    contest = read_flows_words(text)
-    [level] = levels_of("flows", json.dumps(contest.flows))
-    return level, {name: list(ccs) for name, ccs in contest.factors.items()}
+    factors: dict[str, list[Any]] = {}
+    if not text.lstrip().startswith("{"):
+        flows, factors = read_flows_words(text)
+        text = json.dumps(flows)
+    (level, *more) = levels_of("flows", text)
+    if more:
+        raise BadInput("--flows: more than one set of flows")
+    return level, factors
+
+
+def read_flows_words(text: str) -> tuple[dict[str, dict[str, str]], dict[str, list[Any]]]:
+    """Each flow's fields, and by `FLOW.cc` what is compared. Raises BadInput."""
+    flows: dict[str, dict[str, str]] = {}
+    factors: dict[str, list[Any]] = {}
+    # A comma within brackets is one of a congestion control's parameters.
+    for part in filter(str.strip, re.split(r",(?![^()]*\))", text)):
+        found = FLOW.fullmatch(part.strip())
+        if found is None:
+            raise BadInput(
+                f"--flows {part.strip()!r:.80}: not like a=cubic, or b=bbr*2/rtt=80ms/start=10s"
+            )
+        name, cc, count, more = found.groups()
+        numbers = range(1, int(count) + 1) if count else [""]
+        bounded(f"--flows {name}: {count} of it", len(numbers), 1, MOST_FLOWS)
+        fields = dict(field.split("=", 1) for field in more.split("/")[1:])
+        for field in fields:
+            if field not in FLOW_FIELDS or field == "cc":
+                advice = meant(field, sorted(FLOW_FIELDS))
+                raise BadInput(f"--flows {name}: {field}: no field of a flow ({advice})")
+        ccs = [each.strip() for each in cc.split("|")]
+        for number in numbers:
+            called = f"{name.strip()}{number}"
+            if called in flows:
+                raise BadInput(f"--flows {called}: named twice")
+            flows[called] = fields if len(ccs) > 1 else {"cc": ccs[0], **fields}
+            if len(ccs) > 1:
+                factors[f"{called}.cc"] = ccs
+    if len(flows) < 2:
+        raise BadInput(f"--flows {text.strip()!r:.80}: one flow has no competitor (a=cubic,b=bbr)")
+    return flows, factors
 
 
 def option_of(name: str) -> str:

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import load_experiment
-from gostlab.describe.file.question import to_question
+from gostlab.describe.file.question import Question, read_flows_words, to_question
 from gostlab.describe.file.settings import known_names
 from gostlab.describe.file.words import cell_words, level_words
 from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
 from tests.asked import refusal
 
 PATH = {"rate": "100mbit", "rtt": "80ms", "loss": "0.5%"}
@@ -17,9 +19,12 @@ BOTH_WAYS = "delay 4\u00a0ms both ways from 1\u00a0s on"
 ASKED = {**PATH, "cc": "cubic,bbr", "tunnel": "direct,gost+ws", "streams": "1,16"}
 
 
-def names(given: dict[str, str], tmp_path: Path, **more: Any) -> list[str]:
-    question = to_question(given, **more)
-    return [run.name for run in expand(question.to_experiment(tmp_path / "none.yaml"))]
+def runs_of(question: Question) -> list[RunDescription]:
+    return expand(question.to_experiment(Path("none.yaml")))
+
+
+def names(given: dict[str, str], **more: Any) -> list[str]:
+    return [run.name for run in runs_of(to_question(given, **more))]
 
 
 def test_lists_are_compared_and_one_value_is_a_setting() -> None:
@@ -30,8 +35,8 @@ def test_lists_are_compared_and_one_value_is_a_setting() -> None:
     assert {"rate": "100mbit", "duration": "10s"}.items() <= question.settings.items()
 
 
-def test_a_bare_question_compares_cubic_with_bbr(tmp_path: Path) -> None:
-    asked = {name.rpartition("-")[0] for name in names({}, tmp_path)}
+def test_a_bare_question_compares_cubic_with_bbr() -> None:
+    asked = {name.rpartition("-")[0] for name in names({})}
     assert asked == {"try-bbr-r1", "try-cubic-r1"}
 
 
@@ -43,12 +48,12 @@ def test_a_saved_question_asks_for_the_same_runs(tmp_path: Path) -> None:
     saved = load_experiment(str(file))
 
     assert saved.name == question.name
-    there = [run.name for run in expand(question.to_experiment(tmp_path / "none.yaml"))]
+    there = [run.name for run in runs_of(question)]
     assert [run.name for run in expand(saved)] == there
 
 
-def test_more_repetitions_are_the_same_question_with_more_runs(tmp_path: Path) -> None:
-    once, thrice = names(ASKED, tmp_path), names(ASKED, tmp_path, repetitions=3)
+def test_more_repetitions_are_the_same_question_with_more_runs() -> None:
+    once, thrice = names(ASKED), names(ASKED, repetitions=3)
     assert to_question(ASKED).name == to_question(ASKED, repetitions=3).name
     assert len(thrice) == 3 * len(once) and set(once) < set(thrice)
 
@@ -91,9 +96,9 @@ BOTH = "--run-server and --run-client belong together"
     ],
 )
 def test_what_is_wrong_names_the_option(
-    given: dict[str, str], more: dict[str, Any], says: str, tmp_path: Path
+    given: dict[str, str], more: dict[str, Any], says: str
 ) -> None:
-    assert refusal(lambda: names(given, tmp_path, **more)).startswith(says)
+    assert refusal(lambda: names(given, **more)).startswith(says)
 
 
 def test_the_question_reads_as_one_asks_it() -> None:
@@ -154,3 +159,58 @@ def test_a_program_of_ones_own_is_a_flow() -> None:
     assert asked.settings["flows"] == {"mine": fields}
     [run, *_] = expand(asked.to_experiment(Path("try.yaml")))
     assert (run.flows[0].server, run.flows[0].client) == ("serve  -p $PORT", "ask $HOST")
+
+
+# -- flows in words
+
+
+def test_words_are_flows_with_their_fields_and_counts() -> None:
+    text = "a=cubic*2/rtt=20ms/start=5s, b=mine(gain=2;loss=1), c=bbr|bbr3"
+    flows, factors = read_flows_words(text)
+
+    assert flows == {
+        "a1": {"cc": "cubic", "rtt": "20ms", "start": "5s"},
+        "a2": {"cc": "cubic", "rtt": "20ms", "start": "5s"},
+        "b": {"cc": "mine(gain=2;loss=1)"},
+        "c": {},
+    }
+    assert factors == {"c.cc": ["bbr", "bbr3"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a=cubic", "no competitor"),
+        ("a=cubic,a=bbr", "named twice"),
+        ("a,b=bbr", "not like a=cubic"),
+        ("a=cubic*0,b=bbr", "not within 1 to 64"),
+        ("a=cubic/rtts=20ms,b=bbr", "did you mean rtt"),
+        ("a=cubik,b=bbr", "did you mean cubic"),
+        ("a=cubic/rtt=20,b=bbr", "20"),
+        ("{a: {cc: cubic}, b: {cc: bbrr}}", "did you mean bbr"),
+    ],
+)
+def test_what_is_wrong_with_them_is_one_line(text: str, says: str) -> None:
+    assert says in refusal(lambda: to_question({"flows": text}))
+
+
+@pytest.mark.parametrize(
+    "flows", ["a=cubic,b=bbr", "{a: {cc: cubic}, b: {cc: bbr}}", "a=cubic,b=bbr/rtt=20ms"]
+)
+def test_flows_that_compete_are_one_cell_and_no_comparison_of_anything(flows: str) -> None:
+    asked = to_question({"flows": flows, "rate": "20mbit"})
+
+    (run,) = runs_of(asked)
+    assert asked.is_contest and run.factors == {}
+    assert [flow.cc for flow in run.flows] == ["cubic", "bbr"]
+    assert len({flow.sender for flow in run.flows}) == 2
+    with pytest.raises(BadInput, match="every flow has its own"):
+        to_question({"flows": flows, "cc": "reno"})
+
+
+def test_alternatives_of_one_flow_are_the_factor() -> None:
+    found = runs_of(to_question({"flows": "a=cubic,b=bbr|bbr3", "duration": "10s"}))
+
+    assert sorted(str(run.factors["b.cc"]) for run in found) == ["bbr", "bbr3"]
+    assert all(set(run.factors) == {"b.cc"} for run in found)
+    assert {run.flows[0].cc for run in found} == {"cubic"}
