@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import os
 import re
 import stat
@@ -584,15 +585,21 @@ def one_of_names(names: Callable[[], Iterable[str]]) -> Reader[str]:
     return Reader(read_word, lambda: {"enum": list(names())})
 
 
-@takes({"type": "number", "minimum": 0})
-def decimal(node: Node) -> Decimal:
-    """Reads a number with a point, exactly as written: 1673.54. Raises BadInput."""
-    text = text_of(node)
-    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", text):
-        raise node.bad_value("not a plain number like 1673.54")
-    return Decimal(text)
+def number(least: float, most: float) -> Reader[Decimal]:
+    """Reads a number with a point, exactly as written: 1673.54."""
+
+    def read_number(node: Node) -> Decimal:
+        text = text_of(node)
+        if not re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,12})?", text):
+            raise node.bad_value("not a plain number like 1673.54")
+        return errors.bounded(f"{node.where} {quoted(text)}", Decimal(text), least, most)
+
+    bounds = {"minimum": least, "maximum": most}
+    finite = {name: bound for name, bound in bounds.items() if bound != math.inf}
+    return Reader(read_number, {"type": "number", **finite})
 
 
+decimal = number(0, math.inf)
 NUMBER = decimal.to(float)
 COUNT = whole_number(0, 10**9)
 

@@ -4,7 +4,6 @@ Which numbers it was fitted on and which it was judged on, what the lab makes of
 paths that fit as well as this one: as ranges, as pairs of parameters that trade off, as a sample.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,27 +11,17 @@ from gostlab.describe.file.document import (
     COUNT,
     NUMBER,
     TEXTS_BY_NAME,
-    Node,
     key,
     list_of,
+    number,
     one_of,
     record,
-    takes,
     text_of,
     yes_no,
 )
 
 FIT, JUDGE = "fit", "judge"
 USES = (FIT, JUDGE)
-
-
-@takes({"type": "number", "minimum": -1, "maximum": 1})
-def read_correlation(node: Node) -> float:
-    """A number from -1 to 1. Raises BadInput."""
-    text = text_of(node)
-    if not re.fullmatch(r"-?[01](\.[0-9]{1,6})?", text) or abs(float(text)) > 1:
-        raise node.bad_value("not a number from -1 to 1 (like -0.83)")
-    return float(text)
 
 
 @dataclass(frozen=True)
@@ -102,7 +91,7 @@ class TradeOff:
     """Two parameters that make up for each other among the paths that fit as well."""
 
     between: tuple[str, ...] = key(list_of(text_of, least=2), "two parameters")
-    correlation: float = key(read_correlation, "of their ranks, -1 to 1")
+    correlation: float = key(number(-1, 1).to(float), "of their ranks, -1 to 1")
 
 
 @dataclass(frozen=True)

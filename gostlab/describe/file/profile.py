@@ -40,6 +40,7 @@ from gostlab.declared.folders import PROFILES
 from gostlab.describe.file import units
 from gostlab.describe.file.document import (
     COUNT,
+    MAX_BYTES,
     BadInput,
     Field,
     Node,
@@ -49,11 +50,11 @@ from gostlab.describe.file.document import (
     find_document,
     key,
     list_of,
-    load_document,
     load_text,
     mapping_schema,
     names_in,
     one_of,
+    parse_document,
     read_mapping,
     record,
     shown_path,
@@ -485,17 +486,12 @@ def list_profiles() -> list[str]:
 def load_profile(name_or_path: str) -> Profile:
     """A profile by its name in netem_profiles/ or its file's path. Raises BadInput."""
     path = find_document(name_or_path, PROFILES, "profile")
-    try:
-        status = path.stat()
-    except (OSError, ValueError):
-        return read_profile(load_document(path), path)
-    return read_unchanged(path, status.st_mtime_ns, status.st_size)
+    return profile_of(load_text(path, MAX_BYTES), path)
 
 
-@lru_cache(maxsize=100)
-def read_unchanged(path: Path, _mtime_ns: int, _size: int) -> Profile:
-    """A profile, read again only when its file changed: each cell of a matrix asks for it."""
-    return read_profile(load_document(path), path)
+@lru_cache(maxsize=100)  # each cell of a matrix asks for the same
+def profile_of(text: str, path: Path) -> Profile:
+    return read_profile(parse_document(text, shown_path(path)), path)
 
 
 def read_profile(document: Node, path: Path) -> Profile:
