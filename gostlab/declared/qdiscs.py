@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gostlab.declared.errors import BadInput
-from gostlab.declared.folders import QDISCS, from_root
-from gostlab.declared.source import by_name, declared_in, one_called
+from gostlab.declared.folders import QDISCS
+from gostlab.declared.source import declared_in, one_called
 
 BOTTLENECK, QUEUE = "bottleneck", "queue"
 
@@ -52,32 +51,30 @@ class QdiscKind:
         """What tc and the kernel call it."""
         return self.kernel_name or self.name
 
-
-def missing_part(kind: QdiscKind) -> str:
-    """What a declaration lacks and what to write there; "" if it is whole."""
-    if kind.use not in (BOTTLENECK, QUEUE):
-        return f"use: {kind.use!r} is neither {BOTTLENECK} nor {QUEUE}"
-    if not kind.option:
-        return (
-            'option is missing: write option="NET_SCH_…", the line of kernel/options that builds'
-            ' it ("NET_SCHED" if every kernel has it)'
-        )
-    if kind.marks != (kind.marks_at >= 0 or len(kind.marks_in) == 2):
-        return (
-            "a queue that marks needs marks=True and marks_at=…, where the struct of its statistics"
-            " in linux/pkt_sched.h counts marked packets (marks_in=(…, …) if they are attributes)"
-        )
-    return ""
+    @property
+    def wrong(self) -> str:
+        """What it lacks and what to write there; "" if it is whole."""
+        if self.use not in (BOTTLENECK, QUEUE):
+            return f"use: {self.use!r} is neither {BOTTLENECK} nor {QUEUE}"
+        if not self.option:
+            return (
+                'option is missing: write option="NET_SCH_…", the line of kernel/options that'
+                ' builds it ("NET_SCHED" if every kernel has it)'
+            )
+        if self.marks != (self.marks_at >= 0 or len(self.marks_in) == 2):
+            return (
+                "a queue that marks needs marks=True and marks_at=…, where the struct of its"
+                " statistics in linux/pkt_sched.h counts marked packets (marks_in=(…, …) if they"
+                " are attributes)"
+            )
+        return ""
 
 
 @cache
 def qdisc_kinds(folder: Path = QDISCS) -> dict[str, QdiscKind]:
     """Every queueing discipline by name. Raises BadInput for half a one, or two of one name."""
     kinds = declared_in(folder, "QDISC", QdiscKind, "build", globals())
-    for kind in kinds:
-        if missing := missing_part(kind):
-            raise BadInput(f"{from_root(folder)}/{kind.module}.py: {missing}")
-    return {name: kind for name, kind in by_name(kinds, folder).items() if name == kind.name}
+    return {name: kind for name, kind in kinds.items() if name == kind.name}
 
 
 def names_for(use: str) -> tuple[str, ...]:

@@ -19,10 +19,6 @@ from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import from_root
 
 T = TypeVar("T")
-# A short form of a declaration: what it says -> the declaration's own keywords.
-Form = Callable[[dict[str, Any]], dict[str, Any]]
-
-
 # Two threads in Python 3.11's parser: SystemError (python/cpython#106905).
 PARSING = Lock()
 
@@ -68,21 +64,31 @@ def literal_of(path: Path, name: str, value: ast.expr) -> Any:
 
 
 def declared_in(
-    folder: Path,
-    constant: str,
-    kind: type[T],
-    function: str,
-    names: Mapping[str, Any] = {},
-    forms: Mapping[str, Form] = {},
-) -> list[T]:
-    """What the modules of a folder declare, as `CONSTANT = Kind(...)`, or a tuple of several,
-    beside a function of that name; a module with neither only helps others.
-
-    names  constants that a declaration may use
-    forms  what else than Kind it may be, and how that is said as one
-    Raises BadInput for a file with one of the two.
+    folder: Path, constant: str, kind: type[T], function: str, names: Mapping[str, Any]
+) -> dict[str, T]:
+    """What a folder's modules declare, by each of its names; `names`: what declarations may use.
+    Raises BadInput for half a declaration, or two of one name.
     """
-    found = []
+    found: dict[str, Any] = {}
+    declared: Iterable[Any] = declarations(folder, constant, kind, function, names)
+    for each in sorted(declared, key=lambda each: each.name):  # however they share files
+        for name in (each.name, *getattr(each, "spellings", ())):
+            if name in found:
+                raise BadInput(
+                    f"{from_root(folder)}: {each.module}.py and {found[name].module}.py are both"
+                    f" called {name}"
+                )
+            found[name] = each
+    return found
+
+
+def declarations(
+    folder: Path, constant: str, kind: type[T], function: str, names: Mapping[str, Any]
+) -> Iterator[T]:
+    """What the modules of a folder declare, as `CONSTANT = Kind(...)`, or a tuple of several,
+    beside a function of that name; a module with neither only helps others. Raises BadInput for a
+    file with one of the two.
+    """
     declaring = re.compile(rf"^(?:{constant}|(?:def )?{function})\b", re.MULTILINE)
     for path in sorted(folder.glob("*.py")):
         if not declaring.search(path.read_text(encoding="utf-8", errors="replace")):
@@ -102,49 +108,31 @@ def declared_in(
             raise BadInput(f"{origin}: {constant} without a function {function}()")
         several = declaration.elts if isinstance(declaration, ast.Tuple) else [declaration]
         for each in several:
-            values = keywords_of(path, constant, kind, each, names, forms)
-            values["module"] = path.stem
-            found.append(declared_as(kind, f"{origin}:{each.lineno}: {constant}", values))
+            where = f"{origin}:{each.lineno}: {constant}"
+            values = keywords_of(path, where, kind, each, names)
+            yield declared_as(kind, where, {**values, "module": path.stem})
         check_written(path, body)
-    return sorted(found, key=lambda each: str(vars(each)["name"]))  # however they share files
 
 
 def keywords_of(
-    path: Path,
-    constant: str,
-    kind: type,
-    declaration: ast.expr,
-    names: Mapping[str, Any],
-    forms: Mapping[str, Form],
+    path: Path, where: str, kind: type, declaration: ast.expr, names: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The keywords that `Kind(...)` has in a file, or what else says the same. Raises BadInput."""
+    """The keywords that `Kind(...)` has in a file, or that another of `names` makes a Kind of."""
     if not isinstance(declaration, ast.Call) or declaration.args:
-        where = f"{from_root(path)}:{declaration.lineno}"
-        raise BadInput(f"{where}: {constant} is not {kind.__name__}(name=..., ...)")
+        raise BadInput(f"{where} is not {kind.__name__}(name=..., ...)")
     values = {
         str(word.arg): names[word.value.id]
         if isinstance(word.value, ast.Name) and word.value.id in names
         else literal_of(path, str(word.arg), word.value)
         for word in declaration.keywords
     }
-    if isinstance(declaration.func, ast.Name) and declaration.func.id in forms:
-        return forms[declaration.func.id](values)
-    return values
-
-
-def by_name(kinds: Iterable[T], folder: Path) -> dict[str, T]:
-    """What a folder's files declare, by each of its names. Raises BadInput for two of one name."""
-    found: dict[str, Any] = {}
-    for kind in kinds:
-        each: Any = kind
-        for name in (each.name, *getattr(each, "spellings", ())):
-            if name in found:
-                raise BadInput(
-                    f"{from_root(folder)}: {each.module}.py and {found[name].module}.py are both"
-                    f" called {name}"
-                )
-            found[name] = kind
-    return found
+    maker = names.get(declaration.func.id) if isinstance(declaration.func, ast.Name) else None
+    if maker in (None, kind):
+        return values
+    try:
+        return dict(vars(maker(**values)))
+    except TypeError as error:
+        raise BadInput(f"{where}: {error}") from None
 
 
 def records(folder: Path, file: str, read: Callable[[Path, Any], T]) -> Iterator[T]:
@@ -179,7 +167,9 @@ def meaning_of(kind: type, name: str) -> str:
 
 
 def declared_as(kind: type[T], origin: str, values: Mapping[str, Any]) -> T:
-    """A declaration as a dataclass. Raises BadInput for a missing, unknown or mistyped key."""
+    """A declaration as a dataclass. Raises BadInput for a missing, unknown or mistyped key, and for
+    what the dataclass itself finds wrong.
+    """
     known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
     for name in values:
         if name not in known:
@@ -193,4 +183,8 @@ def declared_as(kind: type[T], origin: str, values: Mapping[str, Any]) -> T:
         wanted = str if item.default is MISSING or item.default is None else type(item.default)
         if not isinstance(values[name], wanted):
             raise BadInput(f"{origin}: {name}: {values[name]!r} is not a {wanted.__name__}")
-    return kind(**values)
+    made: Any = kind(**values)
+    if wrong := made.wrong:
+        raise BadInput(f"{origin}: {wrong}")
+    declared: T = made
+    return declared

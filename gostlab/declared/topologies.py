@@ -84,6 +84,16 @@ class Topology:
             return tuple(f"n{one}-n{two}" for one, two in graphs.links(self.shape, nodes))
         return tuple(f"hop{hop}" for hop in range(1, hops + 1)) if self.most_hops > 1 else ()
 
+    @property
+    def wrong(self) -> str:
+        """What of it does not fit; "" if nothing."""
+        for word in self.size:
+            if word not in SIZES:
+                return f"size: {word!r} is none of {', '.join(SIZES)}"
+        if bool(self.tunnel_near) != bool(self.tunnel_endpoint):
+            return "tunnel_near and tunnel_endpoint belong together"
+        return ""
+
 
 @cache
 def topologies(file: Path = TOPOLOGIES) -> dict[str, Topology]:
@@ -115,9 +125,4 @@ def read_topology(file: Path, node: ast.ClassDef) -> Topology:
         raise BadInput(f"{origin}: no function build(): it cannot be built")
     topology = source.declared_as(Topology, origin, values)
     source.check_written(file, node.body)
-    for word in topology.size:
-        if word not in SIZES:
-            raise BadInput(f"{origin}: size: {word!r} is none of {', '.join(SIZES)}")
-    if bool(topology.tunnel_near) != bool(topology.tunnel_endpoint):
-        raise BadInput(f"{origin}: tunnel_near and tunnel_endpoint belong together")
     return topology

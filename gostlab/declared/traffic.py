@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.declared.folders import TRAFFIC_KINDS
-from gostlab.declared.source import by_name, declared_in, one_called
+from gostlab.declared.source import declared_in, one_called
 
 EITHER, DOWNLOAD, BOTH_WAYS = "either", "download", "both ways"
 
@@ -47,12 +47,13 @@ class TrafficKind:
     charged: tuple[str, ...] = ("", "")  # what the sender's and the receiver's program pay as
     rows: str = ""  # the file of what it measured, a row each, without .jsonl; "": none
     module: str = ""  # the file in gostlab/guest/traffic_kinds/, without .py
+    wrong = ""  # a declaration that can be read is whole
 
 
 @cache
 def traffic_kinds(folder: Path = TRAFFIC_KINDS) -> dict[str, TrafficKind]:
     """Every kind of traffic by name. Raises BadInput for half a one."""
-    return by_name(declared_in(folder, "TRAFFIC", TrafficKind, "ask", globals()), folder)
+    return declared_in(folder, "TRAFFIC", TrafficKind, "ask", globals())
 
 
 def traffic_kind(name: str) -> TrafficKind:

@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gostlab.declared.errors import BadInput
-from gostlab.declared.folders import TUNNELS, from_root
-from gostlab.declared.source import by_name, declared_in, one_called
+from gostlab.declared.folders import TUNNELS
+from gostlab.declared.source import declared_in, one_called
 
 # The program that set-up provides: a real GOST where one is found, else the lab's own relay.
 GOST = "gost"
@@ -108,56 +107,42 @@ class TunnelKind:
         """Whether it carries the application's own packets, and ends none of its connections."""
         return INNER in self.legs
 
+    @property
+    def wrong(self) -> str:
+        """What of it no tunnel can have; "" if nothing."""
+        for leg in (*self.legs, *self.chain):
+            if leg not in LEGS:
+                return f"legs: {leg!r} is none of {', '.join(LEGS)}"
+        if self.program and self.over not in ("tcp", "udp"):
+            return f"over: {self.over!r} is neither tcp nor udp"
+        if self.over == "tcp" and WAN not in self.legs:
+            return f"it runs over tcp, and has no leg {WAN}"
+        if self.program and not self.path_leg and not self.sent_by:
+            return "no TCP crosses the path: sent_by must say what sends there"
+        return ""
 
-def relay_keywords(said: dict[str, Any]) -> dict[str, Any]:
-    """What `gost_relay` says, as TunnelKind has it."""
-    if "transport" not in said:
-        return said
-    transport = said.pop("transport")
+
+def gost_relay(transport: str, **said: Any) -> TunnelKind:
+    """GOST's relay over one of its transports; what is said is TunnelKind's, the rest follows."""
     legs: dict[str, Any] = {"chain": CHAIN_LEGS}
     if said.get("over") == "udp":
         legs = {"legs": DATAGRAM_LEGS, "chain": DATAGRAM_LEGS}
-    return {
+    usual: dict[str, Any] = {
         "name": f"gost+{transport}",
         "spellings": (f"relay+{transport}",),
         "program": GOST,
         "carries": ("tcp", "udp"),
         "options": ("shared",) if said.get("one_connection") else ("nagle",),
         **legs,
-        **said,
     }
-
-
-def gost_relay(**said: Any) -> TunnelKind:
-    """GOST's relay over one of its transports; what is said is TunnelKind's, the rest follows."""
-    return TunnelKind(**relay_keywords(said))
-
-
-FORMS = {"gost_relay": relay_keywords}
+    return TunnelKind(**{**usual, **said})
 
 
 @cache
 def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
     """Every tunnel by each of its names, direct first. Raises BadInput for half a declaration."""
-    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", globals(), FORMS)
-    kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
-    for kind in kinds:
-        check_kind(folder, kind)
-    return by_name(kinds, folder)
-
-
-def check_kind(folder: Path, kind: TunnelKind) -> None:
-    """Raises BadInput for legs, or a carrier, that no tunnel has."""
-    origin = f"{from_root(folder)}: {kind.module}.py"
-    for leg in (*kind.legs, *kind.chain):
-        if leg not in LEGS:
-            raise BadInput(f"{origin}: legs: {leg!r} is none of {', '.join(LEGS)}")
-    if kind.program and kind.over not in ("tcp", "udp"):
-        raise BadInput(f"{origin}: over: {kind.over!r} is neither tcp nor udp")
-    if kind.over == "tcp" and WAN not in kind.legs:
-        raise BadInput(f"{origin}: it runs over tcp, and has no leg {WAN}")
-    if kind.program and not kind.path_leg and not kind.sent_by:
-        raise BadInput(f"{origin}: no TCP crosses the path: sent_by must say what sends there")
+    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", globals())
+    return dict(sorted(kinds.items(), key=lambda pair: not pair[1].is_direct))
 
 
 def tunnel_kind(name: str) -> TunnelKind:
