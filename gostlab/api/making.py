@@ -214,14 +214,7 @@ def checkout_commit() -> str | None:
     git = shutil.which("git")
     if git is None or IS_PACKAGE:
         return None
-    base = [git, "-c", f"safe.directory={machine.CHECKOUT}", "-C", str(machine.CHECKOUT)]
-    head, dirty = (
-        subprocess.run([*base, *words], capture_output=True, text=True)
-        for words in (
-            ["rev-parse", "--short", "HEAD"],
-            ["status", "--porcelain", "--untracked-files=no"],
-        )
-    )
-    if head.returncode != 0:
-        return None
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+    words = [git, "-c", f"safe.directory={machine.CHECKOUT}", "-C", str(machine.CHECKOUT)]
+    words += ["describe", "--always", "--exclude=*", "--dirty=+"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    return done.stdout.strip() or None

@@ -9,6 +9,7 @@ was.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -203,8 +204,11 @@ def find_mirror() -> Mirror | None:
     """The mirror that this machine's apt uses; None where there is no apt, or not Debian's."""
     if shutil.which("apt-get") is None:
         return None
-    os_release = _os_release()
-    if os_release.get("ID") != "debian":
+    try:
+        os_release = platform.freedesktop_os_release()
+    except OSError:
+        return None
+    if os_release["ID"] != "debian":
         return None
     for downloaded in (True, False):
         targets = subprocess.run(
@@ -342,16 +346,6 @@ class PrivateApt:
         return subprocess.run(
             argv, env=environment, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
-
-
-def _os_release() -> dict[str, str]:
-    try:
-        text = Path("/etc/os-release").read_text(encoding="utf-8")
-    except OSError:
-        return {}
-    return {
-        key: value.strip("\"'") for key, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)
-    }
 
 
 def _last_line(said: Sequence[str]) -> str:

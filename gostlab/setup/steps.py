@@ -131,16 +131,11 @@ def install_packages(bench: Workbench, wanted: Sequence[str]) -> str:
     log = bench.log("packages")
     bench.say(f"installing {' '.join(missing)}")
     install = ["install", "--yes", "--no-install-recommends", *missing]
-    # A fresh image has no lists; old lists name files that the mirror has replaced.
     log.unlink(missing_ok=True)
-    is_fresh = any(Path("/var/lib/apt/lists").glob("*_Packages*")) is False
-    if is_fresh:
-        _apt_get(["update"], log)
     try:
         _apt_get(install, log)
     except SetupError:
-        if is_fresh:
-            raise
+        # A fresh image has no lists; old lists name files that the mirror has replaced.
         _apt_get(["update"], log)
         _apt_get(install, log)
     still_missing = missing_packages(missing)

@@ -23,7 +23,6 @@ from gostlab.setup.root import Root, find_root, moment_of, pack, read_lock
 from gostlab.setup.workbench import SetupError, run_logged, write_json
 
 TAG = "py3-none-manylinux_2_17_x86_64"  # the oldest that pip of Python 3.11 knows by that name
-PROGRAM_HEADER_INTERPRETER = 3
 PAGE = Path(__file__).with_name("wheel-licences.md")
 DOCUMENTS = "usr/share/doc"
 # A package's copyright file says its licences in fields, or names Debian's copies of them.
@@ -102,11 +101,8 @@ def bring_root(root: Root, brought: Path) -> None:
 
 def asks_for_loader(program: Path) -> bool:
     """Whether an ELF program is started by a dynamic loader, which would be the host's."""
-    content = program.read_bytes()
-    at = int.from_bytes(content[32:40], "little")
-    size, count = (int.from_bytes(content[each : each + 2], "little") for each in (54, 56))
-    kinds = (content[at + each * size : at + each * size + 4] for each in range(count))
-    return PROGRAM_HEADER_INTERPRETER in (int.from_bytes(kind, "little") for kind in kinds)
+    asked = subprocess.run(["patchelf", "--print-interpreter", program], capture_output=True)
+    return asked.returncode == 0
 
 
 # -- licences

@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
 from gostlab import api
 from gostlab.apps.cluster import worker as remote
@@ -380,12 +381,11 @@ def local_workers(where: str) -> int | None:
 
 def is_private(address: str) -> bool:
     """Whether an address is on this machine's loopback or behind TLS."""
-    scheme, _, rest = address.partition("://")
-    if scheme == "tls":
-        return True
-    host = rest.rpartition(":")[0].strip("[]")
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        at = urlsplit(address)
+        if at.scheme == "tls" or at.hostname == "localhost":
+            return True
+        return ipaddress.ip_address(at.hostname or "").is_loopback
     except ValueError:
         return False
 
