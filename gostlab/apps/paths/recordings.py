@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gostlab.declared.errors import BadInput
 
 
 class Unreadable(BadInput):
     """A recording that lacks what its format needs; the message names file and line."""
-
-
-@contextmanager
-def readable(recording: Recording, form: str) -> Iterator[None]:
-    """Raises Unreadable where what is read of a recording is not there, or of another kind."""
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        told = f"{type(error).__name__}: {error}"
-        raise Unreadable(f"{recording.shown}: not {form} ({told})") from None
 
 
 @dataclass(frozen=True)
@@ -61,3 +52,26 @@ class Format:
     recognises: Callable[[str], bool]  # whether a text looks like the first of them
     read: Callable[[Sequence[Recording]], Observed]  # raises Unreadable
     vague: int = 0  # the easier another format's file looks like it, the later it is tried
+
+
+def json_format(
+    name: str, says: str, file: str, keys: Sequence[str], read: Callable[[Any], Observed]
+) -> Format:
+    """A format whose one file is a JSON object, known by some of its keys. read: what the object
+    says; where something is missing, or of another kind, it is not of this format.
+    """
+
+    def recognises(text: str) -> bool:
+        return text.lstrip().startswith("{") and all(f'"{key}"' in text for key in keys)
+
+    def read_text(recordings: Sequence[Recording]) -> Observed:
+        shown = recordings[0].shown
+        try:
+            return read(json.loads(recordings[0].text))
+        except Unreadable as error:
+            raise Unreadable(f"{shown}: {error}") from None
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            told = f"{type(error).__name__}: {error}"
+            raise Unreadable(f"{shown}: not {file} ({told})") from None
+
+    return Format(name, says, (file,), recognises, read_text)

@@ -1,35 +1,30 @@
 """Flent's data files (.flent, .flent.gz): a rate and a round trip, from its series."""
 
-import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gostlab.apps.paths.formats.iperf3_json import PAYLOAD_SHARE
-from gostlab.apps.paths.recordings import Format, Observed, Probe, Recording, Unreadable, readable
+from gostlab.apps.paths.recordings import Observed, Probe, Unreadable, json_format
 
 TOTALS = ("TCP totals", "TCP upload sum", "TCP download sum")
 
 
-def read(recordings: Sequence[Recording]) -> Observed:
-    """The median of the TCP series' rate, on the wire, and the ping series. Raises Unreadable."""
-    recording = recordings[0]
-    with readable(recording, "one of Flent's data files"):
-        document = json.loads(recording.text)
-        times = [float(at_s) for at_s in document["x_values"]]
-        series: Mapping[str, list[Any]] = document["results"]
-        pings = next((name for name in series if name.lower().startswith("ping")), None)
-        load = chosen(series)
-        rates = [float(rate) for rate in (series[load] if load else ()) if rate]
-        probes = [
-            Probe(at_s, float(rtt))
-            for at_s, rtt in zip(times, series[pings] if pings else (), strict=False)
-            if rtt is not None and math.isfinite(float(rtt))
-        ]
-        length_s = times[-1]
+def read(document: Any) -> Observed:
+    """The median of the TCP series' rate, on the wire, and the ping series."""
+    times = [float(at_s) for at_s in document["x_values"]]
+    series: Mapping[str, list[Any]] = document["results"]
+    pings = next((name for name in series if name.lower().startswith("ping")), None)
+    load = chosen(series)
+    rates = [float(rate) for rate in (series[load] if load else ()) if rate]
+    probes = [
+        Probe(at_s, float(rtt))
+        for at_s, rtt in zip(times, series[pings] if pings else (), strict=False)
+        if rtt is not None and math.isfinite(float(rtt))
+    ]
     if not rates and not probes:
-        raise Unreadable(f"{recording.shown}: neither a TCP series nor a ping series in it")
+        raise Unreadable("neither a TCP series nor a ping series in it")
     said = [f"Of the series in the file, {load or 'no rate'} and {pings or 'no ping'} are used."]
     if rates:
         said.append(
@@ -37,7 +32,7 @@ def read(recordings: Sequence[Recording]) -> Observed:
             " higher."
         )
     return Observed(
-        length_s,
+        length_s=times[-1],
         rate_bps=round(1e6 * statistics.median(rates) / PAYLOAD_SHARE) if rates else None,
         probes=probes,
         assumptions=tuple(said),
@@ -50,8 +45,5 @@ def chosen(series: Mapping[str, Any]) -> str | None:
     return next((name for name in TOTALS if name in names), names[0] if names else None)
 
 
-def recognises(text: str) -> bool:
-    return text.lstrip().startswith("{") and '"x_values"' in text and '"results"' in text
-
-
-FORMAT = Format("flent", "Flent's data file: a rate and an RTT", ("the .flent",), recognises, read)
+SAYS, KEYS = "Flent's data file: a rate and an RTT", ["x_values", "results"]
+FORMAT = json_format("flent", SAYS, "one of Flent's data files", KEYS, read)

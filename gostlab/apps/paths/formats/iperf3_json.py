@@ -1,11 +1,9 @@
 """iperf3's JSON (`iperf3 -J`): a rate and a round trip, from a TCP test's intervals."""
 
-import json
 import statistics
-from collections.abc import Sequence
 from typing import Any
 
-from gostlab.apps.paths.recordings import Format, Observed, Probe, Recording, Unreadable, readable
+from gostlab.apps.paths.recordings import Observed, Probe, Unreadable, json_format
 
 # Of a full segment's frame as the lab's queues count it, what iperf3 counts: the rest is headers.
 PAYLOAD_SHARE = 1448 / 1514
@@ -13,27 +11,23 @@ PAYLOAD_SHARE = 1448 / 1514
 SKIP_S = 2.0
 
 
-def read(recordings: Sequence[Recording]) -> Observed:
-    """The median interval's rate, on the wire, and the round trips. Raises Unreadable."""
-    recording = recordings[0]
-    with readable(recording, "what `iperf3 -J` writes"):
-        document = json.loads(recording.text)
-        if document.get("error"):
-            raise Unreadable(f"{recording.shown}: iperf3 failed: {document['error']}")
-        intervals: list[dict[str, Any]] = document["intervals"]
-        rates = {
-            float(each["sum"]["start"]): float(each["sum"]["bits_per_second"]) for each in intervals
-        }
-        probes = [
-            Probe(float(stream["start"]), stream["rtt"] / 1000)
-            for each in intervals
-            for stream in each["streams"][:1]
-            if stream.get("rtt")
-        ]
-        length_s = float(intervals[-1]["sum"]["end"])
+def read(document: Any) -> Observed:
+    """The median interval's rate, on the wire, and the round trips."""
+    if document.get("error"):
+        raise Unreadable(f"iperf3 failed: {document['error']}")
+    intervals: list[dict[str, Any]] = document["intervals"]
+    rates = {
+        float(each["sum"]["start"]): float(each["sum"]["bits_per_second"]) for each in intervals
+    }
+    probes = [
+        Probe(float(stream["start"]), stream["rtt"] / 1000)
+        for each in intervals
+        for stream in each["streams"][:1]
+        if stream.get("rtt")
+    ]
     steady = [rate for at_s, rate in rates.items() if at_s >= SKIP_S] or list(rates.values())
     return Observed(
-        length_s,
+        length_s=float(intervals[-1]["sum"]["end"]),
         rate_bps=round(statistics.median(steady) / PAYLOAD_SHARE),
         probes=probes,
         assumptions=(
@@ -45,10 +39,5 @@ def read(recordings: Sequence[Recording]) -> Observed:
     )
 
 
-def recognises(text: str) -> bool:
-    return text.lstrip().startswith("{") and '"intervals"' in text and '"test_start"' in text
-
-
-FORMAT = Format(
-    "iperf3", "iperf3's JSON: a rate and an RTT", ("iperf3's output",), recognises, read
-)
+SAYS, KEYS = "iperf3's JSON: a rate and an RTT", ["intervals", "test_start"]
+FORMAT = json_format("iperf3", SAYS, "what `iperf3 -J` writes", KEYS, read)
