@@ -55,7 +55,7 @@ def compare_loopback(repeat: int) -> Compared:
     programs = calibrate.costs_of(loads_of)
     mbit = {}
     for way, load in chains(ways):
-        name = f"{name_of(way)}, {load.streams} stream{'s' * (load.streams > 1)}"
+        name = f"{calibrate.name_of(way)}, {load.streams} stream{'s' * (load.streams > 1)}"
         tell(f"loopback: {name} …")
         # What the sandbox does is the same every time.
         got = sandbox_mbit(iperf3, way, load, programs)
@@ -81,10 +81,6 @@ def of_newest(ways: Sequence[calibrate.Way]) -> list[calibrate.Way]:
 def chains(ways: Sequence[calibrate.Way]) -> list[tuple[calibrate.Way | None, calibrate.Load]]:
     """What is compared: a way (None: iperf3 alone) and a load; JUDGE's are not in the fit."""
     return [(way, load) for way in (None, *ways) for load in (*calibrate.FULL, calibrate.JUDGE)]
-
-
-def name_of(way: calibrate.Way | None) -> str:
-    return way.says() if way else "iperf3 alone"
 
 
 def table_here() -> str | None:
@@ -120,7 +116,9 @@ def sandbox_mbit(
             received = json.loads(report.read_text(encoding="utf-8"))["end"]["sum_received"]
         except (OSError, ValueError, KeyError):
             said = log.read_text(encoding="utf-8", errors="replace").strip()[-300:]
-            raise RuntimeError(f"{name_of(way)} did not run in the sandbox: {said}") from None
+            raise RuntimeError(
+                f"{calibrate.name_of(way)} did not run in the sandbox: {said}"
+            ) from None
     return float(received["bits_per_second"]) / 1e6
 
 

@@ -106,6 +106,10 @@ class Way:
         return f"{program}, {self.transport}"
 
 
+def name_of(way: Way | None) -> str:
+    return way.says() if way else "iperf3 alone"
+
+
 Group = tuple[str, int]  # a program, and how many streams it has
 Loads = Mapping[tuple[Way | None, Load], Spent]  # by way (None: iperf3 alone) and load
 Taken = Mapping[tuple[Way | None, Load], Sequence[Mapping[str, Spent]]]
@@ -279,8 +283,7 @@ def take(iperf3: str, ways: Sequence[Way], cpu: int, repeat: int) -> Taken:
     found: dict[tuple[Way | None, Load], list[Mapping[str, Spent]]] = {}
     for number in range(1, repeat + 1):
         for way in (None, *ways):
-            about = f"{number} of {repeat}, {way.says() if way else 'iperf3 alone'}"
-            tell(f"costs: {about} …")
+            tell(f"costs: {number} of {repeat}, {name_of(way)} …")
             for load in way.loads if way else DIRECT:
                 with chain(iperf3, way, str(cpu)) as built:
                     found.setdefault((way, load), []).append(measure(built, load))
@@ -455,7 +458,7 @@ def tell_spread(taken: Taken) -> None:
     for (way, load), repeats in taken.items():
         mbit = sorted(chain_mbit(each) for each in repeats)
         print(
-            f"{way.says() if way else 'iperf3 alone'}, {load.streams} streams by {load.length}:"
+            f"{name_of(way)}, {load.streams} streams by {load.length}:"
             f" {mbit[len(mbit) // 2]:.0f} Mbit/s a CPU, {mbit[0]:.0f} to {mbit[-1]:.0f}"
             f" in {len(mbit)}",
             file=sys.stderr,

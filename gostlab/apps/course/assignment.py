@@ -189,8 +189,4 @@ def read_secret(path: Path | None) -> bytes | None:
 
 def digest_of(predictions: Mapping[str, str]) -> str:
     """SHA-256 of predictions as they were written."""
-    return hashlib.sha256(
-        json.dumps(
-            {str(key): str(text) for key, text in predictions.items()}, sort_keys=True
-        ).encode()
-    ).hexdigest()
+    return hashlib.sha256(json.dumps(dict(predictions), sort_keys=True).encode()).hexdigest()

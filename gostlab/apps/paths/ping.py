@@ -32,10 +32,7 @@ def require_ping() -> None:
     """Raises BadInput if the machine's ping is none, or not one whose text is understood."""
     if shutil.which("ping") is None:
         raise BadInput("no ping on this machine: install iputils-ping")
-    version = subprocess.run(
-        ["ping", "-V"], capture_output=True, text=True, check=False, env=english()
-    )
-    if "iputils" not in version.stdout + version.stderr:
+    if "iputils" not in said_to("-V"):
         raise BadInput("this machine's ping is not iputils': install iputils-ping")
 
 
@@ -98,10 +95,13 @@ def why_none(text: str) -> str:
 
 def knows_exact_times() -> bool:
     """Whether this ping has -3, not to round times."""
-    shown = subprocess.run(
-        ["ping", "-h"], capture_output=True, text=True, check=False, env=english()
-    )
-    return bool(re.search(r"^\s*-3\s", shown.stdout + shown.stderr, re.MULTILINE))
+    return bool(re.search(r"^\s*-3\s", said_to("-h"), re.MULTILINE))
+
+
+def said_to(option: str) -> str:
+    """What ping says of itself."""
+    done = subprocess.run(["ping", option], capture_output=True, text=True, env=english())
+    return done.stdout + done.stderr
 
 
 def run_ping(argv: Sequence[str], watch: Callable[[int], None]) -> tuple[str, bool]:
