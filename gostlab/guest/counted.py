@@ -18,12 +18,6 @@ HEADERS_BYTES = 14 + 20 + 8  # Ethernet, IP, UDP
 SOCKETS, LINKS = "sockets", "links"
 
 
-def hosts_counted(run: RunDescription) -> list[str]:
-    """The hosts whose links are counted."""
-    flows = [flow for flow in run.flows if flow.traffic.is_counted]
-    return list(dict.fromkeys(host for flow in flows for host in (flow.sender, flow.receiver)))
-
-
 def counted(
     run: RunDescription, flow: Flow, did: FlowResult, probes: Probes, tunnel: Tunnel
 ) -> FlowResult:

@@ -31,7 +31,7 @@ from gostlab.guest import cycle_counter, hosts
 from gostlab.guest.anew import begin_anew
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
-from gostlab.guest.counted import counted, hosts_counted, in_sockets, what_it_did
+from gostlab.guest.counted import counted, in_sockets, what_it_did
 from gostlab.guest.environment import (
     Programs,
     check_virtual_clock,
@@ -289,22 +289,7 @@ def watching_all(
     with (
         tracing_acks(folder, run.acks) as acks,
         tracing_states(folder, run.congestion_controls, run.acks) as states,
-        closing(
-            Probes(
-                network,
-                tunnel,
-                queues,
-                folder,
-                sample_s(run, acks),
-                own_cpus=run.host_cpus > 0,
-                own_tcp_memory=hosts.has_own_tcp_memory(run),
-                cc_names={
-                    name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc
-                },
-                window_s=run.window_s,
-                count_links=hosts_counted(run),
-            )
-        ) as probes,
+        closing(Probes(run, network, tunnel, queues, folder, sample_s(run, acks))) as probes,
         watching(run, bottleneck.name, bottleneck.link) as clock,
     ):
         yield Watches(queues, probes, acks, states, clock, ack_filter(run, tunnel))

@@ -22,6 +22,9 @@ from pathlib import Path
 from socket import if_nametoindex
 from typing import IO, Any, NamedTuple
 
+from gostlab.declared.controls import kernel_name
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.hosts import has_own_tcp_memory
 from gostlab.guest.namespaces import inside
 from gostlab.guest.network import Interface, Network
 from gostlab.guest.tunnels.launch import Leg, Tunnel
@@ -206,48 +209,49 @@ class Counts:
         return found
 
 
-class Probes:
-    """The samplers of one run, whose files and sockets are open until `close`.
+def hosts_counted(run: RunDescription) -> list[str]:
+    """The hosts whose links are counted."""
+    flows = [flow for flow in run.flows if flow.traffic.is_counted]
+    return list(dict.fromkeys(host for flow in flows for host in (flow.sender, flow.receiver)))
 
-    queues        the interfaces whose qdiscs are sampled
-    own_cpus, own_tcp_memory  whether every host has CPUs or TCP memory of its own
-    cc_names      the kernel's name of a congestion control -> the run's, where that differs
-    window_s      from when to when of the load is measured
-    count_links   of which hosts what their links carry is counted
+
+class Probes:
+    """The samplers of one run, whose files and sockets are open until `close`. `queues`: the
+    interfaces whose qdiscs are sampled.
     """
 
     def __init__(
         self,
+        run: RunDescription,
         network: Network,
         tunnel: Tunnel,
         queues: Sequence[Interface],
         folder: Path,
         interval_s: float,
-        *,
-        own_cpus: bool = False,
-        own_tcp_memory: bool = False,
-        cc_names: Mapping[str, str] = {},
-        window_s: tuple[float, float] = (0.0, math.inf),
-        count_links: Collection[str] = (),
     ) -> None:
         self.interval_s = interval_s
-        self._edges = [at_s for at_s in window_s if 0 < at_s < math.inf]
-        self._ends_early = window_s[1] < math.inf
+        self._edges = [at_s for at_s in run.window_s if 0 < at_s < math.inf]
+        self._ends_early = run.window_s[1] < math.inf
         self._counts: list[Counts] = []
-        self._cc_names = cc_names
+        # the kernel's name of a congestion control -> the run's, where that differs
+        self._cc_names = {
+            name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc
+        }
         self._legs = tunnel.legs
         self._places = places_of(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
         self._links = {
             host: {each.name for each in network.interfaces if each.node == host}
-            for host in count_links
+            for host in hosts_counted(run)
         }
-        paying = self._hosts if own_cpus else []
+        paying = self._hosts if run.host_cpus else []
         self._cpus = {node: HostFile(self._pids[node], "host_cpu") for node in paying}
         self._cpus_before = {node: host_cpu_time(file) for node, file in self._cpus.items()}
-        pools = {node: self._pids[node] for node in self._hosts} if own_tcp_memory else {"": "self"}
-        self._pools = {host: HostFile(pid, "sockstat") for host, pid in pools.items()}
+        pools = {node: self._pids[node] for node in self._hosts if has_own_tcp_memory(run)}
+        self._pools = {
+            host: HostFile(pid, "sockstat") for host, pid in (pools or {"": "self"}).items()
+        }
         self._diag = {
             node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG)
             for node in self._hosts

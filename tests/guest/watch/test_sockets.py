@@ -11,6 +11,7 @@ import pytest
 
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink, probes
+from tests.sandboxed import describe
 
 PLAIN = {"ssthresh_pkts": None, "min_rtt_ms": None, "pacing_rate_bps": None, "cc": None}
 BBR = {"cc": "bbr", "bbr": {"bw_bps": 10**7, "min_rtt_ms": 0.1}}
@@ -64,7 +65,7 @@ def test_what_breaks_the_sampler_is_raised_when_the_load_has_ended(tmp_path: Pat
     """A disk that is full by then."""
     (tmp_path / "hosts.jsonl").symlink_to("/dev/full")
     no_nodes: Any = SimpleNamespace(nodes=[], interfaces=[])
-    sampling = probes.Probes(no_nodes, Tunnel({}, ()), [], tmp_path, interval_s=0.01)
+    sampling = probes.Probes(describe(), no_nodes, Tunnel({}, ()), [], tmp_path, 0.01)
 
     sampling.begin()
     time.sleep(0.1)
