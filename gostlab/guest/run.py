@@ -53,7 +53,7 @@ from gostlab.guest.tunnels import program_of, start_tunnel
 from gostlab.guest.tunnels.launch import Tunnel, TunnelError
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
-from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
+from gostlab.guest.watch.acks import AckTrace, keep_acks, sample_s, tracing_acks
 from gostlab.guest.watch.probes import Probes, host_cpu_use, program_cost_use
 from gostlab.guest.watch.realclock import Watch, watching
 from gostlab.guest.watch.spool import Spool
@@ -205,7 +205,7 @@ def watched(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> 
     flows, found = [], {}
     for flow, did in zip(run.flows, load.flows, strict=True):
         told = counted(run, flow, did, probes, tunnel) if flow.traffic.is_counted else did
-        times = probes.data.of(flow, tunnel.legs, SENDING_END[flow.direction])
+        times = probes.data_times(flow.name, SENDING_END[flow.direction])
         if times is not None:
             found[flow.name] = times
             told = replace(told, data_began_s=times.began_s, data_ended_s=times.ended_s)
@@ -256,14 +256,13 @@ class Watches:
     acks: AckTrace | None  # None: not requested, or not to be had
     states: Spool  # what congestion controls of the lab's own say
     clock: Watch | None  # None on the virtual clock, which is exact
-    ack_filter: str
 
     def begin(self) -> None:
         """Just before the load."""
         if self.clock is not None:
             self.clock.start()
         if self.acks is not None:
-            self.acks.start(self.ack_filter)
+            self.acks.start()
         self.states.start()
         self.probes.begin()
 
@@ -287,12 +286,12 @@ def watching_all(
         each for each in queues if (each.role, each.direction) == ("bottleneck", run.data_direction)
     )
     with (
-        tracing_acks(folder, run.acks) as acks,
+        tracing_acks(run, folder, tunnel) as acks,
         tracing_states(folder, run.congestion_controls, run.acks) as states,
         closing(Probes(run, network, tunnel, queues, folder, sample_s(run, acks))) as probes,
         watching(run, bottleneck.name, bottleneck.link) as clock,
     ):
-        yield Watches(queues, probes, acks, states, clock, ack_filter(run, tunnel))
+        yield Watches(queues, probes, acks, states, clock)
 
 
 def put_load(order: Order, watches: Watches) -> Load:

@@ -16,9 +16,9 @@ from gostlab.guest.network import Interface
 from gostlab.guest.shaping import carries_data, path_of
 from gostlab.guest.traffic import Load
 from gostlab.guest.watch import fidelity
-from gostlab.guest.watch.probes import Probes, rows_of
+from gostlab.guest.watch.probes import Probes
 from gostlab.guest.watch.realclock import Watch
-from gostlab.results import measures
+from gostlab.results import measures, read_series
 
 
 def judge(
@@ -34,7 +34,7 @@ def judge(
     """The checks that need the whole run. `queues`: where the flows' packets may have waited;
     `kernel_lacks`: features that the run's kernel has not (gostlab.declared.kernels).
     """
-    samples, of_hosts = rows_of(folder, "queues"), rows_of(folder, "hosts")
+    samples, of_hosts = read_series(folder, "queues"), read_series(folder, "hosts")
     # None where fewer than two samples fall into a flow's time.
     idle = {
         flow.name: measures.idle_share(of_hosts, flow.started_s, flow.ended_s)
@@ -47,7 +47,7 @@ def judge(
             legs["legs"], run, {each.name for each in load.flows if each.counted_by == LINKS}
         ),
         check_tcp_memory(run, probes, legs),
-        check_cpu(run, folder),
+        fidelity.check_cpu(of_hosts, measures.bottleneck_used(run.to_json(), samples), run.clock),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
         *fidelity.check_instants(run, load.data_times),
         fidelity.check_rate(received_bps, rate_bps * fidelity.payload_share(run)),
@@ -95,20 +95,6 @@ def most_received(
         changes = run.changes_of(queue.link, run.data_direction)
         found.append((got_bps, max([own_bps, *(change.get("rate_bps", 0) for change in changes)])))
     return max(found, key=lambda each: each[0] / each[1] if each[1] else 0.0)
-
-
-def check_cpu(run: RunDescription, folder: Path) -> Check:
-    """The CPU's idle share and the bottleneck's use in the median second of the load: an average
-    would count iperf3's opening and draining of its streams, when everything is idle.
-    """
-    rows = rows_of(folder, "hosts")
-    host, idle = measures.least_idle_cpu(rows)
-    own = None
-    if host:
-        shares = measures.busy_shares(rows), measures.packets_share(rows, host)
-        own = fidelity.OwnCpus(host, *shares)
-    used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
-    return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, own)
 
 
 def check_tcp_memory(run: RunDescription, probes: Probes, legs: Mapping[str, Any]) -> Check:

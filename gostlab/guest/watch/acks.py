@@ -22,9 +22,10 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.traffic import Load
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
-from gostlab.guest.watch.probes import CONTROL_BYTES, rows_of
+from gostlab.guest.watch.probes import CONTROL_BYTES, classify, places_of
 from gostlab.guest.watch.spool import Spool
-from gostlab.results.measures import path_leg
+from gostlab.results import read_series
+from gostlab.results.measures import SENDING_END, path_leg
 
 TRACEFS = Path("/sys/kernel/tracing")
 SSTHRESH_COLUMN = "snd_ssthresh_pkts"
@@ -94,21 +95,21 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class AckTrace:
-    """A trace instance of tcp_probe, read into a file until ended."""
+    """A trace instance of tcp_probe, read into a file until ended. `ports`: its filter."""
 
-    def __init__(self, instance: Path, spool: Spool) -> None:
-        self._instance, self._spool = instance, spool
+    def __init__(self, instance: Path, spool: Spool, ports: str = "") -> None:
+        self._instance, self._spool, self._ports = instance, spool, ports
         self._event = instance / "events/tcp/tcp_probe"
 
     def carries_ssthresh(self) -> bool:
         """Whether this kernel's tracepoint has the socket's own ssthresh."""
         return f" {SSTHRESH_FIELD};" in (self._event / "format").read_text(encoding="ascii")
 
-    def start(self, ports: str) -> None:
+    def start(self) -> None:
         """Begin to record. Raises OSError."""
         (self._instance / "trace_clock").write_text("mono")  # the same clock as time.monotonic()
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
-        (self._event / "filter").write_text(ports)
+        (self._event / "filter").write_text(self._ports)
         (self._event / "enable").write_text("1")
         self._spool.start()
 
@@ -126,16 +127,16 @@ class AckTrace:
 
 
 @contextmanager
-def tracing_acks(folder: Path, wanted: bool) -> Iterator[AckTrace | None]:
+def tracing_acks(run: RunDescription, folder: Path, tunnel: Tunnel) -> Iterator[AckTrace | None]:
     """A trace instance for the run, gone on leaving; None if not wanted, or no tcp_probe."""
-    if not wanted or not (TRACEFS / "events/tcp/tcp_probe").is_dir():
+    if not run.acks or not (TRACEFS / "events/tcp/tcp_probe").is_dir():
         yield None
         return
     with trace_instance("acks") as instance:
         pipe = os.open(instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
         spool = Spool(folder / "acks.raw", [pipe], "acks")
         try:
-            yield AckTrace(instance, spool)
+            yield AckTrace(instance, spool, ack_filter(run, tunnel))
         finally:
             spool.end()
             os.close(pipe)
@@ -240,7 +241,7 @@ def keep_acks(
 ) -> dict[str, Any]:
     """acks.csv.gz, and what env.json says of it."""
     if trace is None:
-        rows = write_samples(folder, rows_of(folder, "sockets"))
+        rows = write_samples(folder, read_series(folder, "sockets"))
         return {
             "source": "socket samples: this kernel has no tcp_probe",
             "ssthresh": OWN_SSTHRESH,
@@ -249,19 +250,13 @@ def keep_acks(
         }
     lost = trace.end()
     hosts = {ip: node for node, ip in load.addresses.items()}
-    uploads = {flow.name for flow in run.flows if flow.direction == "upload"}
-    # Whose data a WAN socket sends, by its node, the end that sends, and the leg's port.
-    senders = {
-        (leg.near, "near", leg.port) if leg.flow in uploads else (leg.far, "far", leg.port): (
-            leg.flow
-        )
-        for leg in reversed(crossing_legs(tunnel))
-    }
+    places = places_of(crossing_legs(tunnel))
+    sending = {flow.name: SENDING_END[flow.direction] for flow in run.flows}
 
     def flow_of(socket: Socket) -> str | None:
         local, local_port, _, peer_port = socket
-        node = hosts.get(local, "")
-        return senders.get((node, "near", peer_port)) or senders.get((node, "far", local_port))
+        found = classify(places, hosts.get(local, ""), local, local_port, peer_port)
+        return found[0].flow if found and found[1] == sending[found[0].flow] else None
 
     with_ssthresh = trace.carries_ssthresh()
     return {

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gostlab.declared.kernels import DECIDING, FEATURES, SHIPPED
@@ -18,7 +17,7 @@ from gostlab.guest.reports import SERVER, FlowResult
 from gostlab.guest.watch import binomial
 from gostlab.guest.watch.data_times import DataTimes
 from gostlab.guest.watch.realclock import Gap
-from gostlab.results.measures import BOTTLENECK_FULL
+from gostlab.results import measures
 from gostlab.setup.parts import version_tuple
 
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
@@ -204,39 +203,34 @@ def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> l
     return checks
 
 
-@dataclass(frozen=True)
-class OwnCpus:
-    """What hosts with CPUs of their own did with them."""
-
-    busiest: str
-    busy: Mapping[str, float]  # the share of its time that each host's CPUs were busy
-    for_packets: float | None  # the share of the busiest's work that was receiving packets
-
-
 def check_cpu(
-    share: float, bottleneck_share: float | None, clock: str, own: OwnCpus | None = None
+    of_hosts: Sequence[Mapping[str, Any]], bottleneck_share: float | None, clock: str
 ) -> Check:
-    """The idle share of the CPU (the least idle host's, where they have their `own`). One that
-    polls packets singly fills what time it has and still keeps the bottleneck full: it is blamed
-    only where the bottleneck (its share of the rate in use) had room left.
+    """The idle share of the CPU (the least idle host's, where they have their own) in the median
+    second of the load: an average would count iperf3's opening and draining of its streams, when
+    everything is idle. One that polls packets singly fills what time it has and still keeps the
+    bottleneck full: it is blamed only where the bottleneck (its share of the rate in use) had room
+    left.
     """
-    full = bottleneck_share is not None and bottleneck_share >= BOTTLENECK_FULL
-    whose = f"the CPU of {own.busiest}" if own else "the CPU"
+    host, idle = measures.least_idle_cpu(of_hosts)
+    share = 1.0 if idle is None else idle
+    full = bottleneck_share is not None and bottleneck_share >= measures.BOTTLENECK_FULL
+    whose = f"the CPU of {host}" if host else "the CPU"
     least = CPU_IDLE_DEGRADED[clock]
-    work = f" ({what_cpus_did(own)})" if clock == "virtual" else ""
+    work = f" ({what_cpus_did(of_hosts, host)})" if clock == "virtual" else ""
     bad, got = share < least and not full, round(share, 4)
     return checked("cpu_idle_share", bad, least, got, whose=whose, share=share, work=work)
 
 
-def what_cpus_did(own: OwnCpus | None) -> str:
-    """What kept a virtual CPU busy, and how busy the others were."""
+def what_cpus_did(of_hosts: Sequence[Mapping[str, Any]], busiest: str | None) -> str:
+    """What kept a virtual CPU busy, and how busy the others were, where hosts have their own."""
     work = "the virtual CPU's cost per system call"
-    if own is None:
+    if busiest is None:
         return work
-    if own.for_packets:
-        work = f"{own.for_packets:.0%} of its work was receiving packets, the rest system calls"
-    busy = ", ".join(f"{host} {share:.0%}" for host, share in own.busy.items())
-    return f"{work}; busy: {busy}"
+    if for_packets := measures.packets_share(of_hosts, busiest):
+        work = f"{for_packets:.0%} of its work was receiving packets, the rest system calls"
+    shares = measures.busy_shares(of_hosts).items()
+    return f"{work}; busy: {', '.join(f'{host} {share:.0%}' for host, share in shares)}"
 
 
 def check_tcp_memory(

@@ -29,7 +29,7 @@ from gostlab.guest.namespaces import inside
 from gostlab.guest.network import Interface, Network
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink
-from gostlab.guest.watch.data_times import DataWatch, Sent
+from gostlab.guest.watch.data_times import FIRST_LEGS, DataTimes, Sent
 
 NSTAT_KEYS = (
     "TcpOutSegs TcpRetransSegs TcpExtTCPLostRetransmit TcpExtTCPTimeouts TcpExtTCPFastRetrans"
@@ -248,10 +248,8 @@ class Probes:
         paying = self._hosts if run.host_cpus else []
         self._cpus = {node: HostFile(self._pids[node], "host_cpu") for node in paying}
         self._cpus_before = {node: host_cpu_time(file) for node, file in self._cpus.items()}
-        pools = {node: self._pids[node] for node in self._hosts if has_own_tcp_memory(run)}
-        self._pools = {
-            host: HostFile(pid, "sockstat") for host, pid in (pools or {"": "self"}).items()
-        }
+        pools = self._hosts if has_own_tcp_memory(run) else [""]
+        self._pools = {host: HostFile(self._pids.get(host, "self"), "sockstat") for host in pools}
         self._diag = {
             node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG)
             for node in self._hosts
@@ -285,7 +283,7 @@ class Probes:
         self.lateness_ms: list[float] = []
         self.longest_gap_s = 0.0
         self.missed_closes = False
-        self.data = DataWatch()
+        self._sampled_s = 0.0
         # by host; of all hosts together: ""
         self.tcp_memory_peak_pages = dict.fromkeys(self._pools, 0)
         self.cpu_at_start = (0.0, 0.0)
@@ -342,7 +340,7 @@ class Probes:
         self._collect_closed()
         for node in self._hosts:
             self._sample_sockets(at_s, node)
-        self.data.sampled(at_s)
+        self._sampled_s = at_s
         at = {"t_s": repr(round(at_s, 6))}
         for node, link in self._route.items():
             for index, counts in netlink.qdiscs(link).items():
@@ -370,8 +368,8 @@ class Probes:
                     seen = self._cc_seen.setdefault((socket.leg, socket.end, sends_data), set())
                     seen.add(named)
             if socket.sent is None:
-                socket.sent = self.data.first(socket.leg, socket.end, sending)
-            self.data.note(at_s, socket.sent, sending, sends_data=sends_data)
+                socket.sent = Sent.of(socket.end, sending)
+            socket.sent.note(at_s, self._sampled_s, sending, sends_data=sends_data)
             if sends_data:
                 tcp = netlink.parse_tcp_socket(said)
                 self._files["sockets"].write(socket_row(tcp, at | socket.texts))
@@ -481,6 +479,17 @@ class Probes:
         before, after = self._window(whole=whole)
         return int(after.grown(after.of(leg, end), [name], before, 0)[name])
 
+    def data_times(self, flow: str, sending: str) -> DataTimes | None:
+        """When a flow's data left the end that sends; None where nothing sampled tells it."""
+        own = {leg.name for leg in self._legs if leg.flow == flow}
+        first = next((name for name in FIRST_LEGS[sending] if name in own), None)
+        place = flow, first, sending
+        return DataTimes.of(
+            each.sent
+            for each in self._sockets.values()
+            if each and each.sent and (each.leg.flow, each.leg.name, each.end) == place
+        )
+
     def crossed(self, host: str, *, whole: bool = False) -> Crossed:
         """What a host's links carried meanwhile."""
         before, after = self._window(whole=whole)
@@ -525,12 +534,6 @@ def index_of(pid: int, device: str) -> int:
     """The index of an interface of a process's host."""
     with inside(pid):
         return if_nametoindex(device)
-
-
-def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The lines of a series."""
-    with (folder / f"{name}.jsonl").open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
 
 
 Place = tuple[str, bool, str, int]  # node, over loopback, end, the leg's port

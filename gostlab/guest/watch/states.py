@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.declared.controls import module_name
-from gostlab.guest.watch.probes import rows_of
 from gostlab.guest.watch.spool import Spool
+from gostlab.results import read_series
 from gostlab.results.measures import path_leg
 
 PROC = Path("/proc")
@@ -75,7 +75,7 @@ def keep_states(folder: Path, started_s: float) -> dict[str, Any] | None:
     raw = folder / RAW
     if not raw.exists():
         return None
-    sampled = rows_of(folder, "sockets")
+    sampled = read_series(folder, "sockets")
     crossing = path_leg(row["leg"] for row in sampled)
     flows = {(row["local"], row["peer"]): row["flow"] for row in sampled if row["leg"] == crossing}
     sockets = Counter(flows.values())
