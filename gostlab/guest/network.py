@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from mininet.log import setLogLevel
 from mininet.net import Mininet
@@ -132,31 +132,37 @@ class Network:
     def start(
         self,
         command: Command,
-        output: IO[bytes],
+        folder: Path,
         *,
+        recorded: bool = True,
         reads_on: int | None = None,
         cycle_counter_at: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process and leave it running, in a session of its own. (`record` tells
-        commands.sh of it.)
+        """Start a process and leave it running, in a session of its own. Raises NetworkError.
 
+        folder    of its report
+        recorded  whether commands.sh is told
         reads_on  the size of its reads that the kernel goes on with; None: nothing is said
         cycle_counter_at  where it reads the CPU's cycle counter, which reads 0 then; None: nowhere
         """
         cost = cost_words(self.program_costs, command.charged_as)
-        with nullcontext() if reads_on is None else reading_on(reads_on):
-            process = self._popen(
-                command.node,
-                charged_argv(command.argv, cost),
-                command.environ,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                **({} if cycle_counter_at is None else cycle_counter.STANDING_STILL),
-            )
-        if cycle_counter_at is not None:
-            cycle_counter.let_go(process.pid, cycle_counter_at, execs=1 if cost is None else 2)
-        return process
+        with (folder / command.report).open("wb") as output:
+            if recorded:
+                self.record(command)
+            with nullcontext() if reads_on is None else reading_on(reads_on):
+                process = self._popen(
+                    command.node,
+                    charged_argv(command.argv, cost),
+                    command.environ,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    **({} if cycle_counter_at is None else cycle_counter.STANDING_STILL),
+                )
+            if cycle_counter_at is not None:
+                execs = 1 if cost is None else 2
+                cycle_counter.let_go(process.pid, cycle_counter_at, execs=execs)
+            return process
 
     def record(self, command: Command) -> None:
         """Write into commands.sh that a process starts."""

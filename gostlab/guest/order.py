@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.environment import Programs
-from gostlab.guest.network import Network
+from gostlab.guest.network import Command, Network
 from gostlab.guest.tunnels.launch import Tunnel
 
 
@@ -31,9 +32,10 @@ class Order:
     # applies one of the run's changes, and says what it did: a line each in changes.jsonl
     change: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
 
-    def reads_on_of(self, program: str) -> int | None:
-        """`reads_on` of one program, by the name that it is charged under."""
-        return self.reads_on if program == "iperf3/receiver" else None
+    def start(self, command: Command, *, recorded: bool = True) -> Popen[bytes]:
+        """Start one end of a flow. Raises NetworkError."""
+        reads_on = self.reads_on if command.charged_as == "iperf3/receiver" else None
+        return self.network.start(command, self.folder, recorded=recorded, reads_on=reads_on)
 
     def protocol_of(self, flow: Flow) -> str:
         """What a flow's server listens for: UDP for requests that prefer it, wherever the run's

@@ -300,10 +300,10 @@ def put_load(order: Order, watches: Watches) -> Load:
     try:
         load = run_flows(order)
     except TrafficError:
-        tunnel.check_alive()  # a dead tunnel is the cause, iperf3's error only the effect
+        tunnel.ends.check_alive()  # a dead tunnel is the cause, iperf3's error only the effect
         raise
     watches.end()
-    tunnel.check_alive()
+    tunnel.ends.check_alive()
     return load
 
 

@@ -169,10 +169,7 @@ def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]
     kind = flow.traffic
     argv = carrier(kind).serve(order, flow, port)
     name = report_name(order.run, flow, "-server") if kind.by_iperf3 else server_report(flow)
-    command = Command(flow.receiver, argv, name, charged_as(flow, asks=False))
-    with (order.folder / name).open("wb") as output:
-        order.network.record(command)
-        return order.network.start(command, output, reads_on=order.reads_on_of(command.charged_as))
+    return order.start(Command(flow.receiver, argv, name, charged_as(flow, asks=False)))
 
 
 def server_report(flow: Flow) -> str:
@@ -214,7 +211,7 @@ def connect_all(
     for flow in flows:
         held = Held.seize(servers[flow.name].pid, flow.streams, by_datagrams=not flow.is_tcp)
         undo.callback(held.release)
-        client = start_client(order, flow, recorded=False)
+        client = order.start(client_of(order, flow), recorded=False)
         undo.callback(stop, client)
         found[flow.name] = Connected(client, held, lead_s(order.run, flow))
     for flow in flows:
@@ -232,7 +229,7 @@ def check_connecting(
     order: Order, flow: Flow, client: subprocess.Popen[bytes], until_s: float
 ) -> None:
     """Raises TrafficError where a flow's client has ended, or its time to connect has."""
-    order.tunnel.check_alive()
+    order.tunnel.ends.check_alive()
     if client.poll() is not None:
         raise TrafficError(failure_of(order.run, flow, order.folder))
     if time.monotonic() > until_s:
@@ -254,15 +251,6 @@ def client_of(order: Order, flow: Flow) -> Command:
     """A flow's client."""
     argv, report = carrier(flow.traffic).ask(order, flow), report_name(order.run, flow)
     return Command(flow.sender, argv, report, charged_as(flow, asks=True), flow=flow.name)
-
-
-def start_client(order: Order, flow: Flow, *, recorded: bool = True) -> subprocess.Popen[bytes]:
-    """A flow's client. recorded: commands.sh is told, too. Raises NetworkError."""
-    command = client_of(order, flow)
-    with (order.folder / command.report).open("wb") as output:
-        if recorded:
-            order.network.record(command)
-        return order.network.start(command, output, reads_on=order.reads_on_of(command.charged_as))
 
 
 @dataclass(frozen=True)
@@ -331,7 +319,7 @@ class Timeline:
                 self._begin(self._waiting.pop(0))
             while self._changes and self._changes[0]["at_s"] <= now_s:
                 self._change(self._changes.pop(0))
-            self._order.tunnel.check_alive()
+            self._order.tunnel.ends.check_alive()
             for active in self._ended():
                 self._note_end(active)
             self._look_for_overdue()
@@ -345,7 +333,7 @@ class Timeline:
             held.server.release()
             process, started_s = held.client, begin_s
         else:
-            process = start_client(order, flow)
+            process = order.start(client_of(order, flow))
             self._undo.callback(stop, process)
             started_s = self.now_s
         ending = os.pidfd_open(process.pid)

@@ -34,7 +34,7 @@ def start_tunnel(
     # Its timers and random numbers follow from its start, and from no call of the lab's before it.
     if not kind.is_direct:
         begin_anew(run.clock, run.seed)
-    ends: Ends = {}
+    ends = Ends(folder)
     started = []
     try:
         for number, (flow, flows) in enumerate((pairs_of(run) or {"": []}).items()):
@@ -44,16 +44,15 @@ def start_tunnel(
                 run,
                 program,
                 way=run.tunnel_way(flows[0]) if flows else ("", ""),
-                folder=folder,
+                ends=ends,
                 scratch=scratch / f"tunnel{mark}",
                 flow=flow,
                 flows=flows,
                 number=number,
                 mark=mark,
-                ends=ends,
             )
             started.append(start(launch))
-        yield replace(joined(run, started), ends=ends, folder=folder)
+        yield replace(joined(run, started), ends=ends)
     finally:
         for process in ends.values():
             stop(process)

@@ -46,7 +46,25 @@ class Leg:
     flow: str = "flow1"
 
 
-Ends = dict[str, "Popen[bytes]"]  # node -> the tunnel's process there
+class Ends(dict[str, Popen[bytes]]):
+    """A tunnel's processes by their ends' names: a node's, and what tells several on it apart."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder  # where each one's output goes
+
+    def log_of(self, end: str) -> Path:
+        return self.folder / f"tunnel-{end}.log"
+
+    def check_alive(self) -> None:
+        """Raises TunnelError naming the end that is gone, with its last words."""
+        for end, process in self.items():
+            if process.poll() is not None:
+                log = self.log_of(end)
+                raise TunnelError(
+                    f"the tunnel's end on {end} died (exit status {process.returncode})"
+                    f"{last_words(log)}; its output is in {log.name}"
+                )
 
 
 @dataclass(frozen=True)
@@ -55,12 +73,7 @@ class Tunnel:
 
     entries: Mapping[str, tuple[str, int]]  # flow -> address and port to connect to
     legs: tuple[Leg, ...]  # of tcp and http flows
-    ends: Ends = field(default_factory=dict)
-    folder: Path | None = None  # where its ends' output goes
-
-    def check_alive(self) -> None:
-        """Raises TunnelError naming the end that is gone, with its last words."""
-        check_alive(self.ends, self.folder)
+    ends: Ends = field(default_factory=lambda: Ends(Path()))
 
 
 @dataclass
@@ -71,13 +84,12 @@ class Launch:
     run: RunDescription
     program: TunnelBinary | None
     way: tuple[str, ...]  # the nodes that its ends run on: near, a chain's middle, far
-    folder: Path  # the run's results: each end's output goes there, to tunnel-NODE.log
+    ends: Ends  # started so far; ended by the caller
     scratch: Path  # a folder of the tunnel's own, which ends with the run
     flow: str = ""  # that this pair of ends is made for, background traffic takes the path
     flows: Sequence[Flow] = ()  # all whose packets take it, in the run's order
     number: int = 0  # of the pair
     mark: str = ""  # what its processes' names and logs end in, where a run has several pairs
-    ends: Ends = field(default_factory=dict)  # started so far; ended by the caller
 
     @property
     def near(self) -> str:
@@ -191,14 +203,12 @@ class Launch:
                 f"{node}: port {port} is in use already, the tunnel cannot listen there"
             )
         end = f"{node}{part and f'-{part}'}{self.mark}"
-        name, near = log_name(end), "near" if node == self.near else "far"
+        name, near = self.ends.log_of(end).name, "near" if node == self.near else "far"
         time.sleep(self.run.start_offset_s(end))
         program = f"{tunnel_kind(self.run.tunnel).cost_name}/{near}"
         command = Command(node, argv, name, program, environ)
-        with (self.folder / name).open("wb") as output:
-            self.network.record(command)
-            counter_at = self.program.cycle_counter_at if self.program else None
-            self.ends[end] = self.network.start(command, output, cycle_counter_at=counter_at)
+        counter_at = self.program.cycle_counter_at if self.program else None
+        self.ends[end] = self.network.start(command, self.ends.folder, cycle_counter_at=counter_at)
 
     def write_file(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
         """A file in the tunnel's scratch folder; commands.sh writes the same one."""
@@ -208,15 +218,13 @@ class Launch:
 
     def wait_until_listening(self, node: str, port: int, protocol: str = "tcp") -> None:
         """Wait until an end listens. Raises TunnelError if it dies first, or after 10 s."""
-        wait_until_listening(self.network, node, port, protocol=protocol, alive=self.check_alive)
-
-    def check_alive(self) -> None:
-        """Raises TunnelError naming the end that is gone, with its last words."""
-        check_alive(self.ends, self.folder)
+        wait_until_listening(
+            self.network, node, port, protocol=protocol, alive=self.ends.check_alive
+        )
 
     def last_words(self, node: str) -> str:
         """The last that a node's end has said, to stand behind what went wrong."""
-        return last_words(self.folder / log_name(f"{node}{self.mark}"))
+        return last_words(self.ends.log_of(f"{node}{self.mark}"))
 
     def options(self, *names: str) -> list[tuple[str, Any]]:
         """What the run sets of a tunnel's own options, of those named."""
@@ -306,21 +314,6 @@ def sink_ports(run: RunDescription) -> dict[str, int]:
         taken.setdefault(flow.sender, set()).add(port)
         ports[flow.name] = last[flow.receiver] = port
     return ports | {flow: ports[pair] for flow, pair in shared.items()}
-
-
-def check_alive(ends: Ends, folder: Path | None = None) -> None:
-    """Raises TunnelError naming the end that is gone, with its last words if its log is known."""
-    for node, process in ends.items():
-        if process.poll() is not None:
-            said = last_words(folder / log_name(node)) if folder else ""
-            raise TunnelError(
-                f"the tunnel's end on {node} died (exit status {process.returncode})"
-                f"{said}; its output is in {log_name(node)}"
-            )
-
-
-def log_name(end: str) -> str:
-    return f"tunnel-{end}.log"
 
 
 def last_words(log: Path) -> str:

@@ -76,7 +76,7 @@ def wait_for_device(launch: Launch, node: str, device: str) -> None:
     deadline = time.monotonic() + DEVICE_TIMEOUT_S
     table = Path(f"/proc/{launch.network.pid(node)}/net/dev")
     while f"{device}:" not in table.read_text(encoding="ascii").split():
-        launch.check_alive()
+        launch.ends.check_alive()
         if time.monotonic() >= deadline:
             said = launch.last_words(node)
             raise TunnelError(f"{node}: no device {device} after {DEVICE_TIMEOUT_S:.0f} s{said}")
@@ -91,7 +91,7 @@ def wait_inside(launch: Launch) -> None:
     try:
         launch.on(launch.near, "/bin/sh", "-c", f"{script}; exit 1", inside_of(launch).far)
     except NetworkError:
-        launch.check_alive()
+        launch.ends.check_alive()
         raise TunnelError(
             f"{launch.near}: nothing comes back through the tunnel after 50 pings"
             f"{launch.last_words(launch.near)}"

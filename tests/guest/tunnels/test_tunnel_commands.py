@@ -11,7 +11,7 @@ from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels.gost import end_argv
-from gostlab.guest.tunnels.launch import Launch, pairs_of
+from gostlab.guest.tunnels.launch import Ends, Launch, pairs_of
 from gostlab.setup.parts import TunnelBinary
 from tests.describe.resolve.test_flows import one
 
@@ -33,7 +33,7 @@ def launch_of(run: RunDescription) -> Launch:
         run,
         GOST_3,
         way=run.tunnel_way(flows[0]),
-        folder=Path("/nowhere"),
+        ends=Ends(Path("/nowhere")),
         scratch=Path("/nowhere"),
         flow=flow,
         flows=flows,

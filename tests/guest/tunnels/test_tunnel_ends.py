@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.guest.tunnels.launch import TunnelError, check_alive, last_words, log_name
+from gostlab.guest.tunnels.launch import Ends, TunnelError, last_words
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,13 @@ def test_the_last_line_that_says_anything_is_its_last_words(
 
 
 def test_an_end_that_died_is_named_with_what_it_said(tmp_path: Path) -> None:
-    with (tmp_path / log_name("client")).open("wb") as log:
-        end = subprocess.Popen(["/bin/sh", "-c", "echo no route; exit 3"], stdout=log)
-        end.wait()
+    ends = Ends(tmp_path)
+    with ends.log_of("client").open("wb") as log:
+        ends["client"] = subprocess.Popen(["/bin/sh", "-c", "echo no route; exit 3"], stdout=log)
+        ends["client"].wait()
 
     with pytest.raises(TunnelError) as died:
-        check_alive({"client": end}, tmp_path)
+        ends.check_alive()
 
     assert str(died.value) == (
         "the tunnel's end on client died (exit status 3) (no route);"
