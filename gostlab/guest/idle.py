@@ -25,16 +25,10 @@ def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str)
     checks = []
     for flow in first_of_pair.values():
         path = shaper.path_of_flow(flow)
-        checks.append(
-            fidelity.check_idle_rtt(
-                name if flow is run.flows[0] else f"{name}_{flow.name}",
-                idle_rtt_ms(path),
-                ping_path(network, flow.sender, flow.receiver, steady=is_steady(path)),
-                jitter_ms=jitter_range_ms(path),
-                clock=run.clock,
-                syscall_cost_us=run.syscall_cost_us,
-            )
-        )
+        its_name = name if flow is run.flows[0] else f"{name}_{flow.name}"
+        got_ms = ping_path(network, flow.sender, flow.receiver, steady=is_steady(path))
+        jitter_ms = jitter_range_ms(path)
+        checks.append(fidelity.check_idle_rtt(its_name, run, idle_rtt_ms(path), got_ms, jitter_ms))
     return checks
 
 

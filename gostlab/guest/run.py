@@ -57,7 +57,6 @@ from gostlab.guest.watch.probes import Probes, host_cpu_use, program_cost_use
 from gostlab.guest.watch.realclock import Watch, watching
 from gostlab.guest.watch.spool import Spool
 from gostlab.guest.watch.states import keep_states, tracing_states
-from gostlab.results.measures import SENDING_END
 from gostlab.setup.parts import TunnelBinary, file_sha256
 
 
@@ -66,9 +65,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
 
     Raises Unsupported, NetworkError, TunnelError, TrafficError or OSError.
     """
-    lacking = (parts.get("kernel") or {}).get(
-        "lacks", ()
-    )  # of a kernel that is not the shipped one
+    # of a kernel that is not the shipped one
+    lacking = (parts.get("kernel") or {}).get("lacks", ())
     environ = run_environ(parts)
     os.environ.update(environ)
     begin_anew(run.clock, run.seed)
@@ -114,9 +112,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             with judged_if_dead(tunnel, checks, folder):
                 load = put_load(order, watches)
             checks += check_tunnel(tunnel)
-            legs = watches.probes.legs(
-                {flow.name: SENDING_END[flow.direction] for flow in run.flows}
-            )
+            legs = watches.probes.legs()
             acks = keep_acks(run, folder, tunnel, watches.acks, load) if run.acks else None
         states = keep_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
@@ -204,7 +200,7 @@ def watched(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> 
     flows, found = [], {}
     for flow, did in zip(run.flows, load.flows, strict=True):
         told = counted(run, flow, did, probes, tunnel) if flow.traffic.is_counted else did
-        times = probes.data_times(flow.name, SENDING_END[flow.direction])
+        times = probes.data_times(flow.name)
         if times is not None:
             found[flow.name] = times
             told = replace(told, data_began_s=times.began_s, data_ended_s=times.ended_s)

@@ -139,11 +139,9 @@ def checked(
 
 def check_idle_rtt(
     name: str,
+    run: RunDescription,
     asked_ms: float,
     got_ms: Sequence[float],
-    *,
-    clock: str,
-    syscall_cost_us: float,
     jitter_ms: tuple[float, float] = (0.0, 0.0),
 ) -> Check:
     """The least of a few pings against the configured delay, or what jitter may make of it (ms
@@ -151,11 +149,12 @@ def check_idle_rtt(
     """
     least = min(got_ms)
     # Each of the two hosts and three routers on the way adds its own processing on the real clock.
-    tolerance = IDLE_RTT_TOLERANCE_MS + (20 * syscall_cost_us / 1000 if clock == "virtual" else 0.9)
+    virtual = run.clock == "virtual"
+    tolerance = IDLE_RTT_TOLERANCE_MS + (20 * run.syscall_cost_us / 1000 if virtual else 0.9)
     if least >= 100:
         tolerance += 0.5  # ping prints whole milliseconds from 100 ms up
     off = least - min(max(least, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
-    cause = "; on the real clock a busy CPU adds to it" if clock == "real" and off > 0 else ""
+    cause = "; on the real clock a busy CPU adds to it" if not virtual and off > 0 else ""
     asked, bad = round(asked_ms, 4), abs(off) > tolerance
     return checked("idle_rtt", bad, asked, least, name=name, off=off, cause=cause)
 

@@ -30,6 +30,7 @@ from gostlab.guest.network import Interface, Network
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink
 from gostlab.guest.watch.data_times import FIRST_LEGS, DataTimes, Sent
+from gostlab.results.measures import SENDING_END
 
 NSTAT_KEYS = (
     "TcpOutSegs TcpRetransSegs TcpExtTCPLostRetransmit TcpExtTCPTimeouts TcpExtTCPFastRetrans"
@@ -238,6 +239,8 @@ class Probes:
             name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc
         }
         self._legs = tunnel.legs
+        # of each flow's connections the end that sends the data
+        self._sending = {flow.name: SENDING_END[flow.direction] for flow in run.flows}
         self._places = places_of(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
@@ -434,9 +437,10 @@ class Probes:
             self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set())
         )
 
-    def _ends_of(self, leg: Leg, sending: str) -> dict[str, Any]:
-        """A leg and its two ends. sending: the one that sends the data, "near" or "far"."""
-        nodes, receiving = vars(leg), "far" if sending == "near" else "near"
+    def _ends_of(self, leg: Leg) -> dict[str, Any]:
+        """A leg and its two ends."""
+        nodes, sending = vars(leg), self._sending[leg.flow]
+        receiving = "far" if sending == "near" else "near"
         return {
             "leg": leg.name,
             "flow": leg.flow,
@@ -447,23 +451,21 @@ class Probes:
             "receiver_cc": self._cc_of(leg, receiving),
         }
 
-    def legs(self, sending_ends: Mapping[str, str]) -> dict[str, Any]:
-        """legs.json: per leg what its sending sockets did, and the counters of every host.
-        `sending_ends`: of each flow's connections the one that sends the data, "near" or "far".
-        """
+    def legs(self) -> dict[str, Any]:
+        """legs.json: per leg what its sending sockets did, and the counters of every host."""
         self._collect_closed()
         before, after = self._window()
         return {
             "legs": [
                 {
-                    **self._ends_of(leg, sending_ends[leg.flow]),
+                    **self._ends_of(leg),
                     "sockets": len(its),
                     **after.grown(its, COUNTED, before, 0),
                     **after.grown(its, TIMED, before, 0.0),
                     **without_zeros(after.grown(its, MARKED, before, 0)),
                 }
                 for leg in self._legs
-                for its in [after.of(leg, sending_ends[leg.flow])]
+                for its in [after.of(leg, self._sending[leg.flow])]
             ],
             "nstat": {
                 node: {key: value - counts.get(key, 0) for key, value in after.nstat[node].items()}
@@ -479,8 +481,9 @@ class Probes:
         before, after = self._window(whole=whole)
         return int(after.grown(after.of(leg, end), [name], before, 0)[name])
 
-    def data_times(self, flow: str, sending: str) -> DataTimes | None:
-        """When a flow's data left the end that sends; None where nothing sampled tells it."""
+    def data_times(self, flow: str) -> DataTimes | None:
+        """When a flow's data left; None where nothing sampled tells it."""
+        sending = self._sending[flow]
         own = {leg.name for leg in self._legs if leg.flow == flow}
         first = next((name for name in FIRST_LEGS[sending] if name in own), None)
         place = flow, first, sending

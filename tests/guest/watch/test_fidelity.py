@@ -79,9 +79,9 @@ def test_data_begin_and_end_within_a_round_trip_of_what_was_asked(
 def test_idle_rtt_must_be_the_configured_one_or_what_jitter_makes_of_it(
     clock: str, got_ms: float, jitter_ms: float, verdict: str
 ) -> None:
-    asked: dict[str, Any] = {"clock": clock, "syscall_cost_us": 0.0}
-    got_both_ms, jitter_both_ms = [got_ms, got_ms + 3], (-jitter_ms, jitter_ms)
-    check = fidelity.check_idle_rtt("idle", 40.0, got_both_ms, jitter_ms=jitter_both_ms, **asked)
+    run = describe(clock=clock, syscall_cost_us=0.0)
+    jitter_both_ms = -jitter_ms, jitter_ms
+    check = fidelity.check_idle_rtt("idle", run, 40.0, [got_ms, got_ms + 3], jitter_both_ms)
     assert check.verdict == verdict
     assert ("off its configured round trip" in check.reason) == (verdict == "invalid")
 
