@@ -1,24 +1,18 @@
-"""The end hosts' network cards: how they receive, and how they pace what they send.
+"""The end hosts' network cards: how they receive.
 
 A real card does not interrupt for every packet: it leaves some time between interrupts, and the
 kernel merges what has come meanwhile (GRO). Only the hosts that connections end on receive so;
 routers handle single packets, so that the path loses and queues what it is asked to.
-
-The qdisc fq on a card paces every TCP flow, whatever its congestion control, and takes pacing over
-from TCP where that does it itself (tc-fq(8)).
 """
 
-import json
 import re
-from dataclasses import replace
 from typing import Any
 
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hosts import Unsupported, machines_of
-from gostlab.guest.network import Interface, Network, NetworkError
+from gostlab.guest.network import Network, NetworkError
 
 GRO = "generic-receive-offload"
-SENDER = "sender"  # the role of such a queue among those that are sampled
 
 
 def moderate_cards(network: Network, run: RunDescription) -> dict[str, dict[str, Any]]:
@@ -59,27 +53,3 @@ def moderate(network: Network, node: str, device: str, rx_usecs: int) -> dict[st
             f"{node}: {device}: requested GRO and rx-usecs {rx_usecs}, the kernel has {installed}"
         )
     return installed
-
-
-def pace_senders(network: Network, run: RunDescription) -> list[Interface]:
-    """Install fq on every card of the end hosts; the cards, as queues. Raises NetworkError."""
-    first = {flow.sender for flow in run.flows}
-    found = []
-    for interface in network.interfaces:
-        if interface.node not in machines_of(run) or interface.role:
-            continue
-        network.read(
-            interface.node, ["tc", "qdisc", "replace", "dev", interface.name, "root", "fq"]
-        )
-        shown = network.read(
-            interface.node, ["tc", "-j", "qdisc", "show", "dev", interface.name], logged=False
-        )
-        kinds = [entry["kind"] for entry in json.loads(shown) if entry.get("root")]
-        if kinds != ["fq"]:
-            raise NetworkError(
-                f"{interface.node}: {interface.name}: fq asked, {', '.join(kinds) or 'nothing'}"
-                " installed"
-            )
-        direction = "forward" if interface.node in first else "reverse"
-        found.append(replace(interface, role=SENDER, direction=direction))
-    return found

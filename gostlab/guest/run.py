@@ -29,7 +29,7 @@ from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter, hosts
 from gostlab.guest.anew import begin_anew
-from gostlab.guest.cards import moderate_cards, pace_senders
+from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
 from gostlab.guest.counted import counted, in_sockets, what_it_did
 from gostlab.guest.environment import (
@@ -44,6 +44,7 @@ from gostlab.guest.environment import (
 from gostlab.guest.idle import check_idle, refuse_wrong_path
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
 from gostlab.guest.order import Order
+from gostlab.guest.pacing import pace_senders
 from gostlab.guest.reports import FlowResult, Part, TrafficError
 from gostlab.guest.shaping import Shaper, under_test
 from gostlab.guest.traffic import Load, run_flows

@@ -12,7 +12,7 @@ import pytest
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import fetches
 from gostlab.guest.reports import Part, TrafficError, percentile
-from gostlab.guest.traffic_kinds import iperf3, last_said, result_of
+from gostlab.guest.traffic_kinds import last_said, result_of, udp
 from gostlab.guest.traffic_kinds.ping import pings_in
 from gostlab.guest.tunnels.launch import pairs_of, sink_ports
 from gostlab.guest.watch import fidelity
@@ -111,7 +111,7 @@ def test_a_udp_flow_s_part_is_of_its_receiver_s_intervals(tmp_path: Path) -> Non
     counts = {"bytes": 1000, "packets": 10, "lost_packets": 2, "seconds": 1.0}
     intervals = [{"sum": {"start": at, "end": at + 1.0, **counts}} for at in (0.0, 1.0, 2.0, 3.0)]
     report.write_text(json.dumps({"intervals": intervals}))
-    assert iperf3.part(report, 1.0, 3.5) == Part(2500, None, 5, 25)
+    assert udp.part(report, 1.0, 3.5) == Part(2500, None, 5, 25)
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
