@@ -64,7 +64,7 @@ BUILD_PACKAGES = [
     *("golang-go", "ca-certificates"),  # the relay
 ]
 TEST_PACKAGES = (
-    "shellcheck python3-venv python3-pytest-xdist python3-psutil"
+    "shellcheck python3-venv python3-pytest-xdist python3-psutil python3-seccomp"
     " chromium chromium-driver python3-selenium"  # the report's page as people see it
     " python3-colorspacious"  # and its colours as others do
     " python3-distributed openssl"  # a cluster, and its certificates

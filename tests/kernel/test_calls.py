@@ -26,8 +26,8 @@ PATH = direction(rate_bps=10_000_000, delay_ms=10.0, buffer_pkts=60)
 OLDER = [name for name, each in declared_kernels().items() if each.kernel.version < (6, 16)]
 LAB_UNDER_A_FILTER = """
 import os, sys
-from tests.machine.confined import filter_program, install
-install(filter_program(namespaces=True, seccomp=False))
+from tests.machine.confined import filter_calls
+filter_calls(namespaces=True, seccomp=False)
 os.execv(sys.executable, [sys.executable, "-m", "gostlab", *sys.argv[1:]])
 """
 

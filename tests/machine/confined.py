@@ -13,64 +13,34 @@ import errno
 import json
 import os
 import resource
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
-from gostlab.setup.landlock import CLONE_NEWNS, MS_REC, UNUSED, checked, gain_no_rights, libc
+from seccomp import ALLOW, EQ, ERRNO, MASKED_EQ, Arg, SyscallFilter
 
+from gostlab.setup.landlock import CLONE_NEWNS, MS_REC, checked, libc
+
+MS_PRIVATE, PR_SET_SECCOMP = 1 << 18, 22
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
-CLONE_NEW_ANY = 0x7E020000
-MS_PRIVATE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 1 << 18, 22, 2
-SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO = 0x7FFF0000, 0x00050000
-# x86-64's numbers; User-Mode Linux is for x86-64 here.
-SYS_CLONE, SYS_UNSHARE, SYS_SETNS, SYS_CLONE3, SYS_SECCOMP, SYS_PRCTL = 56, 272, 308, 435, 317, 157
-LOAD, JUMP_EQUAL, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
+NEW_NAMESPACES = [CLONE_NEWNS, *(1 << bit for bit in range(25, 31))]
 
 
-def refuse(number: int, error: int) -> list[tuple[int, int, int, int]]:
-    """Instructions that let a system call fail."""
-    return [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, SECCOMP_RET_ERRNO | error)]
-
-
-def filter_program(*, namespaces: bool, seccomp: bool) -> list[tuple[int, int, int, int]]:
-    """A filter of system calls as containers have it: no new namespaces; without `seccomp`, no
-    filters within either.
+def filter_calls(*, namespaces: bool, seccomp: bool) -> None:
+    """Put this process and all that comes of it under a filter of system calls as containers have
+    it: no new namespaces; without `seccomp`, no filters within either. Raises OSError.
     """
-    program = [(LOAD, 0, 0, 0)]  # the number of the system call
+    rules, refused = SyscallFilter(ALLOW), ERRNO(errno.EPERM)
     if not namespaces:
-        program += refuse(SYS_UNSHARE, errno.EPERM) + refuse(SYS_SETNS, errno.EPERM)
-        program += refuse(SYS_CLONE3, errno.ENOSYS)  # its flags are in memory: use clone
-        program += [
-            (JUMP_EQUAL, 0, 4, SYS_CLONE),
-            (LOAD, 0, 0, 16),  # its flags
-            (JUMP_ANY_BIT, 0, 1, CLONE_NEW_ANY),
-            (RETURN, 0, 0, SECCOMP_RET_ERRNO | errno.EPERM),
-            (LOAD, 0, 0, 0),
-        ]
+        rules.add_rule(refused, "unshare")
+        rules.add_rule(refused, "setns")
+        rules.add_rule(ERRNO(errno.ENOSYS), "clone3")  # its flags are in memory: use clone
+        for flag in NEW_NAMESPACES:
+            rules.add_rule(refused, "clone", Arg(0, MASKED_EQ, flag, flag))
     if not seccomp:
-        program += refuse(SYS_SECCOMP, errno.EPERM)
-        program += [
-            (JUMP_EQUAL, 0, 4, SYS_PRCTL),
-            (LOAD, 0, 0, 16),
-            (JUMP_EQUAL, 0, 1, PR_SET_SECCOMP),
-            (RETURN, 0, 0, SECCOMP_RET_ERRNO | errno.EPERM),
-            (LOAD, 0, 0, 0),
-        ]
-    return [*program, (RETURN, 0, 0, SECCOMP_RET_ALLOW)]
-
-
-def install(program: list[tuple[int, int, int, int]]) -> None:
-    """Put this process and all that comes of it under a filter. Raises OSError."""
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    head = ctypes.create_string_buffer(
-        struct.pack("=H6xQ", len(program), ctypes.addressof(buffer)), 16
-    )
-    gain_no_rights()
-    mode = ctypes.c_ulong(SECCOMP_MODE_FILTER)
-    checked(libc.prctl(PR_SET_SECCOMP, mode, head, *UNUSED[:2]), "seccomp")
+        rules.add_rule(refused, "seccomp")
+        rules.add_rule(refused, "prctl", Arg(0, EQ, PR_SET_SECCOMP))
+    rules.load()
 
 
 def main(argv: list[str]) -> None:
@@ -95,7 +65,7 @@ def main(argv: list[str]) -> None:
         os.setuid(orders["uid"])
     namespaces, seccomp = orders.get("namespaces", True), orders.get("seccomp", True)
     if not (namespaces and seccomp):
-        install(filter_program(namespaces=namespaces, seccomp=seccomp))
+        filter_calls(namespaces=namespaces, seccomp=seccomp)
     os.execvpe(argv[2], argv[2:], {**os.environ, **orders.get("environ", {})})
 
 
