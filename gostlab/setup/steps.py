@@ -20,12 +20,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
+from typing import Any, TextIO
 
 from gostlab.declared import folders, needs
 from gostlab.declared.errors import BadInput
@@ -242,77 +242,62 @@ def steps(
     """
     all_of_it = wanted is None
     wanted = wanted or needs.everything()
-    python_packages = TEST_PACKAGES if "test" in extra else []
-    if {"site", "worst"} & set(extra):
-        python_packages = [*python_packages, "python3-venv"]
-    more = [*python_packages, *(BENCH_PACKAGES if "bench" in extra else [])]
-    tools, packages = ("tools",), ("packages",)
-    builders = tools if os.geteuid() else packages  # with the relay's Go
-    if os.geteuid() == 0:
-        found = [
-            Step("tools", lambda bench: install_packages(bench, TOOL_PACKAGES)),
-            Step(
-                "packages",
-                lambda bench: install_packages(bench, wanted_packages(*more)),
-                tools,
-                tools,
-            ),
-        ]
+    with_tests, is_root = "test" in extra, os.geteuid() == 0
+    with_go = bool({parts.AUTO, parts.RELAY} & set(wanted.gosts))
+    found: list[Step] = []
+
+    def add(
+        name: str, does: Callable[..., str], /, *needs: str, after: Sequence[str] = (), **how: Any
+    ) -> None:
+        found.append(Step(name, partial(does, **how), (*needs, *after), needs))
+
+    if is_root:
+        more = [*TEST_PACKAGES] if with_tests else []
+        more += ["python3-venv"] if {"site", "worst"} & set(extra) else []
+        more += BENCH_PACKAGES if "bench" in extra else []
+        add("tools", install_packages, wanted=TOOL_PACKAGES)
+        add("packages", install_packages, "tools", wanted=wanted_packages(*more))
     else:
-        with_go = bool({parts.AUTO, parts.RELAY} & set(wanted.gosts)) or "test" in extra
-        build = partial(build_tools.provide_build_tools, with_go=with_go)
-        libraries = partial(pinned.provide_libraries, with_tests="test" in extra)
-        found = [Step("tools", build), Step("packages", libraries)]
+        add("tools", build_tools.provide_build_tools, with_go=with_go or with_tests)
+        add("packages", pinned.provide_libraries, with_tests=with_tests)
     on_own_root = wanted.root and is_chosen()
-    on_files = os.geteuid() == 0 or "test" in extra  # of this machine, as native runs are
+    on_files = is_root or with_tests  # of this machine, as native runs are
     if on_own_root and not (on_files and all_of_it):
         # Every program of a run is in it; a run on this machine's files asks when it begins.
         wanted = replace(wanted, iperf3s=(), tunnels=(), programs=())
     if on_files or wanted.iproute2 or not on_own_root:
-        found.append(Step("iproute2", provide_iproute2, packages, packages))
+        add("iproute2", provide_iproute2, "packages")
     if wanted.iperf3s:
-        iperf3 = partial(provide_iperf3, versions=wanted.iperf3s)
-        found.append(Step("iperf3", iperf3, packages, packages))
+        add("iperf3", provide_iperf3, "packages", versions=wanted.iperf3s)
     if wanted.tunnels or wanted.programs:
-        programs = partial(provide_programs, tunnels=wanted.tunnels, of_flows=wanted.programs)
-        found.append(Step("tunnels", programs, packages, packages))
+        of = {"tunnels": wanted.tunnels, "of_flows": wanted.programs}
+        add("tunnels", provide_programs, "packages", **of)
     if with_gost and parts.AUTO in wanted.gosts:
-        found.append(Step("gost", provide_gost))
-    if {parts.AUTO, parts.RELAY} & set(wanted.gosts):
+        add("gost", provide_gost)
+    if with_go:
+        builders = "packages" if is_root else "tools"  # with the relay's Go
         asked = parts.RELAY in wanted.gosts
-        found.append(
-            Step("relay", partial(relay_if_needed, asked=asked), (*builders, "gost"), builders)
-        )
+        add("relay", relay_if_needed, builders, after=["gost"], asked=asked)
     for name, (_, verb) in pinned.EXTRAS.items():
         if {verb, "test"} & set(extra):
-            tools_of_verb = partial(pinned.provide_environment, name=name)
-            found.append(Step(name, tools_of_verb, packages, packages))
-    if "test" in extra:
+            add(name, pinned.provide_environment, "packages", name=name)
+    if with_tests:
         # Ruff and mypy, which Debian 12 lacks or has too old.
-        wanted_text, names = "\n".join(TEST_TOOLS), " ".join(TEST_TOOLS)
-        checkers = partial(
-            pinned.install, name="tools", wanted=wanted_text, names=names, words=TEST_TOOLS
-        )
-        found.append(Step("test-tools", checkers, packages, packages))
+        said = {"names": " ".join(TEST_TOOLS), "wanted": "\n".join(TEST_TOOLS)}
+        add("test-tools", pinned.install, "packages", name="tools", words=TEST_TOOLS, **said)
     if {"root", "test"} & set(extra) or on_own_root:
-        found.append(Step("root", provide_root))
-    found += kernel_steps(wanted.kernels)
-    if all_of_it:  # a run compiles the congestion controls that it loads
-        found.append(Step("congestion controls", provide_controls, ("kernel",), ("kernel",)))
-    return found
-
-
-def kernel_steps(names: Sequence[str]) -> list[Step]:
-    """Fetching and building kernels, one after the other: each has all CPUs."""
-    found: list[Step] = []
-    for name in names:
-        before = ("tools", *(each.name for each in found[-1:]))
+        add("root", provide_root)
+    before: list[str] = []
+    for name in wanted.kernels:  # one after the other: each has all CPUs
         if name == SHIPPED:
-            found.append(Step("kernel", provide_kernel, before, ("tools",)))
+            add("kernel", provide_kernel, "tools", after=before)
         elif name in kernels.declared_names():
-            build = partial(provide_version, name=name)
-            found.append(Step(f"kernel {name}", build, before, ("tools",)))
-        # One of the user's own is there, or the run says what to do.
+            add(f"kernel {name}", provide_version, "tools", after=before, name=name)
+        else:  # one of the user's own is there, or the run says what to do
+            continue
+        before = [found[-1].name]
+    if all_of_it:  # a run compiles the congestion controls that it loads
+        add("congestion controls", provide_controls, "kernel")
     return found
 
 

@@ -64,14 +64,14 @@ def step_called(name: str, chosen: list[Step]) -> Step:
 def test_what_the_bench_counts_with_is_installed_where_it_is_asked_for(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, asked: bool
 ) -> None:
-    wanted: list[str] = []
+    asked_for: list[str] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)  # who may install
-    monkeypatch.setattr(setup, "install_packages", lambda _bench, names: wanted.extend(names))
+    monkeypatch.setattr(setup, "install_packages", lambda _bench, wanted: asked_for.extend(wanted))
 
     step_called("packages", setup.steps(extra=["bench"] if asked else [])).does(bench)
 
-    assert {"linux-perf", "util-linux"}.issubset(wanted) is asked
-    assert set(setup.TOOL_PACKAGES) <= set(wanted)
+    assert {"linux-perf", "util-linux"}.issubset(asked_for) is asked
+    assert set(setup.TOOL_PACKAGES) <= set(asked_for)
 
 
 def test_nothing_is_run_when_every_package_is_there(
