@@ -180,7 +180,7 @@ INSIDE = {
     "replay": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.parts",
     "validate": "machine.cpus setup.parts",
     "worst": "describe.guards setup.pinned",
-    "verbs": "describe.window machine.terminal runs.answer runs.contest runs.live runs.outcome setup.parts",
+    "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome setup.parts",
 }
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
 

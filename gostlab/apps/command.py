@@ -89,16 +89,16 @@ def likeliest(word: str, known: Sequence[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-Arguments = Callable[[argparse.ArgumentParser], None]
+Word = Callable[[argparse.ArgumentParser], object]  # adds itself to a verb's parser
 
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb: `arguments` adds its words to a parser, `run` does it and returns the exit code."""
+    """A verb: `words` adds what it takes to a parser, `run` does it and returns the exit code."""
 
     name: str
     says: str
-    arguments: Arguments
+    words: Word
     run: Callable[[argparse.Namespace], int]
     example: str = ""
     parser: Mapping[str, Any] = field(default_factory=dict)  # what of its parser is special
@@ -111,37 +111,39 @@ class Verb:
         made: argparse.ArgumentParser = verbs.add_parser(self.name, **{**words, **self.parser})
         made.set_defaults(verb=self.run)
         if with_options:
-            self.arguments(made)
+            self.words(made)
         return made
 
 
 def verb(
-    name: str, says: str, arguments: Arguments, example: str = "", **parser: Any
+    name: str, says: str, *words: Word, example: str = "", **parser: Any
 ) -> Callable[[Callable[[argparse.Namespace], int]], Verb]:
     """Makes a verb of the function that does it."""
-    return lambda run: Verb(name, says, arguments, run, example, parser)
+
+    def add(made: argparse.ArgumentParser) -> None:
+        for each in words:
+            each(made)
+
+    return lambda run: Verb(name, says, add, run, example, parser)
+
+
+def word(*names: str, **how: Any) -> Word:
+    """A word or an option, in argparse's terms."""
+    return lambda verb: verb.add_argument(*names, **how)
+
+
+def flag(name: str, says: str) -> Word:
+    return word(name, action="store_true", help=says)
+
+
+def listed(name: str, metavar: str, says: str) -> Word:
+    """An option that may be given again."""
+    return word(name, action="append", default=[], metavar=metavar, help=says)
 
 
 def add_actions(verb: argparse.ArgumentParser) -> Any:
     """What a verb can do, an action each."""
     return verb.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-
-def add_flag(verb: Any, name: str, says: str) -> None:
-    verb.add_argument(name, action="store_true", help=says)
-
-
-def add_list(verb: Any, name: str, metavar: str, says: str) -> None:
-    """An option that may be given again."""
-    verb.add_argument(name, action="append", default=[], metavar=metavar, help=says)
-
-
-def add_json(verb: argparse.ArgumentParser) -> None:
-    add_flag(verb, "--json", "the table as JSON and nothing else")
-
-
-def add_jobs(verb: Any, says: str = "runs side by side (default: one per CPU)") -> None:
-    verb.add_argument("--jobs", type=count, help=says)
 
 
 def count(text: str) -> int:
@@ -155,12 +157,6 @@ def count(text: str) -> int:
     return number
 
 
-def add_results(verb: argparse.ArgumentParser, purpose: str) -> None:
-    verb.add_argument(
-        "--results", type=folder, default=RESULTS, help=f"{purpose} (default: {RESULTS})"
-    )
-
-
 def folder(text: str) -> Path:
     """The folder that a word names, which need not be there. Raises ArgumentTypeError."""
     path = Path(text)
@@ -169,23 +165,29 @@ def folder(text: str) -> Path:
     return path
 
 
-def add_machine(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--machine",
-        choices=("native", "sandbox", "auto"),
-        default="auto",
-        help="native: this kernel, as root; sandbox: the lab's own kernel; auto: native only for"
-        " root on a kernel with netem (default)",
-    )
+def jobs(says: str = "runs side by side (default: one per CPU)") -> Word:
+    return word("--jobs", type=count, help=says)
 
 
-def add_gost(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--gost",
-        type=Path,
-        help="the GOST to use: a program, the name of one that was added, or relay"
-        " (default: $GOSTLAB_GOST, PATH, one that was added or fetched, else relay)",
-    )
+def results(purpose: str) -> Word:
+    says = f"{purpose} (default: {RESULTS})"
+    return word("--results", type=folder, default=RESULTS, help=says)
+
+
+JSON = flag("--json", "the table as JSON and nothing else")
+MACHINE = word(
+    "--machine",
+    choices=("native", "sandbox", "auto"),
+    default="auto",
+    help="native: this kernel, as root; sandbox: the lab's own kernel; auto: native only for"
+    " root on a kernel with netem (default)",
+)
+GOST = word(
+    "--gost",
+    type=Path,
+    help="the GOST to use: a program, the name of one that was added, or relay"
+    " (default: $GOSTLAB_GOST, PATH, one that was added or fetched, else relay)",
+)
 
 
 def complain(sentence: str) -> None:

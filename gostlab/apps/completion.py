@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from gostlab.apps.command import EXIT_OK, verb
+from gostlab.apps.command import EXIT_OK, verb, word
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import EXPERIMENTS, PROFILES
 from gostlab.describe.file import settings
@@ -23,15 +23,11 @@ NAMED_FILES = {"experiment": EXPERIMENTS, "profile": PROFILES}
 Completer = Callable[..., list[str]]
 
 
-def completion_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("shell", choices=SHELLS, help="the shell that will read it")
-
-
 @verb(
     "completion",
     'completion at Tab for your shell: eval "$(./lab completion bash)"',
-    completion_arguments,
-    "./lab completion fish | source",
+    word("shell", choices=SHELLS, help="the shell that will read it"),
+    example="./lab completion fish | source",
 )
 def completion_verb(arguments: argparse.Namespace) -> int:
     try:

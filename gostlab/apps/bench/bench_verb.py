@@ -4,11 +4,10 @@ import argparse
 from pathlib import Path
 
 from gostlab.apps.bench import calibrate, speed
-from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, add_json, complain, count, verb
+from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, JSON, complain, count, verb
 
 
 def bench_arguments(verb: argparse.ArgumentParser) -> None:
-    add_json(verb)
     verb.add_argument(
         "--repeat", type=count, default=5, help="times each figure is taken (default: 5)"
     )
@@ -50,8 +49,9 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
 @verb(
     "bench",
     "how fast the lab is on this machine, beside the version before it",
+    JSON,
     bench_arguments,
-    "./lab bench --json",
+    example="./lab bench --json",
 )
 def bench_verb(arguments: argparse.Namespace) -> int:
     if arguments.costs is not None:

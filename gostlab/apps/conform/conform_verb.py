@@ -19,26 +19,18 @@ MOST_NAMED = 3  # of the scripts that one reason holds for; --json has all
 KINDS = ("passed", "timing", "options", "Linux", "older", "unexplained")
 
 
-def conform_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "scripts", nargs="*", metavar="SCRIPT", help="only these, or all that begin so"
-    )
-    verb.add_argument(
-        "--kernel", default=SHIPPED, metavar="A,B", help="on these kernels (default: shipped)"
-    )
-    verb.add_argument(
-        "--packetdrill", type=Path, metavar="FILE", help="the program (default: on PATH)"
-    )
-    command.add_jobs(verb)
-    command.add_results(verb, "where results go")
-    command.add_json(verb)
-
-
 @command.verb(
     "conform",
     "is the sandbox's TCP Linux's? its own packetdrill scripts, on the virtual clock",
-    conform_arguments,
-    "./lab conform --kernel shipped,5.10 --packetdrill ./packetdrill",
+    command.word("scripts", nargs="*", metavar="SCRIPT", help="only these, or all that begin so"),
+    command.word(
+        "--kernel", default=SHIPPED, metavar="A,B", help="on these kernels (default: shipped)"
+    ),
+    command.word("--packetdrill", type=Path, metavar="FILE", help="the program (default: on PATH)"),
+    command.jobs(),
+    command.results("where results go"),
+    command.JSON,
+    example="./lab conform --kernel shipped,5.10 --packetdrill ./packetdrill",
 )
 def conform_verb(arguments: argparse.Namespace) -> int:
     """A table with a row for each kernel; 1 where a script fails and nobody knows why."""

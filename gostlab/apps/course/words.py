@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from gostlab.apps.command import Verb, add_actions, add_flag, add_jobs, add_json, folder
+from gostlab.apps.command import JSON, Verb, add_actions, flag, folder, jobs
 from gostlab.apps.course import class_verbs, rank_verb, student_verbs, teacher_verbs
 
 PUBLIC_COURSE = "public"
@@ -66,8 +66,8 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     start.add_argument("--student", required=True, help="who you are: as your teacher knows you")
     start.add_argument("--ticket", help="from your teacher, in a course with a secret")
     start.add_argument("--folder", type=Path, help="where (default: coursework/LAB)")
-    add_flag(made["predict"], "--again", "seal others in place of those sealed before")
-    add_jobs(made["run"])
+    flag("--again", "seal others in place of those sealed before")(made["predict"])
+    jobs()(made["run"])
     made["hand-in"].add_argument("--out", type=Path, help="the zip (default: beside the folder)")
     made["rank"].add_argument(
         "what", type=Path, help="a C file, a hand-in's folder, or a folder or zip with everybody's"
@@ -76,7 +76,7 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     made["rank"].add_argument(
         "--out", type=folder, help="the folder to write (default: ranked-LAB)"
     )
-    add_jobs(made["rank"])
+    jobs()(made["rank"])
     for each in (start, made["ticket"], made["key"], made["rank"], made["autograder"]):
         add_course(each)
     made["key"].add_argument("--student", required=True, help="whose")
@@ -110,7 +110,7 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
     grade.add_argument(
         "--roster", type=Path, help="a class at once: its students, a CSV file with or without head"
     )
-    add_jobs(grade, "of a class: hand-ins side by side")
+    jobs("of a class: hand-ins side by side")(grade)
     grade.add_argument(
         "--assignment", help="of a class: what gradebooks call it (default: its title)"
     )
@@ -119,7 +119,7 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
         "--metadata", type=Path, help="Gradescope's submission_metadata.json: whose it must be"
     )
     add_course(grade)
-    add_flag(grade, "--rerun", "run one of its runs again and compare (sandbox)")
+    flag("--rerun", "run one of its runs again and compare (sandbox)")(grade)
     grade.add_argument(
         "--format",
         choices=("text", "json", "junit", "gradescope", "classroom50"),
@@ -130,7 +130,7 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
 
 
 VERBS = (
-    Verb("labs", "the classroom labs, a line each", add_json, starts(STUDENT, "labs_verb")),
+    Verb("labs", "the classroom labs, a line each", JSON, starts(STUDENT, "labs_verb")),
     Verb(
         "lab",
         "work on a classroom lab",

@@ -54,7 +54,7 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         ("--set", "NAME=VALUE", "a setting of all runs"),
     ):
-        command.add_list(parser, name, metavar, says)
+        command.listed(name, metavar, says)(parser)
     profile_writer.add_place(parser)
     each = free.POINTS_PER_PARAMETER
     for name, default, says in (
@@ -72,20 +72,20 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=int, default=default, help=says + told)
     parser.add_argument("--screen", help="how long the cheap runs last, like 5s")
     parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
-    command.add_jobs(parser)
-    command.add_flag(parser, "--retry-failed", "run failed runs again")
-    command.add_flag(parser, "--dry-run", "say what would be done and stop")
-    command.add_flag(parser, "--json", "the outcome as JSON and nothing else")
-    command.add_results(parser, "where runs go")
-    command.add_machine(parser)
-    command.add_gost(parser)
 
 
 @command.verb(
     "fit",
     "the inverse question: which path makes the lab say what was measured?",
     fit_arguments,
-    "./lab fit la-hamina --from tunnel-rates",
+    command.jobs(),
+    command.flag("--retry-failed", "run failed runs again"),
+    command.flag("--dry-run", "say what would be done and stop"),
+    command.flag("--json", "the outcome as JSON and nothing else"),
+    command.results("where runs go"),
+    command.MACHINE,
+    command.GOST,
+    example="./lab fit la-hamina --from tunnel-rates",
 )
 def fit_verb(arguments: argparse.Namespace) -> int:
     """`./lab fit`; returns the exit code: 0 if a path was found, whether or not it explains all.

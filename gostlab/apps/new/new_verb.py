@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from gostlab.apps import new
-from gostlab.apps.command import EXIT_OK, verb
+from gostlab.apps.command import EXIT_OK, verb, word
 from gostlab.apps.course.words import PUBLIC_COURSE
 from gostlab.apps.new import teaching
 from gostlab.declared import folders
@@ -13,16 +13,15 @@ from gostlab.declared.errors import BadInput
 LAB, CLASSROOM = "lab", "classroom"
 
 
-def new_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("kind", choices=[*new.KINDS, LAB, CLASSROOM], help="the kind of thing to add")
-    verb.add_argument(
-        "name", help="its name in an experiment; for a lab or a classroom, its folder"
-    )
-    verb.add_argument("--lab", help="for a classroom: the lab, by its number, name or folder")
-    verb.add_argument("--course", help="for a classroom: a word for course and year")
-
-
-@verb("new", "a file to fill in", new_arguments, "./lab new tunnel socat  (CONTRIBUTING.md)")
+@verb(
+    "new",
+    "a file to fill in",
+    word("kind", choices=[*new.KINDS, LAB, CLASSROOM], help="the kind of thing to add"),
+    word("name", help="its name in an experiment; for a lab or a classroom, its folder"),
+    word("--lab", help="for a classroom: the lab, by its number, name or folder"),
+    word("--course", help="for a classroom: a word for course and year"),
+    example="./lab new tunnel socat  (CONTRIBUTING.md)",
+)
 def new_verb(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.name)
     if arguments.kind == CLASSROOM:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from gostlab.apps.command import add_flag
+from gostlab.apps.command import flag
 from gostlab.declared.errors import bounded
 from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file import profile as profiles
@@ -132,7 +132,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=OWN_PROFILES, help="where to write (default: netem_profiles/)"
     )
-    add_flag(parser, "--force", "replace a profile of that name")
+    flag("--force", "replace a profile of that name")(parser)
 
 
 def name_of(given: str | None, made_of: str, most: int = 60) -> str:

@@ -6,6 +6,7 @@ One repetition of every cell is one quick form, as a user runs it, with seeds of
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from scipy.stats import binomtest
@@ -14,7 +15,14 @@ from analysis.judge.cells import to_matrices
 from analysis.judge.table import Column, Table, count, rate, texts
 from analysis.judge.targets import AGREES, DISAGREES, Target, target_rows
 from analysis.read.folder import Run
-from analysis.read.study import Study
+from analysis.read.runs import load_results
+from analysis.read.study import Study, to_study
+from gostlab import api, results
+from gostlab.apps.validate.broken import BROKEN, broken_runs
+from gostlab.declared.errors import BadInput
+from gostlab.machine.cpus import claimed_cpus
+from gostlab.runs import progress, schedule
+from gostlab.setup import parts
 
 # A quick target's band, around the median of the runs that calibrate it: so many of their standard
 # deviations, and at least such a share. One run in 16,000 lies beyond four deviations, if they are
@@ -26,6 +34,46 @@ CONFIDENCE = 0.95
 
 
 Row = dict[str, Any]  # of a table: its columns' values
+
+
+def tables_of(
+    folder: Path, forms: int, broken_forms: int, *, jobs: int | None
+) -> tuple[Table, Table]:
+    """How often validate's quick form errs: run it with the seeds of so many users on this lab, and
+    of so many on each lab that is broken on purpose, and judge every one. Where each target's band
+    comes from; how often the correct lab and each broken one was complained of.
+
+    The first half of the correct lab's forms calibrates the targets' bands, the other half is
+    judged by them. Raises what run() does.
+    """
+    if forms < 4 or broken_forms < 1:
+        raise BadInput(f"{forms} and {broken_forms} forms: at least 4 and 1")
+    asked = api.Experiment.from_file("validation", quick=True, machine="sandbox")
+    correct = asked.described({run.cell: forms for run in asked.runs})
+    runs = [*correct, *broken_runs(correct, broken_forms)]
+    start = api.starter("sandbox", parts.find_parts())
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        progress.progress_on_stderr("validation", quiet=False) as told,
+        results.owned(folder, asked.name),
+        claimed_cpus(jobs) as slots,
+    ):
+        schedule.run_all(runs, folder.resolve(), slots, start, told)
+    known = to_study("validation", asked.file)
+
+    def forms_in(experiment: str, most: int) -> dict[int, list[Target]]:
+        wanted = {run.name for run in runs if run.repetition <= most}
+        loaded = load_results(folder, experiment).runs
+        return forms_of(known, [run for run in loaded if run.folder.name in wanted])
+
+    correct_forms = forms_in("validation", forms)
+    judged = {number: rows for number, rows in correct_forms.items() if number > forms // 2}
+    rows = [errors_of("correct", "what its runs request", judged)]
+    for each in BROKEN:
+        spoilt = forms_in(each.experiment, broken_forms)
+        rows.append(errors_of(each.name, each.says, spoilt))
+    calibration = calibration_table(calibrations(correct_forms, forms // 2))
+    return calibration, errors_table(rows)
 
 
 def forms_of(study: Study, runs: Iterable[Run]) -> dict[int, list[Target]]:

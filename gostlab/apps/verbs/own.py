@@ -30,7 +30,7 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
     "cc",
     "congestion controls: the lab's, and your own from a C file",
     cc_arguments,
-    "./lab cc add my_cc.c --name mine (docs/how-to/congestion-control.md goes through it)",
+    example="./lab cc add my_cc.c --name mine (docs/how-to/congestion-control.md goes through it)",
 )
 def cc_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
@@ -61,7 +61,7 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
     add = actions.add_parser("add", help=summary, description=summary)
     add.add_argument("what", help="5.10, 6.1, 6.12, 7.3; or a tree or tarball, 4.9 or later")
     add.add_argument("--name", help="what to call a tree or tarball of your own")
-    command.add_jobs(add, "compile with so many processes (default: one per CPU)")
+    command.jobs("compile with so many processes (default: one per CPU)")(add)
     actions.add_parser("list", help="every kernel that an experiment may name, and what it lacks")
     remove = actions.add_parser("remove", help="delete one that was added; its results stay")
     remove.add_argument("name")
@@ -71,7 +71,7 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
     "kernel",
     "the sandbox's kernels: other versions of Linux, and trees of your own",
     kernel_arguments,
-    "./lab kernel add 5.10 (docs/reference/kernels.md says what each lacks)",
+    example="./lab kernel add 5.10 (docs/reference/kernels.md says what each lacks)",
 )
 def kernel_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
@@ -112,7 +112,7 @@ def gost_arguments(verb: argparse.ArgumentParser) -> None:
     "gost",
     "GOSTs of several versions, side by side",
     gost_arguments,
-    "./lab gost add gost-3.2.6-linux-amd64.xz",
+    example="./lab gost add gost-3.2.6-linux-amd64.xz",
 )
 def gost_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":

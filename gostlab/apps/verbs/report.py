@@ -16,28 +16,28 @@ from gostlab.describe.file import experiment
 from gostlab.runs import summary
 
 
-def report_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
+@command.verb(
+    "report",
+    "tables, figures and one page from the results",
+    command.word(
         "experiment",
         nargs="*",
         help="an experiment's name, or the path of its YAML file (default: every one with results);"
         " a run's folder is a page of that run with every sample",
-    )
-    command.add_results(verb, "where the runs are")
-    verb.add_argument("--out", type=Path, help="the folder to write into (default: RESULTS/report)")
-    command.add_flag(
-        verb,
+    ),
+    command.results("where the runs are"),
+    command.word("--out", type=Path, help="the folder to write into (default: RESULTS/report)"),
+    command.flag(
         "--site",
         "write site/ instead: pages of every study, figure and number, as HTML; where experiments"
         " are named, the other studies' sections stay as they are",
-    )
-    command.add_flag(
-        verb,
+    ),
+    command.flag(
         "--docs",
         "write docs/results.md and the tables between marks in docs/ instead, of cells with five"
         " runs and more; what has none here stays as it is",
-    )
-    verb.add_argument(
+    ),
+    command.word(
         "--open",
         nargs="?",
         type=Path,
@@ -45,15 +45,9 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="open the page in the desktop's browser; with RUN (a run's folder, or its name in the"
         " results) it is a page of that run with every sample",
-    )
-    command.add_flag(verb, "--json", 'print {"report": path}')
-
-
-@command.verb(
-    "report",
-    "tables, figures and one page from the results",
-    report_arguments,
-    "./lab report thesis-tunnel",
+    ),
+    command.flag("--json", 'print {"report": path}'),
+    example="./lab report thesis-tunnel",
 )
 def report_verb(arguments: argparse.Namespace) -> int:
     run = arguments.open if isinstance(arguments.open, Path) else None
@@ -96,24 +90,20 @@ def open_page(page: Path) -> None:
         )
 
 
-def compare_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("before", type=Path, help="a results folder of an experiment")
-    verb.add_argument("after", type=Path, help="another, of the same questions")
-    verb.add_argument(
+@command.verb(
+    "compare",
+    "what changed between two experiments' results folders; exit code 1 if something is worse",
+    command.word("before", type=Path, help="a results folder of an experiment"),
+    command.word("after", type=Path, help="another, of the same questions"),
+    command.word(
         "--threshold",
         type=float,
         default=5.0,
         metavar="PERCENT",
         help="a figure that moves by less is the same (default: 5)",
-    )
-    command.add_json(verb)
-
-
-@command.verb(
-    "compare",
-    "what changed between two experiments' results folders; exit code 1 if something is worse",
-    compare_arguments,
-    "./lab compare old/thesis-tunnel results/thesis-tunnel",
+    ),
+    command.JSON,
+    example="./lab compare old/thesis-tunnel results/thesis-tunnel",
 )
 def compare_verb(arguments: argparse.Namespace) -> int:
     """`./lab compare BEFORE AFTER`: 1 if something got worse."""
@@ -142,16 +132,12 @@ def compare_verb(arguments: argparse.Namespace) -> int:
     return command.EXIT_FAILED if found.regressed else command.EXIT_OK
 
 
-def replay_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("run", type=Path, nargs="+", help="a run's result folder")
-    command.add_flag(verb, "--json", "the figures as JSON and nothing else")
-
-
 @command.verb(
     "replay",
     "run a result's commands.sh again in the sandbox and compare",
-    replay_arguments,
-    "./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
+    command.word("run", type=Path, nargs="+", help="a run's result folder"),
+    command.flag("--json", "the figures as JSON and nothing else"),
+    example="./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
 )
 def replay_verb(arguments: argparse.Namespace) -> int:
     """`./lab replay RUN`: 1 if a replay differs from its run."""
@@ -165,33 +151,27 @@ def replay_verb(arguments: argparse.Namespace) -> int:
     return command.EXIT_OK if all(each.same for each in replays) else command.EXIT_FAILED
 
 
-def catalogue_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("experiment", nargs="*", help="with --sample: which (default: every one)")
-    command.add_results(verb, "where the runs are")
-    verb.add_argument(
+@command.verb(
+    "catalogue",
+    "every experiment, what it costs, and how long it took here",
+    command.word("experiment", nargs="*", help="with --sample: which (default: every one)"),
+    command.results("where the runs are"),
+    command.word(
         "--cores",
         type=command.count,
         help="the CPUs that the results were made with (default: this machine's)",
-    )
-    verb.add_argument(
+    ),
+    command.word(
         "--sample",
         type=command.count,
         metavar="N",
         help="what it would take: run N runs of each matrix, and reckon with an interval; they are"
         " kept in RESULTS/sample, so that a larger N only adds",
-    )
-    verb.add_argument("--seed", type=int, default=1, help="which runs --sample draws (default: 1)")
-    command.add_flag(
-        verb, "--quick", "with --sample: of the quick forms, in place of the full ones"
-    )
-    command.add_json(verb)
-
-
-@command.verb(
-    "catalogue",
-    "every experiment, what it costs, and how long it took here",
-    catalogue_arguments,
-    "./lab catalogue --cores 2",
+    ),
+    command.word("--seed", type=int, default=1, help="which runs --sample draws (default: 1)"),
+    command.flag("--quick", "with --sample: of the quick forms, in place of the full ones"),
+    command.JSON,
+    example="./lab catalogue --cores 2",
 )
 def catalogue_verb(arguments: argparse.Namespace) -> int:
     if arguments.sample is not None:

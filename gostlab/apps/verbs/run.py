@@ -18,7 +18,6 @@ from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
 from gostlab.describe.file.document import named_values
 from gostlab.describe.resolve import expand
-from gostlab.machine import terminal
 from gostlab.results import write_whole
 from gostlab.runs import answer, contest, live, progress, schedule, summary
 from gostlab.runs import outcome as finished
@@ -27,61 +26,6 @@ from gostlab.setup import parts
 USUALLY_ASKED = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
 LIVE_SAMPLE = "100ms"  # ten frames a second
 REPEAT = "runs of each combination; from 6 on there is an interval (default: 1)"
-
-
-def run_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("experiment", help="a name in experiments/ or the path of a YAML file")
-    add_run_arguments(verb)
-
-
-def add_run_arguments(verb: argparse.ArgumentParser) -> None:
-    """What `run` and topo.py share."""
-    command.add_flag(verb, "--quick", "the experiment's short form")
-    known = ", ".join(settings.SETTINGS)
-    says = f"override a factor, or a setting: {known} (./lab settings NAME says more)"
-    command.add_list(verb, "--set", "FACTOR=A,B", says)
-    command.add_list(verb, "--matrix", "MATRIX", "only this matrix of the experiment")
-    command.add_machine(verb)
-    verb.add_argument(
-        "--clock", choices=("virtual", "real"), help="override the experiment's clock"
-    )
-    verb.add_argument(
-        "--seed", type=int, help="other random numbers: in place of the experiment's seed"
-    )
-    verb.add_argument(
-        "--repeat", type=int, help="runs of each cell, in place of what the file says"
-    )
-    command.add_jobs(verb, "runs side by side (default: one per CPU; native: 1)")
-    command.add_results(verb, "where results go")
-    command.add_flag(verb, "--retry-failed", "run failed runs again")
-    command.add_flag(verb, "--dry-run", "list the runs (--json: their descriptions) and stop")
-    verb.add_argument(
-        "--shard",
-        metavar="I/N",
-        help="only the I-th of N parts, beside other processes that run the others (3/40)",
-    )
-    verb.add_argument(
-        "--dask",
-        metavar="SCHEDULER|local:N",
-        help="on the workers of a Dask scheduler (tls://host:8786), or of N processes here",
-    )
-    command.add_flag(
-        verb, "--check-hosts", "with --dask: first see whether two workers agree bit for bit"
-    )
-    command.add_flag(verb, "--json", "print the outcome as JSON and nothing else")
-    add_live(verb)
-    command.add_gost(verb)
-
-
-def add_live(verb: argparse.ArgumentParser) -> None:
-    """Drawn on the terminal as it goes on."""
-    command.add_flag(verb, "--live", "show queue and windows on the terminal, of 4 runs at most")
-    verb.add_argument(
-        "--pace",
-        type=pace,
-        default=1.0,
-        help="with --live: seconds of the network in a second of yours (default: 1)",
-    )
 
 
 def pace(text: str) -> float:
@@ -93,6 +37,81 @@ def pace(text: str) -> float:
     if not 0 < found < math.inf:
         raise argparse.ArgumentTypeError(f"{text:.40}: not a pace (a number above 0, like 4)")
     return found
+
+
+def set_word(verb: argparse.ArgumentParser) -> None:
+    """--set, which names every setting: they are read where that is asked for."""
+    known = ", ".join(settings.SETTINGS)
+    says = f"override a factor, or a setting: {known} (./lab settings NAME says more)"
+    command.listed("--set", "FACTOR=A,B", says)(verb)
+
+
+LIVE = (  # drawn on the terminal as it goes on
+    command.flag("--live", "show queue and windows on the terminal, of 4 runs at most"),
+    command.word(
+        "--pace",
+        type=pace,
+        default=1.0,
+        help="with --live: seconds of the network in a second of yours (default: 1)",
+    ),
+)
+RUN_WORDS = (  # what `run` and topo.py share
+    command.flag("--quick", "the experiment's short form"),
+    set_word,
+    command.listed("--matrix", "MATRIX", "only this matrix of the experiment"),
+    command.MACHINE,
+    command.word("--clock", choices=("virtual", "real"), help="override the experiment's clock"),
+    command.word(
+        "--seed", type=int, help="other random numbers: in place of the experiment's seed"
+    ),
+    command.word("--repeat", type=int, help="runs of each cell, in place of what the file says"),
+    command.jobs("runs side by side (default: one per CPU; native: 1)"),
+    command.results("where results go"),
+    command.flag("--retry-failed", "run failed runs again"),
+    command.flag("--dry-run", "list the runs (--json: their descriptions) and stop"),
+    command.word(
+        "--shard",
+        metavar="I/N",
+        help="only the I-th of N parts, beside other processes that run the others (3/40)",
+    ),
+    command.word(
+        "--dask",
+        metavar="SCHEDULER|local:N",
+        help="on the workers of a Dask scheduler (tls://host:8786), or of N processes here",
+    ),
+    command.flag("--check-hosts", "with --dask: first see whether two workers agree bit for bit"),
+    command.flag("--json", "print the outcome as JSON and nothing else"),
+    *LIVE,
+    command.GOST,
+)
+
+
+def path_words(when: str = "") -> tuple[command.Word, command.Word]:
+    return (
+        command.word("--profile", default="la-hamina", help=f"{when}the path (default: la-hamina)"),
+        command.word("--cc", default="cubic", help=f"{when}congestion control (default: cubic)"),
+    )
+
+
+def setting_words(asked: argparse.ArgumentParser) -> None:
+    """Every setting as an option of `try`."""
+    usual = asked.add_argument_group("what most questions vary; a list is compared")
+    others = asked.add_argument_group("any other setting (./lab settings NAME says more)")
+    holds = {**settings.DEFAULTS, **question.PATH_DEFAULTS, **question.TRY_DEFAULTS}
+    names = settings.known_names()
+    for name in (*USUALLY_ASKED, *(name for name in names if name not in USUALLY_ASKED)):
+        option = question.option_of(name)
+        words = [option] + ([option.replace("_", "-")] if "_" in name else [])
+        words = ["--for", *words] if name == "duration" else words
+        says = argparse.SUPPRESS  # forward.loss: of one direction, as ./lab settings says
+        if name in settings.SETTINGS:
+            default = f" (default: {holds[name]})" if name in holds else ""
+            says = (settings.SETTINGS[name].says + default).replace("%", "%%")
+        group = usual if name in USUALLY_ASKED else others
+        group.add_argument(*words, dest=f"ask {name}", metavar="A,B", help=says)
+
+
+# -- what they do
 
 
 def told(
@@ -108,95 +127,6 @@ def told(
     )
 
 
-def try_arguments(asked: argparse.ArgumentParser) -> None:
-    usual = asked.add_argument_group("what most questions vary; a list is compared")
-    others = asked.add_argument_group("any other setting (./lab settings NAME says more)")
-    holds = {**settings.DEFAULTS, **question.PATH_DEFAULTS, **question.TRY_DEFAULTS}
-    names = settings.known_names()
-    for name in (*USUALLY_ASKED, *(name for name in names if name not in USUALLY_ASKED)):
-        option = question.option_of(name)
-        words = [option] + ([option.replace("_", "-")] if "_" in name else [])
-        words = ["--for", *words] if name == "duration" else words
-        says = argparse.SUPPRESS  # forward.loss: of one direction, as ./lab settings says
-        if name in settings.SETTINGS:
-            default = f" (default: {holds[name]})" if name in holds else ""
-            says = (settings.SETTINGS[name].says + default).replace("%", "%%")
-        group = usual if name in USUALLY_ASKED else others
-        group.add_argument(*words, dest=f"ask {name}", metavar="A,B", help=says)
-    asked.add_argument(
-        "--run-server",
-        metavar="COMMAND",
-        help="your own program in place of iperf3: what listens on $HOST and $PORT",
-    )
-    asked.add_argument(
-        "--run-client",
-        metavar="COMMAND",
-        help="and what connects there, for $SECONDS at most (--direction download: it receives)",
-    )
-    asked.add_argument("--repeat", type=int, default=1, help=REPEAT)
-    asked.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
-    command.add_flag(asked, "--json", "the table as JSON and nothing else")
-    command.add_flag(asked, "--csv", "the table as CSV and nothing else")
-    asked.add_argument(
-        "--save", type=Path, metavar="FILE", help="write the question as an experiment's file too"
-    )
-    command.add_flag(asked, "--dry-run", "list the runs and stop")
-    command.add_flag(asked, "--retry-failed", "run failed runs again")
-    add_live(asked)
-    command.add_jobs(asked)
-    command.add_results(asked, "where results go")
-    command.add_machine(asked)
-    command.add_gost(asked)
-
-
-def exec_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "run",
-        metavar="RUN.json",
-        help="a run.json, or one entry of `./lab run X --dry-run --json`; - for standard input",
-    )
-    verb.add_argument(
-        "folder",
-        metavar="FOLDER",
-        nargs="?",
-        type=Path,
-        help="where the run's folder is to be (default: where the entry says)",
-    )
-    command.add_flag(verb, "--retry-failed", "make it again if it failed before")
-    command.add_flag(verb, "--json", "print its status as JSON and nothing else")
-    command.add_gost(verb)
-
-
-def shell_arguments(verb: argparse.ArgumentParser) -> None:
-    add_path_arguments(verb)
-    verb.add_argument(
-        "--clock",
-        choices=("virtual", "real"),
-        default="real",
-        help="the guest's clock (default: real, as a person types in real time)",
-    )
-    command.add_machine(verb)
-    command.add_gost(verb)
-
-
-def add_path_arguments(verb: argparse.ArgumentParser, when: str = "") -> None:
-    verb.add_argument("--profile", default="la-hamina", help=f"{when}the path (default: la-hamina)")
-    verb.add_argument("--cc", default="cubic", help=f"{when}congestion control (default: cubic)")
-
-
-def topo_arguments(topo: argparse.ArgumentParser) -> None:
-    command.add_flag(topo, "--cli", "Mininet's prompt in the lab instead of a matrix")
-    topo.add_argument(
-        "--experiment", default="thesis-tunnel", help="what to run (default: thesis-tunnel)"
-    )
-    command.add_flag(topo, "--full", "the full matrix instead of the quick one")
-    add_path_arguments(topo, "with --cli: ")
-    add_run_arguments(topo)
-
-
-# -- what they do
-
-
 def overrides(pairs: Sequence[str]) -> dict[str, str]:
     """--set's words by name. Raises BadInput."""
     found: dict[str, str] = {}
@@ -210,8 +140,9 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 @command.verb(
     "run",
     "run an experiment's matrix; finished runs are kept and not run again",
-    run_arguments,
-    "./lab run thesis-tunnel --quick --set streams=1,4",
+    command.word("experiment", help="a name in experiments/ or the path of a YAML file"),
+    *RUN_WORDS,
+    example="./lab run thesis-tunnel --quick --set streams=1,4",
 )
 def run_verb(arguments: argparse.Namespace) -> int:
     experiment = api.Experiment.from_file(
@@ -256,8 +187,33 @@ def made(
 @command.verb(
     "try",
     "a question without a file: settings as options, lists are compared",
-    try_arguments,
-    "./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws",
+    setting_words,
+    command.word(
+        "--run-server",
+        metavar="COMMAND",
+        help="your own program in place of iperf3: what listens on $HOST and $PORT",
+    ),
+    command.word(
+        "--run-client",
+        metavar="COMMAND",
+        help="and what connects there, for $SECONDS at most (--direction download: it receives)",
+    ),
+    command.word("--repeat", type=int, default=1, help=REPEAT),
+    command.word("--seed", type=int, default=1, help="of the random numbers (default: 1)"),
+    command.JSON,
+    command.flag("--csv", "the table as CSV and nothing else"),
+    command.word(
+        "--save", type=Path, metavar="FILE", help="write the question as an experiment's file too"
+    ),
+    command.flag("--dry-run", "list the runs and stop"),
+    command.flag("--retry-failed", "run failed runs again"),
+    *LIVE,
+    command.jobs(),
+    command.results("where results go"),
+    command.MACHINE,
+    command.GOST,
+    example="./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr"
+    " --tunnel direct,gost+ws",
     usage="./lab try [--SETTING A,B …] [--repeat N] [--json | --csv] [--save FILE] …",
     description="Run every combination of what is asked and print a table. A list (cubic,bbr) is"
     " compared, one value is a setting. Results are kept: the same question is answered at once,"
@@ -327,8 +283,22 @@ def list_runs(experiment: api.Experiment, results: Path, *, as_json: bool) -> in
     "exec",
     "make one run from its description, for job arrays and graders (exit code 0: it has a"
     " status, whatever that says)",
-    exec_arguments,
-    "./lab exec run.json results/mine/again",
+    command.word(
+        "run",
+        metavar="RUN.json",
+        help="a run.json, or one entry of `./lab run X --dry-run --json`; - for standard input",
+    ),
+    command.word(
+        "folder",
+        metavar="FOLDER",
+        nargs="?",
+        type=Path,
+        help="where the run's folder is to be (default: where the entry says)",
+    ),
+    command.flag("--retry-failed", "make it again if it failed before"),
+    command.flag("--json", "print its status as JSON and nothing else"),
+    command.GOST,
+    example="./lab exec run.json results/mine/again",
 )
 def exec_verb(arguments: argparse.Namespace) -> int:
     """`./lab exec`: 0 as soon as there is a status, whatever it says."""
@@ -373,8 +343,16 @@ def exit_code(outcome: finished.Outcome) -> int:
 @command.verb(
     "shell",
     "Mininet's prompt in the lab, on a shaped path",
-    shell_arguments,
-    "./lab shell --profile la-hamina --cc bbr",
+    *path_words(),
+    command.word(
+        "--clock",
+        choices=("virtual", "real"),
+        default="real",
+        help="the guest's clock (default: real, as a person types in real time)",
+    ),
+    command.MACHINE,
+    command.GOST,
+    example="./lab shell --profile la-hamina --cc bbr",
 )
 def shell_verb(arguments: argparse.Namespace) -> int:
     choice = machine.choose(arguments.machine)
@@ -388,13 +366,19 @@ def shell_verb(arguments: argparse.Namespace) -> int:
         raise BadInput("shell needs a terminal to talk to (standard input is not one)")
     found = parts.find_parts(arguments.gost)
     command.complain(f"machine: {choice.name} ({choice.reason})")
-    return terminal.open_shell(run, found)
+    return api.open_shell(run, found)
 
 
 @command.verb(
     "topo",
     "what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
-    topo_arguments,
+    command.flag("--cli", "Mininet's prompt in the lab instead of a matrix"),
+    command.word(
+        "--experiment", default="thesis-tunnel", help="what to run (default: thesis-tunnel)"
+    ),
+    command.flag("--full", "the full matrix instead of the quick one"),
+    *path_words("with --cli: "),
+    *RUN_WORDS,
     prog="topo.py",
     description="Build the lab: open it (--cli), or run the quick matrix and report it.",
     epilog="examples: python topo.py --cli · sudo python topo.py",

@@ -2,20 +2,19 @@
 
 import argparse
 
-from gostlab.apps.command import EXIT_OK, add_json, print_either, verb
+from gostlab.apps.command import EXIT_OK, JSON, print_either, verb, word
 from gostlab.declared.errors import BadInput, bounded
 from gostlab.describe import window
 from gostlab.describe.file import manual, units
 
 
-def settings_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "setting", nargs="?", metavar="NAME", help="one of them, or forward.loss, cc.client"
-    )
-    add_json(verb)
-
-
-@verb("settings", "the settings of a run", settings_arguments, "./lab settings buffer")
+@verb(
+    "settings",
+    "the settings of a run",
+    word("setting", nargs="?", metavar="NAME", help="one of them, or forward.loss, cc.client"),
+    JSON,
+    example="./lab settings buffer",
+)
 def settings_verb(arguments: argparse.Namespace) -> int:
     name = arguments.setting
     text = manual.say_setting(name) if name else manual.say_settings()
@@ -23,18 +22,14 @@ def settings_verb(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def window_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("rate", help="of the bottleneck, like 100mbit")
-    verb.add_argument("rtt", help="there and back, like 168ms")
-    verb.add_argument("--streams", type=int, default=1, help="connections side by side")
-    add_json(verb)
-
-
 @verb(
     "window",
     "how large TCP's buffers must be for a path",
-    window_arguments,
-    "./lab window 100mbit 168ms",
+    word("rate", help="of the bottleneck, like 100mbit"),
+    word("rtt", help="there and back, like 168ms"),
+    word("--streams", type=int, default=1, help="connections side by side"),
+    JSON,
+    example="./lab window 100mbit 168ms",
 )
 def window_verb(arguments: argparse.Namespace) -> int:
     try:

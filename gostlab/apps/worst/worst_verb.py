@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.apps.command import add_flag, add_jobs, add_machine, add_results, verb
+from gostlab.apps import command
 from gostlab.apps.fit import fit
 from gostlab.apps.paths import profile_writer as writer
 from gostlab.apps.worst import axes, worst
@@ -21,42 +21,38 @@ SHOWN = 3
 OVER = "rate,rtt,loss,buffer,queue"
 
 
-def worst_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cc", required=True, help="the congestion control to look into")
-    parser.add_argument("--against", metavar="CC", help="one that shares the bottleneck with it")
+def measure_word(parser: argparse.ArgumentParser) -> None:
+    known = "; ".join(f"{name}: {each.says}" for name, each in worst.MEASURES.items())
     parser.add_argument(
+        "--measure",
+        choices=tuple(worst.MEASURES),
+        help=f"what makes a path bad: {known.replace('%', '%%')}"
+        " (default: share with --against, else utilisation)",
+    )
+
+
+@command.verb(
+    "worst",
+    "on which path does a congestion control do worst? An optimiser looks",
+    command.word("--cc", required=True, help="the congestion control to look into"),
+    command.word("--against", metavar="CC", help="one that shares the bottleneck with it"),
+    command.word(
         "--over",
         default=OVER,
         metavar="NAME,…",
         help="what is varied: a setting, or NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--measure",
-        choices=tuple(worst.MEASURES),
-        help="what makes a path bad: "
-        + "; ".join(f"{name}: {each.says}" for name, each in worst.MEASURES.items()).replace(
-            "%", "%%"
-        )
-        + " (default: share with --against, else utilisation)",
-    )
-    parser.add_argument("--budget", type=int, default=200, help="runs in all (default: 200)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
-    add_jobs(parser)
-    add_flag(parser, "--dry-run", "say what would be searched and stop")
-    add_flag(parser, "--json", "the outcome as JSON and nothing else")
-    writer.add_place(parser)
-    add_results(parser, "where runs go")
-    add_machine(parser)
-
-
-@verb(
-    "worst",
-    "on which path does a congestion control do worst? An optimiser looks",
-    worst_arguments,
-    f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
+    ),
+    measure_word,
+    command.word("--budget", type=int, default=200, help="runs in all (default: 200)"),
+    command.listed("--set", "NAME=VALUE", "a setting of all runs"),
+    command.word("--seed", type=int, default=1, help="of search and runs (default: 1)"),
+    command.jobs(),
+    command.flag("--dry-run", "say what would be searched and stop"),
+    command.flag("--json", "the outcome as JSON and nothing else"),
+    lambda parser: writer.add_place(parser),  # noqa: PLW0108 (it is read where it is needed)
+    command.results("where runs go"),
+    command.MACHINE,
+    example=f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
 )
 def worst_verb(arguments: argparse.Namespace) -> int:
     """`./lab worst`; 0 if a path was found. Raises BadInput, and what a run does."""
