@@ -40,7 +40,7 @@ def pace(text: str) -> float:
 
 
 def set_word(verb: argparse.ArgumentParser) -> None:
-    """--set, which names every setting: they are read where that is asked for."""
+    """--set, whose help names every setting: they are read when a run needs its words."""
     known = ", ".join(settings.SETTINGS)
     says = f"override a factor, or a setting: {known} (./lab settings NAME says more)"
     command.listed("--set", "FACTOR=A,B", says)(verb)
