@@ -42,7 +42,10 @@ fi
 sed -nE "s/^LD_SCRIPT_DYN_RPATH=/$link=/; s/^[A-Z0-9]/CONFIG_&/p" "$here/options" \
     >.gostlab-options
 if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ]; then echo CONFIG_GCOV=y >>.gostlab-options; fi
-make --silent KCONFIG_ALLCONFIG=.gostlab-options allnoconfig
+rm -rf .gostlab-precompiled
+cp -r "$here/precompiled" .gostlab-precompiled
+cc=CC=$PWD/.gostlab-precompiled/cc
+make --silent "$cc" KCONFIG_ALLCONFIG=.gostlab-options allnoconfig
 
 missing=$(grep -vxFf .config .gostlab-options || true)
 if [ -n "$missing" ]; then
@@ -71,15 +74,14 @@ else
     echo "none: there is none for $found" >"$(dirname "$output")/profile"
 fi
 
-make --jobs="$jobs" "${flags[@]}" linux
+make --jobs="$jobs" "$cc" "${flags[@]}" modules_prepare linux
 
 # The kernel's own script takes the headers of arch/um and leaves out those of x86, which it
 # includes.
-make --jobs="$jobs" modules_prepare
 cp vmlinux.symvers Module.symvers
 rm -rf .gostlab-headers
 pack='$(srctree)/scripts/package/install-extmod-build'
-make --silent run-command KBUILD_RUN_COMMAND="srctree=. $pack .gostlab-headers"
+make --silent "$cc" run-command KBUILD_RUN_COMMAND="srctree=. $pack .gostlab-headers"
 find arch/x86 -maxdepth 1 -name 'Makefile*' >.gostlab-more
 find arch/x86/include arch/x86/um -type f \
     \( -name generated -prune -o -name '*.[ch]' -o -name 'Makefile*' \) >>.gostlab-more

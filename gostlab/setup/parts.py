@@ -274,10 +274,10 @@ def find_programs(cache: Path | None = None) -> dict[str, OwnProgram]:
 
 
 def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
-    """What a kernel was built with, besides its source: options, patches, script and profiles."""
+    """What a kernel was built with, besides its source: options, patches, scripts and profiles."""
     patches = (folder / "patches").glob("*.patch")
     profiles = (folder / "profiles").glob("*.tar.xz")
-    fixed = (folder / "options", folder / "build.sh")
+    fixed = (folder / "options", folder / "build.sh", *(folder / "precompiled").glob("*"))
     return hash_of_files(folder, [*fixed, *patches, *profiles])[:12]
 
 
@@ -345,7 +345,8 @@ def version_inputs_hash(declared: Declared) -> str:
 def versions_common_hash() -> str:
     """What every kernel besides the shipped one is built with."""
     folder = ROOT / "kernel"
-    return hash_of_files(folder, [folder / "options", folder / "versions" / "build.sh"])[:12]
+    scripts = (folder / "versions" / "build.sh", *(folder / "precompiled").glob("*"))
+    return hash_of_files(folder, [folder / "options", *scripts])[:12]
 
 
 def seccomp_words(kernel: Path) -> list[str]:

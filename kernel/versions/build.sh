@@ -24,7 +24,10 @@ if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ] && ! grep -qx CONFIG_GCOV=y .gostlab-opti
         <"$here/../profiles/instrument-${version%.*}.diff"
     echo CONFIG_GCOV=y >>.gostlab-options
 fi
-make --silent KCONFIG_ALLCONFIG=.gostlab-options allnoconfig
+rm -rf .gostlab-precompiled
+cp -r "$here/../precompiled" .gostlab-precompiled
+cc=CC=$PWD/.gostlab-precompiled/cc
+make --silent "$cc" KCONFIG_ALLCONFIG=.gostlab-options allnoconfig
 grep -vxFf .config .gostlab-options >"$beside/missing" || true
 if ! grep -qxF '*' .gostlab-may-be-missing; then
     wrong=$(grep -vFf .gostlab-may-be-missing "$beside/missing" || true)
@@ -54,10 +57,9 @@ else
     echo "none: there is none for $found" >"$beside/profile"
 fi
 
-make --jobs="$jobs" "${flags[@]}" linux
+make --jobs="$jobs" "$cc" "${flags[@]}" modules_prepare linux
 
 # What install-extmod-build packs where there is one, and the half of x86 that um includes.
-make --jobs="$jobs" modules_prepare
 if [ -f vmlinux.symvers ]; then cp vmlinux.symvers Module.symvers; fi
 {
     find . -maxdepth 1 \( -name Makefile -o -name Kbuild -o -name .config -o -name Module.symvers \)

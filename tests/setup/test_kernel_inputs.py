@@ -54,6 +54,7 @@ def pretended(tmp_path: Path) -> Path:
         header.touch()
     for name in SCRIPTS:
         shutil.copy(KERNEL / name, tmp_path / "kernel" / name)
+    shutil.copytree(KERNEL / "precompiled", tmp_path / "kernel/precompiled")
     for name in (".gostlab-options", ".gostlab-may-be-missing"):
         (tmp_path / "source" / name).touch()
     (tmp_path / "source/.gostlab-profiles").write_text(str(tmp_path / "kernel/profiles"))
