@@ -73,7 +73,11 @@ def read(what: Callable[[Path], object], folder: Path, text: str) -> Any:
         (qdisc_kinds, QDISC.format(""), r"mine\.py:1: QDISC: option is missing: .*kernel/options"),
         (qdisc_kinds, MARKS.format("=True"), r"mine\.py:1: QDISC: .*marks_at=.*pkt_sched\.h"),
         (qdisc_kinds, MARKS.format("_at=12"), r"mine\.py:1: QDISC: .*needs marks=True"),
-        (qdisc_kinds, QDISC.format(', option="X", use="q"'), r"mine\.py:1: QDISC: use: 'q' is neither"),
+        (
+            qdisc_kinds,
+            QDISC.format(', option="X", use="q"'),
+            r"mine\.py:1: QDISC: use: 'q' is neither",
+        ),
         (traffic_kinds, TRAFFIC.format(', program="x"'), "without a function ask"),
         (traffic_kinds, "def ask(order, flow): ...\n", r"ask\(\) without TRAFFIC"),
         (traffic_kinds, TRAFFIC.format("") + "def ask(order, flow): ...\n", "program is miss"),
