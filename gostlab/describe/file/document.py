@@ -119,18 +119,26 @@ def is_path(name_or_path: str) -> bool:
     return "/" in name_or_path or name_or_path.strip().endswith((".yaml", ".yml"))
 
 
-def find_document(name_or_path: str, folder: Path, what: str) -> Path:
-    """The file that a name in a folder, or a path, stands for. Raises BadInput."""
+def find_document(name_or_path: str, folder: Path, what: str, beside: Path = Path()) -> Path:
+    """The file that a name in a folder, or a path, stands for; `beside`: the folder of the file
+    that says so, from where a path may be too. Raises BadInput.
+    """
     written = name_or_path.strip()
     if is_path(written):
-        if not os.path.exists(written.replace("\0", "")):
+        found = first_file(Path(written), beside / written)
+        if found is None:
             raise BadInput(f"{what} {quoted(written)}: no such file")
-        return Path(written)
+        return found
     known = names_in(folder)
     if written not in known:
         raise BadInput(f"{what} {quoted(written)}: not in {folder.name}/ ({meant(written, known)})")
     files = [place / f"{written}.yaml" for place in folders.places(folder)]
     return next(file for file in files if file.is_file())
+
+
+def first_file(*paths: Path) -> Path | None:
+    """The first that is there, if it is a name that a file can have."""
+    return next((path for path in paths if os.path.exists(str(path).replace("\0", ""))), None)
 
 
 def names_in(folder: Path) -> list[str]:

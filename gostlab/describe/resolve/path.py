@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from gostlab.declared import folders
 from gostlab.declared.topologies import topology_of
-from gostlab.describe.file.document import BadInput, find_document, is_path, key_fields, meant
+from gostlab.describe.file.document import BadInput, find_document, first_file, key_fields, meant
 from gostlab.describe.file.profile import (
     DIRECTIONS,
     Direction,
@@ -124,8 +123,8 @@ def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Cha
     profiles. One that was imported with the run's profile begins anew at its recording's end, as
     Mahimahi's do; how long another one is nobody says, and its last row holds. Raises BadInput.
     """
-    beside = (place / setting.value for place in folders.places(folders.PROFILES))
-    path = first_file(Path(setting.value), beside_its_file(setting), *beside)
+    beside = (Path(setting.node.origin).parent, *folders.places(folders.PROFILES))
+    path = first_file(Path(setting.value), *(place / setting.value for place in beside))
     if path is None:
         raise setting.node.bad_value("no such file, here or in netem_profiles/")
     steps = changes_of(path)
@@ -148,13 +147,12 @@ def in_ms(time_s: Fraction | None) -> float | None:
 
 def load_profile_of(setting: Setting) -> Profile:
     """The profile that a setting names, or a file from here or its folder. Raises BadInput."""
-    own = first_file(Path(setting.value), beside_its_file(setting))
+    beside = Path(setting.node.origin).parent
     try:
-        if not (own and is_path(setting.value)):
-            own = find_document(setting.value, folders.PROFILES, "profile")
+        found = find_document(setting.value, folders.PROFILES, "profile", beside)
     except BadInput as error:
         raise setting.node.bad(str(error)) from None
-    return load_profile(str(own))
+    return load_profile(str(found))
 
 
 def resolve_path(profile: Profile, explicit: Settings) -> dict[str, Any]:
@@ -196,16 +194,3 @@ def resolve_direction(
         direction = replace(direction, ordered=ordered.value == "on")
     # A run's own delay may be shorter than the profile's jitter.
     return replace(direction, jitter_s=min(direction.jitter_s, direction.delay_s))
-
-
-def beside_its_file(setting: Setting) -> Path:
-    """What a setting names, from the folder of the file that says so."""
-    return Path(setting.node.origin).parent / setting.value
-
-
-def first_file(*paths: Path) -> Path | None:
-    for path in paths:
-        with suppress(OSError, ValueError):  # a name that no file can have
-            if path.is_file():
-                return path
-    return None
