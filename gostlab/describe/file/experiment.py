@@ -33,7 +33,6 @@ from gostlab.describe.file.document import (
     as_written,
     by_name,
     document_schema,
-    field_schema,
     find_document,
     key,
     keys_of,
@@ -56,25 +55,18 @@ from gostlab.describe.file.document import (
     yes_no,
 )
 from gostlab.describe.file.settings import (
-    ALIASES,
-    CC_OF_END,
-    DIRECTIONS,
-    FLOW_FIELDS,
-    FLOW_NAME,
-    PATH_FIELDS,
-    SETTINGS,
+    FACTORS,
+    SETTINGS_BY_NAME,
     Factors,
     Setting,
     Settings,
     field_of,
     json_text,
-    named_factor,
     read_factor,
-    read_factors,
-    read_settings,
+    settings_schemas,
 )
 from gostlab.describe.file.units import quoted
-from gostlab.describe.file.values import BUFFER_PRESETS, BUFFER_SIZES, CC, END, SHARE
+from gostlab.describe.file.values import BUFFER_PRESETS, BUFFER_SIZES, CC, SHARE
 
 # A name that also names a folder.
 read_name = text_like(
@@ -93,8 +85,6 @@ MAX_SEED = 2**43 - 1
 LEAST_FOR_INTERVAL = 6
 ENOUGH = whole_number(LEAST_FOR_INTERVAL, 1000)
 FORMS = ("both", "quick")
-SETTINGS_BY_NAME = Reader(read_settings, {"$ref": "#/$defs/settings"})
-FACTORS = Reader(read_factors, {"$ref": "#/$defs/factors"})
 STUDY_FIELDS = {
     "seed": Field(text_of, "the document that it repeats"),
     "sections": Field(text_of, "which parts of it"),
@@ -530,43 +520,11 @@ def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> N
     return node.changed(lambda key, each: with_presets(each, presets, key or within))
 
 
-# What settings and factors may be called, for editors.
-NAMES_OF_PARTS = {
-    **{f"^{way}\\.{name}$": each for way in DIRECTIONS for name, each in PATH_FIELDS.items()},
-    f"^cc\\.({END.pattern})$": CC_OF_END,
-    **{
-        f"^(?!({'|'.join(DIRECTIONS)}|cc)\\.){FLOW_NAME.pattern}\\.{name}$": each
-        for name, each in FLOW_FIELDS.items()
-    },
-}
-
-
-def settings_schema(of_value: Any) -> dict[str, Any]:
-    """The JSON Schema of settings by name; `of_value` makes a value's from its field."""
-    return {
-        "type": "object",
-        "properties": {
-            **{name: of_value(each) for name, each in SETTINGS.items()},
-            **{alias: of_value(SETTINGS[name]) for alias, name in ALIASES.items()},
-        },
-        "patternProperties": {name: of_value(each) for name, each in NAMES_OF_PARTS.items()},
-        "additionalProperties": False,
-    }
-
-
 def experiment_schema() -> dict[str, Any]:
-    factors = {**settings_schema(levels_schema), "additionalProperties": named_factor.schema}
+    """The JSON Schema of an experiment's file."""
     return {
         **document_schema("A gostlab experiment", keys_of(Experiment)),
-        "$defs": {"settings": settings_schema(field_schema), "factors": factors},
-    }
-
-
-def levels_schema(each: Field) -> dict[str, Any]:
-    """The JSON Schema of a factor: its levels, or those of another setting."""
-    return {
-        "anyOf": [{"type": "array", "items": each.read.schema, "minItems": 1}, named_factor.schema],
-        "description": each.says,
+        "$defs": settings_schemas(),
     }
 
 

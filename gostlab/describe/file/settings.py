@@ -19,8 +19,10 @@ from gostlab.describe.file.costs import read_machine
 from gostlab.describe.file.document import (
     Field,
     Node,
+    Reader,
     as_written,
     by_name,
+    field_schema,
     known_fields,
     list_of,
     mapping,
@@ -580,16 +582,21 @@ CC_OF_END = Field(
 )
 
 
+# What else can be set: of one direction, of one end, of one flow.
+NAMES_OF_PARTS = {
+    **{f"^{way}\\.{name}$": each for way in DIRECTIONS for name, each in PATH_FIELDS.items()},
+    f"^cc\\.({END.pattern})$": CC_OF_END,
+    **{
+        f"^(?!({'|'.join(DIRECTIONS)}|cc)\\.){FLOW_NAME.pattern}\\.{name}$": each
+        for name, each in FLOW_FIELDS.items()
+    },
+}
+
+
 def field_of(name: str) -> Field | None:
     """What can be set by a name (loss, forward.loss, cc.client, flow2.rtt); None: nothing."""
-    first, dot, last = name.partition(".")
-    if not dot:
-        return SETTINGS.get(setting_called(name))
-    if first in DIRECTIONS:
-        return PATH_FIELDS.get(last)
-    if first == "cc":
-        return CC_OF_END if END.fullmatch(last) else None
-    return FLOW_FIELDS.get(last) if first else None
+    parts = (each for pattern, each in NAMES_OF_PARTS.items() if re.match(pattern, name))
+    return SETTINGS.get(setting_called(name)) or next(parts, None)
 
 
 def known_names() -> list[str]:
@@ -678,6 +685,37 @@ named_factor = mapping(
         for name, says in (("sets", "the setting that the levels are of"), ("levels", "its levels"))
     }
 )
+
+
+def settings_schema(of_value: Any) -> dict[str, Any]:
+    """The JSON Schema of settings by name; `of_value` makes a value's from its field."""
+    return {
+        "type": "object",
+        "properties": {
+            **{name: of_value(each) for name, each in SETTINGS.items()},
+            **{alias: of_value(SETTINGS[name]) for alias, name in ALIASES.items()},
+        },
+        "patternProperties": {name: of_value(each) for name, each in NAMES_OF_PARTS.items()},
+        "additionalProperties": False,
+    }
+
+
+def levels_schema(each: Field) -> dict[str, Any]:
+    """The JSON Schema of a factor: its levels, or those of another setting."""
+    return {
+        "anyOf": [{"type": "array", "items": each.read.schema, "minItems": 1}, named_factor.schema],
+        "description": each.says,
+    }
+
+
+def settings_schemas() -> dict[str, Any]:
+    """What the readers below refer to."""
+    factors = {**settings_schema(levels_schema), "additionalProperties": named_factor.schema}
+    return {"settings": settings_schema(field_schema), "factors": factors}
+
+
+SETTINGS_BY_NAME = Reader(read_settings, {"$ref": "#/$defs/settings"})
+FACTORS = Reader(read_factors, {"$ref": "#/$defs/factors"})
 
 
 def read_levels(name: str, node: Node) -> tuple[Setting, ...]:
