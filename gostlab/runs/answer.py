@@ -144,31 +144,26 @@ def to_csv(cells: Sequence[summary.CellSummary]) -> str:
     """
     rows: list[Row] = []
     for cell in cells:
-        low, high = cell.interval_bps or (None, None)
-        mbits = (bps and bps / 1e6 for bps in (cell.goodput_bps, low, high))
+        rates = (bps and bps / 1e6 for bps in (cell.goodput_bps, *(cell.interval_bps or NONE)))
         delays = (cell.srtt_ms, cell.queue_delay_ms)
-        known = ((each.median, each.p95) if each else (None, None) for each in delays)
-        numbers = (*mbits, cell.idle_rtt_ms, *chain.from_iterable(known))
-        resent = cell.wan_resent
-        found = [
-            *(cell.runs, cell.counted),
-            *("" if number is None else f"{number:.6g}" for number in numbers),
-            *((resent.segments, resent.of) if resent else ("", "")),
-            cell.verdict,
-        ]
-        rows.append((cell.factors, found))
+        known = ((each.median, each.p95) if each else NONE for each in delays)
+        resent = (cell.wan_resent.segments, cell.wan_resent.of) if cell.wan_resent else NONE
+        numbers = (*rates, cell.idle_rtt_ms, *chain.from_iterable(known), *resent)
+        rows.append((cell.factors, [cell.runs, cell.counted, *numbers, cell.verdict]))
     return csv_text([cell.factors for cell in cells], CSV_COLUMNS, rows)
 
 
+NONE = (None, None)
 Row = tuple[Mapping[str, Any], Sequence[object]]  # a cell's factors, and what was found there
 
 
 def csv_text(cells: Sequence[Mapping[str, Any]], columns: Sequence[str], rows: list[Row]) -> str:
-    """Rows as CSV, with a column for each factor that any of the cells has."""
+    """Rows as CSV, with a column for each factor that any of the cells has; None: empty."""
     factors = list(dict.fromkeys(name for levels in cells for name in levels))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*factors, *columns])
     for levels, found in rows:
-        writer.writerow([*(levels.get(name, "") for name in factors), *found])
+        numbers = (f"{each:.6g}" if isinstance(each, float) else each for each in found)
+        writer.writerow([*(levels.get(name) for name in factors), *numbers])
     return text.getvalue()

@@ -61,17 +61,13 @@ def to_csv(found: Sequence[Standings]) -> str:
             flows = each.of(name)
             parts = [flow.share for flow in flows]
             below = sided(flows, -1)
-            numbers = [
+            row = [
+                *map(str, (name, flows[0].cc, flows[0].rtt_ms, flows[0].start_s, len(flows))),
                 *(median(parts), min(parts), max(parts)),
                 median(flow.rate_mbit for flow in flows),
                 middle(flow.srtt_ms.median for flow in flows if flow.srtt_ms),
                 middle(flow.resent.share for flow in flows if flow.resent),
-                *(len(below), middle(below)),
-            ]
-            row = [
-                *(name, flows[0].cc, flows[0].rtt_ms, flows[0].start_s, len(flows)),
-                *("" if number is None else f"{number:.6g}" for number in numbers),
-                each.cell.verdict,
+                *(len(below), middle(below), each.cell.verdict),
             ]
             rows.append((each.cell.factors, row))
     return csv_text([each.cell.factors for each in found], CSV_COLUMNS, rows)

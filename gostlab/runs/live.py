@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -29,7 +28,7 @@ from gostlab.declared.errors import BadInput
 from gostlab.describe.file.words import cell_words
 from gostlab.describe.physics.response import bdp_bytes
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.runs.progress import Lines
+from gostlab.runs.progress import Picture
 from gostlab.runs.schedule import Finished, Levels, place_of, rank_of
 
 MOST_RUNS = 4  # side by side
@@ -156,7 +155,7 @@ class Followed:
         return max(self.flows[flow].values(), key=lambda each: each[-1].acked_bytes, default=[])
 
 
-class Watched(Lines):
+class Watched(Picture):
     """Progress as a picture of the runs themselves.
 
     folder  where the results are
@@ -173,23 +172,12 @@ class Watched(Lines):
         console: Console | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
-        self._title, self._folder, self._pace, self._now = title, folder, pace, now
-        self._levels = levels or {}
-        self._console = console or Console()
+        self._folder, self._pace, self._now, self._levels = folder, pace, now, levels or {}
         self._runs: dict[str, Followed] = {}
         self._drawn_s = 0.0
         self._last_s: float | None = None
         self._lock = threading.Lock()
-        self._live = Live(
-            console=self._console,
-            refresh_per_second=FRAMES_PER_S,
-            get_renderable=self.picture,
-            vertical_overflow="crop",
-        )
-
-    def say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        super().__init__(title, console, refresh_per_second=FRAMES_PER_S, vertical_overflow="crop")
 
     def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
         if len(runs) > MOST_RUNS:
@@ -222,9 +210,6 @@ class Watched(Lines):
         """Until all is drawn that the runs left."""
         while self._runs and self._drawn_s < self.length_s:
             time.sleep(1 / FRAMES_PER_S)
-
-    def stop(self) -> None:
-        self._live.stop()
 
     def picture(self) -> Group:
         """The runs side by side, at the instant that is drawn now."""

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 
 from rich.console import Group
 from rich.live import Live
@@ -54,25 +55,37 @@ STYLES = ("dim", "cyan", "green", "yellow", "red")
 MOST_GRID_LINES = 12
 
 
-class Board(Lines):
-    """A live picture on a terminal: every matrix as a row that fills, a line for each run under
-    way, and the time left. Above it stays a line for every run that is not simply good.
+class Picture(Lines):
+    """A live picture on a terminal, with lines above it; `how`: as rich.live.Live is told, which
+    asks for the picture at once.
+    """
+
+    def __init__(self, title: str, console: Console | None, **how: Any) -> None:
+        super().__init__()
+        self._title, self._console = title, console or Console()
+        self._live = Live(console=self._console, get_renderable=self.picture, **how)
+
+    def picture(self) -> Group:
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False)
+
+    def stop(self) -> None:
+        self._live.stop()
+
+
+class Board(Picture):
+    """Every matrix as a row that fills, a line for each run under way, and the time left. Above it
+    stays a line for every run that is not simply good.
     """
 
     def __init__(self, title: str, console: Console | None = None) -> None:
-        super().__init__()
-        self._title = title
-        self._console = console or Console()
         self._runs: list[RunDescription] = []
         self._states: dict[str, int] = {}
         self._moving: Sequence[Moving] = ()
         self._left_s: float | None = None
-        self._live = Live(
-            console=self._console, transient=True, auto_refresh=False, get_renderable=self.picture
-        )
-
-    def say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        super().__init__(title, console, transient=True, auto_refresh=False)
 
     def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
         known = {run.name for run in self._runs}
@@ -103,9 +116,6 @@ class Board(Lines):
         if done.state != "good":
             self.say(describe(done))
         self._live.refresh()
-
-    def stop(self) -> None:
-        self._live.stop()
 
     def picture(self) -> Group:
         left = "" if self._left_s is None else f" · about {clock_words(self._left_s)} left"

@@ -128,13 +128,8 @@ def place_of(run: RunDescription, results_folder: Path) -> Path:
 
 
 def run_all(*what: Any, **how: Any) -> list[Finished]:
-    """All that `ends_of` makes, at once: every run's end, old and new, in the order of the runs."""
-    making = ends_of(*what, **how)
-    while True:
-        try:
-            next(making)
-        except StopIteration as over:
-            return over.value
+    """All that `ends_of` gives, at once."""
+    return list(ends_of(*what, **how))
 
 
 def ends_of(
