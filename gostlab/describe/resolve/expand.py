@@ -58,13 +58,10 @@ def expand(
     matrix. `repetitions_of` are cells, by name, that have more repetitions than their matrix says.
     Raises BadInput.
     """
-    given = parse_overrides(experiment, overrides, clock)
-    refuse_overruled(experiment, given, quick=quick)
     blocks: dict[int, list[RunDescription]] = {}
-    for matrix in experiment.matrices:
-        if not matrix.is_in(quick=quick) or (matrices and matrix.name not in matrices):
+    for matrix, settings, factors in layers_of(experiment, overrides, clock, quick=quick):
+        if matrices and matrix.name not in matrices:
             continue
-        settings, factors = settings_and_factors(experiment, matrix, given, quick=quick)
         repetitions = (quick and matrix.quick.repetitions) or matrix.repetitions
         most = matrix.until.most if matrix.until and not quick else repetitions
         count = most * math.prod(len(levels) for levels in factors.values())
@@ -88,53 +85,50 @@ def expand(
     return found
 
 
-def parse_overrides(
-    experiment: Experiment, overrides: Mapping[str, str], clock: str | None
-) -> dict[str, Node]:
-    """--set's words and --clock's, of factors and settings that there are. Raises BadInput."""
+# What the run says for those of its flows alone that do not say it themselves.
+OF_FLOWS = ("buffers", "cc", "streams")
+
+
+def layers_of(
+    experiment: Experiment, overrides: Mapping[str, str], clock: str | None, *, quick: bool
+) -> list[tuple[Matrix, dict[str, Setting], dict[str, tuple[Setting, ...]]]]:
+    """Each matrix of a form with its settings and factors. What --set and --clock say must reach
+    one, where a factor's own name is the stronger one; and what they say of the flows one of them:
+    all may have their own. Raises BadInput.
+    """
     given = {name: parse_override(name, text) for name, text in overrides.items()}
     if clock is not None:
         given["clock"] = parse_override("clock", clock, origin="--clock")
     factors = {name for matrix in experiment.matrices for name in matrix.factors}
-    for name, node in given.items():
+    matrices = [matrix for matrix in experiment.matrices if matrix.is_in(quick=quick)]
+    for name, written in given.items():
         if name not in factors and field_of(name) is None:
-            raise node.bad(f"no such factor or setting ({meant(name, [*factors, *known_names()])})")
-    return given
+            known = meant(name, [*factors, *known_names()])
+            raise written.bad(f"no such factor or setting ({known})")
+        names = {factor_name(name, each.factors_of(quick=quick)) for each in matrices}
+        if names and name not in names and names <= given.keys():
+            raise written.bad(f"said already as {' and '.join(sorted(names))} (write one of them)")
+    found = [
+        (each, *settings_and_factors(experiment, each, given, quick=quick)) for each in matrices
+    ]
+    for name in (name for name in OF_FLOWS if name in given):
+        owners = [owners_of(name, settings, factors) for _, settings, factors in found]
+        if owners and all(owners):
+            fields = dict.fromkeys(field for fields in owners for field in fields)
+            raise given[name].bad(f"every flow has its own here (set {' or '.join(fields)})")
+    return found
 
 
 def levels_in_order(
     experiment: Experiment, *, quick: bool = False, overrides: Mapping[str, str] = {}
 ) -> dict[str, dict[str, list[str]]]:
-    """Every matrix's factors and levels, in the order written. Raises BadInput."""
-    given = parse_overrides(experiment, overrides, None)
-    found = {}
-    for matrix in experiment.matrices:
-        _, factors = settings_and_factors(experiment, matrix, given, quick=quick)
-        found[matrix.name] = {
+    """The factors and levels of every matrix of a form, in the order written. Raises BadInput."""
+    return {
+        matrix.name: {
             name: [str(level.written) for level in levels] for name, levels in factors.items()
         }
-    return found
-
-
-# What the run says for those of its flows alone that do not say it themselves.
-OF_FLOWS = ("buffers", "cc", "streams")
-
-
-def refuse_overruled(experiment: Experiment, given: Mapping[str, Node], *, quick: bool) -> None:
-    """What --set says must reach a matrix, where a factor's own name is the stronger one, and what
-    it says of the flows one of them: all may have their own. Raises BadInput.
-    """
-    matrices = [matrix for matrix in experiment.matrices if matrix.is_in(quick=quick)]
-    for name, written in given.items():
-        names = {factor_name(name, each.factors_of(quick=quick)) for each in matrices}
-        if names and name not in names and names <= given.keys():
-            raise written.bad(f"said already as {' and '.join(sorted(names))} (write one of them)")
-    layers = [settings_and_factors(experiment, each, given, quick=quick) for each in matrices]
-    for name in (name for name in OF_FLOWS if name in given):
-        owners = [owners_of(name, settings, factors) for settings, factors in layers]
-        if owners and all(owners):
-            fields = dict.fromkeys(field for found in owners for field in found)
-            raise given[name].bad(f"every flow has its own here (set {' or '.join(fields)})")
+        for matrix, _, factors in layers_of(experiment, overrides, None, quick=quick)
+    }
 
 
 def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
