@@ -10,12 +10,13 @@ from pathlib import Path
 
 from gostlab.apps.paths import imported
 from gostlab.apps.paths.formats import FORMATS
-from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, quantity_of, time_of
+from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, time_of
 from gostlab.apps.paths.recordings import Format, Recording
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput, shown_path
 from gostlab.describe.file.profile import share_text
+from gostlab.describe.file.values import RATE
 
 MOST_BYTES = 100 * 2**20
 DEFAULT_BIN = "20ms"
@@ -82,7 +83,7 @@ def read_order(arguments: argparse.Namespace) -> imported.ImportOrder:
     name = name_of(arguments.name, arguments.files[0].name.split(".")[0])
     rate, rtt, length = arguments.rate, arguments.rtt, arguments.length
     if rate is not None:
-        quantity_of("--rate", rate, units.rate)
+        RATE.of("--rate", rate)
     bin_s = time_of("--bin", arguments.bin, SHORTEST_BIN_S, LONGEST_BIN_S)
     order = imported.ImportOrder(
         name=name,

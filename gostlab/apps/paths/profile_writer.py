@@ -4,11 +4,11 @@ import argparse
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
@@ -21,8 +21,8 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.settings import PATH_FIELDS
 from gostlab.describe.file.trace import changes_of
 from gostlab.describe.file.units import quoted
+from gostlab.describe.file.values import TIME
 
-Quantity = TypeVar("Quantity")
 SENTENCES = ("assumptions", "notes")
 SCHEMA = "yaml-language-server: $schema=../schemas/profile.json"
 
@@ -113,17 +113,9 @@ def set_ways(ways: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]) ->
 # -- the words of a profile's maker
 
 
-def quantity_of(option: str, text: str, reader: Callable[[str], Quantity]) -> Quantity:
-    """An option's quantity. Raises BadInput."""
-    try:
-        return reader(text)
-    except units.UnitError as error:
-        raise BadInput(f"{option} {quoted(error.text)}: {error.problem}") from None
-
-
 def time_of(option: str, text: str, least_s: Fraction, most_s: Fraction) -> Fraction:
     """An option's time. Raises BadInput."""
-    time_s = Fraction(quantity_of(option, text, units.seconds))
+    time_s = TIME.of(option, text)
     return bounded(f"{option} {quoted(text)}", time_s, least_s, most_s, units.show_s)
 
 

@@ -11,12 +11,13 @@ from gostlab.apps.command import EXIT_INTERRUPTED, EXIT_OK, complain
 from gostlab.apps.paths import recorded
 from gostlab.apps.paths.ping import USERS_INTERVAL_S, record, require_ping, why_none
 from gostlab.apps.paths.pings import MOST_PACKETS, parse_ping
-from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, quantity_of, time_of
+from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, time_of
 from gostlab.declared.errors import bounded
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.units import quoted
+from gostlab.describe.file.values import RATE
 
 # A profile of fewer answers would be of chance.
 LEAST_ANSWERS = 100
@@ -95,7 +96,7 @@ def read_order(arguments: argparse.Namespace) -> recorded.Order:
     if arguments.interval:
         ends = SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S
         interval_s = time_of("--interval", arguments.interval, *ends)
-    quantity_of("--rate", arguments.rate, units.rate)
+    RATE.of("--rate", arguments.rate)
     is_written, rate = arguments.interval is not None, arguments.rate.strip()
     order = recorded.Order(host, name, arguments.count, interval_s, is_written, rate, arguments.out)
     check_place(order.out, name, (".yaml", ".dist", ".csv"), force=arguments.force)

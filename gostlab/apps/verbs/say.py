@@ -5,7 +5,8 @@ import argparse
 from gostlab.apps.command import EXIT_OK, JSON, print_either, verb, word
 from gostlab.declared.errors import BadInput, bounded
 from gostlab.describe import window
-from gostlab.describe.file import manual, units
+from gostlab.describe.file import manual
+from gostlab.describe.file.values import RATE, TIME
 
 
 @verb(
@@ -33,8 +34,8 @@ def settings_verb(arguments: argparse.Namespace) -> int:
 )
 def window_verb(arguments: argparse.Namespace) -> int:
     try:
-        rate_bps = units.rate(arguments.rate)
-        rtt_s = float(units.seconds(arguments.rtt))
+        rate_bps = RATE.of("rate", arguments.rate)
+        rtt_s = float(TIME.of("time", arguments.rtt))
         bounded(f"--streams {arguments.streams}", arguments.streams, 1, 1000)
         advice = window.advise_window(rate_bps, rtt_s, arguments.streams)
     except ValueError as error:

@@ -271,6 +271,10 @@ class Reader(Generic[T]):
         """The value. Raises BadInput."""
         return self._take(node)
 
+    def of(self, origin: str, text: str) -> T:
+        """The value of a text that stands in no file, but after --rate. Raises BadInput."""
+        return self(Node(origin, None, "", text=text))
+
     def to(self, make: Callable[[T], U]) -> Reader[U]:
         """Reads the same, and makes another value of it."""
         return Reader(lambda node: make(self(node)), self._schema, self.unit)
@@ -523,7 +527,7 @@ def quantity(read: Callable[[str], T], pattern: str, unit: str = "") -> Reader[T
         try:
             return read(text)
         except UnitError as error:
-            raise node.bad_value(error.problem) from None
+            raise node.bad_value(str(error)) from None
 
     return Reader(read_quantity, {"type": "string", "pattern": pattern}, unit)
 
@@ -548,8 +552,7 @@ def bounded(
     bounds = f"between {least} and {most}" + (f", or finer than {step}" if step else "")
     problem = f"not {' or '.join([*words, bounds])}"
     low, high, fineness = (
-        Fraction(read(Node("", None, "", text=text))) if text else Fraction(0)
-        for text in (least, most, step)
+        Fraction(read.of("", text)) if text else Fraction(0) for text in (least, most, step)
     )
 
     def take(node: Node) -> T:

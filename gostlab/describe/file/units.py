@@ -7,14 +7,13 @@
     buffer   1bdp · 0.5bdp · 100pkts · 150kB · 300ms (at the bottleneck's rate)
 
 A number without a unit is refused: nobody knows whether 100 meant bits or megabits. Every reader
-raises UnitError, whose text says what to write instead.
+raises UnitError, which says what to write instead.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 from gostlab.describe.physics.limits import FIRST_WINDOW_PKTS
 
@@ -80,11 +79,7 @@ MAX_QUEUE_S = 100
 
 
 class UnitError(ValueError):
-    """A quantity that cannot be read: `quantity "text": problem`."""
-
-    def __init__(self, quantity: str, text: str, problem: str) -> None:
-        self.quantity, self.text, self.problem = quantity, text, problem
-        super().__init__(f"{quantity} {quoted(text)}: {problem}")
+    """Why a quantity cannot be read, and what to write instead."""
 
 
 def quoted(text: str) -> str:
@@ -97,79 +92,74 @@ def quoted(text: str) -> str:
 DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+\s*[a-zA-Zµμ%]+(?:/s)?)\s*")
 
 
-def split_number(
-    quantity: str, text: str, example: str, advice: str, what: str = "unit"
-) -> tuple[Fraction, str]:
+def split_number(text: str, example: str, advice: str, what: str = "unit") -> tuple[Fraction, str]:
     """A number, not negative, and its unit. Raises UnitError, where none is written with advice."""
     match = NUMBER.fullmatch(text.strip())
     comma = DECIMAL_COMMA.fullmatch(text)
     if comma:
-        raise UnitError(quantity, text, f"a comma in a number (write {'.'.join(comma.groups())})")
+        raise UnitError(f"a comma in a number (write {'.'.join(comma.groups())})")
     if match is None:
-        raise UnitError(quantity, text, f"not a number with a unit (like {example})")
+        raise UnitError(f"not a number with a unit (like {example})")
     sign, digits, exponent, unit = match.groups()
     if exponent and len(exponent.lstrip("+-0")) > 2:
-        raise UnitError(quantity, text, f"an exponent beyond any quantity (write like {example})")
+        raise UnitError(f"an exponent beyond any quantity (write like {example})")
     number = Fraction(digits) * Fraction(10) ** int(exponent or 0)
     if sign == "-" and number:
-        raise UnitError(quantity, text, f"negative (write something like {example})")
+        raise UnitError(f"negative (write something like {example})")
     if not unit.strip():
-        raise UnitError(quantity, text, f"no {what} (write {text.strip()}{advice})")
+        raise UnitError(f"no {what} (write {text.strip()}{advice})")
     return number, unit.strip()
 
 
-def in_units(
-    quantity: str, text: str, units: Mapping[str, Fraction | int], example: str, advice: str
-) -> Fraction:
+def in_units(text: str, units: Mapping[str, Fraction | int], example: str, advice: str) -> Fraction:
     """A number in one of some units. Raises UnitError, where none is written with advice."""
-    number, unit = split_number(quantity, text, example, advice)
+    number, unit = split_number(text, example, advice)
     if unit not in units:
         known = ", ".join(word for word in units if word.isascii())
-        raise UnitError(quantity, text, f"unknown unit {quoted(unit)} (one of {known})")
+        raise UnitError(f"unknown unit {quoted(unit)} (one of {known})")
     return number * units[unit]
 
 
 def rate(text: str) -> int:
     """Bits per second of a rate like 1967mbit, 10 Gbit, 512kbit/s. Raises UnitError."""
-    bad = partial(UnitError, "rate", text)
-    number, unit = split_number("rate", text, "100mbit", "mbit")
+    number, unit = split_number(text, "100mbit", "mbit")
     word = re.sub(r"bits?(/s)?$", "bit", unit.lower())
+    if BYTE_RATES.fullmatch(unit):
+        raise UnitError(
+            "tc reads bps as bytes per second and most people as bits: write bits, like 100mbit"
+        )
     if word not in RATE_UNITS:
-        if BYTE_RATES.fullmatch(unit):
-            raise bad(
-                "tc reads bps as bytes per second and most people as bits: write bits, like 100mbit"
-            )
-        raise bad(f"unknown unit {quoted(unit)} (write it like 100mbit)")
+        raise UnitError(f"unknown unit {quoted(unit)} (write it like 100mbit)")
     bps = number * RATE_UNITS[word]
     if not MIN_RATE_BPS <= bps <= MAX_RATE_BPS:
-        raise bad("outside 1kbit to 1tbit")
+        raise UnitError("outside 1kbit to 1tbit")
     return round(bps)
 
 
 def seconds(text: str, usual: str = "ms") -> Fraction:
     """Seconds of a time like 84ms, exactly; `usual`: the unit to advise. Raises UnitError."""
     others = ", ".join(other for other in TIME_EXAMPLES if other != usual)
-    found = in_units("time", text, TIME_UNITS, TIME_EXAMPLES[usual], f"{usual}, or {others}")
+    found = in_units(text, TIME_UNITS, TIME_EXAMPLES[usual], f"{usual}, or {others}")
     if found > 10**7:
-        raise UnitError("time", text, "longer than any run")
+        raise UnitError("longer than any run")
     return found
 
 
 def share(text: str) -> Fraction:
     """A share 0..1 of a percentage like 0.1%, exactly. Raises UnitError."""
-    number, unit = split_number("share", text, "0.1%", "% if that is meant", what="%")
+    number, unit = split_number(text, "0.1%", "% if that is meant", what="%")
     if unit != "%":
-        raise UnitError("share", text, "not a number with % (like 1.5%)")
+        raise UnitError("not a number with % (like 1.5%)")
     if number > 100:
-        raise UnitError("share", text, "more than 100%")
+        raise UnitError("more than 100%")
     return number / 100
 
 
 def size(text: str) -> int:
     """Bytes of a size like 6MiB, 150kB, rounded to a whole one. Raises UnitError."""
-    found = in_units("size", text, SIZE_UNITS, "6MiB", "kB, or B, MiB")
+    found = in_units(text, SIZE_UNITS, "6MiB", "kB, or B, MiB")
     if found > 2**50:
-        raise UnitError("size", text, "larger than any machine")
+        raise UnitError("larger than any machine")
     return round(found)
 
 
@@ -207,25 +197,24 @@ class Buffer:
 
 def buffer(text: str) -> Buffer:
     """A queue's size like 1bdp, 100pkts, 150kB, 300ms. Raises UnitError."""
-    bad = partial(UnitError, "buffer", text)
-    number, unit = split_number("buffer", text, "1bdp", "bdp, or pkts, kB, ms")
+    number, unit = split_number(text, "1bdp", "bdp, or pkts, kB, ms")
     if not number:
-        raise bad("a queue of nothing passes nothing (write 1pkts for the smallest)")
+        raise UnitError("a queue of nothing passes nothing (write 1pkts for the smallest)")
     if unit.lower() == "bdp":
         if number > 1000:
-            raise bad("more than 1000 times the path's BDP")
+            raise UnitError("more than 1000 times the path's BDP")
         return Buffer(number, "bdp")
     if unit.lower() in PACKET_UNITS:
         if number.denominator != 1 or number > 10**9:
-            raise bad("not a whole number of packets up to a thousand million")
+            raise UnitError("not a whole number of packets up to a thousand million")
         return Buffer(number, "pkts")
     if unit in SIZE_UNITS:
         return Buffer(Fraction(size(text)), "bytes")
     if unit in TIME_UNITS:
         if number * TIME_UNITS[unit] > MAX_QUEUE_S:
-            raise bad(f"longer than {MAX_QUEUE_S} s of queue")
+            raise UnitError(f"longer than {MAX_QUEUE_S} s of queue")
         return Buffer(number * TIME_UNITS[unit], "s")
-    raise bad(f"unknown unit {quoted(unit)} (one of bdp, pkts, kB, MiB, ms)")
+    raise UnitError(f"unknown unit {quoted(unit)} (one of bdp, pkts, kB, MiB, ms)")
 
 
 def show_rate(bps: float | None) -> str:
