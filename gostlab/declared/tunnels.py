@@ -4,6 +4,7 @@ A tunnel is one file there: `TUNNEL = TunnelKind(...)` says what it is, `start(l
 Every other place takes the names from here.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,8 @@ LEGS = (APP, WAN, JOIN, WAN2, EXIT, INNER)
 CHAIN_LEGS = (APP, WAN, WAN2, EXIT)  # of a middle end that dials on unasked
 JOINED_LEGS = (APP, WAN, JOIN, WAN2, EXIT)  # of one that consists of two ends
 DATAGRAM_LEGS = (APP, EXIT)  # of a forwarder whose own connection is in datagrams
+ETHERNET_BYTES = 14  # the header; what the kernel counts of a frame
+IP_TCP_BYTES = 20 + 20 + 12  # IPv4 and TCP, with timestamps
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,24 @@ class TunnelKind:
     def is_vpn(self) -> bool:
         """Whether it carries the application's own packets, and ends none of its connections."""
         return INNER in self.legs
+
+    def inner_mtu(self, link_mtu: int) -> int:
+        """The MTU of a VPN's device, for a link's."""
+        return link_mtu - self.mtu_less
+
+    def wire_ratio(self, link_mtu: int) -> float:
+        """How many bytes cross a link for each that an application hands over, by the formats: in
+        the direction of the data, on Ethernet, in full packets and without anything sent twice.
+        Handshakes, keep-alives and the ACKs of the other direction are left out.
+        """
+        by_tcp = (link_mtu + ETHERNET_BYTES) / (link_mtu - IP_TCP_BYTES)  # of a byte in a segment
+        if not self.is_vpn:
+            framed = math.prod(1 + around / most for most, around in self.frames)
+            return framed * (1 if self.sent_by else by_tcp)
+        inside = self.inner_mtu(link_mtu)
+        outside = inside + self.packet_bytes
+        on_link = outside * by_tcp if self.over == "tcp" else outside + ETHERNET_BYTES
+        return on_link / (inside - IP_TCP_BYTES)
 
     @property
     def wrong(self) -> str:

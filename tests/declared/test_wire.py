@@ -3,7 +3,6 @@
 import pytest
 
 from gostlab.declared.tunnels import tunnel_kind
-from gostlab.declared.wire import inner_mtu, wire_of
 from gostlab.results.measures import wire_ratio
 from tests.asked import run_of
 
@@ -19,14 +18,12 @@ from tests.asked import run_of
     ],
 )
 def test_a_full_packet_is_the_sum_of_its_headers(tunnel: str, payload: int, link: float) -> None:
-    wire = wire_of(tunnel_kind(tunnel), 1500)
-
-    assert (wire.payload_bytes, wire.link_bytes) == pytest.approx((payload, link))
+    assert tunnel_kind(tunnel).wire_ratio(1500) == pytest.approx(link / payload)
 
 
 def test_a_vpns_mtu_follows_the_links() -> None:
-    assert inner_mtu(tunnel_kind("wireguard"), 1500) == 1420
-    assert inner_mtu(tunnel_kind("wireguard"), 1280) == 1200
+    assert tunnel_kind("wireguard").inner_mtu(1500) == 1420
+    assert tunnel_kind("wireguard").inner_mtu(1280) == 1200
 
 
 def test_the_mtu_is_of_the_links_and_a_buffer_counts_packets_of_it() -> None:

@@ -17,7 +17,6 @@ from analysis.judge.table import Column, Table
 from analysis.read.folder import Run
 from analysis.read.series import wire_ratio
 from gostlab.declared.tunnels import tunnel_kinds
-from gostlab.declared.wire import wire_of
 
 # Okabe and Ito's; the points are of no congestion control.
 MEASURED = "#0072B2"
@@ -36,7 +35,7 @@ def bytes_by_tunnel(sweep: Sweep) -> list[dict[str, Any]]:
         {
             "tunnel": tunnel,
             "mtu_bytes": mtu,
-            "computed": wire_of(kinds[tunnel], mtu).ratio if tunnel in kinds else None,
+            "computed": kinds[tunnel].wire_ratio(mtu) if tunnel in kinds else None,
             "measured": median(values) if values else None,
             "runs": len(values),
         }

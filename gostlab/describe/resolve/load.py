@@ -8,8 +8,7 @@ from typing import Any
 
 from gostlab.declared.topologies import Topology
 from gostlab.declared.traffic import BOTH_WAYS, DOWNLOAD, TrafficKind, traffic_kind, traffic_kinds
-from gostlab.declared.tunnels import WAN, tunnel_kinds
-from gostlab.declared.wire import IP_TCP_BYTES, inner_mtu
+from gostlab.declared.tunnels import IP_TCP_BYTES, WAN, tunnel_kinds
 from gostlab.describe.file.document import BadInput, Node, meant
 from gostlab.describe.file.settings import NO_FLOW_NAMES
 from gostlab.describe.physics.sizing import Buffers, resolve_buffers
@@ -294,7 +293,7 @@ def datagram_bytes(asked: Asked, flow: AskedFlow) -> int:
     """The payload of a udp flow's datagrams: within a VPN they fill its MTU."""
     if not (flow.fields.get("through") == "tunnel" and asked.tunnel.is_vpn):
         return DATAGRAM_BYTES
-    return min(DATAGRAM_BYTES, inner_mtu(asked.tunnel, asked["mtu"]) - IP_TCP_BYTES)
+    return min(DATAGRAM_BYTES, asked.tunnel.inner_mtu(asked["mtu"]) - IP_TCP_BYTES)
 
 
 def check_flows(asked: Asked, flows: Sequence[AskedFlow], found: Sequence[Flow]) -> None:

@@ -9,7 +9,6 @@ from subprocess import Popen, TimeoutExpired
 from typing import Any
 
 from gostlab.declared.tunnels import tunnel_kind
-from gostlab.declared.wire import inner_mtu
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hosts import leg_hosts
@@ -146,7 +145,7 @@ class Launch:
     @property
     def inner_mtu(self) -> int:
         """The MTU of a VPN's device, which fits the links'."""
-        return inner_mtu(tunnel_kind(self.run.tunnel), self.run.mtu)
+        return tunnel_kind(self.run.tunnel).inner_mtu(self.run.mtu)
 
     @property
     def receiver(self) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
-from gostlab.declared.wire import inner_mtu, wire_of
 from gostlab.results.measures import wire_ratio
 from gostlab.setup.parts import RELAY, SYSTEM_PATH
 from tests.lab_command import Gost
@@ -88,7 +87,7 @@ def test_the_bytes_on_the_wire_are_those_that_its_formats_make(carried: Any, nam
         done.json("run.json"), done.lines("queues.jsonl"), done.lines("sockets.jsonl")
     )
 
-    assert measured == pytest.approx(wire_of(KINDS[name], 1500).ratio, rel=WIRE_BOUND)
+    assert measured == pytest.approx(KINDS[name].wire_ratio(1500), rel=WIRE_BOUND)
 
 
 @pytest.mark.parametrize("name", ["wireguard", "gost+tcp"])
@@ -96,7 +95,7 @@ def test_nothing_is_larger_than_the_links_allow(lab: Lab, name: str) -> None:
     done = lab.run(short_run(name, mtu=1280))
 
     [leg] = {"wireguard": ["inner"], "gost+tcp": ["wan"]}[name]
-    inside = inner_mtu(KINDS[name], 1280)
+    inside = KINDS[name].inner_mtu(1280)
     assert {row["mss"] for row in done.lines("sockets.jsonl") if row["leg"] == leg} == {inside - 52}
     assert "mtu 1280" in done.commands
 
