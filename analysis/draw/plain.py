@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.draw.levels import ccs_of
 from analysis.draw.registry import Sweep, valid_rows
 from analysis.draw.sentences import (
     BEFORE,
@@ -35,7 +34,7 @@ from analysis.draw.sentences import (
 from analysis.judge.cells import Cell, natural, spoken_order
 from analysis.judge.statistics import Summary
 from analysis.judge.table import NBSP, cc_name, percent, rate
-from analysis.judge.targets import AGREES, DISAGREES, Target
+from analysis.judge.targets import AGREES, DISAGREES, JUDGED, Target
 from analysis.read.study import FACTORS, TOLERANCE, level
 from analysis.read.values import Scalar
 from gostlab.describe.file.words import level_words, says_where
@@ -131,19 +130,16 @@ def control_sentences(sweep: Sweep) -> Iterator[Said]:
     """Of two congestion controls: where one gains, or that none does. Of more: the widest gap."""
     table = valid_rows(sweep.table(sweep.matrix.cells, borrows=False))
     pairs = others_against_base(table)
-    by_name = {
-        versus: gains_of(sweep.matrix, table, base, versus, by_streams=False)
-        for base, versus in pairs
-    }
-    compared = {versus: gains for versus, gains in by_name.items() if gains}
-    if len(compared) > 1 and len(ccs_of(table)) > 2:
+    gains_by_pair = [gains_of(sweep.matrix, table, *pair, by_streams=False) for pair in pairs]
+    compared = [each for each in zip(pairs, gains_by_pair, strict=True) if each[1]]
+    if len(compared) > 1:
         yield from furthest_apart(sweep.matrix.cells)
         return
-    for versus, gains in compared.items():
+    for pair, gains in compared:
         fair = [gain for gain in gains if not gain.cpu_bound]
         ratios = [gain.times.median for gain in fair]
         size = max((abs(math.log(each)) for each in ratios if each > 0), default=0.0)
-        names = cc_name(pairs[0][0]), cc_name(versus)
+        names = tuple(map(cc_name, pair))
         said = compare(gains, *names, sweep.study.called)
         spread = least_to_most(featured(fair).times.values, show=multiple) if fair else ""
         yield Said(said, "ccs", size, tuple(gain_claims(gains, *names)), spread)
@@ -455,50 +451,49 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
 # -- the study
 
 
-def study_sentence(rows: Sequence[Target], called: str) -> str:
-    """How many of a study's numbers that have runs agree, figure by figure, and how many more lie
-    in the spread of the lab's own runs; "" where nothing of it has run.
+def agreements(rows: Sequence[Target], called: str) -> list[tuple[str, list[Target], list[Target]]]:
+    """Of each figure of a study of which something has run: how many of its numbers agree (2 of 4
+    of the thesis's rates), all of them, and those that have run.
     """
     by_figure: dict[str, list[Target]] = {}
     for row in rows:
         by_figure.setdefault(row.target.figure, []).append(row)
+    found: list[tuple[str, list[Target], list[Target]]] = []
+    for alike in by_figure.values():
+        if ran := [row for row in alike if row.verdict in JUDGED]:
+            whose = "its" if found else f"the {called}'s"
+            agree = sum(row.verdict == AGREES for row in ran)
+            found.append((f"{agree} of {len(ran)} of {whose} {plural_of(ran[0])}", alike, ran))
+    return found
+
+
+def study_sentence(rows: Sequence[Target], called: str) -> str:
+    """How many of a study's numbers that have runs agree, figure by figure, and how many more lie
+    in the spread of the lab's own runs; "" where nothing of it has run.
+    """
     said: list[str] = []
-    for figure, alike in by_figure.items():
-        verdicts = [row.verdict for row in alike]
-        agree = verdicts.count(AGREES)
-        missing = len(alike) - agree - verdicts.count(DISAGREES)
-        if missing == len(alike):
-            continue
-        whose = f"the {called}'s " if not said else "its "
-        words = f"{agree} of {len(alike) - missing} of {whose}{plural_of(alike[0])}"
-        words += f" agree {rule_of(figure, alike)}" if not said else f" {rule_of(figure, alike)}"
-        more = [row for row in alike if row.verdict == DISAGREES and row.in_spread]
-        notes = [f"{len(more)} more in the spread of the lab's runs"] if more else []
+    for words, alike, ran in agreements(rows, called):
+        missing = len(alike) - len(ran)
+        near = sum(row.verdict == DISAGREES and row.in_spread for row in ran)
+        notes = [f"{near} more in the spread of the lab's runs"] if near else []
         notes += [f"{missing} more without a run that counts"] if missing else []
-        said.append(words + (f" ({', '.join(notes)})" if notes else ""))
+        rule = f"{'' if said else 'agree '}{rule_of(alike)}"
+        said.append(f"{words} {rule}" + (f" ({', '.join(notes)})" if notes else ""))
     return f"{first_up(listed(said))}." if said else ""
 
 
 def agreement_claim(rows: Sequence[Target], called: str) -> str:
-    """How many of a study's numbers that have runs agree, in one clause: of one figure or two each
-    one's; "" where nothing of it has run.
-    """
-    figures = list(dict.fromkeys(row.target.figure for row in rows if row.got is not None))
-    alike = [[row for row in rows if row.target.figure == figure] for figure in figures]
-    if not alike:
+    """The same in one clause: of one figure or two each one's; "" where nothing has run."""
+    counted = agreements(rows, called)
+    ran = [row for *_, of_figure in counted for row in of_figure]
+    if not ran:
         return ""
-    missing = sum(row.got is None for row in rows)
+    missing = len(rows) - len(ran)
     none = f", {missing} more without a run" if missing else ""
-    agree = sum(row.verdict == AGREES for row in rows)
-    whole = f"{agree} of {len(rows) - missing} of the {called}'s numbers agree{none}"
-    if len(alike) > 2:
-        return whole
-    said = []
-    for whose, each in zip((f"the {called}'s ", "its "), alike, strict=False):
-        ran = [row for row in each if row.got is not None]
-        agree = sum(row.verdict == AGREES for row in ran)
-        said.append(f"{agree} of {len(ran)} of {whose}{plural_of(ran[0])}")
-    return fitting(f"{listed(said)} agree{none}", whole)
+    agree = sum(row.verdict == AGREES for row in ran)
+    whole = f"{agree} of {len(ran)} of the {called}'s numbers agree{none}"
+    each = listed([words for words, *_ in counted])
+    return whole if len(counted) > 2 else fitting(f"{each} agree{none}", whole)
 
 
 def plural_of(row: Target) -> str:
@@ -507,9 +502,9 @@ def plural_of(row: Target) -> str:
     return named.get(row.target.figure) or f"values of {row.figure.partition(' (')[0]}"
 
 
-def rule_of(figure: str, rows: Sequence[Target]) -> str:
+def rule_of(rows: Sequence[Target]) -> str:
     """By what rule the numbers of a figure agree."""
-    factor = FACTORS.get(figure)
+    factor = FACTORS.get(rows[0].target.figure)
     said = f"within a factor of {factor:g}" if factor else f"within {percent(TOLERANCE)}"
     banded = any(row.target.least is not None or row.target.most is not None for row in rows)
     return said + (", or within its band" if banded else "")

@@ -37,7 +37,7 @@ from analysis.page.night import by_night
 from analysis.read import measured
 from analysis.read.folder import Broken, Run, load_run
 from analysis.read.runs import load_results, to_csv, to_frame
-from analysis.read.study import Study, load_study
+from analysis.read.study import Study
 from analysis.read.values import printable
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.words import cell_words
@@ -56,18 +56,11 @@ COLOURS = 48  # of a bitmap: lines and letters in a dozen colours, and their edg
 
 
 def write_report(
-    results: Path, experiments: Sequence[str], out: Path, say: Callable[[str], object] = str
+    results: Path, studies: Sequence[Study], out: Path, say: Callable[[str], object] = str
 ) -> Path:
     """Write some experiments' report to a folder; its page. `say` is told how far each study agrees
     with the lab. Raises OSError, BadInput.
     """
-    return write_studies(results, [load_study(name, results) for name in experiments], out, say)
-
-
-def write_studies(
-    results: Path, studies: Sequence[Study], out: Path, say: Callable[[str], object] = str
-) -> Path:
-    """The same, of experiments already read."""
     chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
     for chapter in chapters:
         if sentence := study_sentence(chapter.targets, chapter.study.called):

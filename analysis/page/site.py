@@ -15,6 +15,7 @@ from pathlib import Path
 from analysis.judge.table import Column, Table, texts
 from analysis.page.marked import fill, load_fullest
 from analysis.page.studies import write_studies_page
+from analysis.read.study import load_study
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.fitted import Fitted
 from gostlab.describe.file.profile import list_profiles, load_profile
@@ -47,7 +48,7 @@ def write_site(results: Path, names: Sequence[str], folder: Path, *, keep: bool 
     for template in sorted(TEMPLATES.glob("*.md")):
         text = fill(template, load, ROOT, none=not_run)
         write_whole(pages / template.name, text)
-    write_studies_page(results, names, pages / "studies.md", keep=keep)
+    write_studies_page(results, [*map(load_study, names)], pages / "studies.md", keep=keep)
     write_whole(pages / "fits.md", fits_page())
     shutil.copyfile(SPEED, pages / SPEED.name)
     write_whole(pages / "conf.py", CONFIGURATION)

@@ -10,10 +10,9 @@ and can be made again.
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from analysis.draw.sentences import made_by_line
@@ -27,7 +26,7 @@ from analysis.page.marked import made_earlier, sections_in, write_made
 from analysis.page.report import page_template
 from analysis.read.description import question, read_asked
 from analysis.read.runs import Results, load_results
-from analysis.read.study import Study, load_study, questions
+from analysis.read.study import Study, questions
 from gostlab.results import write_whole
 
 COMMAND = "./lab report --site"
@@ -36,7 +35,7 @@ MOST_LISTED = 20
 
 
 def write_studies_page(
-    results: Path, names: Sequence[str], out_md: Path, *, keep: bool = False
+    results: Path, studies: Sequence[Study], out_md: Path, *, keep: bool = False
 ) -> Path:
     """Write the page of some experiments and its pictures (in a folder of the page's name); the
     page. Raises OSError and BadInput.
@@ -48,9 +47,23 @@ def write_studies_page(
     --set left in the results is another question. The pictures that the last page showed and this
     one does not are deleted, and no other file.
     """
-    forms = {name: form_of(results / name, name) for name in names}
-    studies, kept = map(load_study, names), kept_of(out_md, names) if keep else {}
-    return write_page(results, list(studies), out_md, forms, kept)
+    folder = out_md.with_suffix("")
+    kept = kept_of(out_md, [study.name for study in studies]) if keep else {}
+    forms = [form_of(results / study.name, study.name) for study in studies]
+    chapters = [
+        to_chapter(study, load_results(results, study.name, form.asking))
+        for study, form in zip(studies, forms, strict=True)
+    ]
+    parts = dict(kept)
+    for chapter, form in zip(chapters, forms, strict=True):
+        for picture in chapter.pictures:
+            write_whole(folder / f"{picture.name}.png", save(picture.figure, "png"))
+        row = overview_row(chapter, form.quick)
+        parts[chapter.study.name] = Part(row, section(chapter, folder.name, form.quick))
+    names = sorted(parts) if kept else parts  # by name, if something stays
+    shown = [parts[name] for name in names]
+    page = page_template("studies.md.j2").render(command=COMMAND, parts=shown)
+    return write_made(out_md, COMMAND, page)
 
 
 @dataclass(frozen=True)
@@ -110,35 +123,6 @@ def form_of(folder: Path, name: str) -> Form:
 
 def matrix_of(question: str) -> str:
     return str(json.loads(question)["matrix"])
-
-
-def write_page(
-    results: Path,
-    studies: Sequence[Study],
-    out_md: Path,
-    forms: Mapping[str, Form] = MappingProxyType({}),
-    kept: Mapping[str, Part] = MappingProxyType({}),
-) -> Path:
-    """The same, of experiments already read, and of each the runs of its form, or all. kept: other
-    studies' parts, which stay.
-    """
-    of = {study.name: forms.get(study.name, Form()) for study in studies}
-    chapters = [
-        to_chapter(study, load_results(results, study.name, of[study.name].asking))
-        for study in studies
-    ]
-    folder = out_md.with_suffix("")
-    for chapter in chapters:
-        for picture in chapter.pictures:
-            write_whole(folder / f"{picture.name}.png", save(picture.figure, "png"))
-    parts = dict(kept)
-    for each in chapters:
-        quick = of[each.study.name].quick
-        parts[each.study.name] = Part(overview_row(each, quick), section(each, folder.name, quick))
-    names = sorted(parts) if kept else parts  # by name, if something stays
-    shown = [parts[name] for name in names]
-    page = page_template("studies.md.j2").render(command=COMMAND, parts=shown)
-    return write_made(out_md, COMMAND, page)
 
 
 # -- the page

@@ -279,27 +279,18 @@ def bottleneck_marks(run: Run) -> int | None:
 # -- the edge: rows to flows
 
 
+@lru_cache(maxsize=2)  # all of one run's figures ask for it
 def rows_by_flow(run: Run) -> dict[str, list[dict[str, Any]]]:
     """The rows of sockets.jsonl that are of the WAN's sockets, by flow."""
-    try:
-        status = (run.folder / "sockets.jsonl").stat()
-    except OSError:
-        return {}
+    rows = [row for row in read_series(run.folder, "sockets") if row.get("leg") not in ENDS]
+    crossing = path_leg(str(row.get("leg", "wan")) for row in rows)
     found: dict[str, list[dict[str, Any]]] = {flow.name: [] for flow in run.flows}
-    for row in socket_rows(run.folder, (status.st_size, status.st_mtime_ns)):
+    for row in rows:
         # an older lab had one flow and did not name it
         name = row.get("flow") or run.flows[0].name
-        if name in found:
+        if row.get("leg", crossing) == crossing and name in found:
             found[name].append(row)
     return {name: rows for name, rows in found.items() if rows}
-
-
-@lru_cache(maxsize=2)
-def socket_rows(folder: Path, stamp: tuple[int, int]) -> tuple[dict[str, Any], ...]:
-    """Those rows of all flows, kept for one run's figures. `stamp`: of the file."""
-    rows = [row for row in read_series(folder, "sockets") if row.get("leg") not in ENDS]
-    crossing = path_leg(str(row.get("leg", "wan")) for row in rows)
-    return tuple(row for row in rows if row.get("leg", crossing) == crossing)
 
 
 def progress_of(run: Run, flow: Flow) -> Progress | None:

@@ -13,6 +13,7 @@ from analysis.page import report as pages
 from analysis.page import site as site_pages
 from analysis.page import summary as summaries
 from analysis.read import runs as answers
+from analysis.read import study as studies
 from gostlab.declared.folders import CODE, IS_PACKAGE
 from gostlab.describe.file.document import BadInput, is_path
 from gostlab.describe.file.experiment import load_experiment
@@ -56,7 +57,8 @@ def report(
     """
     place = Path(folder)
     wanted = reported(place, experiments)
-    return pages.write_report(place, wanted, out or place / REPORT, say)
+    found = [studies.load_study(name, place) for name in wanted]
+    return pages.write_report(place, found, out or place / REPORT, say)
 
 
 def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:

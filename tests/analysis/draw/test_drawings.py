@@ -21,7 +21,7 @@ from analysis.draw.registry import MOST_FIGURES, Answer, Picture, drawing_of, wo
 from analysis.draw.sentences import convergence_sentences
 from analysis.judge.cells import to_matrices
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.report import write_studies
+from analysis.page.report import write_report
 from analysis.read.runs import load_results
 from analysis.read.study import Study
 from gostlab.declared import drawings as declared
@@ -95,7 +95,7 @@ def test_a_new_drawing_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for cc in ("cubic", "bbr"):
         synthetic.write_at(tmp_path / "results", {"cc": cc}, asked=OF_M)
     study = Study("mine", "Mine", matrix_draws=(("m", ("pies",)),))
-    html = write_studies(tmp_path / "results", [study], tmp_path / "out").read_text("utf-8")
+    html = write_report(tmp_path / "results", [study], tmp_path / "out").read_text("utf-8")
     assert "Pies, of all things." in html and "Is it a pie?" in html and "2 slices." in html
     assert (tmp_path / "out/figures/mine-m-pies.png").stat().st_size > 1000
 
@@ -137,7 +137,7 @@ def test_a_word_that_no_drawing_has_makes_no_report(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.cell("cubic", 1))
     study = Study("made-up", "x", matrix_draws=(("main", ("pies",)),))
     with pytest.raises(BadInput, match="no drawing pies: draw is one of bars, "):
-        write_studies(tmp_path, [study], tmp_path / "out")
+        write_report(tmp_path, [study], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -22,7 +22,7 @@ import synthetic
 
 from analysis.draw.style import new_figure, save
 from analysis.page import interactive, report
-from analysis.page.report import embedded, shortened, svg_uri, write_run, write_studies
+from analysis.page.report import embedded, shortened, svg_uri, write_report, write_run
 from analysis.read.runs import load_results
 from analysis.read.series import Series
 from analysis.read.study import Study
@@ -155,7 +155,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         asked = json.loads((folder / "run.json").read_text())
         (folder / "run.json").write_text(json.dumps(asked | {"tunnel": "gost+ws"}))
     study = Study("made-up", HOSTILE, HOSTILE, matrix_draws=(("fair", ("cells", "shares")),))
-    return write_studies(results, [study], tmp_path_factory.mktemp("out"))
+    return write_report(results, [study], tmp_path_factory.mktemp("out"))
 
 
 def test_only_the_page_s_own_scripts_may_run(page: Path) -> None:

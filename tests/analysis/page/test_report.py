@@ -16,10 +16,10 @@ import synthetic
 
 from analysis.judge.cells import to_matrices
 from analysis.page.chapter import to_chapter
-from analysis.page.report import write_report, write_studies
+from analysis.page.report import write_report
 from analysis.page.tables import path_table
 from analysis.read.runs import load_results
-from analysis.read.study import Study, same
+from analysis.read.study import Study, load_study, same
 from gostlab.apps import cli
 from gostlab.results import EPOCH, EPOCHS
 
@@ -64,7 +64,7 @@ PLAIN = replace(synthetic.STUDY, matrix_draws=(("main", ("cells",)),))
 
 
 def report(results: Path, out: Path, study: Study = synthetic.STUDY) -> Page:
-    return Page(write_studies(results, [study], out).read_text(encoding="utf-8"))
+    return Page(write_report(results, [study], out).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_the_first_screen_is_short(singles: Path, tmp_path: Path, question: str)
     """Question, an answer of 25 words, one picture; what it rests on in a line; then the cells."""
     study = replace(synthetic.STUDY, question=question)
     first = to_chapter(study, load_results(singles, study.name)).first
-    html = write_studies(singles, [study], tmp_path).read_text(encoding="utf-8")
+    html = write_report(singles, [study], tmp_path).read_text(encoding="utf-8")
     before, _, after = html[html.index("<article") :].partition("<img")
     words = re.sub(r"<[^>]+>", " ", before).split()
     assert first.picture and 0 < len(first.answer.split()) <= 25 and len(words) <= 60
@@ -205,7 +205,11 @@ def test_a_process_that_saves_figures_and_is_killed_ends_the_report_in_a_line(
 
 @pytest.mark.parametrize("experiments", [[], ["nothing"]])
 def test_no_results_give_a_page_that_says_so(tmp_path: Path, experiments: list[str]) -> None:
-    page = Page(write_report(tmp_path, experiments, tmp_path / "out").read_text(encoding="utf-8"))
+    page = Page(
+        write_report(tmp_path, [*map(load_study, experiments)], tmp_path / "out").read_text(
+            encoding="utf-8"
+        )
+    )
     assert "Run ./lab run" in page.text or "Run one, for example ./lab run" in page.text
 
 
@@ -221,7 +225,11 @@ def test_an_unknown_experiment_gets_a_general_figure(tmp_path: Path) -> None:
         run = synthetic.description(**asked, factors={"loss": loss})
         rate = 100 - 1000 * loss
         synthetic.write_run(tmp_path, run, goodput_mbit=rate, name=f"loss-{loss}")
-    page = Page(write_report(tmp_path, ["mine"], tmp_path / "out").read_text(encoding="utf-8"))
+    page = Page(
+        write_report(tmp_path, [load_study("mine", tmp_path)], tmp_path / "out").read_text(
+            encoding="utf-8"
+        )
+    )
     assert (tmp_path / "out/figures/mine-loss-cells.svg").exists()
     said = page.text.replace("\u00a0", " ")
     assert "90 Mbit/s (1 % loss) to 100 Mbit/s (0 % loss)" in said
@@ -338,7 +346,7 @@ def test_a_report_made_again_is_the_same_and_leaves_nothing_old(
 
 def test_two_experiments_on_one_page_have_a_way_to_each(kinds: Path, tmp_path: Path) -> None:
     both = [synthetic.STUDY, Study("none", "An empty one")]
-    page = Page(write_studies(kinds, both, tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_report(kinds, both, tmp_path).read_text(encoding="utf-8"))
     ways = [a["href"] for tag, a in page.tags if tag == "a" and a.get("class") != "spot"]
     assert ways == ["#e1", "#e2"]
 

@@ -13,10 +13,10 @@ import synthetic
 from matplotlib.figure import Figure
 
 from analysis.page.chapter import to_chapter
-from analysis.page.report import write_studies
-from analysis.page.studies import COMMAND, write_page, write_studies_page
+from analysis.page.report import write_report
+from analysis.page.studies import COMMAND, write_studies_page
 from analysis.read.runs import load_results
-from analysis.read.study import Study, questions
+from analysis.read.study import Study, load_study, questions
 from gostlab.describe.file.experiment import Published, load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
@@ -126,7 +126,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(results, [STUDY], tmp_path_factory.mktemp("docs") / "studies.md")
+    return write_studies_page(results, [STUDY], tmp_path_factory.mktemp("docs") / "studies.md")
 
 
 def test_the_page_says_what_makes_it_what_was_asked_and_what_was_done(page: Path) -> None:
@@ -189,13 +189,13 @@ def test_every_picture_is_shown_and_every_shown_picture_is_there(page: Path) -> 
 def test_made_again_it_is_the_same_and_only_its_own_pictures_go(
     results: Path, tmp_path: Path
 ) -> None:
-    page = write_page(results, [STUDY], tmp_path / "studies.md")
+    page = write_studies_page(results, [STUDY], tmp_path / "studies.md")
     before = {path: path.read_bytes() for path in page.parent.rglob("*") if path.is_file()}
     mine = page.parent / "studies" / "mine.png"
     mine.write_bytes(b"a user's own")
-    write_page(results, [STUDY], page)
+    write_studies_page(results, [STUDY], page)
     assert {path: path.read_bytes() for path in before} == before
-    write_page(results, [replace(STUDY, matrix_draws=(("loss", ("bars",)),))], page)
+    write_studies_page(results, [replace(STUDY, matrix_draws=(("loss", ("bars",)),))], page)
     names = {path.name for path in (page.parent / "studies").iterdir()}
     assert {"mine.png", "li-2018-loss-bars.png"} <= names
     assert "li-2018-loss-by-loss.png" not in names
@@ -207,13 +207,13 @@ def test_one_study_is_made_anew_and_the_others_stay_as_they_are(
     other = replace(STUDY, name="zebra", title="Another")
     results = Path(shutil.copytree(results, tmp_path / "results"))
     shutil.copytree(results / "li-2018", results / "zebra")
-    page = write_page(results, [STUDY, other], tmp_path / "studies.md")
+    page = write_studies_page(results, [STUDY, other], tmp_path / "studies.md")
     before, pictures = page.read_text(), set((tmp_path / "studies").iterdir())
     shutil.rmtree(results / "li-2018")
     for run in (results / "zebra").iterdir():
         shutil.rmtree(run)
 
-    write_studies_page(results, ["zebra"], page, keep=True)
+    write_studies_page(results, [load_study("zebra")], page, keep=True)
 
     first, _, second = page.read_text().partition('<a id="study-zebra"></a>')
     assert first.split('<a id="study-li-2018"></a>')[1] in before
@@ -222,7 +222,7 @@ def test_one_study_is_made_anew_and_the_others_stay_as_they_are(
     left = set((tmp_path / "studies").iterdir())
     assert left == {path for path in pictures if not path.name.startswith("zebra")}
     # named without a page that is there, it is the page of that study alone
-    alone = write_studies_page(results, ["zebra"], tmp_path / "alone.md", keep=True)
+    alone = write_studies_page(results, [load_study("zebra")], tmp_path / "alone.md", keep=True)
     assert "study-li-2018" not in alone.read_text()
 
 
@@ -230,20 +230,20 @@ def test_a_page_that_something_else_wrote_loses_no_pictures(tmp_path: Path) -> N
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies/old.png").write_bytes(b"x")
     (tmp_path / "studies.md").write_text("by hand: ![x](studies/old.png)")
-    write_studies_page(tmp_path / "none", ["li-2018"], tmp_path / "studies.md")
+    write_studies_page(tmp_path / "none", [STUDY], tmp_path / "studies.md")
     assert (tmp_path / "studies/old.png").exists()
 
 
 def test_no_results_give_a_page_that_says_so(tmp_path: Path) -> None:
     for names, words in (([], "There are no results yet"), (["nothing"], "No run counts yet")):
-        page = write_studies_page(tmp_path, names, tmp_path / "studies.md")
+        page = write_studies_page(tmp_path, [*map(load_study, names)], tmp_path / "studies.md")
         assert words in page.read_text()
 
 
 def test_the_report_draws_what_the_file_names_and_holds_study_against_lab(
     results: Path, tmp_path: Path
 ) -> None:
-    html = write_studies(results, [STUDY], tmp_path).read_text(encoding="utf-8")
+    html = write_report(results, [STUDY], tmp_path).read_text(encoding="utf-8")
     names = {path.stem.removeprefix("li-2018-") for path in (tmp_path / "figures").iterdir()}
     assert {"loss-by-loss", "loss-bars", "fair-shares", "jitter-cwnd"} <= names
     assert not any(name.startswith("loss-series") for name in names)
@@ -316,7 +316,7 @@ def test_the_page_rests_on_the_full_form_of_the_file_as_it_stands(tmp_path: Path
         assert [run.name for run in kept.runs] == names and not kept.broken
     assert questions("of no file") is None
     shutil.rmtree(tmp_path / "download/run-1")
-    page = write_studies_page(tmp_path, ["download"], tmp_path / "studies.md")
+    page = write_studies_page(tmp_path, [load_study("download")], tmp_path / "studies.md")
     assert "; 2 runs, n = 2 per cell" in page.read_text("utf-8").replace("\u00a0", " ")
 
 
@@ -329,7 +329,7 @@ def test_of_a_matrix_that_was_hardly_run_the_quick_form_counts_and_the_page_says
         for run in runs:
             if not (tmp_path / "download" / run.name).exists():  # in both forms
                 synthetic.write_run(tmp_path, run.to_json(), goodput_mbit=10, name=run.name)
-        page = write_studies_page(tmp_path, ["download"], tmp_path / "studies.md")
+        page = write_studies_page(tmp_path, [load_study("download")], tmp_path / "studies.md")
         return page.read_text(encoding="utf-8").replace("\u00a0", " ")
 
     of_main = [run for run in full if run.matrix == "main"]

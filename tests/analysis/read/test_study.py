@@ -6,9 +6,10 @@ from pathlib import Path
 import synthetic
 from synthetic import loaded
 
-from analysis.page.report import to_chapter, write_report
+from analysis.page.report import to_chapter
 from analysis.read.runs import load_results
 from analysis.read.study import Claim, claims_of, load_study
+from gostlab.api.reading import report
 from gostlab.declared.folders import EXPERIMENTS
 
 FILE = """\
@@ -85,10 +86,10 @@ def test_the_report_of_one_s_own_experiment_needs_nothing_but_its_results(tmp_pa
     synthetic.write_run(tmp_path / "results", synthetic.cell("cubic", 1))
     keep(tmp_path / "results")
     shutil.move(tmp_path / "results", tmp_path / "moved")
-    page = write_report(tmp_path / "moved", ["made-up"], tmp_path / "out").read_text("utf-8")
+    page = report(tmp_path / "moved", out=tmp_path / "out").read_text("utf-8")
     assert "One of my own" in page and "Is it read?" in page and "The matrix" in page
     (tmp_path / "moved/made-up/experiment.yaml").unlink()
-    page = write_report(tmp_path / "moved", ["made-up"], tmp_path / "out").read_text("utf-8")
+    page = report(tmp_path / "moved", out=tmp_path / "out").read_text("utf-8")
     assert "One of my own" not in page and "No experiment file was kept" in page
     study = load_study("made-up", tmp_path / "moved")
     chapter = to_chapter(study, load_results(tmp_path / "moved", "made-up"))
