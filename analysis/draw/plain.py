@@ -139,7 +139,7 @@ def control_sentences(sweep: Sweep) -> Iterator[Said]:
         fair = [gain for gain in gains if not gain.cpu_bound]
         ratios = [gain.times.median for gain in fair]
         size = max((abs(math.log(each)) for each in ratios if each > 0), default=0.0)
-        names = tuple(map(cc_name, pair))
+        names = cc_name(pair[0]), cc_name(pair[1])
         said = compare(gains, *names, sweep.study.called)
         spread = least_to_most(featured(fair).times.values, show=multiple) if fair else ""
         yield Said(said, "ccs", size, tuple(gain_claims(gains, *names)), spread)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import matplotlib
 import matplotlib.colors
@@ -314,6 +314,12 @@ def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
     marks = [mark for mark in marks if low <= mark <= high]
     every = math.ceil(len(marks) / most)
     name_ticks(axis, marks[::-1][::every][::-1], "{:,.10g}".format)
+
+
+def log_axis(ax: Axes, which: Literal["x", "y"], low: float, high: float, most: int = 7) -> None:
+    """A log axis between two values, with such numbers."""
+    ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
+    plain_log(ax.xaxis if which == "x" else ax.yaxis, low, high, most)
 
 
 def counts_axis(ax: Axes, top: float) -> None:

@@ -351,9 +351,7 @@ def cpu_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[C
         plain = less(setting(run), "offloads")
         return plain, run.clock, None if run.clock == "real" else run.syscall_cost_us
 
-    settings = {setting(cell.example) for cell in matrix.cells}
-    settings |= {less(each, "offloads") for each in settings}
-    return joined(matrix, others, lambda run: setting(run) in settings, point)
+    return joined(matrix, others, setting, point)
 
 
 def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
@@ -365,22 +363,23 @@ def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tupl
     def point(run: Run) -> Any:
         return setting(run), run.buffer_pkts
 
-    settings = {setting(cell.example) for cell in matrix.cells}
-    return joined(matrix, others, lambda run: setting(run) in settings, point)
+    return joined(matrix, others, setting, point)
 
 
 def joined(
     matrix: MatrixResults,
     others: Iterable[MatrixResults],
-    alike: Callable[[Run], bool],
+    setting: Callable[[Run], Any],
     point: Callable[[Run], Any],
 ) -> tuple[Cell, ...]:
-    """All of a matrix's own cells, and at each point where it has none the first of others' that
-    are alike; those first that ran as long as its own.
+    """All of a matrix's own cells, and at each point where it has none the first of others' in its
+    own setting, but perhaps for the offloads; those first that ran as long as its own.
     """
     durations = {cell.example.duration_s for cell in matrix.cells}
+    settings = {setting(cell.example) for cell in matrix.cells}
+    settings |= {less(each, "offloads") for each in settings}
     more = [cell for other in others if other is not matrix for cell in other.cells]
-    more = [cell for cell in more if cell.counted and alike(cell.example)]
+    more = [cell for cell in more if cell.counted and setting(cell.example) in settings]
     more.sort(key=lambda cell: cell.example.duration_s not in durations)
     cells, taken = list(matrix.cells), {point(cell.example) for cell in matrix.cells}
     for cell in more:

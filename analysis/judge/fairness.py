@@ -133,32 +133,23 @@ def sides(run: Run) -> dict[str, Side]:
     return found
 
 
-def settle_s(run: Run, event_s: float, target_mbit: float) -> float | None:
-    """How long after an event (a change, a start or stop in the background) the rate stays near its
-    new value; None: never.
-
-    Near is within SETTLE_BAND of the target, staying is for 2 s and until no later than the next
-    event. The rate is that of all flows that have a congestion control, in windows of 0.25 s or of
-    BBR's probing cycle (8 round trips) if that is longer; the time is that of the first such
-    window's beginning.
-    """
-    windows = summed_windows(run, event_s)
-    near = [abs(rate - target_mbit) <= SETTLE_BAND * target_mbit for rate in windows]
-    return first_lasting(near, settle_window_s(run), SETTLE_HOLD_S)
-
-
 def settling(run: Run) -> dict[float, float | None]:
-    """After each event how long the flows' rate takes to settle: near the median of the later half
-    of the time it has.
+    """How long after each event (a change, a start or stop in the background) the rate stays near
+    its new value, the median of the later half of the time it has; None: never.
 
-    So the new value is the flow's own, not what it could have had. Empty where nothing happens, or
-    all the time.
+    So the new value is the flow's own, not what it could have had. Near is within SETTLE_BAND of
+    it, staying is for 2 s and until no later than the next event. The rate is that of all flows
+    that have a congestion control, in windows of 0.25 s or of BBR's probing cycle (8 round trips)
+    if that is longer; the time is that of the first such window's beginning. Empty where nothing
+    happens, or all the time.
     """
     found = {}
     for event_s in events(run) if series.rows_by_flow(run) else ():
         windows = summed_windows(run, event_s)
         later = windows[len(windows) // 2 :]
-        found[event_s] = settle_s(run, event_s, float(np.median(later))) if later else None
+        target_mbit = float(np.median(later)) if later else math.inf
+        near = [abs(rate - target_mbit) <= SETTLE_BAND * target_mbit for rate in windows]
+        found[event_s] = first_lasting(near, settle_window_s(run), SETTLE_HOLD_S)
     return found
 
 

@@ -92,13 +92,8 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 @cache
 def interval_rank(n: int) -> tuple[int, float] | None:
     """The highest rank from either end that covers the median of n values, and how surely."""
-    found = None
-    for rank in range(1, n // 2 + 1):
-        coverage = 1.0 - 2.0 * float(stats.binom.cdf(rank - 1, n, 0.5))
-        if coverage < CONFIDENCE:
-            break
-        found = rank, coverage
-    return found
+    rank = int(stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))
+    return (rank, 1.0 - 2.0 * float(stats.binom.cdf(rank - 1, n, 0.5))) if rank > 0 else None
 
 
 def relative_halfwidth(values: Sequence[float]) -> float | None:

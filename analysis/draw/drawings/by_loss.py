@@ -27,7 +27,7 @@ from analysis.draw.marks import (
 )
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import crossing
-from analysis.draw.style import WIDE, apart, grid, name_ticks, plain_log, superscript, thousands
+from analysis.draw.style import WIDE, apart, grid, log_axis, name_ticks, superscript, thousands
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.models import GENERAL, Model, models_for, payload_mbit
 from analysis.judge.table import NBSP, cc_name, rate
@@ -57,9 +57,10 @@ def value_of(table: pd.DataFrame, figure: str) -> facet.Value:
 
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
         if logarithmic:
-            ax.set_yscale("log")
-        ax.set_ylim(floor, top * (1.6 if logarithmic else 1.12))
-        plain_log(ax.yaxis, floor, top * 1.6) if logarithmic else thousands(ax.yaxis)
+            log_axis(ax, "y", floor, top * 1.6)
+            return
+        ax.set_ylim(floor, top * 1.12)
+        thousands(ax.yaxis)
 
     def mark(place: Place, line: facet.Series) -> None:
         draw_band(place, floor)

@@ -16,7 +16,7 @@ from analysis.draw.panels import (
     pictures,
 )
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
-from analysis.draw.style import cc_colour, finish, plain_log, styled
+from analysis.draw.style import cc_colour, finish, log_axis, styled
 from analysis.judge.table import NBSP, cc_name
 from analysis.read.folder import Run
 
@@ -57,11 +57,9 @@ def plot_fetches(facets: Sequence[Condition], title: str, footer: str) -> Figure
             sizes |= middle.keys()
     for ax in axes.flat:
         ax.set_xscale("log")
-        ax.set_yscale("log")
         ax.set_xticks(sorted(sizes), [size_words(size) for size in sorted(sizes)])
         ax.minorticks_off()
-        ax.set_ylim(min(seen) / 1.4, max(seen) * 1.4)
-        plain_log(ax.yaxis, min(seen) / 1.4, max(seen) * 1.4, most=5)
+        log_axis(ax, "y", min(seen) / 1.4, max(seen) * 1.4, most=5)
     ccs = cc_lines((run.cc for _, runs in facets for run in runs), **POINT)
     finish(figure, ccs, footer, title, "Points: the median. Lines upwards: to the 95 %.")
     return figure

@@ -14,7 +14,7 @@ from analysis.draw import facet, levels
 from analysis.draw.marks import Place, cc_handles, draw_point, number
 from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.sentences import others_against_base, where_words
-from analysis.draw.style import FAINT, INK, WIDE, key, plain_log, thousands, wrapped
+from analysis.draw.style import FAINT, INK, WIDE, key, log_axis, thousands, wrapped
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, delay
 
@@ -39,10 +39,7 @@ def scale_axis(ax: Axes, table: pd.DataFrame, median: str, p95: str, *, idle: bo
         ax.set_xlim(0, max(top, LEAST_MS) * 1.08)
         thousands(ax.xaxis)
         return
-    ax.set_xscale("log")
-    low, high = min(seen) / 1.5, top * 1.5
-    ax.set_xlim(low, high)
-    plain_log(ax.xaxis, low, high, most=5)
+    log_axis(ax, "x", min(seen) / 1.5, top * 1.5, most=5)
 
 
 def idle_ms_of(row: pd.Series) -> list[float]:

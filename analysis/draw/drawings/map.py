@@ -8,20 +8,17 @@ from typing import Literal
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.draw.facet import Facet, Panel, Value, in_groups, point, set_limits, side_by_side
+from analysis.draw.facet import Facet, Panel, Value, in_groups, point, side_by_side
 from analysis.draw.levels import ccs_of
 from analysis.draw.marks import cc_handles, figure_values
 from analysis.draw.registry import Drawing, Joined, Sheet, Sweep
-from analysis.draw.style import FAINT, cut, plain_log
+from analysis.draw.style import FAINT, cut, log_axis
 from analysis.judge.cells import MatrixResults
 
 
 def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
     values = [value for value in figure_values(table, "goodput") if value > 0] or [1.0]
-    low, high = min(values) / 1.8, max(values) * 1.8
-    ax.set_xscale("log")
-    set_limits(ax, way, low, high)
-    plain_log(ax.xaxis, low, high, most=5)
+    log_axis(ax, way, min(values) / 1.8, max(values) * 1.8, most=5)
 
 
 def panels(sheet: Sheet) -> list[Panel]:

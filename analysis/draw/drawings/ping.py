@@ -81,16 +81,13 @@ def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[Run]) -
     """An axis of round trips from 0, or logarithmic where they lie far apart: one for all facets,
     which are to be compared.
     """
-    axis = ax.xaxis if which == "x" else ax.yaxis
     seen = np.concatenate([*(pings(run)[1] for run in runs), [idle_ms(run) for run in runs]])
     low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
     if high / max(low, 1e-3) > style.WIDE:
-        low, high = low / 1.3, high * 1.3
-        ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
-        style.plain_log(axis, low, high, most=5 if which == "y" else 4)
+        style.log_axis(ax, which, low / 1.3, high * 1.3, most=5 if which == "y" else 4)
         return
     ax.set(**{f"{which}lim": (0, high * 1.08)})
-    style.thousands(axis)
+    style.thousands(ax.xaxis if which == "x" else ax.yaxis)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:

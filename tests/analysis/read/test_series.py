@@ -250,13 +250,22 @@ def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> 
 
     run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": 50.0})
     assert fairness.events(run) == (20.0, 40.0)
-    assert fairness.settle_s(run, 20.0, 45.0) == pytest.approx(3.0)
-    assert fairness.settle_s(run, 20.0, 70.0) is None
-    assert fairness.settle_s(run, 20.0, 95.0) is None  # it is there again only after the next event
     found = fairness.settling(run)
     assert found[20.0] == pytest.approx(3.0)
     assert found[40.0] == pytest.approx(4.05, abs=0.25)  # within 10 % of 95 from 85.5 on
     assert fairness.convergence_s(run) == found[40.0]
+
+
+def test_a_rate_that_swings_until_the_next_event_never_settles(tmp_path: Path) -> None:
+    udp = {"kind": "udp", "cc": None, "rate_bps": 50_000_000, "start_s": 20.0, "duration_s": 20.0}
+
+    def tcp(t: float) -> float:
+        return (20.0 if int(t) % 2 else 60.0) if 20 <= t < 40 else 95.0
+
+    run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": 50.0})
+    found = fairness.settling(run)
+    assert found[20.0] is None and found[40.0] == 0.0
+    assert fairness.convergence_s(run) is None
 
 
 def test_changes_of_the_path_are_events_unless_it_never_rests(tmp_path: Path) -> None:
