@@ -10,8 +10,6 @@ alike; a Value what is read off and how it is marked. All else is what the legen
 the figure is. analysis/draw/drawings/goodput.py is a short one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """What a run whose flows compete came to, flow by flow: who gets how much, and who yields."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -13,8 +13,6 @@ that shows what the matrix's drawings say. A cell with fewer than LEAST runs has
 table whose experiment has no such run in the results stays as it is.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import textwrap

@@ -275,10 +275,7 @@ def bitmap_uri(png: bytes) -> str:
     """A PNG as a bitmap inside the page: with as many colours as a figure needs, packed as WebP
     without loss, which all of today's browsers read.
     """
-    try:
-        picture = Image.open(io.BytesIO(png)).convert("RGB")
-    except OSError:
-        return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
     few = picture.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     out = io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=80)

@@ -1,7 +1,5 @@
 """Goodput by condition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Goodput, and what the WAN leg sent again, by the size of the bottleneck's queue."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Goodput by loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

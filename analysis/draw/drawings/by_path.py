@@ -2,8 +2,6 @@
 beside it takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Goodput by tunnel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

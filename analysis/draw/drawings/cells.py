@@ -1,7 +1,5 @@
 """Goodput of any matrix: a line per cell, its levels as its name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Goodput, and the CPU's idle share below it, by what a system call costs; the real clock apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Goodput by the number of streams: a panel per tunnel, a bar per congestion control."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

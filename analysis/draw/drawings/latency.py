@@ -1,7 +1,5 @@
 """The round trip and the bottleneck's queue while the load ran, by condition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Literal

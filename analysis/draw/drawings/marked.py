@@ -2,8 +2,6 @@
 sender across the path, and the sender inside the tunnel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any

@@ -1,7 +1,5 @@
 """Round trips measured while others load the path: over time, and how they are distributed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The lab's goodput over the study's, by the number of streams, on a log axis; 1 is agreement."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Literal
 

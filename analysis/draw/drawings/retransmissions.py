@@ -1,7 +1,5 @@
 """Segments sent again, on the WAN and by iperf3's own count, by the number of streams."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -113,7 +113,8 @@ def fairness_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
         if shares[best] * len(shares) < 1 + 2 * NEAR:
             even += 1
         else:
-            winners.setdefault(flow_name(row, best), []).append((shares[best], row["cell"]))
+            name = f"{best} ({cc_name(str(row[f'cc:{best}']))})"
+            winners.setdefault(name, []).append((shares[best], row["cell"]))
     for name, won in sorted(winners.items(), key=lambda pair: -len(pair[1])):
         share, cell = max(won)
         if len(rows) > 1:
@@ -124,10 +125,6 @@ def fairness_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     if even:
         above = f"{whole_percent(2 * NEAR)} above an equal share"
         yield f"No flow is more than {above}{in_cells(even, len(rows))}."
-
-
-def flow_name(row: pd.Series, flow: str) -> str:
-    return f"{flow} ({cc_name(str(row[f'cc:{flow}']))})"
 
 
 DRAWING = Drawing(
