@@ -81,16 +81,6 @@ class Parts:
     gosts: Mapping[str, TunnelBinary] = field(default_factory=dict)  # added ones, by name
     tunnel_why: str = ""  # why runs that name no GOST take what they take
 
-    def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """A process environment in which ip, tc and ss are the lab's (`base`: os.environ)."""
-        result = dict(os.environ if base is None else base)
-        inherited = result.get("PATH", "").split(":")
-        inherited += [folder for folder in SYSTEM_PATH.split(":") if folder not in inherited]
-        result["PATH"] = ":".join([*map(str, self.iproute2.dirs), *filter(None, inherited)])
-        if self.iproute2.tc_lib_dir is not None:
-            result["TC_LIB_DIR"] = str(self.iproute2.tc_lib_dir)
-        return result
-
 
 @dataclass(frozen=True)
 class OwnProgram:
