@@ -14,11 +14,12 @@ import json
 import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from gostlab.apps.bench import calibrate
-from gostlab.apps.bench.figures import tell
+from gostlab.apps.bench.figures import Figure, tell
+from gostlab.apps.bench.timed import Bench
 from gostlab.declared.folders import MACHINES
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.describe.file.costs import UNIFORM, MeasuredCost, load_measured, machine_names
@@ -37,29 +38,24 @@ TCP_LIMITS = ("tcp_mem", "tcp_rmem", "tcp_wmem")
 LIMIT_S = 400.0
 
 
-@dataclass(frozen=True)
-class Compared:
-    """What the programs carry in the sandbox and here, and what a table says of these minutes."""
-
-    mbit: Mapping[str, tuple[float, float]]  # by row: in the sandbox, and here
-    table_over_here: Sequence[float]  # CPU time by the table, over what each load took
-
-
-def compare_loopback(repeat: int) -> Compared:
-    """Measure here, then in the sandbox. Raises RuntimeError, MachineError or ValueError."""
-    parts = find_parts()
-    ways, iperf3 = of_newest(calibrate.ways_of(parts)), parts.iperf3[VERSION].path
+def loopback_figures(bench: Bench) -> list[Figure]:
+    """Whether programs reach in the sandbox what they reach here, and how far the shipped table of
+    this CPU, if there is one, is from what they cost in these minutes.
+    """
+    ways, iperf3 = of_newest(calibrate.ways_of(bench.parts)), bench.parts.iperf3[VERSION].path
     tell("loopback: this machine's own kernel …")
-    taken = calibrate.take(str(iperf3), ways, usable_cpus()[-1], repeat)
+    taken = calibrate.take(str(iperf3), ways, bench.cpus[-1], bench.repeat)
     loads_of = calibrate.by_program(taken)
     programs = calibrate.costs_of(loads_of)
-    mbit = {}
-    for way, load in chains(ways):
+    figures = []
+    for way, load in product((None, *ways), (*calibrate.FULL, calibrate.JUDGE)):
         name = f"{calibrate.name_of(way)}, {load.streams} stream{'s' * (load.streams > 1)}"
         tell(f"loopback: {name} …")
         # What the sandbox does is the same every time.
         got = sandbox_mbit(iperf3, way, load, programs)
-        mbit[name] = got, max(map(calibrate.chain_mbit, taken[way, load]))
+        wanted = max(map(calibrate.chain_mbit, taken[way, load]))
+        name, target = f"loopback, {name}: the sandbox", f"0.85 – 1.15 ({wanted:.0f} Mbit/s here)"
+        figures.append(Figure(f"{name} over this machine", "×", target, [got / wanted]))
     table = table_here()
     shipped = load_measured(table).programs if table else {}
     by_table = [
@@ -68,7 +64,8 @@ def compare_loopback(repeat: int) -> Compared:
         if name in shipped
         for (_, load), spent in loads.items()
     ]
-    return Compared(mbit, by_table)
+    name = "what programs cost: the shipped table over these minutes"
+    return [*figures, *([Figure(name, "×", "", by_table)] if by_table else [])]
 
 
 def of_newest(ways: Sequence[calibrate.Way]) -> list[calibrate.Way]:
@@ -76,11 +73,6 @@ def of_newest(ways: Sequence[calibrate.Way]) -> list[calibrate.Way]:
     gosts = {way.name for way in ways} - {calibrate.RELAYS_NAME}
     newest = max(gosts, key=lambda name: version_tuple(name.removeprefix("gost-")), default="")
     return [way for way in ways if way.name in (calibrate.RELAYS_NAME, newest)]
-
-
-def chains(ways: Sequence[calibrate.Way]) -> list[tuple[calibrate.Way | None, calibrate.Load]]:
-    """What is compared: a way (None: iperf3 alone) and a load; JUDGE's are not in the fit."""
-    return [(way, load) for way in (None, *ways) for load in (*calibrate.FULL, calibrate.JUDGE)]
 
 
 def table_here() -> str | None:
@@ -150,20 +142,28 @@ def script(
     return "\n".join(lines)
 
 
-def compare_cpus() -> dict[int, float]:
-    """The sandbox over this machine, iperf3 on two CPUs and on one. Raises RuntimeError."""
-    iperf3 = find_parts().iperf3[VERSION].path
-    one, other = usable_cpus()[:2]
-    load, found = calibrate.Load(1), {}
-    for count, client in ((2, other), (1, one)):
-        with calibrate.chain(str(iperf3), None, str(one), str(client)) as built:
-            spent = calibrate.measure(built, load)
-        # A byte's cost alone, and where it is used: on one CPU what was written is in its cache.
-        programs = {
-            name: MeasuredCost(0, {1: round(1000 * each.cpu_ns / each.bytes)})
-            for name, each in spent.items()
-        }
-        by_wall = 8e-6 * spent["iperf3/receiver"].bytes / calibrate.WINDOW_S
-        here = by_wall if count == 2 else calibrate.chain_mbit(spent)
-        found[count] = sandbox_mbit(iperf3, None, load, programs, count) / here
-    return found
+def cpu_figures(bench: Bench) -> list[Figure]:
+    """Whether two programs with a CPU each do in the sandbox what they do here, given two CPUs."""
+    if len(bench.cpus) < 2:
+        return []
+    tell("two programs over loopback, here and in the sandbox …")
+    names = ("two programs, a CPU each: the sandbox over this machine", "the same two on one CPU")
+    # Two CPUs and one by turns.
+    taken = [[over_here(bench, count) for count in (2, 1)] for _ in range(bench.repeat)]
+    of_each = zip(names, zip(*taken, strict=True), strict=True)
+    return [Figure(name, "×", "0.8 – 1.2", ratios) for name, ratios in of_each]
+
+
+def over_here(bench: Bench, cpus: int) -> float:
+    """The sandbox over this machine, iperf3's ends on a CPU each or both on one."""
+    iperf3, load = bench.parts.iperf3[VERSION].path, calibrate.Load(1)
+    with calibrate.chain(str(iperf3), None, *map(str, bench.cpus[:cpus])) as built:
+        spent = calibrate.measure(built, load)
+    # A byte's cost alone, and where it is used: on one CPU what was written is in its cache.
+    programs = {
+        name: MeasuredCost(0, {1: round(1000 * each.cpu_ns / each.bytes)})
+        for name, each in spent.items()
+    }
+    by_wall = 8e-6 * spent["iperf3/receiver"].bytes / calibrate.WINDOW_S
+    here = by_wall if cpus == 2 else calibrate.chain_mbit(spent)
+    return sandbox_mbit(iperf3, None, load, programs, cpus) / here

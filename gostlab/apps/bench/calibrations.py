@@ -113,37 +113,6 @@ def interrupt_figures(bench: Bench) -> list[Figure]:
     return [bench.figure(name, "µs", "", take)]
 
 
-def cpu_figures(bench: Bench) -> list[Figure]:
-    """Whether two programs with a CPU each do in the sandbox what they do here, given two CPUs."""
-    if len(bench.cpus) < 2:
-        return []
-    tell("two programs over loopback, here and in the sandbox …")
-    taken = [against_sandbox.compare_cpus() for _ in range(bench.repeat)]
-    names = {
-        2: "two programs, a CPU each: the sandbox over this machine",
-        1: "the same two on one CPU",
-    }
-    return [
-        Figure(name, "×", "0.8 – 1.2", [each[key] for each in taken]) for key, name in names.items()
-    ]
-
-
-def loopback_figures(bench: Bench) -> list[Figure]:
-    """Whether programs reach in the sandbox what they reach here, and how far the shipped table of
-    this CPU, if there is one, is from what they cost in these minutes.
-    """
-    found = against_sandbox.compare_loopback(bench.repeat)
-    figures = []
-    for row, (got, wanted) in found.mbit.items():
-        target = f"0.85 – 1.15 ({wanted:.0f} Mbit/s here)"
-        name = f"loopback, {row}: the sandbox over this machine"
-        figures.append(Figure(name, "×", target, [got / wanted]))
-    if found.table_over_here:
-        name = "what programs cost: the shipped table over these minutes"
-        figures.append(Figure(name, "×", "", found.table_over_here))
-    return figures
-
-
 def relay_figures(_bench: Bench) -> list[Figure]:
     """The relay's throughput over loopback by `go test -bench`."""
     done = subprocess.run(
@@ -165,7 +134,7 @@ PARTS: Mapping[str, Callable[[Bench], list[Figure]]] = {
     "repeatability": repeatability_figures,
     "calls": call_figures,
     "interrupts": interrupt_figures,
-    "cpus": cpu_figures,
-    "loopback": loopback_figures,
+    "cpus": against_sandbox.cpu_figures,
+    "loopback": against_sandbox.loopback_figures,
     "relay": relay_figures,
 }

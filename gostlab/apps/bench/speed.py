@@ -39,19 +39,10 @@ from gostlab.setup.workbench import SetupError, Workbench
 BEFORE = ("0.2", "1c44881")
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A load that both versions make, and what this one should take of it."""
-
-    load: Load
-    packets: str = ""  # target of a packet's CPU time over what it took before
-    speed: str = ""  # target of how many times as fast it is
-
-
 COMPARED = (
-    Compared(Load("1 Gbit/s, BBR", "bbr", "rate: 1gbit", 4, 10), packets="≤ 0.36"),
-    Compared(Load("100 Mbit/s, a full BBR stream", "bbr", "rate: 100mbit", 1, 31), speed="≥ 2.6"),
-    Compared(Load("10 Mbit/s, 0.1 % loss, CUBIC", "cubic", "rate: 10mbit, loss: 0.1%", 1, 61)),
+    Load("1 Gbit/s, BBR", "bbr", "rate: 1gbit", 4, 10, packets="≤ 0.36"),
+    Load("100 Mbit/s, a full BBR stream", "bbr", "rate: 100mbit", 1, 31, speed="≥ 2.6"),
+    Load("10 Mbit/s, 0.1 % loss, CUBIC", "cubic", "rate: 10mbit, loss: 0.1%", 1, 61),
 )
 # Between which samples of a run its CPU time is taken: past the slow starts, and before its end.
 # A crowd's start takes more CPU time than its packets, and never the same twice.
@@ -91,16 +82,15 @@ MOST_GROWTH = "≤ 1.5"
 @cache
 def both_versions(bench: Bench) -> list[versions.Version]:
     """This version, and the one before it if there is one to compare with."""
-    loads = [each.load for each in COMPARED]
     checkouts = [ROOT, *([versions.checked_out(bench.before, tell)] if bench.before else [])]
-    return [versions.planned(checkout, loads, bench.folder()) for checkout in checkouts]
+    return [versions.planned(checkout, COMPARED, bench.folder()) for checkout in checkouts]
 
 
 @cache
 def slopes_of(bench: Bench, place: int) -> list[list[versions.Slope]]:
     """What a compared load takes of each version: once, as the first is held against Linux, too."""
-    load = COMPARED[place].load
-    return versions.by_turns(load, place, both_versions(bench), bench.repeat, bench.folder())
+    both = both_versions(bench)
+    return versions.by_turns(COMPARED[place], place, both, bench.repeat, bench.folder())
 
 
 def crowd_us(bench: Bench, crowd: Crowd) -> float:
@@ -132,12 +122,12 @@ def before_figures(bench: Bench) -> list[Figure]:
     """What a load takes, and how that compares with the version before it."""
     found = []
     for place, each in enumerate(COMPARED):
-        tell(f"{each.load.name} …")
+        tell(f"{each.name} …")
         what, unit, of = "a packet", "µs", attrgetter("packet_us")
         if each.speed:
             what, unit, of = "load per CPU time", "×", attrgetter("times_real")
         now, *others = [list(map(of, slopes)) for slopes in slopes_of(bench, place)]
-        found.append(told(Figure(f"{each.load.name}: {what}", unit, "", now)))
+        found.append(told(Figure(f"{each.name}: {what}", unit, "", now)))
         for before in others:
             ratios = list(map(truediv, now, before))
             name = f"the same, over {called(bench.before)}'s"

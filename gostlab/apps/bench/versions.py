@@ -38,6 +38,8 @@ class Load:
     settings: str  # rate: 1gbit
     short_s: float  # the two runs whose difference counts
     long_s: float
+    packets: str = ""  # target of a packet's CPU time over what it took before
+    speed: str = ""  # target of how many times as fast it is
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def test_each_version_goes_first_as_often(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_version_plans_its_own_runs_of_the_loads(tmp_path: Path) -> None:
-    loads = [each.load for each in speed.COMPARED]
+    loads = speed.COMPARED
     mine = versions.planned(LAB.parent, loads, tmp_path)
 
     assert len(mine.tasks) == 2 * len(loads)
