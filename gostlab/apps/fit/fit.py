@@ -19,7 +19,7 @@ from gostlab.apps.fit.order import MATRIX, Expected, FitOrder
 from gostlab.describe import guards
 from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.experiment import Experiment, read_experiment
-from gostlab.describe.file.fitted import FIT, Fitted, FittedParameter, FittedRow, TradeOff
+from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.describe.file.settings import show_level
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results import EXPERIMENT_FILE, measures, write_whole
@@ -145,7 +145,8 @@ def fit_order(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
         columns = zip(order.free, places.T, strict=True)
         return np.array([[free.snap(float(u)) for u in column] for free, column in columns]).T
 
-    known = search.Known(order.numbers, lab, snap, told.stage, Expected(order))
+    numbers, judges = (order.measurements.used(use) for use in (FIT, JUDGE))
+    known = search.Known(numbers, lab, snap, told.stage, Expected(order))
     try:
         found = search.search(
             known,
@@ -161,13 +162,13 @@ def fit_order(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
             f"no path within what is free has a run that counts for every number: see"
             f" {order.results / order.experiment}/*/status.json"
         ) from None
-    judged = range(len(order.numbers), len(order.rows))
-    if judged:
+    if judges:
         places = search.spread_out([found.best], np.array(found.members), 1 + order.members)
-        told.stage(f"judging {len(places)} of the paths that fit by {len(judged)} other numbers")
+        told.stage(f"judging {len(places)} of the paths that fit by {len(judges)} other numbers")
+        judged = range(len(numbers), len(order.rows))
         known.ask(search.asks(places, judged, order.repetitions))
         turns = order.judge_paths
-        found = search.look_for_judges(known, found, order.judges, turns=turns, seed=order.seed)
+        found = search.look_for_judges(known, found, judges, turns=turns, seed=order.seed)
     return to_fitted(order, known, found, len(lab.runs))
 
 
@@ -211,7 +212,7 @@ def to_fitted(order: FitOrder, known: search.Known, found: search.Found, runs: i
         seed=order.seed,
         points=len(known.places),
         runs=runs,
-        misfit=math.sqrt(found.misfit / len(order.numbers)),
+        misfit=math.sqrt(found.misfit / len(known.numbers)),
         explained=all(row.in_band for row in fitted),
         settings={
             name: show_level(each.written)

@@ -51,6 +51,10 @@ class Row:
     factors: tuple[str, ...] = ()  # the levels that tell it from the others
 
     @property
+    def log_rate(self) -> float:
+        return math.log(self.goodput_bps)
+
+    @property
     def sd(self) -> float:
         """The standard deviation of its logarithm."""
         return math.log(self.most_bps / self.least_bps) / (2 * SDS_OF_BAND)

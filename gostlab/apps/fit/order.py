@@ -10,7 +10,7 @@ import numpy as np
 
 from gostlab.apps.fit.free import Free
 from gostlab.apps.fit.measurements import Measurements, Row
-from gostlab.apps.fit.search import LAST_TURNS, Ask, Number
+from gostlab.apps.fit.search import LAST_TURNS, Ask
 from gostlab.apps.fit.theory import Limits, limits_of
 from gostlab.describe.file.fitted import FIT, JUDGE
 from gostlab.describe.file.profile import Profile
@@ -50,16 +50,6 @@ class FitOrder:
     def rows(self) -> list[Row]:
         """The numbers to fit on, then those to judge by."""
         return [*self.measurements.used(FIT), *self.measurements.used(JUDGE)]
-
-    @property
-    def numbers(self) -> list[Number]:
-        """What the search is to meet."""
-        return numbers_of(self.measurements.used(FIT))
-
-    @property
-    def judges(self) -> list[Number]:
-        """What its outcome is judged by."""
-        return numbers_of(self.measurements.used(JUDGE))
 
     @property
     def has_short_runs(self) -> bool:
@@ -110,7 +100,7 @@ class FitOrder:
         """How many runs there may be at most, and how long their loads are together (s)."""
         places = 1 + (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
         judged = (1 + self.members) * self.repetitions + self.judge_paths
-        places += self.judge_paths if len(self.rows) > len(self.numbers) else 0
+        places += self.judge_paths if self.measurements.used(JUDGE) else 0
         runs, length_s = 0, 0.0
         for row in self.rows:
             if row.use == FIT:
@@ -162,11 +152,6 @@ class Expected:
                 self._quickly(number, place) == self._by_a_run(number, place) for place in places
             )
         return self._quick[number]
-
-
-def numbers_of(rows: Sequence[Row]) -> list[Number]:
-    """Measured rates as the search has them."""
-    return [Number(math.log(row.goodput_bps), row.sd) for row in rows]
 
 
 def without(settings: Mapping[str, Setting], chosen: Mapping[str, Setting]) -> dict[str, Setting]:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.stats import chi2, qmc, spearmanr
 
-from gostlab.apps.fit.measurements import SDS_OF_BAND
+from gostlab.apps.fit.measurements import SDS_OF_BAND, Row
 from gostlab.apps.fit.surrogate import Surrogate
 
 LEAST_RATE_BPS = 1e3  # a run in which nothing came through has no logarithm
@@ -30,14 +30,6 @@ KEPT = 400
 LAST_TURNS = 3  # of whole runs, until the best and enough others are shown to fit
 
 Place = tuple[float, ...]  # of each parameter, 0 to 1
-
-
-@dataclass(frozen=True)
-class Number:
-    """A measured rate: its logarithm, and the standard deviation of that."""
-
-    log_rate: float
-    sd: float
 
 
 @dataclass(frozen=True)
@@ -63,7 +55,7 @@ def no_theory(_number: int, places: np.ndarray) -> np.ndarray:
 class Known:
     """What is to be explained, who is asked, and what the lab has said so far."""
 
-    numbers: Sequence[Number]
+    numbers: Sequence[Row]
     lab: Lab
     # places -> the nearest ones that can be requested
     snap: Callable[[np.ndarray], np.ndarray] = lambda places: places
@@ -97,7 +89,7 @@ class Known:
         runs = self.runs_of(number)
         return [rate for ask, rate in runs if ask.place == place and ask.full_length]
 
-    def residual(self, place: Place, number: int, measured: Number) -> float:
+    def residual(self, place: Place, number: int, measured: Row) -> float:
         """How far the median of whole runs is from a measured number, in its sd; nan of none."""
         found = log_rates(self.whole_runs(place, number))
         off = (np.median(found) - measured.log_rate) / measured.sd if len(found) else math.nan
@@ -122,7 +114,7 @@ class Model:
     where one has no runs.
     """
 
-    def __init__(self, known: Known, numbers: Sequence[Number], first: int = 0) -> None:
+    def __init__(self, known: Known, numbers: Sequence[Row], first: int = 0) -> None:
         self.known, self.numbers, self._first = known, numbers, first
         self._surrogates = []
         for number in range(first, first + len(numbers)):
@@ -386,7 +378,7 @@ def conclude(known: Known, random: np.random.Generator) -> Found:
 
 
 def look_for_judges(
-    known: Known, found: Found, judges: Sequence[Number], *, turns: int = 3, seed: int
+    known: Known, found: Found, judges: Sequence[Row], *, turns: int = 3, seed: int
 ) -> Found:
     """Look for paths among those that fit as well that please the judges too, by whole runs of all
     numbers, until one is found: what none of them meets, is not met by chance. The judges' numbers

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gostlab.apps.fit import search
-from gostlab.apps.fit.search import Ask, Found, Known, Number
+from gostlab.apps.fit.measurements import Row
+from gostlab.apps.fit.search import Ask, Found, Known
 from gostlab.apps.fit.surrogate import Surrogate
 from gostlab.apps.fit.theory import least_of
 
@@ -62,9 +63,12 @@ def three(loss: float, buffer: float, rate: float) -> list[float]:
     return path(at(loss, LOSS), at(buffer, BUFFER), at(rate, RATE))
 
 
-def numbers(rates: Sequence[float]) -> list[Number]:
+def numbers(rates: Sequence[float]) -> list[Row]:
     """Measured rates, each known to 5 %."""
-    return [Number(math.log(rate * 1e6), SD) for rate in rates]
+    width = math.exp(2 * SD)
+    return [
+        Row("", {}, rate * 1e6, rate * 1e6 / width, rate * 1e6 * width, "fit") for rate in rates
+    ]
 
 
 def searched(
@@ -210,7 +214,7 @@ def test_judges_are_met_by_another_path_that_fits_as_well_if_there_is_one() -> N
 
     found = search.look_for_judges(known, found, [met, never], seed=1)
 
-    def nearest(number: int, judge: Number) -> float:
+    def nearest(number: int, judge: Row) -> float:
         """Of the paths that fit as well, in standard deviations."""
         off = (known.residual(place, number, judge) for place in found.members)
         return min(abs(each) for each in off if not math.isnan(each))
