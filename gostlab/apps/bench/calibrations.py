@@ -19,16 +19,13 @@ from gostlab.setup.parts import RELAY, tunnel_binary
 
 REPEATED_S = 10.0
 # What is run again and again with one seed.
+PATH = {"rate": "20mbit", "delay": "20ms"}
+MANY = {"rate": "50mbit", "tunnel": "gost+ws", "streams": "16"}
 REPEATED = {
-    "one CUBIC flow, 0.1 % loss": "cc=cubic rate=20mbit delay=20ms loss=0.1%",
-    "one BBR flow": "cc=bbr rate=20mbit delay=20ms",
-    "16 streams through gost+ws": "cc=cubic rate=50mbit delay=20ms tunnel=gost+ws streams=16",
+    "one CUBIC flow, 0.1 % loss": {**PATH, "cc": "cubic", "loss": "0.1%"},
+    "one BBR flow": {**PATH, "cc": "bbr"},
+    "16 streams through gost+ws": {**PATH, "cc": "cubic", **MANY},
 }
-
-
-def settings_of(words: str) -> dict[str, str]:
-    """Settings that are written as words: rate=1gbit delay=84ms."""
-    return dict(word.split("=") for word in words.split())
 
 
 def repeatability_figures(bench: Bench) -> list[Figure]:
@@ -39,7 +36,7 @@ def repeatability_figures(bench: Bench) -> list[Figure]:
     return [
         figure
         for name, settings in REPEATED.items()
-        for figure in agreement(bench, name, settings_of(settings), max(2, bench.repeat))
+        for figure in agreement(bench, name, settings, max(2, bench.repeat))
     ]
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab.apps.course.evidence import BROKEN_RECORDS, Records, goodput_mbit, sent_again
@@ -18,19 +17,15 @@ COMPARED = ("sockets.jsonl", "queues.jsonl", "legs.json", "flows.json")
 MAKERS = ("kernel", "kernel_build", "iperf3", "iproute2", "python", "mininet")
 
 
-@dataclass(frozen=True)
-class Compared:
-    same: bool
-    lines: tuple[str, ...]
-
-
-def compare(handed_in: Records, again: Records) -> Compared:
-    """Bit for bit; where bits differ, whether the numbers are near enough."""
+def compare(handed_in: Records, again: Records) -> tuple[bool, tuple[str, ...]]:
+    """Whether two are the same bit for bit or, where bits differ, near enough by their numbers; and
+    that in words.
+    """
     name = handed_in.run.name
     mine, anew = handed_in.folder, again.folder
     differing = [file for file in COMPARED if sum_of(mine / file) != sum_of(anew / file)]
     if not differing:
-        return Compared(True, (f"{name}: the same, bit for bit",))
+        return True, (f"{name}: the same, bit for bit",)
     try:
         far = list(far_apart(handed_in, again))
     except BROKEN_RECORDS as error:
@@ -41,7 +36,7 @@ def compare(handed_in: Records, again: Records) -> Compared:
         f"goodput within {100 * GOODPUT_TOLERANCE:g} %, counts within {100 * COUNT_TOLERANCE:g} %"
     )
     said = f"{name}: bits differ ({', '.join(differing)}){made}"
-    return Compared(not far, (said, f"{name}: {'; '.join(far) or near}"))
+    return not far, (said, f"{name}: {'; '.join(far) or near}")
 
 
 def far_apart(handed_in: Records, again: Records) -> Iterator[str]:

@@ -157,8 +157,8 @@ def rerun(found: Grade, assignment: Assignment, folder: Path) -> Grade:
         end = api.execute(str(asked), Path(scratch, "again"))
         if end.outcome != "ok":
             raise ResultsError(f"{drawn.run.name}: could not be run again: {end.status}")
-        compared = compare(drawn, Records(end.folder, drawn.run))
-    if compared.same:
-        return replace(found, reran=compared.lines)
-    lost = nothing(assignment, [f"rerun: {line}" for line in compared.lines])
-    return replace(lost, by_hand=found.by_hand, notes=found.notes, reran=compared.lines)
+        is_same, lines = compare(drawn, Records(end.folder, drawn.run))
+    if is_same:
+        return replace(found, reran=lines)
+    lost = nothing(assignment, [f"rerun: {line}" for line in lines])
+    return replace(lost, by_hand=found.by_hand, notes=found.notes, reran=lines)
