@@ -164,10 +164,8 @@ def fit_loss(lost: Sequence[bool]) -> LossModel:
         return NO_LOSS
     if len(burst_lengths(lost)) < BURSTS_TO_FIT:
         return LossModel("random", sum(lost) / len(lost))
-    steps = list(itertools.pairwise(lost))
-    good = [after for before, after in steps if not before]
-    bad = [after for before, after in steps if before]
-    p, r = sum(good) / len(good), 1 - sum(bad) / len(bad)
+    before, after = np.array(lost[:-1]), np.array(lost[1:])
+    p, r = float(after[~before].mean()), 1 - float(after[before].mean())
     return LossModel("gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
 
 

@@ -38,9 +38,7 @@ def packet_bits(ip_bytes: int) -> int:
     return 8 * (min(ip_bytes, MTU_BYTES) + HEADER_BYTES)
 
 
-def rate_steps(
-    sendable_s: Sequence[float], bits: int, length_s: Fraction, bin_s: Fraction
-) -> pd.Series:
+def rate_steps(sendable_s: np.ndarray, bits: int, length_s: Fraction, bin_s: Fraction) -> pd.Series:
     """The mean rate of each bin (bit/s), where it changes. A bin without packets gets the least
     rate there is, 1 kbit/s.
 
@@ -57,26 +55,22 @@ def where_changed(values: pd.Series) -> pd.Series:
     return values[values.diff() != 0]
 
 
-def sent_until(sendable_s: Sequence[float], at_s: np.ndarray) -> np.ndarray:
+def sent_until(sendable_s: np.ndarray, at_s: np.ndarray) -> np.ndarray:
     """How many packets could be sent until some moments; half a nanosecond of a float is
     forgiven.
     """
     return np.searchsorted(sendable_s, at_s + 5e-10, side="right")
 
 
-def repeated(times_s: Sequence[float], length_s: float, until_s: float) -> list[float]:
+def repeated(times_s: Sequence[float], length_s: float, until_s: float) -> np.ndarray:
     """A recording once more after its end, and again, until a time."""
-    rounds = range(int(until_s // length_s) + 1)
-    return [
-        length_s * n + time_s
-        for n in rounds
-        for time_s in times_s
-        if length_s * n + time_s <= until_s
-    ]
+    begins_s = length_s * np.arange(until_s // length_s + 1)
+    again_s = np.add.outer(begins_s, times_s).ravel()
+    return again_s[again_s <= until_s]
 
 
 def replay_error(
-    sendable_s: Sequence[float], bits: int, rates: pd.Series, length_s: Fraction
+    sendable_s: np.ndarray, bits: int, rates: pd.Series, length_s: Fraction
 ) -> ReplayError:
     """How far rates are from what they were made of."""
     at_s = np.append(rates.index, float(length_s))

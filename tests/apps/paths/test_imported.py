@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gostlab.apps import cli
@@ -69,7 +70,7 @@ def test_steps_carry_what_was_recorded(seed: int) -> None:
     draw = random.Random(seed)
     bin_ms = draw.choice([5, 10, 20, 50])
     per_ms = [draw.choice([0, 0, draw.randrange(7)]) for _ in range(draw.randrange(200, 400))]
-    times = [ms / 1000 for ms, count in enumerate(per_ms, 1) for _ in range(count)]
+    times = np.array([ms / 1000 for ms, count in enumerate(per_ms, 1) for _ in range(count)])
     length_s = Fraction(len(per_ms), 1000)
     steps = rate_steps(times, BITS, length_s, Fraction(bin_ms, 1000))
     capacity = CapacityOf(list(steps.items()))
