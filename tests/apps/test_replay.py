@@ -23,6 +23,7 @@ RUNS = {
     "tunnel, a delay table": "{profile: client-tokyo, rate: 20mbit, duration: 2s}",
     "tunnel, download, two streams": f"{{{SHORT}, direction: download, streams: 2}}",
     "tunnel, gost+wss, gateway": f"{{{SHORT}, tunnel: gost+wss, placement: gateway}}",
+    "tunnel, stunnel": f"{{{SHORT}, tunnel: stunnel}}",  # its certificate begins with the run
     "tunnel, command": (
         f"{{{SHORT}, flows: {{mine: {{kind: command, server: 'exec iperf3 -s -1 -p $PORT',"
         " client: 'iperf3 -c $HOST -p $PORT -n 4M'}}}"
