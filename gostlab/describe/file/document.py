@@ -615,7 +615,4 @@ NUMBER = decimal.to(float)
 COUNT = whole_number(0, 10**9)
 
 
-@takes({"type": "boolean"})
-def yes_no(node: Node) -> bool:
-    """Reads true or false. Raises BadInput."""
-    return one_of("true", "false")(node) == "true"
+yes_no = Reader(one_of("true", "false").to(lambda word: word == "true"), {"type": "boolean"})

@@ -258,7 +258,7 @@ SETTINGS: Mapping[str, Field] = {
         default="netem",
     ),
     "queue": Field(
-        values.read_queue,
+        values.QUEUES,
         "what keeps the packets that wait at a bottleneck: `buffer` is its limit; another than"
         " fifo brings bottleneck: tbf; `aqm` is the same setting by another name",
         "fq_codel",

@@ -127,11 +127,8 @@ def read_rate(node: Node) -> int | None:
     return RATE(node)
 
 
-@takes(lambda: {"enum": list(spelled(QUEUE))})
-def read_queue(node: Node) -> str:
-    """A queue by the one name that it has here: tc's pfifo is fifo. Raises BadInput."""
-    names = spelled(QUEUE)
-    return names[one_of_names(lambda: tuple(names))(node)]
+# By the one name that a queue has here: tc's pfifo is fifo.
+QUEUES = one_of_names(lambda: spelled(QUEUE)).to(lambda name: spelled(QUEUE)[name])
 
 
 @takes(list_of(text_of, least=1).schema)
