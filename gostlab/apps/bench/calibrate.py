@@ -330,28 +330,29 @@ def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
     TRANSPORTS tell the two apart, as each does all that the one before it does, and more: at one
     end its byte costs no less. Raises ValueError where no group can.
     """
-    chains = in_order(list(groups))
-    if not any(told_apart([each for name in names for each in groups[name]]) for names in chains):
+    names = list(groups)
+    taken = [(name, each) for name in names for each in groups[name]]
+    if not any(told_apart([each for name, each in taken if name in up_to(last)]) for last in names):
         raise ValueError("calls and bytes grow together in all loads: nothing tells them apart")
     # Unknown are c0, and of each group how much more its byte costs than the one's before it.
-    column = {name: number for number, name in enumerate((n for names in chains for n in names), 1)}
-    rows = []
-    for names in chains:
-        for place, name in enumerate(names):
-            for each in groups[name]:
-                row = np.zeros(1 + len(column))
-                row[0] = each.calls / each.cpu_ns
-                row[[column[before] for before in names[: place + 1]]] = each.bytes / each.cpu_ns
-                rows.append(row)
-    matrix = np.array(rows)
+    adds_up = np.array([[float(other in up_to(name)) for other in names] for name in names])
+    of_bytes = dict(zip(names, adds_up, strict=True))
+    matrix = np.array([[each.calls, *(of_bytes[name] * each.bytes)] for name, each in taken])
+    matrix /= np.array([[each.cpu_ns] for _, each in taken])
     scale = np.linalg.norm(matrix, axis=0)  # calls and bytes differ by orders of magnitude
-    more, _ = nnls(matrix / scale, np.ones(len(rows)))
-    more /= scale
-    return {
-        name: Cost(round(more[0]), round(1000 * sum(more[column[n]] for n in names[: place + 1])))
-        for names in chains
-        for place, name in enumerate(names)
-    }
+    call_ns, *more_ns = nnls(matrix / scale, np.ones(len(taken)))[0] / scale
+    costs_ns = zip(names, adds_up @ more_ns, strict=True)
+    return {name: Cost(round(call_ns), round(1000 * byte_ns)) for name, byte_ns in costs_ns}
+
+
+def up_to(group: Group) -> list[Group]:
+    """The groups of which a byte costs no more than of this one, which is the last of them."""
+    name, streams = group
+    transport = name.partition("+")[2].partition("/")[0]
+    if transport not in TRANSPORTS:
+        return [group]
+    less = TRANSPORTS[: TRANSPORTS.index(transport) + 1]
+    return [(name.replace(f"+{transport}/", f"+{each}/"), streams) for each in less]
 
 
 def at_calls_cost(call_ns: int, samples: Sequence[Spent]) -> Cost:
@@ -373,23 +374,6 @@ def told_apart(samples: Sequence[Spent]) -> bool:
     calls, moved = calls_and_bytes(samples)
     both = (calls @ calls) * (moved @ moved)
     return bool(both - (calls @ moved) ** 2 > 1e-6 * both)
-
-
-def in_order(names: Sequence[Group]) -> list[list[Group]]:
-    """The groups, a tunnel end's transports in the order of what they do; any other alone."""
-    found: dict[tuple[str, int], list[Group]] = {}
-    for name, streams in names:
-        program, _, transport_end = name.partition("+")
-        transport, _, end = transport_end.partition("/")
-        known = transport in TRANSPORTS
-        chain = f"{program}/{end}" if known else name
-        found.setdefault((chain, streams), []).append((name, streams))
-
-    def rank(group: Group) -> int:
-        transport = group[0].partition("+")[2].partition("/")[0]
-        return TRANSPORTS.index(transport) if transport in TRANSPORTS else 0
-
-    return [sorted(chain, key=rank) for chain in found.values()]
 
 
 def misfit(cost: Cost, sample: Spent) -> float:
