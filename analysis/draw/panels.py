@@ -13,7 +13,6 @@ from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colorbar import Colorbar
@@ -99,58 +98,51 @@ class Field:
     aside: str = ""  # small words in its corner
 
 
-@dataclass(frozen=True)
-class Map:
-    """What the maps of a figure have in common."""
-
-    across: Sequence[str]  # the names of its columns
-    down: Sequence[str]  # and of its lines
-    x: str  # what they are
-    y: str
-    colours: str  # matplotlib's name of its scale of colours
-    scale: Normalize
-    bar: str  # what the scale is of
-    line_in: float  # the height of a line
-    pt: float  # of a field's words
-    around_in: float = 1.5
-    columns: int = 2  # of maps side by side
-
-
 def map_figure(
-    facets: Sequence[tuple[str, Any]], plan: Map, field_of: Callable[[Any, int, int], Field]
+    facets: Sequence[tuple[str, Any]],
+    field_of: Callable[[Any, int, int], Field],
+    *,
+    across: Sequence[str],
+    down: Sequence[str],
+    x: str,
+    y: str,
+    colours: str,
+    scale: Normalize,
+    scale_of: str,
+    line_in: float,
+    pt: float,
+    around_in: float = 1.5,
+    columns: int = 2,
 ) -> tuple[Figure, Colorbar]:
-    """A map under each heading, all in one scale of colours, and the scale. field_of: what stands
-    in a facet's column and line.
+    """A map under each heading, all in one scale of colours, and the scale.
+
+    field_of       what stands in a facet's column and line
+    across, down   the names of its columns and lines, which x and y say what they are
+    colours        matplotlib's name of them
+    line_in, pt    the height of a line, and the size of a field's words
+    columns        of maps side by side
     """
     figure, axes = panel_figure(
         [words for words, _ in facets],
-        0.8 + plan.line_in * len(plan.down),
-        around_in=plan.around_in,
-        shape=abreast(len(facets), plan.columns),
+        0.8 + line_in * len(down),
+        around_in=around_in,
+        shape=abreast(len(facets), columns),
         fontsize=SMALL_PT,
         sharey=True,
     )
-    colours = colormaps[plan.colours]
+    coloured = ScalarMappable(scale, colours)
     for ax, (_, found) in zip(axes.flat, facets, strict=False):
-        for column, line in product(range(len(plan.across)), range(len(plan.down))):
+        for column, line in product(range(len(across)), range(len(down))):
             field = field_of(found, column, line)
-            known = not math.isnan(field.value)
-            draw_field(
-                ax,
-                column,
-                line,
-                field,
-                colours(plan.scale(field.value)) if known else "white",
-                plan.pt,
-            )
-        name_fields(ax, plan.across, plan.down)
+            colour = "white" if math.isnan(field.value) else coloured.to_rgba(field.value)
+            draw_field(ax, column, line, field, colour, pt)
+        name_fields(ax, across, down)
     for ax in axes[:, 0]:
-        ax.set_ylabel(plan.y)
+        ax.set_ylabel(y)
     for ax in axes.flat[max(0, len(facets) - axes.shape[1]) : len(facets)]:
-        ax.set_xlabel(plan.x)
-    mapped = ScalarMappable(plan.scale, colours)
-    bar = figure.colorbar(mapped, ax=axes, aspect=30, pad=0.02, fraction=0.05)
-    bar.set_label(plan.bar)
+        ax.set_xlabel(x)
+    bar = figure.colorbar(coloured, ax=axes, aspect=30, pad=0.02, fraction=0.05)
+    bar.set_label(scale_of)
     return figure, bar
 
 

@@ -23,7 +23,7 @@ from analysis.draw.levels import (
     one_row,
 )
 from analysis.draw.marks import degraded_handles, number
-from analysis.draw.panels import Field, Map, map_figure, pictures
+from analysis.draw.panels import Field, map_figure, pictures
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import span
 from analysis.judge.cells import file_name, natural
@@ -68,18 +68,6 @@ def plot_heatmap(
     across, down = levels_of(all_rows, x), levels_of(all_rows, y)
     abreast = columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2)
     room = 60 // max(1, len(across) * abreast)
-    plan = Map(
-        [style.wrapped(level_words(x, each), room) for each in across],
-        [style.cut(level_words(y, each), 26) for each in down],
-        factor_heading(x),
-        factor_heading(y),
-        COLOURS,
-        scale,
-        what_of(figure) if figure.startswith(SHARE) else merit_of(figure).axis,
-        line_in=0.38,
-        pt=9,
-        columns=abreast,
-    )
 
     def field(table: pd.DataFrame, column: int, line: int) -> Field:
         row = one_row(table, **{x: across[column], y: down[line]})
@@ -93,7 +81,20 @@ def plot_heatmap(
         ink = "white" if bright < 0.5 else style.INK
         return Field(value, style.short(value), (row["key"],), degraded, ink)
 
-    drawn, bar = map_figure(facets, plan, field)
+    drawn, bar = map_figure(
+        facets,
+        field,
+        across=[style.wrapped(level_words(x, each), room) for each in across],
+        down=[style.cut(level_words(y, each), 26) for each in down],
+        x=factor_heading(x),
+        y=factor_heading(y),
+        colours=COLOURS,
+        scale=scale,
+        scale_of=what_of(figure) if figure.startswith(SHARE) else merit_of(figure).axis,
+        line_in=0.38,
+        pt=9,
+        columns=abreast,
+    )
     if isinstance(scale, LogNorm):
         style.plain_log(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
     else:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from analysis.draw.levels import cc_rank, facets_of, factor_columns, flows_of
 from analysis.draw.marks import degraded_handles
-from analysis.draw.panels import Field, Map, map_figure, pictures
+from analysis.draw.panels import Field, map_figure, pictures
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
 from analysis.draw.style import INK, finish, styled, wrapped
 from analysis.judge.statistics import Summary, summarise
@@ -69,19 +69,6 @@ def plot_rivals(
     """
     ccs = sorted({cc for _, found in facets for pair in found for cc in pair}, key=cc_rank)
     columns = 1 if len(facets) == 1 or len(ccs) > 4 else 2
-    plan = Map(
-        [wrapped(cc_name(cc), 56 // (columns * len(ccs))) for cc in ccs],
-        [cc_name(cc) for cc in ccs],
-        "beside this one",
-        "What this one gets",
-        COLOURS,
-        Normalize(0, 1),
-        "Share of what both carry (%): 50 is fair",
-        line_in=0.5,
-        pt=11,
-        around_in=1.7,
-        columns=columns,
-    )
 
     def field(found: Mapping[tuple[str, str], Meeting], column: int, line: int) -> Field:
         met = found.get((ccs[line], ccs[column]))
@@ -91,7 +78,21 @@ def plot_rivals(
         ink = "white" if abs(share - 0.5) > 0.33 else INK
         return Field(share, f"{100 * share:.0f}", met.keys, met.degraded, ink, runs)
 
-    drawn, bar = map_figure(facets, plan, field)
+    drawn, bar = map_figure(
+        facets,
+        field,
+        across=[wrapped(cc_name(cc), 56 // (columns * len(ccs))) for cc in ccs],
+        down=[cc_name(cc) for cc in ccs],
+        x="beside this one",
+        y="What this one gets",
+        colours=COLOURS,
+        scale=Normalize(0, 1),
+        scale_of="Share of what both carry (%): 50 is fair",
+        line_in=0.5,
+        pt=11,
+        around_in=1.7,
+        columns=columns,
+    )
     bar.set_ticks([0, 0.25, 0.5, 0.75, 1], labels=["0", "25", "50", "75", "100"])
     finish(drawn, degraded_handles(rows, bar=True), footer, title)
     return drawn
