@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from analysis.draw.levels import ccs_of
 from analysis.draw.spots import shows_row
 from analysis.draw.style import DEGRADED_HATCH, FAINT, INK, cc_colour, key, note, short
 from analysis.judge.models import Model, Path
@@ -311,10 +312,10 @@ def min_max(
 # -- legends
 
 
-def cc_handles(ccs: Sequence[str], *, looks: bool = False) -> list[Any]:
+def cc_handles(table: pd.DataFrame, *, looks: bool = False) -> list[Any]:
     """The legend's entries of the lab's points; looks: each congestion control has its own."""
     found = []
-    for place, cc in enumerate(ccs):
+    for place, cc in enumerate(ccs_of(table)):
         look = look_of(place) if looks else PLAIN
         size = min(6.5, look.size) if looks else None
         mark = {"marker": look.marker, "markersize": size, "linewidth": 1.6}

@@ -101,6 +101,11 @@ class Chapter:
         return sum(run.counts for run in self.results.runs)
 
     @property
+    def shown(self) -> registry.Picture | None:
+        """Of one picture the lab over the study, if there is one; else what the answer is about."""
+        return self.against or self.first.picture
+
+    @property
     def pictures(self) -> list[registry.Picture]:
         """All of its figures, each once."""
         own = [self.against] if self.against else []

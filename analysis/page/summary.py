@@ -15,7 +15,6 @@ from textwrap import wrap
 
 from PIL import Image
 
-from analysis.draw.registry import Picture
 from analysis.draw.style import save
 from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, to_matrices
@@ -61,8 +60,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
         first, _ = chapter.study.matrix_titles[0]
         if name in before and all(part.matrix != first for part in chapter.parts):
             continue
-        picture = picture_of(chapter)
-        if picture is not None:
+        if picture := chapter.shown:
             write_whole(folder / f"{name}.png", fewer_colours(save(picture.figure, "png")))
         sections[name] = section_of(chapter, folder.name)
     page = page_template("summary.md.j2").render(
@@ -110,13 +108,8 @@ def chapter_of(results: Path, name: str) -> Chapter | None:
     return to_chapter(judged, Results(name, enough, ())) if enough else None
 
 
-def picture_of(chapter: Chapter) -> Picture | None:
-    """The lab over the study, where that can be drawn; else what the answer is about."""
-    return chapter.against or chapter.first.picture
-
-
 def section_of(chapter: Chapter, folder: str) -> str:
-    study, picture = chapter.study, picture_of(chapter)
+    study, picture = chapter.study, chapter.shown
     matrices = to_matrices(chapter.results.runs, study)
     return str(
         page_template("summary-section.md.j2").render(

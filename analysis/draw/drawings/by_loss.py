@@ -126,7 +126,7 @@ def axis_name(table: pd.DataFrame) -> str:
 
 FACET = facet.Facet(
     panels=panels,
-    keys=lambda table: cc_handles(ccs_of(table), looks=True),
+    keys=partial(cc_handles, looks=True),
     more_keys=lambda sheet, _: [*model_handles(curves_of(sheet)), *link_handles(sheet.rows)],
     series=facet.by_cc_look,
     step=0.0,

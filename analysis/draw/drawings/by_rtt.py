@@ -115,7 +115,7 @@ def axis_name(table: pd.DataFrame) -> str:
 def keys(table: pd.DataFrame) -> list[Any]:
     if flows := flows_of(table):
         return marks.flow_handles(table, flows, lines=True)
-    return marks.cc_handles(ccs_of(table), looks=True)
+    return marks.cc_handles(table, looks=True)
 
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:

@@ -60,10 +60,7 @@ DRAWING = Drawing(
     "by-tunnel",
     caption="Goodput by tunnel; a dashed line is the goodput without one.",
     draw=facet.BY_TUNNEL(
-        panels=panels,
-        series=facet.by_cc_look,
-        keys=lambda table: cc_handles(ccs_of(table), looks=True),
-        step=0.24,
+        panels=panels, series=facet.by_cc_look, keys=partial(cc_handles, looks=True), step=0.24
     ),
     says=told("{title}: which tunnel", slowest_and_fastest),
 )

@@ -113,7 +113,7 @@ def delay_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
 # A row per condition, the congestion controls one below the other.
 BY_CONDITION = partial(
     facet.Facet,
-    keys=lambda table: cc_handles(levels.ccs_of(table)),
+    keys=cc_handles,
     more_keys=delay_keys,
     published=False,
     width=0.7,

@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.draw.facet import Facet, Panel, Value, in_groups, point, side_by_side
-from analysis.draw.levels import ccs_of
 from analysis.draw.marks import cc_handles, figure_values
 from analysis.draw.registry import Drawing, Joined, Sheet, Sweep
 from analysis.draw.style import FAINT, cut, log_axis
@@ -82,7 +81,7 @@ DRAWING = Drawing(
     caption="Goodput to and from each site, nearest first.",
     draw=Facet(
         panels=panels,
-        keys=lambda table: cc_handles(ccs_of(table)),
+        keys=cc_handles,
         width=0.62,
         flat=True,
         striped=True,

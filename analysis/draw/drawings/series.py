@@ -381,16 +381,14 @@ def cell_and_variant(cell: Cell) -> str:
     return ", ".join(filter(None, (cell.label, cell.variant)))
 
 
-def typical_run(cell: Cell, file: str = "sockets.jsonl") -> Run | None:
-    """The run of a cell with such a file whose goodput is the median, or next above it."""
-    runs = [run for run in cell.counted if (run.folder / file).exists()]
-    runs.sort(key=lambda run: (run.goodput_mbit or 0.0, run.repetition))
-    return runs[len(runs) // 2] if runs else None
-
-
 def typical_runs(cells: Sequence[Cell], file: str = "sockets.jsonl") -> list[tuple[Cell, Run]]:
-    """The cells that have such a run, each with it."""
-    return [(cell, run) for cell in cells if (run := typical_run(cell, file)) is not None]
+    """The cells with such a file, each with the run whose goodput is the median, or next above."""
+    found = []
+    for cell in cells:
+        runs = [run for run in cell.counted if (run.folder / file).exists()]
+        runs.sort(key=lambda run: (run.goodput_mbit or 0.0, run.repetition))
+        found += [(cell, run) for run in runs[len(runs) // 2 :][:1]]
+    return found
 
 
 def most_telling(runs: Sequence[tuple[Cell, Run]]) -> list[tuple[Cell, Run]]:
