@@ -63,8 +63,12 @@ class Page(HTMLParser):
 PLAIN = replace(synthetic.STUDY, matrix_draws=(("main", ("cells",)),))
 
 
+def page_of(results: Path, out: Path, *studies: Study) -> Page:
+    return Page(write_report(results, studies, out).read_text(encoding="utf-8"))
+
+
 def report(results: Path, out: Path, study: Study = synthetic.STUDY) -> Page:
-    return Page(write_report(results, [study], out).read_text(encoding="utf-8"))
+    return page_of(results, out, study)
 
 
 @pytest.fixture(scope="module")
@@ -205,11 +209,7 @@ def test_a_process_that_saves_figures_and_is_killed_ends_the_report_in_a_line(
 
 @pytest.mark.parametrize("experiments", [[], ["nothing"]])
 def test_no_results_give_a_page_that_says_so(tmp_path: Path, experiments: list[str]) -> None:
-    page = Page(
-        write_report(tmp_path, [*map(load_study, experiments)], tmp_path / "out").read_text(
-            encoding="utf-8"
-        )
-    )
+    page = page_of(tmp_path, tmp_path / "out", *map(load_study, experiments))
     assert "Run ./lab run" in page.text or "Run one, for example ./lab run" in page.text
 
 
@@ -225,11 +225,7 @@ def test_an_unknown_experiment_gets_a_general_figure(tmp_path: Path) -> None:
         run = synthetic.description(**asked, factors={"loss": loss})
         rate = 100 - 1000 * loss
         synthetic.write_run(tmp_path, run, goodput_mbit=rate, name=f"loss-{loss}")
-    page = Page(
-        write_report(tmp_path, [load_study("mine", tmp_path)], tmp_path / "out").read_text(
-            encoding="utf-8"
-        )
-    )
+    page = report(tmp_path, tmp_path / "out", load_study("mine", tmp_path))
     assert (tmp_path / "out/figures/mine-loss-cells.svg").exists()
     said = page.text.replace("\u00a0", " ")
     assert "90 Mbit/s (1 % loss) to 100 Mbit/s (0 % loss)" in said
@@ -345,8 +341,7 @@ def test_a_report_made_again_is_the_same_and_leaves_nothing_old(
 
 
 def test_two_experiments_on_one_page_have_a_way_to_each(kinds: Path, tmp_path: Path) -> None:
-    both = [synthetic.STUDY, Study("none", "An empty one")]
-    page = Page(write_report(kinds, both, tmp_path).read_text(encoding="utf-8"))
+    page = page_of(kinds, tmp_path, synthetic.STUDY, Study("none", "An empty one"))
     ways = [a["href"] for tag, a in page.tags if tag == "a" and a.get("class") != "spot"]
     assert ways == ["#e1", "#e2"]
 

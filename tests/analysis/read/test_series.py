@@ -242,13 +242,14 @@ def test_delta_is_that_of_rfc_5166(tmp_path: Path, share: float, fair: bool) -> 
     assert (fairness.convergence_s(run) == 0.0) is fair
 
 
-def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> None:
-    udp = {"kind": "udp", "cc": None, "rate_bps": 50_000_000, "start_s": 20.0, "duration_s": 20.0}
+IN_THE_MIDDLE = {**UDP, "start_s": 20.0, "duration_s": 20.0}
 
+
+def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> None:
     def tcp(t: float) -> float:
         return float(np.interp(t, [20, 20, 23, 23, 40, 45], [95, 20, 20, 45, 45, 95]))
 
-    run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": 50.0})
+    run = made(tmp_path, synthetic.several({}, IN_THE_MIDDLE), {"flow1": tcp, "flow2": 50.0})
     assert fairness.events(run) == (20.0, 40.0)
     found = fairness.settling(run)
     assert found[20.0] == pytest.approx(3.0)
@@ -257,12 +258,10 @@ def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> 
 
 
 def test_a_rate_that_swings_until_the_next_event_never_settles(tmp_path: Path) -> None:
-    udp = {"kind": "udp", "cc": None, "rate_bps": 50_000_000, "start_s": 20.0, "duration_s": 20.0}
-
     def tcp(t: float) -> float:
         return (20.0 if int(t) % 2 else 60.0) if 20 <= t < 40 else 95.0
 
-    run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": 50.0})
+    run = made(tmp_path, synthetic.several({}, IN_THE_MIDDLE), {"flow1": tcp, "flow2": 50.0})
     found = fairness.settling(run)
     assert found[20.0] is None and found[40.0] == 0.0
     assert fairness.convergence_s(run) is None
