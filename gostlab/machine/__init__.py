@@ -13,8 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -147,23 +146,19 @@ class Watched:
 
 
 def group_cpu_s(group: int) -> float:
-    """The CPU time, seconds, that a process group has used (cpu_by_group_s)."""
-    return cpu_by_group_s().get(group, 0.0)
-
-
-def cpu_by_group_s() -> dict[int, float]:
-    """Process group -> the CPU time, seconds, that it has used, with the ended children of those
-    that still run.
+    """The CPU time, seconds, that a process group has used, with the ended children of those that
+    still run.
     """
-    ticks: Counter[int] = Counter()
+    ticks = 0
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The name, in parentheses, may hold anything; what follows it is numbers.
             words = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
-        ticks[int(words[2])] += sum(map(int, words[11:15]))
-    return {group: used / os.sysconf("SC_CLK_TCK") for group, used in ticks.items()}
+        if int(words[2]) == group:
+            ticks += sum(map(int, words[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -259,46 +254,42 @@ def root_of(run: RunDescription) -> Root | None:
 
 def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
     """Whether every run's root, iperf3 and tunnel's program are there. Raises MissingPart."""
-    by_root: dict[Root | None, list[RunDescription]] = {}
+    unlike: dict[tuple[Any, ...], RunDescription] = {}
     for run in runs:
-        by_root.setdefault(root_of(run), []).append(run)
-    for root, its in by_root.items():
-        require_programs_in(root, its, parts)
+        iperf3 = run.iperf3 if any(flow.traffic.by_iperf3 for flow in run.flows) else None
+        nagle = run.tunnel_options.get("nagle")
+        unlike[root_of(run), iperf3, run.tunnel, run.gost, nagle] = run
+    for (root, iperf3, *_), run in unlike.items():
+        require_programs_in(root, run, iperf3, parts)
 
 
-def require_programs_in(root: Root | None, runs: Sequence[RunDescription], parts: Parts) -> None:
-    """The same for runs on one root. Raises MissingPart."""
+def require_programs_in(
+    root: Root | None, run: RunDescription, iperf3: str | None, parts: Parts
+) -> None:
+    """The same for a run on a root, with an iperf3 if anything of it needs one."""
     path = root.search_path if root else search_path()
     own_iperf3s = root.record["iperf3"] if root else parts.iperf3
-    carrying = (run for run in runs if any(flow.traffic.by_iperf3 for flow in run.flows))
-    for iperf3 in dict.fromkeys(run.iperf3 for run in carrying):
-        if iperf3 == SYSTEM and shutil.which("iperf3", path=path) is None:
+    if iperf3 == SYSTEM and shutil.which("iperf3", path=path) is None:
+        raise MissingPart(
+            "iperf3: system: no iperf3 is installed: install it, or ask for one of the lab's"
+            f" own ({', '.join(OWN)})"
+        )
+    if iperf3 not in (None, SYSTEM, *own_iperf3s):
+        raise MissingPart(
+            f"iperf3: {iperf3}: the lab's own is not there: run ./lab setup, or ask for"
+            " iperf3: system, whatever is installed"
+        )
+    kind = tunnel_kind(run.tunnel)
+    if kind.program == GOST:
+        binary = tunnel_binary(parts, run.gost)
+        if why := why_not_through(kind, binary, parts.gosts, run.tunnel_options):
+            raise MissingPart(why)
+    for program in kind.programs:
+        found = shutil.which(program, path=path) if root else find_program(program, parts.programs)
+        if found is None:
             raise MissingPart(
-                "iperf3: system: no iperf3 is installed: install it, or ask for one of the lab's"
-                f" own ({', '.join(OWN)})"
+                f"tunnel {run.tunnel}: its program {program} is not there: run ./lab setup"
             )
-        if iperf3 != SYSTEM and iperf3 not in own_iperf3s:
-            raise MissingPart(
-                f"iperf3: {iperf3}: the lab's own is not there: run ./lab setup, or ask for"
-                " iperf3: system, whatever is installed"
-            )
-    by_tunnel = {(run.tunnel, run.gost, run.tunnel_options.get("nagle")): run for run in runs}
-    for run in by_tunnel.values():
-        kind = tunnel_kind(run.tunnel)
-        if kind.is_direct:
-            continue
-        if kind.program == GOST:
-            binary = tunnel_binary(parts, run.gost)
-            why = why_not_through(kind, binary, parts.gosts, run.tunnel_options)
-            if why:
-                raise MissingPart(why)
-        for program in kind.programs:
-            if (
-                shutil.which(program, path=path) if root else find_program(program, parts.programs)
-            ) is None:
-                raise MissingPart(
-                    f"tunnel {run.tunnel}: its program {program} is not there: run ./lab setup"
-                )
 
 
 def require_kernels(runs: Iterable[RunDescription], parts: Parts) -> None:
@@ -334,9 +325,25 @@ def seen_with(program: Path) -> Path:
     return program if str(program.parent) in OWN_FOLDERS else program.parent
 
 
-def run_argv(folder: str) -> list[str]:
-    """The command that runs what a folder describes."""
-    return ["/usr/bin/python3", "-m", "gostlab.guest.run", folder]
+def start_logged(
+    argv: Sequence[str], folder: Path, environ: Mapping[str, str], **options: Any
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, what it says in a run's log.txt. Raises OSError."""
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            argv,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **options,
+        )
+
+
+def guest_argv(module: str, folder: str) -> list[str]:
+    """The command that has a module of gostlab.guest do what a folder describes."""
+    return ["/usr/bin/python3", "-m", f"gostlab.guest.{module}", folder]
 
 
 def time_limit_s(run: RunDescription) -> float:

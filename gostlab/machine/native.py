@@ -6,14 +6,13 @@ time: runs share the CPUs and, on the real clock, would disturb each other.
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gostlab.declared.folders import PYTHON_PATH
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.machine import QUICK_IMPORTS, Watched, run_argv, time_limit_s
+from gostlab.machine import QUICK_IMPORTS, Watched, guest_argv, start_logged, time_limit_s
 from gostlab.machine.sandbox import host_facts
 
 # What the run starts ends with it, whatever ends it: Mininet's shells would outlive a killed parent
@@ -37,13 +36,5 @@ def start_run(
         "GOSTLAB_COMMIT": json.dumps(commit),
         "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),
     }
-    with (folder / "log.txt").open("ab") as log:
-        process = subprocess.Popen(
-            [*HELD, *run_argv(str(folder))],
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    process = start_logged([*HELD, *guest_argv("run", str(folder))], folder, environ)
     return Watched(process, time_limit_s(run))

@@ -31,7 +31,15 @@ from gostlab.declared.kernels import SHIPPED, kernel_named
 from gostlab.describe.resolve.cpu_model import CpuModel, MachineModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.lazy import signals_wait
-from gostlab.machine import CHECKOUT, QUICK_IMPORTS, CannotBoot, MachineError, Watched, run_argv
+from gostlab.machine import (
+    CHECKOUT,
+    QUICK_IMPORTS,
+    CannotBoot,
+    MachineError,
+    Watched,
+    guest_argv,
+    start_logged,
+)
 from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
@@ -44,6 +52,7 @@ from gostlab.setup.root import FIRST_IN_ROOT
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
+WEEK_S = 7 * 24 * 3600.0  # how long a prompt may stand
 # The run's folder as the guest's kernel knows it: by a name that is the same for every run, because
 # Linux stirs its command line into its random numbers, and two runs of one seed would otherwise
 # differ by where they were written.
@@ -309,16 +318,7 @@ def start_kernel(
 
         if terminal:
             return subprocess.Popen(argv, env=environ, preexec_fn=first)  # noqa: PLW1509
-        with (folder / "log.txt").open("ab") as log:
-            return subprocess.Popen(
-                argv,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=first,  # noqa: PLW1509
-            )
+        return start_logged(argv, folder, environ, preexec_fn=first)
 
 
 class Guest(Watched):
@@ -413,8 +413,12 @@ def start_run(
     keep: Sequence[Path],
     cpu: int,
     commit: str | None,
+    *,
+    prompt: bool = False,
 ) -> Watched:
-    """Boot a guest that executes a run. Raises MachineError, MissingPart or OSError."""
+    """Boot a guest that executes a run, or that has a prompt in its network on the caller's
+    terminal. Raises MachineError, MissingPart or OSError.
+    """
     root = own_root(parts, run)
     if root is not None:
         parts = root.parts
@@ -427,15 +431,19 @@ def start_run(
     facts = host_facts(str(available_isolation()))
     if root is not None:
         facts["root"] = root.root.says()
+    environ = {"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)}
+    if prompt:
+        environ["TERM"] = os.environ.get("TERM", "dumb")
     return boot(
         kernel,
         folder,
-        run_argv(GUEST_FOLDER),
+        guest_argv("shell" if prompt else "run", GUEST_FOLDER),
         MachineModel.of(run),
-        environ={"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)},
+        environ=environ,
         keep=[CHECKOUT, *keep],
         cpu=cpu,
-        limit_s=machine.time_limit_s(run),
+        limit_s=WEEK_S if prompt else machine.time_limit_s(run),
+        terminal=prompt,
         modules=modules,
         root=root,
     )
