@@ -227,14 +227,17 @@ def silence_ipv6(network: Network) -> None:
             write_sysctls({key: values[key] for key in read_sysctls(values)})
 
 
-def set_tcp_memory(limit_mib: int | None) -> None:
-    """Set the kernel's limit of memory for all TCP sockets; None: as it is. Raises OSError.
+def prepare_kernel(run: RunDescription, machine: str) -> None:
+    """What all namespaces share: congestion controls, and in the sandbox the limit of memory for
+    all TCP sockets. Raises Unsupported or OSError.
 
-    It is one limit for every namespace, and a sandbox is several machines: its default, a tenth of
-    one machine's memory, would decide the result long before any of the hosts' own would.
+    That is one limit for every namespace, and a sandbox is several machines: its default, a tenth
+    of one machine's memory, would decide the result long before any of the hosts' own would.
     """
-    if limit_mib is not None:
-        limits = tcp_memory_limits(limit_mib)
+    for cc in run.congestion_controls:
+        check_cc_available(cc, machine)
+    if machine == "sandbox":
+        limits = tcp_memory_limits(run.tcp_memory_mib)
         sysctl_file("net.ipv4.tcp_mem").write_text(limits, encoding="ascii")
 
 

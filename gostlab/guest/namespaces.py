@@ -165,7 +165,11 @@ def inside_new_namespaces() -> Iterator[None]:
     ]
     try:
         try:
-            enter_own_namespaces()
+            # as `mnexec -n` makes them
+            checked(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
+            private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
+            checked(libc.mount(b"none", b"/", None, private, None), "mount /")
+            checked(libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys")
             yield
         finally:
             for namespace, flag in own:
@@ -174,11 +178,3 @@ def inside_new_namespaces() -> Iterator[None]:
     finally:
         for descriptor in (folder, *(namespace for namespace, _ in own)):
             os.close(descriptor)
-
-
-def enter_own_namespaces() -> None:
-    """A network and mounts of this process's own, as `mnexec -n` makes them. Raises OSError."""
-    checked(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
-    private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
-    checked(libc.mount(b"none", b"/", None, private, None), "mount /")
-    checked(libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys")

@@ -18,7 +18,7 @@ from typing import Any
 from gostlab import results
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.hosts import Unsupported, check_cc_available, set_tcp_memory
+from gostlab.guest.hosts import Unsupported, prepare_kernel
 from gostlab.guest.reports import TrafficError
 from gostlab.guest.traffic_kinds import report_name, result_of
 
@@ -32,21 +32,15 @@ def main(argv: list[str]) -> int:
     folder = Path(argv[1])
     run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     try:
-        prepare_machine(run)
+        # what is one for the whole machine, and not the script's
+        prepare_kernel(run, "sandbox")
+        time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
         error = run_script(folder)
         found: dict[str, Any] = {"error": error} if error else replayed(run, folder / FOLDER)
     except (Unsupported, TrafficError, OSError) as failure:
         found = {"error": str(failure)}
     results.write_json(folder / "replay.json", found)
     return 1 if "error" in found else 0
-
-
-def prepare_machine(run: RunDescription) -> None:
-    """What is one for the whole machine, and not the script's. Raises Unsupported or OSError."""
-    for cc in run.congestion_controls:
-        check_cc_available(cc, "sandbox")
-    set_tcp_memory(run.tcp_memory_mib)
-    time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
 
 
 def run_script(folder: Path) -> str | None:

@@ -74,7 +74,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     programs = Programs(
         program_of(run, parts), iperf3_of(run, parts), parts.get("nginx"), parts.get("irtt")
     )
-    prepare_kernel(run)
+    hosts.prepare_kernel(run, run.machine)
     with (
         scratch_folder() as scratch,
         lay_out(run, folder, environ, needs_of(run, programs)) as network,
@@ -114,7 +114,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
                 load = put_load(order, watches)
             checks += check_tunnel(tunnel)
             legs = watches.probes.legs()
-            acks = keep_acks(run, folder, tunnel, watches.acks, load) if run.acks else None
+            acks = keep_acks(order, watches.acks, load.started_s) if run.acks else None
         states = keep_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
         load = watched(run, load, watches.probes, tunnel)
@@ -168,13 +168,6 @@ def reads_on_of(run: RunDescription, lacking: Sequence[str]) -> int | None:
     return kind.reads_on if run.read_on == "on" else 0
 
 
-def prepare_kernel(run: RunDescription) -> None:
-    """What all namespaces share. Raises Unsupported or OSError."""
-    for cc in run.congestion_controls:
-        hosts.check_cc_available(cc, run.machine)
-    hosts.set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
-
-
 def needs_of(run: RunDescription, programs: Programs) -> Needs:
     """What the run's commands.sh must find on whatever machine repeats it."""
     kinds = [flow.traffic for flow in run.flows]
@@ -198,15 +191,14 @@ def watched(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> 
     """The load, with what sockets and links tell of its flows: what those did that are counted, and
     when data began and ended. Raises TrafficError.
     """
-    flows, found = [], {}
+    flows = []
     for flow, did in zip(run.flows, load.flows, strict=True):
         told = counted(run, flow, did, probes, tunnel) if flow.traffic.is_counted else did
         times = probes.data_times(flow.name)
         if times is not None:
-            found[flow.name] = times
             told = replace(told, data_began_s=times.began_s, data_ended_s=times.ended_s)
         flows.append(told)
-    return replace(load, flows=tuple(flows), data_times=found)
+    return replace(load, flows=tuple(flows))
 
 
 def measured_part(

@@ -11,11 +11,10 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import IO, Any
 
 from gostlab.describe.resolve.flows import Flow
@@ -35,7 +34,6 @@ from gostlab.guest.traffic_kinds import (
 )
 from gostlab.guest.traffic_kinds.command import MOST_FILE_MIB
 from gostlab.guest.tunnels.launch import listening_ports, sink_ports, stop, wait_until_listening
-from gostlab.guest.watch.data_times import DataTimes
 
 # How much longer than its load iperf3 may take, on the run's clock: connecting n streams over a
 # long path, and draining what is queued when the time is up.
@@ -53,8 +51,6 @@ class Load:
     started_s: float
     ended_s: float
     flows: tuple[FlowResult, ...]
-    addresses: Mapping[str, str]  # node -> IPv4 address
-    data_times: Mapping[str, DataTimes] = field(default_factory=dict)  # by flow, where known
 
 
 def run_flows(order: Order) -> Load:
@@ -93,10 +89,9 @@ def run_flows(order: Order) -> Load:
             rows = measured_rows(result, order.folder / report_name(run, flow))
             measured.setdefault(name, []).extend(rows)
     for name, rows in measured.items():
-        write_rows(order.folder / f"{name}.jsonl", rows)
-    return Load(
-        timeline.started_s, ended_s, results, {host: network.ip(host) for host in run.hosts}
-    )
+        lines = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
+        (order.folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    return Load(timeline.started_s, ended_s, results)
 
 
 # -- sinks
@@ -155,13 +150,6 @@ def ending_of(status: int) -> str:
         number = -status if status < 0 else status - SHELL_SIGNALLED
         return f"was ended by signal {number}"
     return f"ended with exit status {status}"
-
-
-def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A line of JSON for each row."""
-    path.write_text(
-        "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows), encoding="utf-8"
-    )
 
 
 def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]:

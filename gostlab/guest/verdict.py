@@ -49,7 +49,7 @@ def judge(
         check_tcp_memory(run, probes, legs),
         fidelity.check_cpu(of_hosts, measures.bottleneck_used(run.to_json(), samples), run.clock),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
-        *fidelity.check_instants(run, load.data_times),
+        *fidelity.check_instants(run, probes.data_times),
         fidelity.check_rate(received_bps, rate_bps * fidelity.payload_share(run)),
         *fidelity.check_offered(run, load.flows, idle),
         *fidelity.check_counts(load.flows),

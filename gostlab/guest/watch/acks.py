@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.traffic import Load
+from gostlab.guest.order import Order
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
 from gostlab.guest.watch.probes import CONTROL_BYTES, classify, places_of
@@ -236,10 +236,9 @@ def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
     )
 
 
-def keep_acks(
-    run: RunDescription, folder: Path, tunnel: Tunnel, trace: AckTrace | None, load: Load
-) -> dict[str, Any]:
-    """acks.csv.gz, and what env.json says of it."""
+def keep_acks(order: Order, trace: AckTrace | None, started_s: float) -> dict[str, Any]:
+    """acks.csv.gz of the load that began then, and what env.json says of it."""
+    run, folder = order.run, order.folder
     if trace is None:
         rows = write_samples(folder, read_series(folder, "sockets"))
         return {
@@ -249,8 +248,8 @@ def keep_acks(
             "events_lost": 0,
         }
     lost = trace.end()
-    hosts = {ip: node for node, ip in load.addresses.items()}
-    places = places_of(crossing_legs(tunnel))
+    hosts = {order.network.ip(host): host for host in run.hosts}
+    places = places_of(crossing_legs(order.tunnel))
     sending = {flow.name: SENDING_END[flow.direction] for flow in run.flows}
 
     def flow_of(socket: Socket) -> str | None:
@@ -262,6 +261,6 @@ def keep_acks(
     return {
         "source": "tracepoint tcp:tcp_probe",
         "ssthresh": OWN_SSTHRESH if with_ssthresh else NO_SSTHRESH,
-        "rows": write_acks(folder, load.started_s, flow_of, with_ssthresh),
+        "rows": write_acks(folder, started_s, flow_of, with_ssthresh),
         "events_lost": lost,
     }

@@ -1,7 +1,7 @@
 """How far a run can be trusted: what was requested against what was measured of it."""
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from gostlab.declared.kernels import DECIDING, FEATURES, SHIPPED
@@ -285,7 +285,7 @@ def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult]
     return Check("run_length", "degraded", shortest.duration_s, round(load_s, 3), "s", reason)
 
 
-def check_instants(run: RunDescription, times: Mapping[str, DataTimes]) -> list[Check]:
+def check_instants(run: RunDescription, times: Callable[[str], DataTimes | None]) -> list[Check]:
     """Where a run has several flows of iperf3: each one's data began and ended when asked, but for
     a round trip. For a start that is the idle path's; for an end the one that its socket saw last,
     as what it had buffered takes one. The end of the last flow is nobody's concern.
@@ -294,7 +294,7 @@ def check_instants(run: RunDescription, times: Mapping[str, DataTimes]) -> list[
     timed = [flow for flow in run.flows if flow.traffic.by_iperf3]
     last_s = max((flow.end_s for flow in timed), default=0.0)
     for flow in timed if len(timed) > 1 else ():
-        found = times.get(flow.name)
+        found = times(flow.name)
         if found is None:
             continue
         offset_s = run.start_offset_s(flow.name)

@@ -462,7 +462,7 @@ class Probes:
                     "sockets": len(its),
                     **after.grown(its, COUNTED, before, 0),
                     **after.grown(its, TIMED, before, 0.0),
-                    **without_zeros(after.grown(its, MARKED, before, 0)),
+                    **{name: n for name, n in after.grown(its, MARKED, before, 0).items() if n},
                 }
                 for leg in self._legs
                 for its in [after.of(leg, self._sending[leg.flow])]
@@ -527,10 +527,6 @@ class Probes:
             for each in links.values():
                 each.close()
         self._closes.close()
-
-
-def without_zeros(counts: Mapping[str, float]) -> dict[str, float]:
-    return {key: value for key, value in counts.items() if value}
 
 
 def index_of(pid: int, device: str) -> int:
