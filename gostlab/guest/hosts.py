@@ -38,17 +38,8 @@ RECORDED_SYSCTLS = [
         " limit_output_bytes notsent_lowat mtu_probing"
     ).split()
 ]
-# The sandbox's kernel alone has them: a pool of TCP memory, CPUs and a packet's cost of a
-# namespace's own.
+# A pool of TCP memory of a namespace's own: the sandbox's kernel alone has it.
 HOST_TCP_MEMORY = "net.ipv4.tcp_host_mem"
-HOST_CPUS = "net.host.cpus"
-HOST_PACKET_NS = "net.host.packet_ns"
-HOST_SHARE = "net.host.cpu_share_permille"
-HOST_BURST_US = "net.host.cpu_burst_us"
-CC_SYSCTLS = {
-    kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control")
-    for kind in ("available", "allowed")
-}
 # Which modules the guest's init could not load, and why (gostlab.machine.init).
 NOT_LOADED = "GOSTLAB_NOT_LOADED"
 
@@ -88,15 +79,17 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
 
 
 def machine_sysctls(run: RunDescription, host: str) -> dict[str, str]:
-    """What makes a host a machine of its own: its CPUs, what a packet costs it, its TCP memory."""
+    """What makes a host a machine of its own: its CPUs, what a packet costs it, its TCP memory. The
+    sandbox's kernel alone has such things.
+    """
     found = {}
     if host in run.cpus_by_host:
-        found[HOST_CPUS] = str(run.cpus_by_host[host])
+        found["net.host.cpus"] = str(run.cpus_by_host[host])
     if run.packet_cost_ns and host in machines_of(run):
-        found[HOST_PACKET_NS] = str(run.packet_cost_ns)
+        found["net.host.packet_ns"] = str(run.packet_cost_ns)
     if run.cpu_share_permille and host in machines_of(run):
-        found[HOST_BURST_US] = str(run.cpu_burst_us)
-        found[HOST_SHARE] = str(run.cpu_share_permille)
+        found["net.host.cpu_burst_us"] = str(run.cpu_burst_us)
+        found["net.host.cpu_share_permille"] = str(run.cpu_share_permille)
     pool_mib = tcp_memory_of(run, host)
     if pool_mib:
         found[HOST_TCP_MEMORY] = tcp_memory_limits(pool_mib)
@@ -277,9 +270,13 @@ def check_cc_available(cc: str, machine: str) -> None:
                 f"congestion control {cc}: this machine does not allow it in a namespace: add it"
                 " with sysctl net.ipv4.tcp_allowed_congestion_control, or use --machine sandbox"
             )
-        CC_SYSCTLS["allowed"].write_text(" ".join(available), encoding="ascii")
+        controls("allowed").write_text(" ".join(available), encoding="ascii")
+
+
+def controls(kind: str) -> Path:
+    """The machine's "available" or "allowed" congestion controls."""
+    return sysctl_file(f"net.ipv4.tcp_{kind}_congestion_control")
 
 
 def listed(kind: str) -> list[str]:
-    """The machine's "available" or "allowed" congestion controls."""
-    return CC_SYSCTLS[kind].read_text(encoding="ascii").split()
+    return controls(kind).read_text(encoding="ascii").split()

@@ -247,19 +247,15 @@ class Watches:
 
     def begin(self) -> None:
         """Just before the load."""
-        if self.clock is not None:
-            self.clock.start()
-        if self.acks is not None:
-            self.acks.start()
-        self.states.start()
-        self.probes.begin()
+        for each in (self.clock, self.acks, self.states, self.probes):
+            if each is not None:
+                each.start()
 
     def end(self) -> None:
         """Just after it. Raises what broke a sampler, if anything did."""
-        if self.clock is not None:
-            self.clock.end()
-        self.probes.end()
-        self.states.end()
+        for each in (self.clock, self.probes, self.states):
+            if each is not None:
+                each.end()
 
 
 @contextmanager

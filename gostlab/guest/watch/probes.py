@@ -292,7 +292,7 @@ class Probes:
         self.cpu_at_start = (0.0, 0.0)
         self.started_s = 0.0
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Take the counters before the load and start sampling."""
         self._nstat_before = self._nstat()
         self._crossed_before = self._crossed()

@@ -67,7 +67,7 @@ def test_what_breaks_the_sampler_is_raised_when_the_load_has_ended(tmp_path: Pat
     no_nodes: Any = SimpleNamespace(nodes=[], interfaces=[])
     sampling = probes.Probes(describe(), no_nodes, Tunnel({}, ()), [], tmp_path, 0.01)
 
-    sampling.begin()
+    sampling.start()
     time.sleep(0.1)
 
     with pytest.raises(OSError, match="No space left"):
