@@ -36,6 +36,8 @@ from gostlab.guest.qdiscs import (
 from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
 from gostlab.setup.parts import version_tuple
 
+# The first line of each device's qdiscs: every device has one root.
+ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
 NO_DELAY_LINE: Mapping[str, Any] = {
     "delay_ms": 0.0,
     "jitter_ms": 0.0,
@@ -144,16 +146,30 @@ class Shaper:
         return self.show("before")
 
     def show(self, when: str) -> dict[str, str]:
-        """What `tc -s qdisc show` says of every device that flows cross, before or after."""
+        """What `tc -s qdisc show` says of every device that flows cross, before or after: all of a
+        node's from one tc. Raises NetworkError.
+        """
         crossed = [interface for interface in self._now if under_test(self._run, interface)]
         shown: dict[str, str] = {}
         for node in dict.fromkeys(interface.node for interface in crossed):
-            devices = {
-                interface.name: any(qdisc.of_class for qdisc in self.qdiscs_for(interface))
-                for interface in crossed
-                if interface.node == node
-            }
-            shown |= show_qdiscs(self._network, node, devices, when)
+            its, asked = [each for each in crossed if each.node == node], ""
+            for interface in its:
+                device = interface.name
+                shows = {"qdisc": ["qdisc", "show", "dev", device]}
+                if any(qdisc.of_class for qdisc in self.qdiscs_for(interface)):
+                    shows["class"] = class_of(device)
+                for what, words in shows.items():
+                    kept = f"{what}-{when}-{device}.txt"
+                    self._network.log.run(node, ["tc", "-s", *words], stdout=kept)
+                    asked += f"{shlex.join(words)}\n"
+            argv = ["tc", "-s", "-batch", "-"]
+            said = self._network.read(node, argv, logged=False, stdin=asked)
+            texts = [text for text in ROOT.split(said) if text]
+            if len(texts) != len(its):
+                raise NetworkError(
+                    f"{node}: tc shows {len(texts)} root qdiscs of {len(its)} devices"
+                )
+            shown |= {interface.name: text for interface, text in zip(its, texts, strict=True)}
         return {interface.name: shown[interface.name] for interface in crossed}
 
     def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -234,13 +250,22 @@ class Shaper:
         return compare(interface, qdiscs, shown)[0]
 
     def _lose_periodically(self, interface: Interface, every_pkts: int, verb: str) -> None:
-        """A filter that loses exactly every so-many-th packet. Raises ShapingMismatch."""
+        """A filter that loses exactly every so-many-th packet, read back. Raises
+        ShapingMismatch.
+        """
+        node, device = interface.node, interface.name
         if verb == "add":
-            self._network.read(
-                interface.node, ["tc", "qdisc", "add", "dev", interface.name, "clsact"]
+            self._network.read(node, ["tc", "qdisc", "add", "dev", device, "clsact"])
+        self._network.read(node, periodic_loss_argv(device, every_pkts))
+        asking = ["tc", "-j", "filter", "show", "dev", device, "egress"]
+        shown = json.loads(self._network.read(node, asking, logged=False))
+        actions = [each for found in shown for each in found.get("options", {}).get("actions", ())]
+        intervals = [action.get("prob", {}).get("val") for action in actions]
+        if intervals != gact_intervals(every_pkts):
+            raise ShapingMismatch(
+                f"{node}: {device}: loss of every {every_pkts}th packet asked, "
+                f"intervals {intervals} installed"
             )
-        self._network.read(interface.node, periodic_loss_argv(interface.name, every_pkts))
-        check_filter(self._network, interface, every_pkts)
 
 
 def takes_seeds(run: RunDescription, release: str) -> bool:
@@ -263,19 +288,6 @@ def seed_of(run: RunDescription, number: int) -> int:
     return run.seed * 1000 + number
 
 
-def check_filter(network: Network, interface: Interface, every_pkts: int) -> None:
-    """Read a periodic loss back. Raises ShapingMismatch."""
-    asking = ["tc", "-j", "filter", "show", "dev", interface.name, "egress"]
-    shown = json.loads(network.read(interface.node, asking, logged=False))
-    actions = [action for found in shown for action in found.get("options", {}).get("actions", ())]
-    intervals = [action.get("prob", {}).get("val") for action in actions]
-    if intervals != gact_intervals(every_pkts):
-        raise ShapingMismatch(
-            f"{interface.node}: {interface.name}: loss of every {every_pkts}th packet asked, "
-            f"intervals {intervals} installed"
-        )
-
-
 def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]:
     """What tc says is there. Raises ShapingMismatch if it was not requested."""
     where = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
@@ -291,29 +303,3 @@ def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]
     if wrong:
         raise ShapingMismatch(f"{where}: {'; '.join(wrong)}")
     return installed
-
-
-# The first line of each device's qdiscs: every device has one root.
-ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
-
-
-def show_qdiscs(
-    network: Network, node: str, devices: Mapping[str, bool], when: str
-) -> dict[str, str]:
-    """tc's text with statistics, by device: all of a node's from one tc. Raises NetworkError.
-
-    devices  of each, whether its rate is a class's
-    """
-    asked = ""
-    for device, has_class in devices.items():
-        shows = {"qdisc": ["qdisc", "show", "dev", device]}
-        if has_class:
-            shows["class"] = class_of(device)
-        for what, words in shows.items():
-            network.log.run(node, ["tc", "-s", *words], stdout=f"{what}-{when}-{device}.txt")
-            asked += f"{shlex.join(words)}\n"
-    said = network.read(node, ["tc", "-s", "-batch", "-"], logged=False, stdin=asked)
-    texts = [text for text in ROOT.split(said) if text]
-    if len(texts) != len(devices):
-        raise NetworkError(f"{node}: tc shows {len(texts)} root qdiscs of {len(devices)} devices")
-    return dict(zip(devices, texts, strict=True))

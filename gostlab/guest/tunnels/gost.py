@@ -140,24 +140,20 @@ def end_argv(launch: Launch, scheme: str, node: str, words: str) -> list[str]:
     connection, it is told where to go: by the last end before it that has a target of its own.
     """
     address, port = launch.sink
-    told = bool(launch.middle) or len(launch.carried_all) > 1
+    shared = len(launch.carried_all) > 1
     forward = []
     if node != launch.far:
         forward = ["-F", f"{scheme}://{launch.next_address(node)}:{launch.port}{words}"]
-    if node == launch.far:
-        target = "" if told else f"/{address}:{port}"
-        return [launch.program_path, "-L", f"{scheme}://:{launch.port}{target}{words}"]
-    if node in launch.middle:
-        target = f"/{address}:{port}" if len(launch.carried_all) == 1 else ""
+    if node != launch.near:
+        is_told = shared or (node == launch.far and launch.middle)
+        target = "" if is_told else f"/{address}:{port}"
         return [launch.program_path, "-L", f"{scheme}://:{launch.port}{target}{words}", *forward]
     # By default a session of GOST's ends with its first answer.
     keep = "?keepalive=true" if launch.carries_datagrams else ""
-    listen = [f"udp://:{launch.port}{keep}"]
-    if len(launch.carried_all) == 1:
-        listen.append(f"tcp://:{launch.port}")
-    else:
-        listen[0] = f"udp://:{launch.port}/{address}:{port}{keep}"
-    for flow in launch.carried_all if len(launch.carried_all) > 1 else ():
-        to = ":".join(map(str, launch.sink_of(flow)))
-        listen.append(f"tcp://:{launch.entry_port(flow)}/{to}")
+    listen = [f"udp://:{launch.port}{keep}", f"tcp://:{launch.port}"]
+    if shared:
+        listen = [f"udp://:{launch.port}/{address}:{port}{keep}"]
+        for flow in launch.carried_all:
+            to = ":".join(map(str, launch.sink_of(flow)))
+            listen.append(f"tcp://:{launch.entry_port(flow)}/{to}")
     return [launch.program_path, *(word for each in listen for word in ("-L", each)), *forward]

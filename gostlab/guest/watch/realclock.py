@@ -111,10 +111,9 @@ def lateness_ms(
 class DepartureTrace:
     """A trace instance that sees what enters and leaves one device's queue for a short while."""
 
-    def __init__(self, instance: Path, device: str, from_s: float) -> None:
-        self._instance = instance
-        self._device = device
-        self._from_s = from_s
+    def __init__(self, instance: Path, device: str, from_s: float, rate_bps: float) -> None:
+        self._instance, self._device = instance, device
+        self._from_s, self._rate_bps = from_s, rate_bps
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="departures", daemon=True)
 
@@ -138,11 +137,11 @@ class DepartureTrace:
         for event in events:
             (self._instance / f"events/net/{event}/enable").write_text(value)
 
-    def end(self) -> list[Packet]:
-        """Stop, and what was seen, in order."""
+    def end(self) -> list[Gap]:
+        """Stop; the gaps between what was seen to leave."""
         self.close()
         with (self._instance / "trace").open(encoding="ascii", errors="replace") as lines:
-            return packets(lines, self._device)
+            return backlogged_gaps(packets(lines, self._device), self._rate_bps)
 
     def close(self) -> None:
         """End the thread, if it runs."""
@@ -200,33 +199,32 @@ class Watch:
     gaps     between departures, or why there are none
     """
 
-    def __init__(self, run: RunDescription, trace: DepartureTrace | str, rate_bps: float) -> None:
+    def __init__(self, run: RunDescription, trace: DepartureTrace | None, why_not: str) -> None:
         self._ticker = Ticker(run.length_s + GRACE_S)
         self._started_s = 0.0
         self._trace = trace
-        self._rate_bps = rate_bps
         self.late_ms: Sequence[float] = ()
-        self.gaps: Sequence[Gap] | str = ()
+        self.gaps: Sequence[Gap] | str = why_not
 
     def start(self) -> None:
         self._started_s = time.monotonic()
-        if isinstance(self._trace, DepartureTrace):
+        if self._trace:
             try:
                 self._trace.start()
             except OSError as error:
-                self._trace = f"the kernel refused its tracepoints: {error.strerror}"
+                self._trace = None
+                self.gaps = f"the kernel refused its tracepoints: {error.strerror}"
 
     def end(self) -> None:
         """After the load."""
         self.late_ms = self._ticker.end(self._started_s)
-        trace = self._trace
-        found = trace if isinstance(trace, str) else trace.end()
-        self.gaps = found if isinstance(found, str) else backlogged_gaps(found, self._rate_bps)
+        if self._trace:
+            self.gaps = self._trace.end()
 
     def close(self) -> None:
         """End what still runs."""
         self._ticker.close()
-        if isinstance(self._trace, DepartureTrace):
+        if self._trace:
             self._trace.close()
 
 
@@ -236,21 +234,18 @@ def watching(run: RunDescription, device: str, link: str = "") -> Iterator[Watch
     if run.clock == "virtual":
         yield None
         return
-    window = window_of(run, link)
-    trace: DepartureTrace | str = ""
-    rate_bps = 0.0
+    window, trace, why_not = window_of(run, link), None, ""
     with ExitStack() as undo:
         if isinstance(window, str):
-            trace = window
+            why_not = window
         elif not all((TRACEFS / f"events/net/{event}").is_dir() for event in EVENTS):
-            trace = f"this kernel has no {TRACEFS}/events/net"
+            why_not = f"this kernel has no {TRACEFS}/events/net"
         else:
-            from_s, rate_bps = window
             try:
                 instance = undo.enter_context(trace_instance("departures"))
-                trace = DepartureTrace(instance, device, from_s)
+                trace = DepartureTrace(instance, device, *window)
             except OSError as error:
-                trace = f"the kernel refused a trace instance: {error.strerror}"
-        watch = Watch(run, trace, rate_bps)
+                why_not = f"the kernel refused a trace instance: {error.strerror}"
+        watch = Watch(run, trace, why_not)
         undo.callback(watch.close)
         yield watch
