@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter, sub
 from pathlib import Path
@@ -189,7 +189,7 @@ class Counts:
 
     sockets: Mapping[SocketKey, tuple[Leg, str, netlink.SocketMessage]]
     nstat: Mapping[str, Mapping[str, int]]
-    crossed: Mapping[str, Crossed] = field(default_factory=dict)  # by host, of some
+    crossed: Mapping[str, Crossed]  # by host, of some
 
     def of(self, leg: Leg, end: str) -> list[SocketKey]:
         """The sockets of one end of a leg."""
@@ -276,8 +276,7 @@ class Probes:
             name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
             for name in ("sockets", "queues", "hosts")
         }
-        self._nstat_before: dict[str, dict[str, int]] = {}
-        self._crossed_before: dict[str, Crossed] = {}
+        self._before = Counts({}, {}, {})
         self._sockets: dict[SocketKey, Watched | None] = {}  # None: of no leg
         self._cc_seen: dict[tuple[Leg, str, bool], set[str]] = {}
         self._stop = threading.Event()
@@ -294,8 +293,7 @@ class Probes:
 
     def start(self) -> None:
         """Take the counters before the load and start sampling."""
-        self._nstat_before = self._nstat()
-        self._crossed_before = self._crossed()
+        self._before = self._now()
         for link in self._closed.values():
             netlink.closed_sockets(link)  # what ended before the load is not the load's
         self.cpu_at_start = cpu_seconds()
@@ -502,7 +500,7 @@ class Probes:
         """The counts at both ends of what is measured, or of the whole load."""
         found = [] if whole else list(self._counts)
         after = found.pop() if found and self._ends_early and not self._edges else None
-        before = found.pop() if found else Counts({}, self._nstat_before, self._crossed_before)
+        before = found.pop() if found else self._before
         return before, after or self._now()
 
     def _now(self) -> Counts:
