@@ -53,7 +53,8 @@ class Links:
         )
         data = attribute(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, other))
         kind = attribute(IFLA_LINKINFO, text(IFLA_INFO_KIND, "veth") + data)
-        self._make(f"ip link add {name} type veth peer name {peer}", RTM_NEWLINK, one + kind)
+        words = f"ip link add {name} type veth peer name {peer}"
+        self._ask(words, RTM_NEWLINK, one + kind, NLM_F_NEW)
 
     def set_up(self, name: str) -> None:
         body = link_body(IFF_UP) + text(IFLA_IFNAME, name)
@@ -72,7 +73,7 @@ class Links:
             raise LinkError(f"{words}: {error}") from None
         body = struct.pack("=BBBBi", socket.AF_INET, parsed.network.prefixlen, 0, 0, index)
         body += attribute(IFA_LOCAL, parsed.packed) + attribute(IFA_ADDRESS, parsed.packed)
-        self._make(words, RTM_NEWADDR, body)
+        self._ask(words, RTM_NEWADDR, body, NLM_F_NEW)
 
     def add_route(self, destination: str, way: str) -> None:
         """A route to a network, or `default`, by a way as `ip` is told it: via ADDRESS, dev NAME,
@@ -98,13 +99,10 @@ class Links:
             *(socket.AF_INET, to.prefixlen, 0, 0),
             *(RT_TABLE_MAIN, RTPROT_BOOT, scope, RTN_UNICAST, 0),
         )
-        self._make(words, RTM_NEWROUTE, body + parts)
-
-    def _make(self, words: str, kind: int, body: bytes) -> None:
-        """Ask for something that is not there yet."""
-        self._ask(words, kind, body, NLM_F_NEW)
+        self._ask(words, RTM_NEWROUTE, body + parts, NLM_F_NEW)
 
     def _ask(self, words: str, kind: int, body: bytes, flags: int = 0) -> None:
+        """NLM_F_NEW: for something that is not there yet."""
         flags |= NLM_F_REQUEST | NLM_F_ACK
         self._netlink.send(struct.pack("=IHHII", 16 + len(body), kind, flags, 1, 0) + body)
         answer = self._netlink.recv(1 << 16)

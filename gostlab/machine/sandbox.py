@@ -274,20 +274,17 @@ def boot(
     hold = partial(settle, held, folder, cpu, os.getpid())
     try:
         process = start_kernel([str(kernel), *words], folder, memory, hold, terminal=terminal)
-    except subprocess.SubprocessError as error:
+    except (subprocess.SubprocessError, OSError) as error:
         memory.leave()
-        said = read_lines(folder / "log.txt")[-1:] or ["log.txt there says no more"]
-        raise MachineError(
-            f"{folder}: the host would not hold the sandbox in it ({isolation}): {said[0]}"
-        ) from error
-    except OSError as error:
-        memory.leave()
-        raise MachineError(why_not_started(kernel, error)) from error
+        raise MachineError(why_not_started(kernel, folder, isolation, error)) from error
     return Guest(process, limit_s, folder, memory, modules, of_work=model.clock == "virtual")
 
 
-def why_not_started(kernel: Path, error: OSError) -> str:
-    """Why a kernel could not be executed."""
+def why_not_started(kernel: Path, folder: Path, isolation: Isolation, error: Exception) -> str:
+    """Why a kernel could not be executed, or not be held."""
+    if not isinstance(error, OSError):
+        said = read_lines(folder / "log.txt")[-1:] or ["log.txt there says no more"]
+        return f"{folder}: the host would not hold the sandbox in it ({isolation}): {said[0]}"
     if error.errno == errno.EACCES and os.access(kernel, os.R_OK):
         return (
             f"{kernel} cannot be executed: its file system is mounted noexec, or it has lost its"
