@@ -122,30 +122,25 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         results.write_json(folder / "flows.json", {"flows": [flow.to_json() for flow in flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
-        cpu_use = {
-            node: host_cpu_use(network.pid(node))
-            for node in hosts.hosts_with_programs(run)
-            if run.host_cpus
-        }
-        reads_made = kernel_number("tt_reads_made")
-        cost_use = {
-            node: program_cost_use(network.pid(node))
-            for node in hosts.hosts_with_programs(run)
-            if run.program_costs
-        }
+        pids = {node: network.pid(node) for node in hosts.hosts_with_programs(run)}
+        more: dict[str, Any] = {"receive": cards} if cards else {}
+        if states:
+            more["cc_state"] = states
+        if run.host_cpus:
+            more["host_cpu"] = {node: host_cpu_use(pid) for node, pid in pids.items()}
+        if run.program_costs:
+            more["program_costs"] = {node: program_cost_use(pid) for node, pid in pids.items()}
+        if run.clock == "virtual":
+            more["reads_made"] = kernel_number("tt_reads_made")
     results.write_json(
         folder / "env.json",
         {
             **environment(run, programs, parts, sysctls),
             "offloads": offloads,
-            **({"receive": cards} if cards else {}),
             "qdiscs_before": qdiscs_before,
             "qdiscs_after": qdiscs_after,
             "acks": acks,
-            **({"cc_state": states} if states else {}),
-            **({"host_cpu": cpu_use} if cpu_use else {}),
-            **({"program_costs": cost_use} if cost_use else {}),
-            **({"reads_made": reads_made} if run.clock == "virtual" else {}),
+            **more,
         },
     )
     checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacking)
