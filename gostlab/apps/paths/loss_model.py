@@ -20,7 +20,8 @@ from gostlab.describe.file.profile import (
     LEAST_ENTRY,
     MOST_ENTRY,
     NO_LOSS,
-    LossModel,
+    Loss,
+    random_loss,
 )
 
 # ping's 64 bytes of ICMP with their IP and Ethernet headers: what the emulated link sends for one.
@@ -54,7 +55,7 @@ class Fitted:
 
     forward: DelayTable
     reverse_ms: float
-    loss: LossModel
+    loss: Loss
     ordered: bool
 
 
@@ -150,7 +151,7 @@ def keeps_order(pings: Pings, interval_s: float) -> bool:
     return pings.overtaken < LEAST_OVERTAKEN or pings.overtaken <= chance / 2
 
 
-def fit_loss(lost: Sequence[bool]) -> LossModel:
+def fit_loss(lost: Sequence[bool]) -> Loss:
     """The loss model of a sequence of packets.
 
     Gilbert's channel (Capacity of a Burst-Noise Channel, Bell System Technical Journal 39, 1960) in
@@ -163,10 +164,10 @@ def fit_loss(lost: Sequence[bool]) -> LossModel:
     if not any(lost):
         return NO_LOSS
     if len(burst_lengths(lost)) < BURSTS_TO_FIT:
-        return LossModel("random", sum(lost) / len(lost))
+        return random_loss(sum(lost) / len(lost))
     before, after = np.array(lost[:-1]), np.array(lost[1:])
     p, r = float(after[~before].mean()), 1 - float(after[before].mean())
-    return LossModel("gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
+    return {"model": "gemodel", "p": p, "r": r, "one_minus_h": 1.0, "one_minus_k": 0.0}
 
 
 def window_s(interval_s: float) -> float:

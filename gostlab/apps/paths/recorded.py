@@ -15,7 +15,7 @@ from gostlab.apps.paths.pings import Pings
 from gostlab.apps.paths.profile_writer import Lines, direction, profile_text, write_profile
 from gostlab.apps.paths.steps import trace_text
 from gostlab.describe.file import units
-from gostlab.describe.file.profile import DISTRIBUTION_SCALE, LossModel, share_text
+from gostlab.describe.file.profile import DISTRIBUTION_SCALE, Loss, share_text
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def assumptions(order: Order, pings: Pings, fitted: loss_model.Fitted) -> list[s
         ]
     if pings.resolution_ms > 0.01:
         said.append(f"ping rounds to {pings.resolution_ms:g} ms; so does the distribution.")
-    if fitted.loss.model == "gemodel":
+    if fitted.loss["model"] == "gemodel":
         said.append(
             f"Loss: Gilbert's model, fitted to {lost} packets lost in {bursts} bursts, as many"
             f" packets long as ping's, which were {interval} apart, however close packets are."
@@ -164,7 +164,7 @@ def assumptions(order: Order, pings: Pings, fitted: loss_model.Fitted) -> list[s
     return said
 
 
-def loss_of(loss: LossModel) -> str | dict[str, str]:
-    if loss.model == "random":
-        return share_text(loss.p)
-    return {"model": "gemodel", "p": share_text(loss.p), "r": share_text(loss.r)}
+def loss_of(loss: Loss) -> str | dict[str, str]:
+    if loss["model"] == "random":
+        return share_text(loss["p"])
+    return {"model": "gemodel", "p": share_text(loss["p"]), "r": share_text(loss["r"])}

@@ -122,30 +122,16 @@ SOURCE_FIELDS = {
 # -- what a path does to packets
 
 
-@dataclass(frozen=True)
-class LossModel:
-    """Loss on the delay line: random, each packet with p; gemodel, Gilbert-Elliott, tc's p r 1-h
-    1-k; or periodic, exactly every packets-th packet, p being 1/packets.
-    """
-
-    model: str
-    p: float
-    r: float = 0.0
-    one_minus_h: float = 0.0
-    one_minus_k: float = 0.0
-    packets: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        names = {"random": ("p",), "periodic": ("p", "packets")}
-        shown = names.get(self.model, ("p", "r", "one_minus_h", "one_minus_k"))
-        return {"model": self.model, **{name: getattr(self, name) for name in shown}}
-
-    @property
-    def lossless(self) -> bool:
-        return lossless(self.to_json())
+# Loss on the delay line, as run.json has it, by its `model`: random, each packet with p; gemodel,
+# Gilbert-Elliott, tc's p r 1-h 1-k; periodic, exactly every packets-th packet, p being 1/packets.
+Loss = Mapping[str, Any]
 
 
-NO_LOSS = LossModel("random", 0.0)
+def random_loss(p: float) -> Loss:
+    return {"model": "random", "p": p}
+
+
+NO_LOSS = random_loss(0.0)
 
 
 @takes({"type": "integer", "minimum": 2, "maximum": MAX_PERIOD**2}, "packets")
@@ -175,7 +161,7 @@ LOSS_FIELDS = {"gemodel": GEMODEL_FIELDS, "periodic": PERIODIC_FIELDS}
 
 
 @takes({"anyOf": [mapping_schema(fields) for fields in LOSS_FIELDS.values()]})
-def read_loss_model(node: Node) -> LossModel:
+def read_loss_model(node: Node) -> Loss:
     """A {model: gemodel, …} or {model: periodic, …}, as LOSS_FIELDS has them. Raises BadInput."""
     assert node.fields is not None
     if "model" not in node.fields:
@@ -184,10 +170,10 @@ def read_loss_model(node: Node) -> LossModel:
     values = read_mapping(node, LOSS_FIELDS[model])
     if model == "periodic":
         values["p"] = 1 / values["packets"]
-    return LossModel(**values)
+    return values
 
 
-read_loss = either(PERCENT.to(lambda p: LossModel("random", p)), read_loss_model)
+read_loss = either(PERCENT.to(random_loss), read_loss_model)
 read_loss.unit = "%, or a model"
 
 
@@ -206,7 +192,7 @@ class Direction:
         default=Fraction(0),
         named="jitter",
     )
-    loss: LossModel = key(read_loss, "on the delay line, per packet", "0.1%", default=NO_LOSS)
+    loss: Loss = key(read_loss, "on the delay line, per packet", "0.1%", default=NO_LOSS)
     buffer: units.Buffer = key(
         BUFFER,
         "the bottleneck's queue",
@@ -238,7 +224,7 @@ class Direction:
             "rate_bps": self.rate_bps,
             "delay_ms": float(self.delay_s * 1000),
             "jitter_ms": float(self.jitter_s * 1000),
-            "loss": self.loss.to_json(),
+            "loss": dict(self.loss),
             "buffer_pkts": packets,
             "ordered": self.ordered,
             "distribution": None if self.distribution is None else list(self.distribution),
@@ -570,7 +556,7 @@ def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
                 raise node.bad(
                     f"{name}.{field} is {share_text(stands)}, recomputed it is {share_text(should)}"
                 )
-        if direction.loss != LossModel("random", written.loss):
+        if direction.loss != random_loss(written.loss):
             raise node.bad(
                 f"{name}.loss is {share_text(written.loss)}, but the path's {name}.loss is another"
             )
@@ -588,8 +574,8 @@ def summary(profile: Profile) -> str:
         direction: Direction = getattr(profile, name)
         loss = (
             "no loss"
-            if direction.loss.lossless
-            else f"{direction.loss.model} loss {share_text(direction.loss.p)}"
+            if lossless(direction.loss)
+            else f"{direction.loss['model']} loss {share_text(direction.loss['p'])}"
         )
         parts.append(
             f"{name} {units.show_rate(direction.rate_bps)}, {loss}, buffer {direction.buffer}"

@@ -13,10 +13,10 @@ from gostlab.describe.file.document import BadInput, find_document, first_file, 
 from gostlab.describe.file.profile import (
     DIRECTIONS,
     Direction,
-    LossModel,
     Profile,
     load_profile,
     path_json,
+    random_loss,
 )
 from gostlab.describe.file.settings import Setting, Settings, merged, widened
 from gostlab.describe.file.trace import MAX_ROWS, Change, changes_of
@@ -106,13 +106,13 @@ def resolve_changes(
                 "rate_bps": change["rate"],
                 "delay_ms": in_ms(change["delay"]),
                 "jitter_ms": in_ms(change["jitter"]),
-                "loss": change["loss"] and change["loss"].to_json(),
+                "loss": change["loss"],
             }
             for way in ways
         ]
     trace = asked.written.get("trace")
     for step in trace_steps(trace, profile, until_s) if trace else ():
-        lost = {"loss": LossModel("random", step["loss"]).to_json()} if "loss" in step else {}
+        lost = {"loss": random_loss(step["loss"])} if "loss" in step else {}
         found.append({**step, **lost})
     found.sort(key=lambda change: change["at_s"])
     return [{key: value for key, value in change.items() if value is not None} for change in found]

@@ -277,7 +277,7 @@ def test_the_profile_has_the_fit_and_can_be_read(tmp_path: Path) -> None:
     for part in ("parameters", "trade_offs", "alike"):
         assert getattr(made.fitted, part) == getattr(fitted(), part)
     assert made.forward.rate_bps == made.reverse.rate_bps == 100_000_000
-    assert (made.forward.loss.p, made.reverse.loss.p) == (0.0001, base.reverse.loss.p)
+    assert (made.forward.loss["p"], made.reverse.loss) == (0.0001, base.reverse.loss)
     assert made.rtt_ms == 60
     assert str(made.forward.buffer) == "0.5bdp"
     assert any("Fitted, not measured" in each for each in made.assumptions)
