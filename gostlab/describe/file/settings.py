@@ -123,6 +123,7 @@ FLOW_FIELDS: Mapping[str, Field] = {
 LINK_NAME = re.compile(r"hop[12]|n[0-9]{1,2}-n[0-9]{1,2}")
 
 
+IN_MS = values.read_delay.to(lambda delay_s: float(delay_s * 1000))
 CHANGE_FIELDS: Mapping[str, Field] = {
     "at": Field(values.read_instant, "when, after the load's start", "15s", required=True),
     "direction": Field(
@@ -137,8 +138,8 @@ CHANGE_FIELDS: Mapping[str, Field] = {
         "hop2",
     ),
     "rate": Field(values.RATE, "the bottleneck's rate from then on", "50mbit"),
-    "delay": Field(values.read_delay, "one way, from then on", "40ms"),
-    "jitter": Field(values.read_delay, "from then on", "5ms"),
+    "delay": Field(IN_MS, "one way, from then on", "40ms"),
+    "jitter": Field(IN_MS, "from then on", "5ms"),
     "loss": Field(read_loss, "from then on", "1%"),
 }
 

@@ -27,6 +27,8 @@ DELAYS = {"rtt", "delay", *(f"{way}.delay" for way in DIRECTIONS)}
 # The words for a path, and the fields that they are of a profile's direction.
 KEYS = key_fields(Direction)
 PATH_WORDS = {word: KEYS[word].name for word in ("rate", "delay", "buffer", "loss", "jitter")}
+# The words of a change that run.json has by another name.
+CHANGED = {"at": "at_s", "rate": "rate_bps", "delay": "delay_ms", "jitter": "jitter_ms"}
 
 
 def resolve_sites(asked: Asked, path: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -98,24 +100,13 @@ def resolve_changes(
         if link is not None and link not in names:
             raise node.bad(f"link: {link}: no link is called that ({meant(link, names)})")
         ways = DIRECTIONS if change["direction"] == "both" else (change["direction"] or data,)
-        found += [
-            {
-                "at_s": change["at"],
-                "direction": way,
-                "link": link,
-                "rate_bps": change["rate"],
-                "delay_ms": in_ms(change["delay"]),
-                "jitter_ms": in_ms(change["jitter"]),
-                "loss": change["loss"],
-            }
-            for way in ways
-        ]
+        new = {CHANGED.get(word, word): to for word, to in change.items() if to is not None}
+        found += [{**new, "direction": way} for way in ways]
     trace = asked.written.get("trace")
     for step in trace_steps(trace, profile, until_s) if trace else ():
         lost = {"loss": random_loss(step["loss"])} if "loss" in step else {}
         found.append({**step, **lost})
-    found.sort(key=lambda change: change["at_s"])
-    return [{key: value for key, value in change.items() if value is not None} for change in found]
+    return sorted(found, key=lambda change: change["at_s"])
 
 
 def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Change, ...]:
@@ -139,10 +130,6 @@ def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Cha
         for number in range(max(1, times))
         for step in steps
     )
-
-
-def in_ms(time_s: Fraction | None) -> float | None:
-    return None if time_s is None else float(time_s * 1000)
 
 
 def load_profile_of(setting: Setting) -> Profile:
