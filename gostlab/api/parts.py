@@ -168,7 +168,7 @@ def kernel_lines() -> list[str]:
             said = f"not built: ./lab kernel add {name}"
         else:
             said = str(parts.kernel_record(built)["version"])
-        lines.append(f"{name}: {said}{without(declared.kernel)}")
+        lines.append(f"{name}: {said}{without(declared)}")
     for name, own in own_kernels().items():
         version = ".".join(map(str, own.version))
         lines.append(f"{name}: {version}, yours, from {own.origin}{without(own)}")

@@ -110,24 +110,15 @@ def touched(part: str) -> str:
     return found[1] if found else ""
 
 
-@dataclass(frozen=True)
-class Declared:
+@dataclass(frozen=True, kw_only=True)
+class Declared(Kernel):
     """A version of Linux that the lab can build."""
 
-    name: str
     file: Path
     package: str
     series: tuple[Patch, ...]
     more: tuple[str, ...]  # options, NAME=value
     may_be_missing: tuple[str, ...]  # options, NAME
-
-    @property
-    def kernel(self) -> Kernel:
-        """As an experiment sees it."""
-        version = tuple(int(word) for word in self.name.split("."))
-        return Kernel(
-            self.name, version, features_of(version, (patch.number for patch in self.series))
-        )
 
 
 def features_of(version: tuple[int, ...], patches: Iterable[str]) -> frozenset[str]:
@@ -171,13 +162,17 @@ def read_declared(file: Path) -> Declared:
     words = read["series"]
     if words == [ALL_PATCHES]:
         words = sorted(path.name[:4] for path in (folder.parent / "patches").glob("*.patch"))
+    series = tuple(patch_named(word, folder, tuple(only.get(word, ()))) for word in words)
+    version = tuple(int(word) for word in file.parent.name.split("."))
     return Declared(
-        file.parent.name,
-        file,
-        read["package"],
-        tuple(patch_named(word, folder, tuple(only.get(word, ()))) for word in words),
-        tuple(read.get("more", ())),
-        tuple(read.get("may_be_missing", ())),
+        name=file.parent.name,
+        version=version,
+        features=features_of(version, (patch.number for patch in series)),
+        file=file,
+        package=read["package"],
+        series=series,
+        more=tuple(read.get("more", ())),
+        may_be_missing=tuple(read.get("may_be_missing", ())),
     )
 
 
@@ -185,10 +180,7 @@ def read_declared(file: Path) -> Declared:
 def declared_kernels(folder: Path = KERNELS) -> dict[str, Declared]:
     """The versions of Linux that the lab can build by name, the newest first. Raises BadInput."""
     found = [read_declared(file) for file in folder.glob(f"*/{DECLARATION}")]
-    return {
-        each.name: each
-        for each in sorted(found, key=lambda each: each.kernel.version, reverse=True)
-    }
+    return {each.name: each for each in sorted(found, key=lambda each: each.version, reverse=True)}
 
 
 def own_kernels() -> dict[str, Kernel]:
@@ -210,7 +202,7 @@ def known_names() -> tuple[str, ...]:
 def kernel_named(name: str) -> Kernel:
     """A kernel by what an experiment calls it. Raises BadInput."""
     if name in declared_kernels():
-        return declared_kernels()[name].kernel
+        return declared_kernels()[name]
     if name != SHIPPED and name in (own := own_kernels()):
         return own[name]
     # The one that the set-up builds takes every patch, or it is not built.

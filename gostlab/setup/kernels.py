@@ -241,8 +241,8 @@ def patch_all(tree: Path, series: Sequence[Patch]) -> None:
 def candidates(version: tuple[int, ...]) -> list[list[tuple[str, Patch]]]:
     """The series that may fit a version, likeliest first: of no newer ones, then of newer."""
     declared = list(kernels.declared_kernels().values())
-    by_version = sorted(declared, key=lambda each: each.kernel.version)
-    older = [each for each in by_version if each.kernel.version <= version[:2]]
+    by_version = sorted(declared, key=lambda each: each.version)
+    older = [each for each in by_version if each.version <= version[:2]]
     nearest = [*reversed(older), *by_version[len(older) :]]
     return [
         [(f"{patch.file.parent.name}/{patch.number}", patch) for patch in each.series]

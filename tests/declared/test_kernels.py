@@ -51,8 +51,8 @@ def test_a_folder_with_a_declaration_is_a_kernel(registry: Path) -> None:
     assert (declared.name, declared.package) == ("9.1", "linux-source-9.1")
     assert [patch.number for patch in declared.series] == ["0001", "0002", "0102"]
     assert "costs.c" in declared.series[1].text() and "hooks.c" not in declared.series[1].text()
-    assert {"hz", "costs", "seccomp"} <= declared.kernel.features
-    assert {"seeds", "free clock"} <= set(declared.kernel.lacks)
+    assert {"hz", "costs", "seccomp"} <= declared.features
+    assert {"seeds", "free clock"} <= set(declared.lacks)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_the_lab_declares_what_its_documents_name() -> None:
     declared = kernels.declared_kernels()
     assert list(declared) == ["7.3", "6.12", "6.1", "5.10"]
     for each in declared.values():
-        assert {"hz", "costs", "seeds", "free clock", "packet cost", "idle"} <= each.kernel.features
+        assert {"hz", "costs", "seeds", "free clock", "packet cost", "idle"} <= each.features
         assert all(patch.text() for patch in each.series)
-    assert declared["7.3"].kernel.lacks == ()
+    assert declared["7.3"].lacks == ()
 
 
 def test_what_a_version_came_to_have_by_itself_needs_no_patch() -> None:

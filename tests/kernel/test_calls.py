@@ -23,7 +23,7 @@ from tests.sandboxed import Done, Lab, describe, direction
 pytestmark = pytest.mark.sandbox
 
 PATH = direction(rate_bps=10_000_000, delay_ms=10.0, buffer_pkts=60)
-OLDER = [name for name, each in declared_kernels().items() if each.kernel.version < (6, 16)]
+OLDER = [name for name, each in declared_kernels().items() if each.version < (6, 16)]
 LAB_UNDER_A_FILTER = """
 import os, sys
 from tests.machine.confined import filter_calls
@@ -88,7 +88,7 @@ def test_by_ptrace_alone_the_samples_are_the_same(
     undisturbed: Callable[[str], Done], kernel: str, tmp_path: Path
 ) -> None:
     """Where the host denies seccomp(2), as some containers' filters do."""
-    assert "seccomp" in declared_kernels()[kernel].kernel.features
+    assert "seccomp" in declared_kernels()[kernel].features
     file = tmp_path / "run.json"
     file.write_text(json.dumps(described(kernel).to_json()), encoding="utf-8")
 

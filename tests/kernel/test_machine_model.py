@@ -298,9 +298,7 @@ def test_a_run_says_what_its_hosts_used(lab: Lab) -> None:
 # -- TCP memory
 
 
-WITH_POOLS = [
-    name for name, each in declared_kernels().items() if "host memory" in each.kernel.features
-]
+WITH_POOLS = [name for name, each in declared_kernels().items() if "host memory" in each.features]
 
 
 @pytest.mark.parametrize("kernel", WITH_POOLS)

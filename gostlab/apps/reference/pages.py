@@ -217,7 +217,7 @@ def controls_table() -> str:
 def kernels_table() -> str:
     rows = [(code(SHIPPED), "Debian's newest source", "nothing")]
     for name, each in declared_kernels().items():
-        lacks = as_code(each.kernel.lacks) or "nothing"
+        lacks = as_code(each.lacks) or "nothing"
         rows.append((code(name), each.package, lacks))
     return table(("`kernel`", "from", "lacks"), rows)
 

@@ -56,7 +56,7 @@ def fit_settings(written: Settings, machine: str) -> tuple[Asked, Kernel]:
         [free] = read_override(setting, instead)
         own = written.get(setting)
         if own is not None and own.value not in (free.value, "auto"):
-            having = [name for name, each in declared.items() if feature in each.kernel.features]
+            having = [name for name, each in declared.items() if feature in each.features]
             raise own.node.bad_value(
                 f"kernel {kernel.name} has no {FEATURES[feature].says}: write {setting}: {instead},"
                 f" or kernel: {' or '.join(having)}"
@@ -68,7 +68,7 @@ def fit_settings(written: Settings, machine: str) -> tuple[Asked, Kernel]:
             f"kernel {kernel.name} has no qdisc {queue.name}: another queue, or another kernel"
         )
     if fitted["loss_detection"].value == "dupacks" and kernel.version >= RACK_ALONE:
-        older = [name for name, each in declared.items() if each.kernel.version < RACK_ALONE]
+        older = [name for name, each in declared.items() if each.version < RACK_ALONE]
         raise fitted["loss_detection"].node.bad_value(
             f"kernel {kernel.name} detects losses by time alone: write loss_detection: rack, or"
             f" kernel: {' or '.join(older)}"
