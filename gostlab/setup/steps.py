@@ -8,8 +8,6 @@ configuration and sysctls stay.
 Uses Python's own library alone: it runs before the packages are there.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

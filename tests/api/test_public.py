@@ -2,8 +2,6 @@
 is run by a loop.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

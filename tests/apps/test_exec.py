@@ -1,7 +1,5 @@
 """One run as a verb: idempotent, whole or not there, beside any number of others."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

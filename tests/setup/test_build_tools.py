@@ -1,7 +1,5 @@
 """Who may not install a compiler: what compiles finds the unpacked ones, and nothing else does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import partial

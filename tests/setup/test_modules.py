@@ -1,7 +1,5 @@
 """Congestion controls from C files: compiled, loaded, told apart, and what becomes of a bad one."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from functools import partial

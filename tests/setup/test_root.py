@@ -1,7 +1,5 @@
 """The sandbox's own root: pinned, fetched in several tries, the same wherever it is made."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

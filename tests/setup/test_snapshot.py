@@ -1,7 +1,5 @@
 """A mirror that moved on: what it had comes from a snapshot archive, else the newer is taken."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Parts for all users of a machine: found by everybody, and believed only as root's alone."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

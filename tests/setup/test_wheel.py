@@ -1,7 +1,5 @@
 """The wheel that has everything: its root; on request, all of it on two bare Debians."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
