@@ -33,7 +33,7 @@ class Feature:
 
     says: str  # in words, after "it has no"
     patch: str | None = None  # its number in kernel/patches
-    since: tuple[int, ...] = (0,)  # the first version that has it
+    since: tuple[int, ...] = ()  # the first version that has it by itself
     clock: str | None = None  # the only one that it matters on
 
 
@@ -124,15 +124,11 @@ class Declared(Kernel):
 def features_of(version: tuple[int, ...], patches: Iterable[str]) -> frozenset[str]:
     """What a kernel of a version can do that took these patches, by their numbers."""
     taken = set(patches)
-
-    def has(feature: Feature) -> bool:
-        if feature.patch is None:
-            return version >= feature.since
-        # A version that has it already needs no patch.
-        by_itself = feature.since != (0,) and version >= feature.since
-        return by_itself or feature.patch in taken
-
-    return frozenset(name for name, feature in FEATURES.items() if has(feature))
+    return frozenset(
+        name
+        for name, feature in FEATURES.items()
+        if feature.patch in taken or (feature.since and version >= feature.since)
+    )
 
 
 def patch_named(word: str, folder: Path, only: tuple[str, ...] = ()) -> Patch:

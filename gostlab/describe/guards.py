@@ -263,7 +263,7 @@ def windows(run: RunDescription) -> Iterator[Guard]:
     the congestion control. Debian's are the default on purpose; `bdp` makes them large enough.
     """
     for flow in run.flows:
-        window = window_bytes(flow)
+        window = sizing.window_bytes(flow.buffers, flow.streams)
         if not flow.is_tcp or math.isinf(window) or not flow.rtt_ms:
             continue
         rate_bps = rate_of(run, flow)
@@ -417,22 +417,13 @@ def room_pkts(run: RunDescription, flow: Flow) -> int:
     return slowest["buffer_pkts"] or 0
 
 
-def window_bytes(flow: Flow) -> float:
-    """All its streams' windows: half a receive buffer each (tcp_adv_win_scale's default), no more
-    than is kept for sending. Infinite where the kernel's own sizes are used.
-    """
-    if not isinstance(flow.buffers, Mapping):
-        return math.inf
-    return float(flow.streams * min(flow.buffers["rmem"][2] / 2, flow.buffers["wmem"][2]))
-
-
 def wanted(run: RunDescription, flow: Flow) -> float:
     """What a flow would send if held by its windows or its own rate alone, bit/s."""
     if flow.kind == "udp":
         return float(flow.rate_bps or 0)
     if flow.kind == "ping":
         return 0.0
-    window = window_bytes(flow)
+    window = sizing.window_bytes(flow.buffers, flow.streams)
     if math.isinf(window) or not flow.rtt_ms:
         return rate_of(run, flow)
     return window_limit_bps(window, flow.rtt_ms / 1000)

@@ -69,13 +69,20 @@ def offloads_do_no_harm(
     ):
         return False
     rate_bps = path["forward" if data_direction == "upload" else "reverse"]["rate_bps"]
-    if isinstance(buffers, str) or round_trip_s(path) == 0:  # nobody knows the windows
+    window = window_bytes(buffers, streams)
+    if math.isinf(window) or round_trip_s(path) == 0:  # nobody knows the windows
         return False
-    window = min(buffers["rmem"][2] / 2, buffers["wmem"][2])
-    return (
-        rate_bps is None
-        or streams * window_limit_bps(window, round_trip_s(path)) < OFFLOAD_SHARE * rate_bps
-    )
+    limit_bps = window_limit_bps(window, round_trip_s(path))
+    return rate_bps is None or limit_bps < OFFLOAD_SHARE * rate_bps
+
+
+def window_bytes(buffers: Buffers, streams: int) -> float:
+    """All streams' windows: half a receive buffer each (tcp_adv_win_scale's default), no more than
+    is kept for sending. Infinite where the kernel's own sizes are used.
+    """
+    if isinstance(buffers, str):
+        return math.inf
+    return float(streams * min(buffers["rmem"][2] / 2, buffers["wmem"][2]))
 
 
 def tcp_memory_needed_mib(
