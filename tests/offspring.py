@@ -13,6 +13,7 @@ import psutil
 PR_SET_CHILD_SUBREAPER = 36
 # What may be left to us as an orphan, and is reaped then.
 ADOPTED = ("linux", "uml-userspace", "python3", "iperf3")
+BROWSER = "chrom"  # chromedriver, chromium: the session's own, which stays for the next page
 DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
@@ -34,6 +35,8 @@ def offspring(doing: str = "") -> list[psutil.Process]:
                 if process.ppid() == os.getpid() and process.name() in ADOPTED:
                     with suppress(ChildProcessError):
                         os.waitpid(process.pid, os.WNOHANG)
+                continue
+            if process.name().startswith(BROWSER):
                 continue
             command = " ".join(process.cmdline())
             # Python's own, of a pool
