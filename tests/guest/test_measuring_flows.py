@@ -1,6 +1,7 @@
 """Flows that measure: ping and short, as requested, and what of their reports becomes numbers."""
 
 import json
+import re
 import threading
 from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +12,7 @@ import pytest
 
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import fetches
+from gostlab.guest.commands import PRELUDE
 from gostlab.guest.reports import Part, TrafficError, percentile
 from gostlab.guest.traffic_kinds import last_said, result_of, udp
 from gostlab.guest.traffic_kinds.ping import pings_in
@@ -18,6 +20,7 @@ from gostlab.guest.tunnels.launch import pairs_of, sink_ports
 from gostlab.guest.watch import fidelity
 from gostlab.results.measures import total_goodput_bps
 from tests.describe.resolve.test_flows import one
+from tests.lab_command import said_by
 
 SIZES = [10_000, 100_000, 1_000_000, 10_000_000]
 
@@ -187,14 +190,20 @@ def test_a_client_that_gave_up_on_its_servers_results_has_the_servers(tmp_path: 
     [flow] = one("{}").flows
     report, of_server = tmp_path / "iperf3-a.json", tmp_path / "iperf3-a-server.json"
     gave_up = {"end": {}, "error": "unable to receive results: No such file or directory"}
-    report.write_text(f"warning: Failed to read JSON data size\n{json.dumps(gave_up)}")
+    warned = "warning: Failed to read JSON data size"
+    report.write_text(f"{warned}\n{json.dumps(gave_up, indent=1)}")
     received = {"bits_per_second": 4e5, "bytes": 10**6, "seconds": 20.0}
-    of_server.write_text(json.dumps({"end": {"sum_received": received, "sum_sent": {}}}))
+    of_server.write_text(json.dumps({"end": {"sum_received": received, "sum_sent": {}}}, indent=1))
 
     found = result_of(flow, report, (0.0, 31.0))
 
     assert (found.goodput_bps, found.bytes, found.seconds) == (4e5, 10**6, 20.0)
     assert (found.retransmits, found.counted_by) == (None, "server")
+    # A script that repeats the run prints the same.
+    goodput = re.search(r"^goodput\(\) \{.*?^\}$", PRELUDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert goodput is not None
+    printed = said_by("sh", "-c", f"{goodput[0]}\ngoodput a tcp {report}")
+    assert printed.stdout == "a: 0.4 Mbit/s\n"
     [check] = fidelity.check_counts([found])
     assert check.verdict == "degraded" and flow.name in check.reason
     assert not fidelity.check_counts([replace(found, counted_by=None)])
