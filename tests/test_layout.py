@@ -1,8 +1,9 @@
 """Who may import whom (docs/explanation/architecture.md draws it), lazy imports included."""
 
 import ast
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -31,6 +32,9 @@ READ = {"analysis.draw", "analysis.judge", "analysis.read"}
 BELOW_RUNS = {f"gostlab.{name}" for name in "console machine results setup visible".split()} | WORDS
 RUNS = {"gostlab.runs", *BELOW_RUNS}
 CORE = {"gostlab", "gostlab.api", *READ, *RUNS}
+# A file each, which stands on the core and is found by what it declares: no other room may import
+# one, nor name it.
+KINDS = {"gostlab.kinds", "analysis.drawings"}
 # What stands on the core, and the others of it that each may import from.
 APPS = {
     "new": "command course",
@@ -69,11 +73,13 @@ ROOMS: dict[str, set[str]] = {
         "topo",
         *WORDS,
     },
+    "gostlab.kinds": {"gostlab.guest", "gostlab.setup", *WORDS},
     "gostlab.machine": {"gostlab.lazy", "gostlab.setup", *WORDS},
     "gostlab.runs": BELOW_RUNS,
     "analysis.read": {"gostlab.results", *WORDS},
     "analysis.judge": {"analysis.read", "gostlab.results", *WORDS},
     "analysis.draw": {"analysis.judge", "analysis.read", "gostlab.results", *WORDS},
+    "analysis.drawings": {"gostlab.results", *READ, *WORDS},
     "analysis.page": {"gostlab.results", *READ, *WORDS},
     "gostlab.api": {"analysis.page", *READ, *RUNS},
     "gostlab.apps": set(),
@@ -185,11 +191,65 @@ INSIDE = {
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
 
 
-def is_public(module: str) -> bool:
+# And what of it a tunnel, a queueing discipline or a kind of traffic is written with.
+KINDS_PUBLIC = (
+    "gostlab.declared.",
+    "gostlab.describe.physics.",
+    "gostlab.describe.resolve.flows",
+    "gostlab.guest.delay_line",
+    "gostlab.guest.hosts",  # those that a leg joins
+    "gostlab.guest.launch",  # a tunnel's start
+    "gostlab.guest.network",
+    "gostlab.guest.order",  # a flow's commands
+    "gostlab.guest.qdisc",
+    "gostlab.guest.reports",  # a flow's figures
+    "gostlab.setup.parts",  # a program's version
+)
+
+
+def is_public(module: str, public: Sequence[str] = PUBLIC) -> bool:
     """Whether a module is named as public, or stands in a package that is."""
     return any(
-        module == each or (each.endswith(".") and module.startswith(each)) for each in PUBLIC
+        module == each or (each.endswith(".") and module.startswith(each)) for each in public
     )
+
+
+def test_kinds_are_written_with_the_public_part_of_the_guest() -> None:
+    assert [
+        f"{module} imports {other}"
+        for module, others in graph().items()
+        if room_of(module) == "gostlab.kinds"
+        for other in others
+        if room_of(other) != "gostlab.kinds" and not is_public(other, KINDS_PUBLIC)
+    ] == []
+
+
+def code_strings(tree: ast.Module) -> Iterator[str]:
+    """The strings in a text, but for what stands there for people: docstrings."""
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value
+
+
+def test_nothing_but_their_folders_place_names_a_kind() -> None:
+    """Nor by a string: one module has the folders, and one function runs what is found there."""
+    assert not any(KINDS & others for others in ROOMS.values())
+    named = re.compile(r"\b(kinds|drawings)[./]|^(kinds|drawings)$")
+    core = {
+        name: parsed(path.read_text("utf-8"))
+        for name, path in MODULES.items()
+        if room_of(name) not in KINDS and not name.startswith("gostlab.apps.")
+    }
+    assert {name for name, tree in core.items() if any(map(named.search, code_strings(tree)))} == {
+        "gostlab.declared.folders"
+    }
+    assert {
+        name
+        for name, tree in core.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and "import_module" in ast.unparse(node)
+    } == {"gostlab", "gostlab.declared.source", "gostlab.lazy"}
 
 
 def test_what_stands_on_the_core_uses_its_public_api_and_no_more_than_is_named() -> None:

@@ -7,7 +7,7 @@ A drawing of this shape is a Facet, and a Facet is data:
 
 `panels` says of a sheet which panels there are and which cells stand where; `series` what is drawn
 alike; a Value what is read off and how it is marked. All else is what the legend says and how large
-the figure is. analysis/draw/drawings/goodput.py is a short one.
+the figure is. analysis/drawings/goodput.py is a short one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The drawings: what one is, how it is found, and how it becomes figures of a matrix.
 
-A drawing is one file in analysis/draw/drawings/, named after its word (by_loss.py is `by-loss`):
+A drawing is one file in analysis/drawings/, named after its word (by_loss.py is `by-loss`):
 
     DRAWING = Drawing("by-loss", caption="…", draw=draw, shows=("loss_p", "cc"), says=says)
 
@@ -14,7 +14,6 @@ level in its title. Where that makes too many, each says how many cells the draw
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,6 +29,8 @@ from analysis.read.folder import Run
 from analysis.read.study import Study
 from gostlab.declared import drawings as declared
 from gostlab.declared.errors import BadInput
+from gostlab.declared.folders import DRAWINGS
+from gostlab.declared.source import module_of
 
 # More figures than this of one drawing and nobody looks at any.
 MOST_FIGURES = 8
@@ -208,7 +209,7 @@ def declared_drawing(word: str) -> Drawing:
         raise BadInput(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")
     declared.check_drawing(word, files[word])
     try:
-        module = importlib.import_module(f"{__package__}.drawings.{files[word].stem}")
+        module = module_of(DRAWINGS, files[word].stem)
         found = getattr(module, "DRAWING", None)  # a module of the lab is read when it is used
     except Exception as error:  # whatever a file of somebody's raises: it names the file
         raise BadInput(f"{files[word]}: {type(error).__name__}: {error}") from error

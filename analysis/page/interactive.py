@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from analysis.draw.drawings.cc_state import LINES, PANELS
-from analysis.draw.drawings.series import marks_of
+from analysis.draw.cc_values import LINES, PANELS
 from analysis.judge.cells import cell_key
 from analysis.judge.table import cc_name
+from analysis.read.events import marks_of
 from analysis.read.folder import Run, object_in
 from analysis.read.series import (
     Series,

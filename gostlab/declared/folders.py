@@ -27,11 +27,15 @@ LABS = ROOT / "labs"
 CONTROLS = ROOT / "cc"
 KERNELS = ROOT / "kernel" / "versions"
 TOPOLOGIES = ROOT / "topo.py"
-TUNNELS = CODE / "gostlab" / "guest" / "tunnels"
-QDISCS = CODE / "gostlab" / "guest" / "qdiscs"
-TRAFFIC_KINDS = CODE / "gostlab" / "guest" / "traffic_kinds"
+# The kinds: whatever stands there is found, and named nowhere else.
+TUNNELS = CODE / "gostlab" / "kinds" / "tunnels"
+QDISCS = CODE / "gostlab" / "kinds" / "qdiscs"
+TRAFFIC_KINDS = CODE / "gostlab" / "kinds" / "traffic"
 FORMATS = CODE / "gostlab" / "apps" / "paths" / "formats"
-DRAWINGS = ANALYSIS / "draw" / "drawings"
+DRAWINGS = ANALYSIS / "drawings"
+# Programs of the lab's own on a node. Python asks a call more for each folder of their path, and a
+# run's clock may charge it: elsewhere they would give other results.
+NODE_PROGRAMS = CODE / "gostlab" / "guest"
 # Where a profile of the user's goes: into the checkout, or the current folder, never a package.
 OWN_PROFILES = Path(PROFILES.name) if IS_PACKAGE else PROFILES
 

@@ -1,5 +1,5 @@
 """The queueing disciplines that a bottleneck may be made of: what each file in
-gostlab/guest/qdiscs/ declares.
+gostlab/kinds/qdiscs/ declares.
 
 A bottleneck has a rate, by netem or by a token bucket (tbf, htb), and a queue. netem's rate keeps
 every packet to itself, so that another queueing discipline under it never has one to decide on: a
@@ -28,7 +28,7 @@ class QdiscKind:
     says: str
     # the line of kernel/options that builds it: NET_SCH_…; NET_SCHED: every kernel has it
     option: str = ""
-    module: str = ""  # the file in gostlab/guest/qdiscs/, without .py
+    module: str = ""  # the file in gostlab/kinds/qdiscs/, without .py
     use: str = QUEUE  # it keeps what waits for the rate | BOTTLENECK: it has the rate
     takes_queue: bool = False  # a bottleneck's: any queue may stand under it, not its own alone
     usual: bool = False  # of those the one that a queue brings where nobody names one

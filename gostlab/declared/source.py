@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 from gostlab.declared.errors import BadInput
-from gostlab.declared.folders import from_root
+from gostlab.declared.folders import CODE, from_root
 
 T = TypeVar("T")
 # Two threads in Python 3.11's parser: SystemError (python/cpython#106905).
@@ -112,6 +113,11 @@ def declarations(
             values = keywords_of(path, where, kind, each, names)
             yield declared_as(kind, where, {**values, "module": path.stem})
         check_written(path, body)
+
+
+def module_of(folder: Path, name: str) -> Any:
+    """A kind's module, to be run: nothing else imports one, and nothing names one."""
+    return import_module(".".join((*folder.relative_to(CODE).parts, name)))
 
 
 def keywords_of(

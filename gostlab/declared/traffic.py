@@ -1,4 +1,4 @@
-"""The kinds of traffic that a flow may be: what each file in gostlab/guest/traffic_kinds/ declares.
+"""The kinds of traffic that a flow may be: what each file in gostlab/kinds/traffic/ declares.
 
 A kind is one file there: `TRAFFIC = TrafficKind(...)` says what it is; `serve` and `ask` are the
 commands of its two ends, and `read` says what its client's report tells.
@@ -46,7 +46,7 @@ class TrafficKind:
     client: str = ""  # a program of the machine's that its client is
     charged: tuple[str, ...] = ("", "")  # what the sender's and the receiver's program pay as
     rows: str = ""  # the file of what it measured, a row each, without .jsonl; "": none
-    module: str = ""  # the file in gostlab/guest/traffic_kinds/, without .py
+    module: str = ""  # the file in gostlab/kinds/traffic/, without .py
     wrong = ""  # a declaration that can be read is whole
 
 

@@ -1,4 +1,4 @@
-"""The kinds of tunnel: what each file in gostlab/guest/tunnels/ declares.
+"""The kinds of tunnel: what each file in gostlab/kinds/tunnels/ declares.
 
 A tunnel is one file there: `TUNNEL = TunnelKind(...)` says what it is, `start(launch)` starts it.
 Every other place takes the names from here.
@@ -46,7 +46,7 @@ class TunnelKind:
 
     name: str
     says: str
-    module: str = ""  # the file in gostlab/guest/tunnels/, without .py
+    module: str = ""  # the file in gostlab/kinds/tunnels/, without .py
     # GOST (found or built by set-up), the name of a program on PATH, or a path; "": no tunnel
     program: str = ""
     helpers: tuple[str, ...] = ()  # further programs that its ends are started with

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.launch import Tunnel
 from gostlab.guest.reports import FlowResult, Part, TrafficError
-from gostlab.guest.tunnels.launch import Tunnel
 from gostlab.guest.watch.data_times import FIRST_LEGS, LAST_LEGS
 from gostlab.guest.watch.probes import CONTROL_BYTES, Probes
 from gostlab.results.measures import SENDING_END

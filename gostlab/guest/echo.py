@@ -55,7 +55,7 @@ def connected(protocol: str, address: str, port: int) -> socket.socket:
     return sock
 
 
-def ask(sock: socket.socket, interval_s: float, duration_s: float) -> list[dict[str, object]]:
+def measure(sock: socket.socket, interval_s: float, duration_s: float) -> list[dict[str, object]]:
     """Send a request every interval; every request and its round trip."""
     left: list[int] = []
     rtts_ms: dict[int, float] = {}
@@ -95,7 +95,7 @@ def main(argv: list[str]) -> None:
         serve(argv[2], int(argv[3]))
     protocol, address, port, interval_ms, duration_s = argv[2:]
     with connected(protocol, address, int(port)) as sock:
-        round_trips = ask(sock, float(interval_ms) / 1000, float(duration_s))
+        round_trips = measure(sock, float(interval_ms) / 1000, float(duration_s))
     json.dump({"program": "echo", "over": protocol, "round_trips": round_trips}, sys.stdout)
     print()
 

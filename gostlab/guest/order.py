@@ -10,8 +10,8 @@ from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.environment import Programs
+from gostlab.guest.launch import Tunnel
 from gostlab.guest.network import Command, Network
-from gostlab.guest.tunnels.launch import Tunnel
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from typing import Any
 from gostlab import results
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.carriers import report_name, result_of
 from gostlab.guest.hosts import Unsupported, prepare_kernel
 from gostlab.guest.reports import TrafficError
-from gostlab.guest.traffic_kinds import report_name, result_of
 
 FOLDER = "replayed"
 # The guest's clock begins anew, and the run's certificates are not valid before they were made.

@@ -9,6 +9,8 @@ from typing import Any
 
 PING_BYTES = 64  # of a ping flow's requests, and of their answers
 SAID_NOTHING = "it said nothing"
+# Of any one file that a command writes: what it prints goes to the run's folder.
+MOST_FILE_MIB = 256
 SERVER = "server"  # counted_by: iperf3's receiver, whose client gave up on its results
 
 

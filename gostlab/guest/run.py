@@ -30,6 +30,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter, hosts
 from gostlab.guest.anew import begin_anew
 from gostlab.guest.cards import moderate_cards
+from gostlab.guest.carriers import carrier, report_name
 from gostlab.guest.commands import Needs
 from gostlab.guest.counted import counted, in_sockets, what_it_did
 from gostlab.guest.environment import (
@@ -42,15 +43,14 @@ from gostlab.guest.environment import (
     scratch_folder,
 )
 from gostlab.guest.idle import check_idle, refuse_wrong_path
+from gostlab.guest.launch import Tunnel, TunnelError
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
 from gostlab.guest.order import Order
 from gostlab.guest.pacing import pace_senders
 from gostlab.guest.reports import FlowResult, Part, TrafficError
 from gostlab.guest.shaping import Shaper, under_test
 from gostlab.guest.traffic import Load, run_flows
-from gostlab.guest.traffic_kinds import carrier, report_name
-from gostlab.guest.tunnels import program_of, start_tunnel
-from gostlab.guest.tunnels.launch import Tunnel, TunnelError
+from gostlab.guest.tunnel import program_of, start_tunnel
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, keep_acks, sample_s, tracing_acks

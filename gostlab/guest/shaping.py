@@ -22,9 +22,10 @@ from gostlab.describe.physics.limits import period_factors
 from gostlab.describe.resolve.flows import Flow, delays_ms
 from gostlab.describe.resolve.links import touches
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.environment import unbuilt_queue
 from gostlab.guest.network import Interface, Network, NetworkError
-from gostlab.guest.qdiscs import (
+from gostlab.guest.tc import (
     Qdisc,
     ShapingMismatch,
     build_bottleneck,
@@ -33,7 +34,6 @@ from gostlab.guest.qdiscs import (
     parse_shown,
     show_argvs,
 )
-from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
 from gostlab.setup.parts import version_tuple
 
 # The first line of each device's qdiscs: every device has one root.

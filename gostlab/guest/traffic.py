@@ -19,11 +19,7 @@ from typing import IO, Any
 
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.hold import Held, can_hold
-from gostlab.guest.network import Command
-from gostlab.guest.order import Order
-from gostlab.guest.reports import FlowResult, TrafficError
-from gostlab.guest.traffic_kinds import (
+from gostlab.guest.carriers import (
     carrier,
     failure_of,
     has_no_results,
@@ -32,8 +28,11 @@ from gostlab.guest.traffic_kinds import (
     report_name,
     result_of,
 )
-from gostlab.guest.traffic_kinds.command import MOST_FILE_MIB
-from gostlab.guest.tunnels.launch import listening_ports, sink_ports, stop, wait_until_listening
+from gostlab.guest.hold import Held, can_hold
+from gostlab.guest.launch import listening_ports, sink_ports, stop, wait_until_listening
+from gostlab.guest.network import Command
+from gostlab.guest.order import Order
+from gostlab.guest.reports import MOST_FILE_MIB, FlowResult, TrafficError
 
 # How much longer than its load iperf3 may take, on the run's clock: connecting n streams over a
 # long path, and draining what is queued when the time is up.

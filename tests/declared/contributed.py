@@ -22,7 +22,8 @@ def not_needed(folder: str, names: list[str]) -> set[str]:
 FORWARDER = '''"""forwarder: a plain TCP forwarder in Python at each end."""
 
 from gostlab.declared.tunnels import TunnelKind
-from gostlab.guest.tunnels.launch import LOOPBACK, Launch, Tunnel
+from gostlab.guest.launch import LOOPBACK, Launch, Tunnel
+from gostlab.kinds.tunnels.forwarding import forwarder_legs
 
 TUNNEL = TunnelKind(
     name="forwarder",
@@ -61,7 +62,7 @@ def start(launch: Launch) -> Tunnel:
         secret = str(launch.write_file(f"{node}.json", ends, 0o600))
         launch.start_end(node, [launch.program_path, script, secret])
         launch.wait_until_listening(node, launch.port)
-    return launch.three_legs()
+    return forwarder_legs(launch)
 '''
 
 # topo.py's dumbbell by another name, which nothing in the lab knows.
@@ -78,7 +79,7 @@ class CopiedLab:
 
     def add_tunnel(self, name: str, text: str) -> None:
         """A file in its place."""
-        (self.root / "gostlab" / "guest" / "tunnels" / f"{name}.py").write_text(text)
+        (self.root / "gostlab" / "kinds" / "tunnels" / f"{name}.py").write_text(text)
 
     def add_topology(self, text: str) -> None:
         """A class in topo.py."""

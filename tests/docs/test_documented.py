@@ -37,7 +37,7 @@ KINDS: Mapping[str, Callable[[], list[str]]] = {
     "model": lambda: list(model_names()),
     "column of a trace": lambda: list(trace.COLUMNS),
 }
-# What tests run over as it is declared (tests/guest/tunnels, tests/guest/qdiscs), or as rows of one
+# What tests run over as it is declared (tests/kinds/tunnels, tests/kinds/qdiscs), or as rows of one
 # table in the code.
 TESTED_TOGETHER = ("tunnel", "queueing discipline", "published figure", "model")
 AWAITED = ("presets", "reasons")

@@ -8,19 +8,13 @@ from typing import Any
 import pytest
 
 from gostlab.guest import environment
+from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.idle import idle_rtt_ms, is_steady, jitter_range_ms
-from gostlab.guest.qdiscs import (
-    Qdisc,
-    ShapingMismatch,
-    build_bottleneck,
-    install_argvs,
-    parse_shown,
-)
-from gostlab.guest.qdiscs.htb import Htb
-from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
-from gostlab.guest.qdiscs.tbf import Tbf
 from gostlab.guest.shaping import NO_DELAY_LINE, gact_intervals, periodic_loss_argv
+from gostlab.guest.tc import Qdisc, ShapingMismatch, build_bottleneck, install_argvs, parse_shown
 from gostlab.guest.watch import netlink
+from gostlab.kinds.qdiscs.htb import Htb
+from gostlab.kinds.qdiscs.tbf import Tbf
 from tests.asked import run_of
 
 FORWARD = {

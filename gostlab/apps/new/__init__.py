@@ -37,11 +37,11 @@ class Kind:
 
 
 KINDS = {
-    "tunnel": Kind(folders.TUNNELS, "guest/tunnels", tunnel_kinds),
-    "queue": Kind(folders.QDISCS, "guest/qdiscs", qdisc_kinds),
-    "traffic": Kind(folders.TRAFFIC_KINDS, "guest/traffic_kinds", traffic_kinds),
+    "tunnel": Kind(folders.TUNNELS, "kinds/tunnels", tunnel_kinds),
+    "queue": Kind(folders.QDISCS, "kinds/qdiscs", qdisc_kinds),
+    "traffic": Kind(folders.TRAFFIC_KINDS, "kinds/traffic", traffic_kinds),
     "topology": Kind(folders.TOPOLOGIES, "guest", topologies),
-    "drawing": Kind(folders.DRAWINGS, "analysis/draw", drawing_files),
+    "drawing": Kind(folders.DRAWINGS, "analysis/drawings", drawing_files),
     "importer": Kind(
         folders.FORMATS,
         "apps/paths",

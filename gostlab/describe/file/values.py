@@ -57,7 +57,7 @@ SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN, "a tim
 MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN, "a time")
 IN_MIB = Fraction(1, MIB)
 
-# What topo.py declares, and what the files in gostlab/guest/tunnels/ and qdiscs/ do.
+# What topo.py declares, and what the files in gostlab/kinds/tunnels/ and qdiscs/ do.
 TOPOLOGY = one_of_names(topologies)
 TUNNEL = one_of_names(tunnel_kinds)
 BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.launch import Leg, Tunnel
 from gostlab.guest.order import Order
-from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
 from gostlab.guest.watch.probes import CONTROL_BYTES, classify, places_of
 from gostlab.guest.watch.spool import Spool

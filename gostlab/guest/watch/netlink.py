@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from gostlab.declared.folders import QDISCS, from_root
 from gostlab.declared.qdiscs import marking_kinds
 from gostlab.guest.namespaces import inside
 
@@ -232,7 +233,7 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     if any(len(part) < max(at) + 4 for part in parts):
         raise ValueError(
             f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
-            f" marks where gostlab/guest/qdiscs/{kind.module}.py says (marks_at, marks_in)"
+            f" marks where {from_root(QDISCS / f'{kind.module}.py')} says (marks_at, marks_in)"
         )
     return sum(int(struct.unpack_from("=I", part, each)[0]) for part in parts for each in at)
 

@@ -25,9 +25,9 @@ from typing import IO, Any, NamedTuple
 from gostlab.declared.controls import kernel_name
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hosts import has_own_tcp_memory
+from gostlab.guest.launch import Leg, Tunnel
 from gostlab.guest.namespaces import inside
 from gostlab.guest.network import Interface, Network
-from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink
 from gostlab.guest.watch.data_times import FIRST_LEGS, DataTimes, Sent
 from gostlab.results.measures import SENDING_END

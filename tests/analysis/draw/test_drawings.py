@@ -16,7 +16,8 @@ import synthetic
 from matplotlib.figure import Figure
 from synthetic import drawn, words_on
 
-from analysis.draw import drawings, registry
+from analysis import drawings
+from analysis.draw import registry
 from analysis.draw.registry import MOST_FIGURES, Answer, Picture, drawing_of, words_for
 from analysis.draw.sentences import convergence_sentences
 from analysis.judge.cells import to_matrices

@@ -12,10 +12,10 @@ import synthetic
 from matplotlib.figure import Figure
 from synthetic import check_texts, figure_of, labelled, matrices_of, titles_of
 
-from analysis.draw.drawings import series
 from analysis.draw.levels import one_row, tunnel_title
 from analysis.draw.spots import shows, spots_of
 from analysis.draw.style import CC_COLOURS, cc_colour, new_figure, save, tunnel_marker
+from analysis.drawings import series
 from analysis.judge.cells import MatrixResults, cpu_cells, to_table
 from gostlab.declared.controls import IN_LINUX
 

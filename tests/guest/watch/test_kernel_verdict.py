@@ -2,7 +2,7 @@
 
 import pytest
 
-from gostlab.guest.qdiscs.netem import build_delay_line
+from gostlab.guest.delay_line import build_delay_line
 from gostlab.guest.shaping import takes_seeds, unseeded
 from gostlab.guest.watch.fidelity import check_kernel, check_wakeups
 from gostlab.guest.watch.realclock import Gap

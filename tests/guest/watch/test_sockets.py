@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.guest.tunnels.launch import Leg, Tunnel
+from gostlab.guest.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink, probes
 from tests.sandboxed import describe
 

@@ -1,0 +1,1 @@
+"""The queueing disciplines: a file each (gostlab.guest.tc); some share one."""

@@ -1,0 +1,347 @@
+"""GOST of three versions and the lab's relay on this machine's loopback: at both ends, and
+crosswise.
+
+What each version does was found to be the same. An end of stream on one side closes the whole
+relay: what was sent before it arrives whole, an answer to it does not. A reset arrives as an end of
+stream. Over QUIC and WebTransport 3.2.6 keeps the other side open. Over HTTP/2 and gRPC the end may
+overtake what was sent before it, and over HTTP/3 the client never hears of the target's.
+"""
+
+import hashlib
+import os
+import random
+import socket
+import socketserver
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.apps.bench.calibrate import free_ports, wait_for
+from gostlab.declared.tunnels import GOST, tunnel_kinds
+from gostlab.kinds.tunnels.gost import ENVIRON
+from gostlab.setup.parts import find_parts, has_since
+from tests.lab_command import Gost
+
+pytestmark = pytest.mark.real_gost
+
+KINDS = {
+    kind.name: kind
+    for kind in tunnel_kinds().values()
+    if kind.program == GOST and kind.name.startswith("gost+")
+}
+NEWEST, OF_THE_THESIS, OLD, RELAY = "3.2.6", "3.0.0-rc8", "2.11.5", "relay"
+VERSIONS = (NEWEST, OF_THE_THESIS, OLD)
+# server, client
+ENDS = [(version, version) for version in VERSIONS]
+ENDS += [pair for version in VERSIONS for pair in ((version, RELAY), (RELAY, version))]
+# What the lab's relay has not, by the GOSTs that have it.
+ALONE = [
+    (name, (version, version))
+    for name, kind in KINDS.items()
+    for version in VERSIONS
+    if kind.since and has_since(version, kind.since)
+]
+EACH = [(name, ends) for name, kind in KINDS.items() if not kind.since for ends in ENDS] + ALONE
+# The kinds that treat an end of stream in ways of their own: bare, framed, and multiplexed.
+UNLIKE = ("gost+tcp", "gost+wss", "gost+mws")
+ENDING = [(kind, ends) for kind in UNLIKE for ends in [*ENDS, (RELAY, RELAY)]]
+ENDING += [each for each in ALONE if each[0] in ("gost+kcp", "gost+ssh", "gost+mtls")]
+RESET = [each for each in ENDING if each[0] != "gost+tcp"]
+RESET += [each for each in ALONE if each not in ENDING and each[0] != "gost+h3"]
+HALVES = ("gost+quic", "gost+wt")
+MANY = 128
+PATIENCE_S = 120.0
+UP, DOWN = (random.Random(seed).randbytes(3_000_000) for seed in (1, 2))
+Handle = Callable[[socket.socket], Any]
+
+
+class Target(socketserver.ThreadingTCPServer):
+    """A server behind the tunnel that keeps what `handle` makes of each connection."""
+
+    daemon_threads = True
+    request_queue_size = 2 * MANY
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
+        self.handle = handle
+        self.found: list[Any] = []
+        self.port = int(self.server_address[1])
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        request.settimeout(PATIENCE_S)
+        self.found.append(self.handle(request))
+
+    def shutdown_request(self, request: Any) -> None:
+        self.close_request(request)  # it may be closed already, by a reset
+
+    def saw(self, count: int = 1) -> list[Any]:
+        """What became of so many connections; all of them have ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self.found) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.found
+
+
+@contextmanager
+def target(handle: Handle) -> Iterator[Target]:
+    with Target(handle) as made:
+        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield made
+        finally:
+            made.shutdown()
+
+
+@contextmanager
+def running(*ends: tuple[str, int, list[str]], over: str = "tcp") -> Iterator[None]:
+    """Programs, each with the port that it listens on. over: the first one's transport."""
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for program, port, words in ends:
+            process = subprocess.Popen(
+                [program, *words],
+                env={**os.environ, **ENVIRON},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            started.append(process)
+            wait_for(port, process, PATIENCE_S, "tcp" if len(started) > 1 else over)
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def programs(gost: Gost) -> Callable[[str], str]:
+    """A program by its version, or the test is skipped."""
+
+    def path_of(version: str) -> str:
+        if version != RELAY:
+            return str(gost(version).path)
+        return str(find_parts(Path(RELAY)).relay or pytest.skip("there is no relay here"))
+
+    return path_of
+
+
+@pytest.fixture
+def tunnel(programs: Callable[[str], str]) -> Any:
+    """Both ends of a tunnel to a target; what one connects to."""
+
+    @contextmanager
+    def through(
+        ends: tuple[str, str], kind: str, to: Target, users: tuple[str, str] = ("", "")
+    ) -> Iterator[int]:
+        far, near = free_ports(2)
+        scheme, place = kind.replace("gost+", "relay+"), f"/127.0.0.1:{to.port}"
+        # A server of version 2 with a target of its own refuses any that it is sent, and the
+        # relay's client, as that of version 3, sends one in any case.
+        told = ends == (OLD, RELAY)
+        listen = f"{scheme}://{users[0]}127.0.0.1:{far}{'' if told else place}"
+        entry = f"tcp://127.0.0.1:{near}{place if told else ''}"
+        forward = f"{scheme}://{users[1]}127.0.0.1:{far}"
+        server, client = map(programs, ends)
+        with running(
+            (server, far, ["-L", listen]),
+            (client, near, ["-L", entry, "-F", forward]),
+            over=KINDS[kind].over,
+        ):
+            yield near
+
+    return through
+
+
+@contextmanager
+def connected(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as made:
+        yield made
+
+
+def all_of(connection: socket.socket, count: int = 1 << 40) -> bytes:
+    """What comes until so many bytes are there, or the end."""
+    got = bytearray()
+    while len(got) < count and (more := connection.recv(min(65536, count - len(got)))):
+        got += more
+    return bytes(got)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def answering(connection: socket.socket, patience_s: float = PATIENCE_S) -> str:
+    """Take all that is sent, answer it, and say what it was."""
+    got = digest(all_of(connection, len(UP)))
+    connection.sendall(DOWN)
+    connection.settimeout(patience_s)
+    with suppress(TimeoutError):
+        all_of(connection)  # until the client is done
+    return got
+
+
+def carry(to: Target, port: int, *, half_closed: bool = False) -> None:
+    """All bytes arrive as they were sent, both ways."""
+    with connected(port) as client:
+        client.sendall(UP)
+        if half_closed:
+            client.shutdown(socket.SHUT_WR)
+        answer = digest(all_of(client, len(DOWN)))
+    assert (to.saw(), answer) == ([digest(UP)], digest(DOWN))
+
+
+def answering_soon(connection: socket.socket) -> str:
+    """The same of a tunnel that does not say when the client is done."""
+    return answering(connection, patience_s=1.0)
+
+
+def reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+@pytest.mark.parametrize(("kind", "ends"), EACH)
+def test_bytes_arrive_as_they_were_sent_both_ways(
+    tunnel: Any, kind: str, ends: tuple[str, str]
+) -> None:
+    handle = answering_soon if kind == "gost+h3" else answering
+    with target(handle) as to, tunnel(ends, kind, to) as port:
+        carry(to, port)
+
+
+@pytest.mark.parametrize(("kind", "ends"), ENDING)
+def test_an_end_of_stream_comes_behind_all_bytes_and_closes_the_relay(
+    tunnel: Any, kind: str, ends: tuple[str, str]
+) -> None:
+    ended = threading.Event()
+
+    def late_answer(connection: socket.socket) -> str:
+        got = digest(all_of(connection))
+        ended.wait(PATIENCE_S)
+        return got
+
+    with target(late_answer) as to, tunnel(ends, kind, to) as port, connected(port) as client:
+        client.sendall(UP)
+        client.shutdown(socket.SHUT_WR)
+        try:
+            assert all_of(client) == b""  # before the target has said anything
+        finally:
+            ended.set()
+
+        assert to.saw() == [digest(UP)]
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_an_end_of_stream_over_quic_leaves_the_other_way_open(tunnel: Any, kind: str) -> None:
+    def late_answer(connection: socket.socket) -> str:
+        got = digest(all_of(connection))
+        connection.sendall(DOWN)
+        return got
+
+    with target(late_answer) as to, tunnel((NEWEST, NEWEST), kind, to) as port:
+        carry(to, port, half_closed=True)
+
+
+@pytest.mark.parametrize(("kind", "ends"), RESET)
+def test_a_reset_arrives_as_an_end_of_stream(tunnel: Any, kind: str, ends: tuple[str, str]) -> None:
+    """The client's, and then the target's."""
+    came = threading.Event()
+
+    def sees(connection: socket.socket) -> bytes:
+        got = all_of(connection, 4)
+        came.set()
+        if got == b"away":
+            reset(connection)
+            return got
+        return got + all_of(connection)
+
+    with target(sees) as to, tunnel(ends, kind, to) as port:
+        with connected(port) as client:
+            client.sendall(b"sent")
+            assert came.wait(PATIENCE_S)
+            reset(client)
+        assert to.saw() == [b"sent"]
+
+        with connected(port) as client:
+            client.sendall(b"away")
+            assert all_of(client) == b""
+        assert to.saw(2) == [b"sent", b"away"]
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
+@pytest.mark.parametrize("given", ["user:right@", "user:wrong@", ""])
+def test_who_does_not_say_the_password_gets_nothing_through(
+    tunnel: Any, ends: tuple[str, str], given: str
+) -> None:
+    users = "user:right@", given
+    with target(answering) as to, tunnel(ends, "gost+ws", to, users) as port:
+        if given == users[0]:
+            carry(to, port)
+            return
+        with connected(port) as client:
+            answer = b""
+            with suppress(ConnectionError):
+                client.sendall(UP)
+                answer = all_of(client, len(DOWN))
+        assert (to.found, answer) == ([], b"")
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
+@pytest.mark.parametrize("kind", ["gost+wss", "gost+mws"])
+def test_128_streams_at_once_do_not_mix(tunnel: Any, ends: tuple[str, str], kind: str) -> None:
+    """Each with bytes of its own."""
+
+    def own(number: int) -> bytes:
+        return random.Random(number).randbytes(60_000 + number)
+
+    def back(connection: socket.socket) -> str:
+        number = int.from_bytes(all_of(connection, 4), "big")
+        connection.sendall(b"!")
+        got = all_of(connection, len(own(number)))
+        connection.sendall(got[::-1])
+        return digest(got)
+
+    with target(back) as to, tunnel(ends, kind, to) as port:
+        clients = []
+        for number in range(MANY):
+            # One after the other: on a busy machine so many handshakes at once take GOST too long.
+            clients.append(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+            clients[-1].sendall(number.to_bytes(4, "big"))
+            assert all_of(clients[-1], 1) == b"!"
+        for number, client in enumerate(clients):
+            client.sendall(own(number))
+        for number, client in enumerate(clients):
+            assert all_of(client, len(own(number))) == own(number)[::-1]
+            client.close()
+
+        assert sorted(to.saw(MANY)) == sorted(digest(own(number)) for number in range(MANY))
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
+def test_a_chain_of_two_hops_of_two_kinds(
+    programs: Callable[[str], str], ends: tuple[str, str]
+) -> None:
+    first, last, near = free_ports(3)
+    server, client = map(programs, ends)
+    hops = f"relay+ws://127.0.0.1:{first}", f"relay+wss://127.0.0.1:{last}"
+
+    with (
+        target(answering) as to,
+        running(
+            (server, last, ["-L", hops[1]]),
+            (server, first, ["-L", hops[0]]),
+            (
+                client,
+                near,
+                ["-L", f"tcp://127.0.0.1:{near}/127.0.0.1:{to.port}", "-F", hops[0], "-F", hops[1]],
+            ),
+        ),
+    ):
+        carry(to, near)
