@@ -47,13 +47,16 @@ APPS = {
     "validate": "command",
     "conform": "command verbs",
     "replay": "",
+    "manual": "",
     "catalogue": "",
     "doctor": "",
     "completion": "command",
-    "verbs": "catalogue cluster command replay",
+    "verbs": "catalogue cluster command manual replay",
     "cli": "bench command completion conform course doctor fit new paths validate verbs worst",
-    "reference": "cli command",
+    "reference": "cli command manual",
 }
+# Those with a part that runs in a guest and needs what is there.
+IN_GUEST = {"replay"}
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.declared"},
     "gostlab": {"gostlab.lazy"},  # the version
@@ -85,7 +88,9 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.apps": set(),
     "gostlab.apps.command": set(),
     **{
-        f"gostlab.apps.{app}": {f"gostlab.apps.{each}" for each in others.split()} | CORE
+        f"gostlab.apps.{app}": {f"gostlab.apps.{each}" for each in others.split()}
+        | CORE
+        | ({"gostlab.guest"} if app in IN_GUEST else set())
         for app, others in APPS.items()
     },
     "gostlab.__main__": {"gostlab.apps.cli"},
@@ -164,29 +169,31 @@ PUBLIC = (
     "gostlab.describe.file.",  # units, documents, profiles, experiments, settings
     "gostlab.describe.physics.",  # formulas
     "gostlab.describe.resolve.expand",
+    "gostlab.describe.resolve.flows",
     "gostlab.describe.resolve.run_description",
     "gostlab.machine",  # which there is, and what is wrong with it
     "gostlab.results",  # a run's folder
+    "gostlab.results.contest",
     "gostlab.results.measures",
     "gostlab.runs.progress",
     "gostlab.runs.schedule",
     "gostlab.runs.summary",
+    "gostlab.setup.parts",  # the programs that there are
 )
 # Who measures the machine, looks after it or makes a run otherwise reaches further in.
 INSIDE = {
-    "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox runs.pace setup.parts setup.root setup.workbench",
-    "catalogue": "runs.pace setup.parts",
-    "cli": "setup.parts setup.steps setup.workbench",
-    "cluster": "machine.sandbox setup.parts setup.root",
-    "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.parts setup.workbench",
-    "course": "describe.resolve.flows setup.parts",
-    "doctor": "describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.parts setup.root setup.steps setup.system",
-    "fit": "describe.guards describe.resolve.flows describe.resolve.run",
+    "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox runs.pace setup.root setup.workbench",
+    "catalogue": "runs.pace",
+    "cli": "setup.steps setup.workbench",
+    "cluster": "machine.sandbox setup.root",
+    "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.workbench",
+    "doctor": "describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.root setup.steps setup.system",
+    "fit": "describe.guards describe.resolve.run",
     "reference": "results.format",
-    "replay": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.parts",
-    "validate": "machine.cpus setup.parts",
+    "replay": "describe.resolve.cpu_model guest.carriers guest.hosts guest.reports machine.cpus machine.own_root machine.sandbox",
+    "validate": "machine.cpus",
     "worst": "describe.guards setup.pinned",
-    "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome setup.parts",
+    "verbs": "runs.outcome",
 }
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
 

@@ -21,10 +21,9 @@ from gostlab.machine import native, sandbox
 from gostlab.machine.cpus import claimed_cpus
 from gostlab.results.measures import measured_words
 from gostlab.runs import schedule, single
-from gostlab.runs.contest import Standings
 from gostlab.runs.outcome import Outcome
 from gostlab.runs.schedule import Finished, Standing
-from gostlab.runs.summary import CellSummary, Scatter, cell_summaries
+from gostlab.runs.summary import CellSummary, Scatter, Standings, cell_summaries
 from gostlab.setup import parts
 
 LEAST_SAID_OF = 5  # runs: of fewer no spread says anything, and scipy need not be read

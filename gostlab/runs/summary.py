@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from statistics import median
 from typing import Any, TextIO
@@ -15,6 +15,7 @@ from gostlab.console import Console
 from gostlab.describe.checks import VERDICTS
 from gostlab.describe.file.words import cell_words
 from gostlab.results import measures
+from gostlab.results.contest import Competitor, Contest
 from gostlab.runs.schedule import Finished, by_cell
 
 # What stands below each other on a terminal before somebody would rather read a report.
@@ -96,6 +97,24 @@ class CellSummary:
     def label(self) -> str:
         """Its levels as people say them: 16 streams, gost+ws, bbr."""
         return cell_words(self.factors) or self.matrix
+
+
+@dataclass(frozen=True)
+class Standings:
+    """A cell whose flows compete, and what its runs that count came to."""
+
+    cell: CellSummary
+    runs: tuple[Contest, ...]
+
+    def of(self, flow: str) -> list[Competitor]:
+        return [each for run in self.runs for each in run.flows if each.name == flow]
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(each.name for run in self.runs for each in run.flows))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self.cell), "contests": [asdict(run) for run in self.runs]}
 
 
 def cell_summaries(ends: Iterable[Finished], scatter_of: ScatterOf) -> list[CellSummary]:

@@ -12,7 +12,7 @@ from gostlab.apps.cli import main, parser
 from gostlab.apps.course.coursework import task_of
 from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole import check_whole
-from gostlab.runs.live import MOST_RUNS
+from gostlab.apps.verbs.live import MOST_RUNS
 from tests.apps.course.handins import asked_of
 from tests.lab_command import ROOT
 

@@ -16,7 +16,7 @@ from gostlab.results.measures import Resent
 from gostlab.runs import schedule
 from gostlab.runs.outcome import Outcome
 from gostlab.runs.summary import MOST_REASONS, MOST_ROWS, Reason, print_summary
-from tests.runs.test_answer import cell
+from tests.apps.verbs.test_answer import cell
 
 EXPERIMENT = """name: mine
 title: Mine

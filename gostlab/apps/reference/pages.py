@@ -17,6 +17,7 @@ from analysis.judge.figures_of_merit import MERITS
 from analysis.judge.models import MODELS
 from gostlab.apps import cli
 from gostlab.apps.command import Verb, Words
+from gostlab.apps.manual import as_code, default_of, meaning
 from gostlab.apps.reference import public
 from gostlab.declared.controls import IN_LINUX, shipped_controls
 from gostlab.declared.drawings import caption_of, drawing_files
@@ -36,7 +37,6 @@ from gostlab.describe.file.experiment import (
     Until,
     experiment_schema,
 )
-from gostlab.describe.file.manual import as_code, default_of, meaning
 from gostlab.describe.file.profile import GEMODEL_FIELDS, PERIODIC_FIELDS, Direction, Profile
 from gostlab.describe.file.settings import CHANGE_FIELDS, FLOW_FIELDS, PATH_FIELDS, SETTINGS
 from gostlab.describe.file.trace import COLUMN_SAYS

@@ -14,13 +14,14 @@ from pathlib import Path
 from gostlab import api, machine
 from gostlab.apps import command
 from gostlab.apps.cluster import dask_cluster
+from gostlab.apps.verbs import answer, contest, live
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
 from gostlab.describe.file.document import named_values
 from gostlab.describe.resolve import expand
 from gostlab.results import write_whole
-from gostlab.runs import answer, contest, live, progress, schedule, summary
 from gostlab.runs import outcome as finished
+from gostlab.runs import progress, schedule, summary
 from gostlab.setup import parts
 
 USUALLY_ASKED = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")

@@ -2,10 +2,10 @@
 
 import argparse
 
+from gostlab.apps import manual
 from gostlab.apps.command import EXIT_OK, JSON, print_either, verb, word
+from gostlab.apps.verbs import window
 from gostlab.declared.errors import BadInput, bounded
-from gostlab.describe import window
-from gostlab.describe.file import manual
 from gostlab.describe.file.values import RATE, TIME
 
 

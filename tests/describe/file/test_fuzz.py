@@ -14,7 +14,7 @@ from gostlab.describe.file import profile as profiles
 from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.settings import SETTINGS
 from gostlab.describe.resolve.expand import expand
-from tests.describe.file.test_manual import EXPERIMENT
+from tests.apps.test_manual import EXPERIMENT
 
 FILES = 10_000 if os.environ.get("GOSTLAB_SOAK") == "1" else 4_000
 PROFILE = (PROFILES / "client-shanghai.yaml").read_text(encoding="utf-8")

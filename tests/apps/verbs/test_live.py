@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from gostlab.apps.verbs.live import MOST_RUNS, Followed, Tail, Watched, rounded_up
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.question import to_question
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.runs.live import MOST_RUNS, Followed, Tail, Watched, rounded_up
 from gostlab.runs.schedule import Finished, place_of
 from tests.lab_command import ROOT, Typed
 from tests.terminal import exit_code, terminal

@@ -11,9 +11,10 @@ import jsonschema
 import pytest
 import yaml
 
+from gostlab.apps import manual
 from gostlab.apps.reference.pages import EXPERIMENT_SCHEMA, PROFILE_SCHEMA, profile_schema
 from gostlab.declared.folders import ROOT
-from gostlab.describe.file import experiment, manual, profile, settings
+from gostlab.describe.file import experiment, profile, settings
 from gostlab.describe.file.document import BadInput, Field, keys_of, parse_document
 from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.file.profile import read_profile

@@ -11,9 +11,9 @@ from rich.console import Console
 from gostlab import api
 from gostlab.api.making import keep_file
 from gostlab.apps import cli, command
+from gostlab.apps.verbs.answer import answer_table, bar, fastest_lines, print_answer, to_csv
 from gostlab.apps.verbs.run import try_verb
 from gostlab.results.measures import Resent, Spread, State
-from gostlab.runs.answer import answer_table, bar, fastest_lines, print_answer, to_csv
 from gostlab.runs.summary import CellSummary
 
 FIRST = {"try": "cubic"}

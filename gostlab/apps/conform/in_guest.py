@@ -1,7 +1,8 @@
 """Linux's own packetdrill scripts, run one after another in a guest.
 
-    python3 -m gostlab.guest.conform FOLDER     FOLDER holds order.json: packetdrill, scripts (their
-                                                folder), names, words (further ones)
+    python3 -m gostlab.apps.conform.in_guest FOLDER
+
+FOLDER holds order.json: packetdrill, scripts (their folder), names, words (further ones).
 
 Each has a network namespace of its own, as in the kernel's ksft_runner.sh. A line of found.jsonl
 for each, as soon as it is known: its name, whether it passed, and what packetdrill said.

@@ -1,37 +1,19 @@
 """Who gets how much, on the terminal: a row per flow with a bar, and who yields to whom."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.table import Table
 from rich.text import Text
 
+from gostlab.apps.verbs.answer import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_text
 from gostlab.declared.colours import cc_colour
-from gostlab.results.contest import Competitor, Contest
+from gostlab.results.contest import Competitor
 from gostlab.runs import summary
-from gostlab.runs.answer import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_text
+from gostlab.runs.summary import Standings
 
 AT_ONCE_S = 1.0  # a window of shares
-
-
-@dataclass(frozen=True)
-class Standings:
-    """A cell, and what its runs that count came to."""
-
-    cell: summary.CellSummary
-    runs: tuple[Contest, ...]
-
-    def of(self, flow: str) -> list[Competitor]:
-        return [each for run in self.runs for each in run.flows if each.name == flow]
-
-    @property
-    def names(self) -> list[str]:
-        return list(dict.fromkeys(each.name for run in self.runs for each in run.flows))
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self.cell), "contests": [asdict(run) for run in self.runs]}
 
 
 def print_contest(found: Sequence[Standings], file: TextIO) -> None:

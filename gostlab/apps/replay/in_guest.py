@@ -1,9 +1,9 @@
 """A run's commands.sh, run once more on a machine of the lab's own, and what came of it.
 
-    python3 -m gostlab.guest.replay FOLDER     FOLDER holds run.json and commands.sh
+    python3 -m gostlab.apps.replay.in_guest FOLDER
 
-The script's reports go to FOLDER/replayed. replay.json says what they say, in the words of
-flows.json and env.json, or why there is nothing to say.
+FOLDER holds run.json and commands.sh. The script's reports go to FOLDER/replayed. replay.json says
+what they say, in the words of flows.json and env.json, or why there is nothing to say.
 """
 
 import json

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from gostlab.apps import cli
+from gostlab.apps.verbs.contest import print_contest, sentences, to_csv
 from gostlab.results.contest import Competitor, Contest, Side
 from gostlab.results.measures import Resent, Spread
-from gostlab.runs.contest import Standings, print_contest, sentences, to_csv
-from tests.runs.test_answer import cell
+from gostlab.runs.summary import Standings
+from tests.apps.verbs.test_answer import cell
 
 
 def flow(name: str, cc: str, share: float, side: Side | None, start_s: float = 0.0) -> Competitor:

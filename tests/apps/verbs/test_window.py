@@ -2,7 +2,7 @@
 
 import pytest
 
-from gostlab.describe.window import advise_window
+from gostlab.apps.verbs.window import advise_window
 
 
 def test_a_window_is_rate_times_round_trip_and_rmem_twice_that() -> None:
