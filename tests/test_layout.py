@@ -47,16 +47,17 @@ APPS = {
     "validate": "command",
     "conform": "command verbs",
     "replay": "",
+    "shell": "",
     "manual": "",
     "catalogue": "",
     "doctor": "",
     "completion": "command",
-    "verbs": "catalogue cluster command manual replay",
+    "verbs": "catalogue cluster command manual replay shell",
     "cli": "bench command completion conform course doctor fit new paths validate verbs worst",
     "reference": "cli command manual",
 }
 # Those with a part that runs in a guest and needs what is there.
-IN_GUEST = {"replay"}
+IN_GUEST = {"replay", "shell"}
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.declared"},
     "gostlab": {"gostlab.lazy"},  # the version
@@ -191,6 +192,7 @@ INSIDE = {
     "fit": "describe.guards describe.resolve.run",
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model guest.carriers guest.hosts guest.reports machine.cpus machine.own_root machine.sandbox",
+    "shell": "guest.environment guest.hosts guest.idle guest.network guest.shaping machine.sandbox",
     "validate": "machine.cpus",
     "worst": "describe.guards setup.pinned",
     "verbs": "runs.outcome",

@@ -25,5 +25,4 @@ from gostlab.api.parts import (
 )
 from gostlab.api.plan import Plan, refusal
 from gostlab.api.reading import compare, docs_pages, open_run, report, reported, site
-from gostlab.machine.terminal import open_shell
 from gostlab.results import SAMPLES

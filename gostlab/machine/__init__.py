@@ -41,6 +41,7 @@ from gostlab.setup.root import Root, chosen_root
 # of setuptools in every run, if Python's own (until 3.12) is not requested.
 CHECKOUT = CODE
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
+RUN = "gostlab.guest.run"  # the module that executes one
 # The folders that every guest has for itself (gostlab/machine/init.py).
 OWN_FOLDERS = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 # A run that works uses more CPU time than this in five minutes, even where others leave it little.
@@ -342,8 +343,8 @@ def start_logged(
 
 
 def guest_argv(module: str, folder: str) -> list[str]:
-    """The command that has a module of gostlab.guest do what a folder describes."""
-    return ["/usr/bin/python3", "-m", f"gostlab.guest.{module}", folder]
+    """The command that has a module do what a folder describes."""
+    return ["/usr/bin/python3", "-m", module, folder]
 
 
 def time_limit_s(run: RunDescription) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 from gostlab.declared.folders import PYTHON_PATH
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.machine import QUICK_IMPORTS, Watched, guest_argv, start_logged, time_limit_s
+from gostlab.machine import QUICK_IMPORTS, RUN, Watched, guest_argv, start_logged, time_limit_s
 from gostlab.machine.sandbox import host_facts
 
 # What the run starts ends with it, whatever ends it: Mininet's shells would outlive a killed parent
@@ -36,5 +36,5 @@ def start_run(
         "GOSTLAB_COMMIT": json.dumps(commit),
         "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),
     }
-    process = start_logged([*HELD, *guest_argv("run", str(folder))], folder, environ)
+    process = start_logged([*HELD, *guest_argv(RUN, str(folder))], folder, environ)
     return Watched(process, time_limit_s(run))

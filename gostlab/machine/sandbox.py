@@ -34,6 +34,7 @@ from gostlab.lazy import signals_wait
 from gostlab.machine import (
     CHECKOUT,
     QUICK_IMPORTS,
+    RUN,
     CannotBoot,
     MachineError,
     Watched,
@@ -411,10 +412,10 @@ def start_run(
     cpu: int,
     commit: str | None,
     *,
-    prompt: bool = False,
+    prompt: str = "",
 ) -> Watched:
-    """Boot a guest that executes a run, or that has a prompt in its network on the caller's
-    terminal. Raises MachineError, MissingPart or OSError.
+    """Boot a guest that executes a run. prompt: the module that has the caller's terminal instead.
+    Raises MachineError, MissingPart or OSError.
     """
     root = own_root(parts, run)
     if root is not None:
@@ -434,13 +435,13 @@ def start_run(
     return boot(
         kernel,
         folder,
-        guest_argv("shell" if prompt else "run", GUEST_FOLDER),
+        guest_argv(prompt or RUN, GUEST_FOLDER),
         MachineModel.of(run),
         environ=environ,
         keep=[CHECKOUT, *keep],
         cpu=cpu,
         limit_s=WEEK_S if prompt else machine.time_limit_s(run),
-        terminal=prompt,
+        terminal=bool(prompt),
         modules=modules,
         root=root,
     )

@@ -167,7 +167,7 @@ def start_guest(
     return sandbox.boot(
         order.file,
         part,
-        ["/usr/bin/python3", "-m", "gostlab.apps.conform.in_guest", sandbox.GUEST_FOLDER],
+        machine.guest_argv(f"{__package__}.in_guest", sandbox.GUEST_FOLDER),
         MachineModel(
             MEMORY_MIB, syscall_cost_us=SYSCALL_US, cpus=CpuModel(clock_reads_are_free=True)
         ),

@@ -108,7 +108,7 @@ def replay(folder: Path, *, on_own_root: bool = True) -> Replay:
         guest = sandbox.boot(
             kernel,
             work,
-            ["/usr/bin/python3", "-m", "gostlab.apps.replay.in_guest", sandbox.GUEST_FOLDER],
+            machine.guest_argv(f"{__name__}.in_guest", sandbox.GUEST_FOLDER),
             MachineModel.of(run),
             keep=[machine.CHECKOUT, *machine.kept_visible(found)],
             cpu=cpu,

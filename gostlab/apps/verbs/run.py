@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from gostlab import api, machine
-from gostlab.apps import command
+from gostlab.apps import command, shell
 from gostlab.apps.cluster import dask_cluster
 from gostlab.apps.verbs import answer, contest, live
 from gostlab.declared.errors import BadInput
@@ -367,7 +367,7 @@ def shell_verb(arguments: argparse.Namespace) -> int:
         raise BadInput("shell needs a terminal to talk to (standard input is not one)")
     found = parts.find_parts(arguments.gost)
     command.complain(f"machine: {choice.name} ({choice.reason})")
-    return api.open_shell(run, found)
+    return shell.open_shell(run, found)
 
 
 @command.verb(

@@ -1,7 +1,7 @@
 """Mininet's prompt in the lab: the topology, shaped as a run describes it, on the caller's
 terminal.
 
-python3 -m gostlab.guest.shell FOLDER     FOLDER holds run.json and parts.json
+    python3 -m gostlab.apps.shell.in_guest FOLDER     FOLDER holds run.json and parts.json
 """
 
 import json

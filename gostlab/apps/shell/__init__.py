@@ -1,4 +1,4 @@
-"""Mininet's prompt in the lab, on the caller's terminal, in either machine."""
+"""`./lab shell`: Mininet's prompt in the lab, on the caller's terminal, in either machine."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.setup.parts import Parts, kernel_for
 
+PROMPT = f"{__name__}.in_guest"
 LOOK_S = 0.05  # how often a prompt is looked after
 
 
@@ -29,11 +30,11 @@ def open_shell(run: RunDescription, parts: Parts) -> int:
         if run.machine == "native":
             (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
             environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
-            command = [sys.executable, "-m", "gostlab.guest.shell", str(folder)]
+            command = [sys.executable, "-m", PROMPT, str(folder)]
             return subprocess.run(command, env=environ, check=False).returncode
         keep, cpu = machine.kept_visible(parts), machine.usable_cpus()[0]
         kernel = kernel_for(run.kernel, parts)
-        guest = sandbox.start_run(kernel, run, folder, handed, keep, cpu, None, prompt=True)
+        guest = sandbox.start_run(kernel, run, folder, handed, keep, cpu, None, prompt=PROMPT)
         return prompt_in(guest, folder)
 
 
