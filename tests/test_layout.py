@@ -31,7 +31,7 @@ WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared"}
 READ = {"analysis.draw", "analysis.judge", "analysis.read"}
 BELOW_RUNS = {f"gostlab.{name}" for name in "console machine results setup visible".split()} | WORDS
 RUNS = {"gostlab.runs", *BELOW_RUNS}
-CORE = {"gostlab", "gostlab.api", *READ, *RUNS}
+CORE = {"gostlab", "gostlab.lazy", "gostlab.api", *READ, *RUNS}
 # A file each, which stands on the core and is found by what it declares: no other room may import
 # one, nor name it.
 KINDS = {"gostlab.kinds", "analysis.drawings"}

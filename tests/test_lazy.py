@@ -131,3 +131,21 @@ def test_what_dataclasses_writes_is_compiled_where_it_is_not_kept_whole(
     name, count = done.stdout.split()
     assert name == "__init__"
     assert (int(count) > 0) is again
+
+
+def test_a_command_compiles_what_dataclasses_writes_once_and_keeps_it(tmp_path: Path) -> None:
+    """Where there is a place for it; what is broken there is made anew."""
+    script = (
+        "import pathlib; from gostlab import lazy\n"
+        f"with lazy.written_once(pathlib.Path({str(tmp_path / 'kept')!r})):\n"
+        "    from gostlab.describe.resolve.run_description import RunDescription\n"
+        "print(RunDescription.__init__.__name__)"
+    )
+    assert said(script) == "__init__" and not (tmp_path / "kept").exists()
+    (tmp_path / "kept").mkdir()
+    assert said(script) == "__init__"
+    [file] = (tmp_path / "kept").iterdir()
+    first = file.read_bytes()
+    assert said(script) == "__init__" and file.read_bytes() == first
+    file.write_bytes(first[:100])
+    assert said(script) == "__init__" and file.read_bytes() == first

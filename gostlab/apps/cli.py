@@ -15,7 +15,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from types import FrameType
 from typing import Any
 
-from gostlab import machine, results
+from gostlab import lazy, machine, results
 from gostlab.apps import command, completion, doctor
 from gostlab.apps.bench import bench_verb
 from gostlab.apps.conform import conform_verb
@@ -77,9 +77,10 @@ def shown(stream: Any) -> Any:
 def in_words(argv: Sequence[str]) -> int:
     """Run one verb by its words, with every error that it may meet as one line and an exit code."""
     try:
-        arguments = parser(argv[0]).parse_args(argv)
-        raise_on_signals()
-        return int(arguments.verb(arguments))
+        with lazy.written_once(folders.cache_folder() / "byte-code"):
+            arguments = parser(argv[0]).parse_args(argv)
+            raise_on_signals()
+            return int(arguments.verb(arguments))
     except SystemExit as stop:  # argparse has said what is wrong
         return int(stop.code or 0)
     except KeyboardInterrupt:

@@ -24,6 +24,7 @@ This module only looks; it builds, fetches and changes nothing.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -396,7 +397,7 @@ def _iproute2_version(search_path: str) -> str | None:
     versions = []
     for tool in ("tc", "ip", "ss"):
         path = shutil.which(tool, path=search_path)
-        said = output_of([path, "-V"]) if path else ""
+        said = version_said(path, "-V") if path else ""
         found = re.search(r"iproute2-(?:ss)?v?([\d.]*\d)", said)
         if found is None:
             return None
@@ -422,7 +423,7 @@ def find_iperf3s(cache: Path | None = None) -> dict[str, OwnProgram]:
 def find_own_iperf3(version: str, cache: Path | None = None) -> OwnProgram | None:
     """One of the lab's own iperf3s, tried; None if it does not run here."""
     found = find_iperf3s(cache).get(version)
-    said = re.match(r"iperf (\d[\d.]*\d)", output_of([found.path, "--version"])) if found else None
+    said = re.match(r"iperf (\d[\d.]*\d)", version_said(found.path, "--version")) if found else None
     return found if said and said[1] == version else None
 
 
@@ -444,7 +445,7 @@ def relay_inputs_hash(folder: Path = ROOT / "tunnel") -> str:
 
 def relay_version(relay: Path) -> str:
     """The relay's version and the Go that built it: "relay 0.1, go1.26.8"."""
-    found = re.match(r"(relay \S+)(?: \((go\S+))?", output_of([relay, "-V"]))
+    found = re.match(r"(relay \S+)(?: \((go\S+))?", version_said(relay, "-V"))
     return ", ".join(filter(None, found.groups())) if found else "relay"
 
 
@@ -470,8 +471,18 @@ class GostSays:
 
 def what_gost_says(binary: Path) -> GostSays | None:
     """A GOST's version and the Go that built it; None for a program that is not GOST."""
-    found = re.match(r"gost\s+v?(\d+\.\d+\S*)(?:\s+\((go\S+))?", output_of([binary, "-V"]))
+    found = re.match(r"gost\s+v?(\d+\.\d+\S*)(?:\s+\((go\S+))?", version_said(binary, "-V"))
     return GostSays(found[1], found[2] or "") if found else None
+
+
+def said_when_added(binary: Path) -> GostSays | None:
+    """What a GOST that was added said then, if its file is as it was and may be executed."""
+    record = binary.with_name("gost.json")
+    with contextlib.suppress(OSError, KeyError, TypeError):
+        if binary.stat().st_mtime_ns <= record.stat().st_mtime_ns and os.access(binary, os.X_OK):
+            read = read_json(record) or {}
+            return GostSays(read["version"], read["go"])
+    return None
 
 
 def too_old(said: GostSays) -> bool:
@@ -530,7 +541,7 @@ def _find_gost(named: Path | None) -> tuple[Path | None, GostSays | None, str]:
     newest = sorted(find_gosts().items(), key=lambda each: version_tuple(each[0]), reverse=True)
     candidates += [(kept.path, "it was added or fetched") for _, kept in newest]
     for binary, why in candidates:
-        said = what_gost_says(binary)
+        said = said_when_added(binary) or what_gost_says(binary)
         # A version 2 is passed over: its logs and exit codes differ. --gost still takes it.
         if said is not None and said.version.startswith("3."):
             return binary, said, why
@@ -569,6 +580,20 @@ def file_sha256(path: Path) -> str:
     """SHA-256 of a file's content."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def version_said(program: str | Path, word: str) -> str:
+    """What a program prints for `-V` and the like, asked once as long as its file stays."""
+    try:
+        file = os.stat(program)
+    except OSError:
+        return ""
+    return _version_said(str(program), word, file.st_ino, file.st_size, file.st_mtime_ns)
+
+
+@functools.cache
+def _version_said(program: str, word: str, *_file: int) -> str:
+    return output_of([program, word])
 
 
 def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
