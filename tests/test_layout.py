@@ -185,7 +185,7 @@ PUBLIC = (
 INSIDE = {
     "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox runs.pace setup.root setup.workbench",
     "catalogue": "runs.pace",
-    "cli": "setup.steps setup.workbench",
+    "cli": "lazy setup.steps setup.workbench",
     "cluster": "machine.sandbox setup.root",
     "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.workbench",
     "doctor": "describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.root setup.steps setup.system",
