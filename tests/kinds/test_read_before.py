@@ -1,4 +1,4 @@
-"""What a run has read of the kinds when its clock begins: to read more, or less, moves its samples."""
+"""What a run has read of the kinds when its clock begins: more, or less, moves its samples."""
 
 import sys
 
