@@ -15,8 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from importlib import import_module
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -27,12 +26,6 @@ PREFIXES = ("gostlab.",) if IS_WITHIN else ("gostlab.", "analysis.")
 OTHERS = {"yaml", "urllib.request"}  # a run imports neither; what reads and fetches does
 # What Python asks of a module each time that it is imported; this is there without reading it.
 OF_THE_IMPORT = {"__spec__", "__path__", "__name__", "__file__", "__loader__", "__package__"}
-# Of the environment: where a guest finds the lab's byte code. Its programs do not see it.
-BYTE_CODE = "GOSTLAB_BYTE_CODE"
-COMPILED = os.environ.pop(BYTE_CODE, None)
-# There: what `dataclasses` writes for the lab's classes, and its byte code. Compiling it is a third
-# of what it takes to read the lab's modules.
-WRITTEN = "dataclasses.marshal"
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -100,18 +93,6 @@ class WhenUsed:
         module.__class__ = Unread
 
 
-class Compiled(SourceFileLoader):
-    """Loads a module's byte code from where the lab's is, which is not where all other's is."""
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        """As Python gets it. Raises ImportError."""
-        before, sys.pycache_prefix = sys.pycache_prefix, COMPILED
-        try:
-            return super().get_code(fullname)
-        finally:
-            sys.pycache_prefix = before
-
-
 class Finder:
     """Finds the lab's modules as Python does, and puts off reading them."""
 
@@ -121,10 +102,10 @@ class Finder:
         """None for most of other people's modules."""
         if not name.startswith(PREFIXES) and name not in OTHERS:
             return None
-        spec: Any = PathFinder.find_spec(name, path, target)
+        behind: Any = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        specs = (finder.find_spec(name, path, target) for finder in behind)
+        spec = next((each for each in specs if each is not None), None)
         if spec is not None and spec.loader is not None:
-            if COMPILED and name not in OTHERS and isinstance(spec.loader, SourceFileLoader):
-                spec.loader = Compiled(spec.loader.name, spec.loader.path)
             spec.loader = WhenUsed(spec.loader)
         return spec
 
@@ -143,7 +124,9 @@ def read_all() -> None:
 
 
 def execute_written(codes: dict[str, CodeType]) -> None:
-    """Have `dataclasses` execute what it writes from its byte code; what is missing is added."""
+    """Have `dataclasses` execute what it writes from its byte code; what is missing is added.
+    Compiling it is a third of what it takes to read the lab's modules.
+    """
 
     def execute(text: str, *scopes: dict[str, Any]) -> None:
         if text not in codes:
@@ -153,19 +136,10 @@ def execute_written(codes: dict[str, CodeType]) -> None:
     vars(dataclasses)["exec"] = execute
 
 
-def keep_written(path: str) -> None:
-    """Keep the byte code of what `dataclasses` writes for the modules of a run. Raises OSError."""
-    codes: dict[str, CodeType] = {}
-    execute_written(codes)
-    import_module("gostlab.guest.run")
-    read_all()
-    keep(codes, Path(path))
-
-
-def keep(codes: dict[str, CodeType], file: Path) -> None:
-    """Write byte code to a file, whole or not at all. Raises OSError."""
+def replace(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all. Raises OSError."""
     whole = Path(f"{file}.{os.getpid()}")
-    whole.write_bytes(marshal.dumps(codes))
+    whole.write_bytes(content)
     whole.replace(file)
 
 
@@ -185,12 +159,12 @@ def written_once(folder: Path) -> Iterator[None]:
     finally:
         if len(codes) > known and folder.is_dir():
             with suppress(OSError):
-                keep(codes, file)
+                replace(file, marshal.dumps(codes))
 
 
 def install() -> None:
     """From here on, in this process."""
     sys.meta_path.insert(0, Finder())
-    if COMPILED:
-        with suppress(OSError, ValueError, EOFError, TypeError):
-            execute_written(marshal.loads(Path(COMPILED, WRITTEN).read_bytes()))
+    for finder in sys.meta_path:
+        if written := getattr(finder, "written", None):  # in a guest: gostlab/machine/init.py
+            execute_written(written)

@@ -1,6 +1,5 @@
 """Modules are read when they are first used (gostlab/lazy.py)."""
 
-import os
 import sys
 import threading
 from pathlib import Path
@@ -99,38 +98,6 @@ def test_a_signal_waits_until_the_module_is_read(tmp_path: Path) -> None:
         "try:\n    read_late.last\nexcept KeyboardInterrupt:\n    print('after', read_late.last)"
     )
     assert said(script) == "after 1"
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The byte code of what `dataclasses` writes for the lab's classes."""
-    file = tmp_path_factory.mktemp("kept") / lazy.WRITTEN
-    said(f"from gostlab import lazy; lazy.keep_written({str(file)!r})")
-    return file.read_bytes()
-
-
-COUNTS = """
-import builtins
-real, texts = builtins.exec, []
-def count(code, *scopes):
-    texts.append(isinstance(code, str))
-    real(code, *scopes)
-builtins.exec = count
-from gostlab.describe.resolve.run_description import RunDescription
-print(RunDescription.__init__.__name__, sum(texts))
-"""
-
-
-@pytest.mark.parametrize(("length", "again"), [(None, False), (0, True), (1000, True), (-1, True)])
-def test_what_dataclasses_writes_is_compiled_where_it_is_not_kept_whole(
-    length: int | None, again: bool, written: bytes, tmp_path: Path
-) -> None:
-    (tmp_path / lazy.WRITTEN).write_bytes(written[:length])
-    environ = {**os.environ, lazy.BYTE_CODE: str(tmp_path)}
-    done = said_by(sys.executable, "-c", COUNTS, env=environ, check=True)
-    name, count = done.stdout.split()
-    assert name == "__init__"
-    assert (int(count) > 0) is again
 
 
 def test_a_command_compiles_what_dataclasses_writes_once_and_keeps_it(tmp_path: Path) -> None:

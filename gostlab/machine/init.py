@@ -18,13 +18,22 @@ GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in
 import ctypes
 import gc
 import json
+import marshal
 import os
 import site
 import sys
 import traceback
+from _frozen_importlib_external import (
+    ExtensionFileLoader,
+    SourceFileLoader,
+    spec_from_file_location,
+)
+from contextlib import suppress
+from types import CodeType
 
 OUT = "/run/gostlab"
 HOST = "/run/host"
+KEPT = f"{HOST}/kept/modules"
 MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND = 1, 2, 32, 4096
 RB_POWER_OFF = 0x4321FEDC
 SYS_FINIT_MODULE = 313
@@ -32,6 +41,49 @@ SYSLOG_ACTION_READ_ALL, LOG_BYTES = 3, 1 << 16
 COVERED = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 
 libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Kept(SourceFileLoader):
+    """Loads a module whose code is there."""
+
+    def __init__(self, name: str, code: CodeType) -> None:
+        super().__init__(name, code.co_filename)
+        self.code = code
+
+    def get_code(self, _name: str) -> CodeType:
+        return self.code
+
+
+class Finder:
+    """Finds modules in one file (gostlab.kept says what it has), which is read at once."""
+
+    def __init__(self, path: str) -> None:
+        with open(path, "rb") as file:
+            content = memoryview(file.read())
+        length = int.from_bytes(content[:8], "little")
+        self.index = marshal.loads(content[8 : 8 + length])
+        self.codes = content[8 + length :]
+        ends = [each[1] + each[2] for each in self.index.values() if isinstance(each, tuple)]
+        if max(ends) != len(self.codes):
+            raise ValueError(f"{path} is not whole")
+        self.written = self.code("(dataclasses)")
+
+    def code(self, name: str) -> CodeType:
+        _, at, size = self.index[name]
+        code: CodeType = marshal.loads(self.codes[at : at + size])
+        return code
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
+        entry = self.index.get(name)
+        if entry is None:
+            return None
+        if isinstance(entry, str):
+            return spec_from_file_location(name, entry, loader=ExtensionFileLoader(name, entry))
+        code = self.code(name)
+        inside = [os.path.dirname(code.co_filename)] if entry[0] else None
+        return spec_from_file_location(
+            name, code.co_filename, loader=Kept(name, code), submodule_search_locations=inside
+        )
 
 
 def mount(
@@ -159,6 +211,9 @@ def go_on_as(argv: list[str], environ: dict[str, str]) -> int:
     sys.path[:1] = [os.getcwd(), *environ["PYTHONPATH"].split(":")]  # in place of this file's
     status = 1
     try:
+        # Where none is kept, or not whole, each module is read from its own file.
+        with suppress(OSError, ValueError, EOFError, TypeError, LookupError):
+            sys.meta_path.insert(-1, Finder(KEPT))  # type: ignore[arg-type]
         import runpy
 
         gc.disable()  # what a module's import makes is no garbage

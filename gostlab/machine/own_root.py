@@ -5,7 +5,6 @@ all by paths that are the same wherever the lab and its parts lie.
 import contextlib
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -18,7 +17,7 @@ from typing import Any
 from gostlab.declared.folders import CODE, ROOT, TOPOLOGIES, cache_folder
 from gostlab.declared.folders import PYTHON_PATH as FROM_HERE
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.lazy import BYTE_CODE, WRITTEN
+from gostlab.kept import LAB
 from gostlab.machine import root_of
 from gostlab.setup.modules import Module
 from gostlab.setup.root import Root, chosen_root
@@ -27,9 +26,7 @@ INIT = Path(__file__).with_name("init.py")
 # In the run's folder: links to what the guest sees, each by the name that it has in PLACES.
 LINKS = ".host"
 PLACES = "/run/host"  # in the guest (gostlab/machine/init.py)
-LAB = f"{PLACES}/lab"
-COMPILED = "compiled"  # the lab's byte code
-NOT_IMPORTED = r"/gostlab/(analysis|api|apps|data)/(?!topo\.py)"  # by a guest, of the lab
+KEPT, MODULES = "kept", "modules"  # the folder and file of what a run imports
 FORGOTTEN_AFTER_S = 7 * 86400.0
 PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
@@ -47,8 +44,7 @@ class OwnRoot:
     @property
     def environ(self) -> dict[str, str]:
         """What a command's environment has on this root and not on the host's files."""
-        compiled = self.inside(COMPILED)
-        return {"PYTHONPATH": PYTHON_PATH, BYTE_CODE: compiled, **QUICK_IMPORTS}
+        return {"PYTHONPATH": PYTHON_PATH, **QUICK_IMPORTS}
 
     def inside(self, name: str) -> str:
         """Where the guest sees a shown folder."""
@@ -82,7 +78,7 @@ def plain_root(**shown: Path) -> OwnRoot | None:
     root = chosen_root()
     if root is None:
         return None
-    return OwnRoot(root, {}, {**shown, **compiled_lab(root)})
+    return OwnRoot(root, {}, {**shown, **kept_modules(root)})
 
 
 def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
@@ -92,7 +88,7 @@ def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
     root = root_of(run)
     if root is None:
         return None
-    shown = {**compiled_lab(root)}
+    shown = {**kept_modules(root)}
     alone: list[Path] = []
 
     def inside(program: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,48 +114,38 @@ def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
 
 
 @cache
-def compiled_lab(root: Root) -> dict[str, Path]:
-    """The lab's byte code for a root's Python, as a folder that a guest is shown: it cannot write
-    any. It lies in the cache, for each checkout and Python; {} where there it cannot lie. What does
-    not compile is left to what imports it.
+def kept_modules(root: Root) -> dict[str, Path]:
+    """What a run imports (gostlab.kept), as a folder that a guest is shown. It lies in the cache,
+    for each checkout and root; {} where there it cannot lie.
     """
-    key = hashlib.sha256(f"{CODE}\0{root.cache_tag}".encode()).hexdigest()[:12]
+    key = hashlib.sha256(f"{CODE}\0{root.tree}".encode()).hexdigest()[:12]
     folder = cache_folder() / "byte-code" / key
-    written, seen = folder / WRITTEN, folder / LAB.strip("/")
+    file = folder / MODULES
     try:
-        seen.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
         forget_lost_labs(folder)
-        with contextlib.suppress(FileExistsError):  # where a Python looks that sees it there
-            seen.symlink_to(os.path.relpath(f"{folder}{CODE}", seen.parent))
     except OSError:
         return {}
-    left_out = f"{re.escape(str(CODE))}{NOT_IMPORTED}"
-    sources = (*(CODE / "gostlab").rglob("*.py"), TOPOLOGIES)
-    newest = max(each.stat().st_mtime_ns for each in sources if not re.match(left_out, str(each)))
-    if not written.exists() or written.stat().st_mtime_ns < newest:
-        where = ("-s", CODE, "-p", LAB, "-x", left_out, CODE / "gostlab", TOPOLOGIES)
-        keep = f"from gostlab import lazy; lazy.keep_written({str(written)!r})"
-        for words in (
-            ("-X", f"pycache_prefix={folder}", "-m", "compileall", "-qq", *where),
-            ("-c", keep),
-        ):
-            argv, environ = root.python(*words)
-            environ |= {"PYTHONPATH": FROM_HERE, **QUICK_IMPORTS}
-            subprocess.run(argv, env=environ, capture_output=True, check=False)
-    return {COMPILED: folder}
+    newest = max(each.stat().st_mtime_ns for each in (*CODE.glob("gostlab/**/*.py"), TOPOLOGIES))
+    if not file.exists() or file.stat().st_mtime_ns < newest:
+        argv, environ = root.python("-m", "gostlab.kept", file)
+        environ |= {"PYTHONPATH": FROM_HERE, **QUICK_IMPORTS}
+        subprocess.run(argv, env=environ, capture_output=True, check=False)
+    return {KEPT: folder}
 
 
 def forget_lost_labs(folder: Path) -> None:
-    """Note whose byte code a folder has, and remove those beside it whose lab is gone, where
-    nobody has used them for a week: a lab in a container may share the cache, and is not seen
-    here. Raises OSError.
+    """Note whose byte code a folder has, and remove those beside it whose lab is gone, or has
+    another root by now, where nobody has used them for a week: a lab in a container may share the
+    cache, and is not seen here. Raises OSError.
     """
     lately = time.time() - FORGOTTEN_AFTER_S
     with contextlib.suppress(FileExistsError):
         (folder / "of").symlink_to(CODE)
     for other in folder.parent.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another lab is at it
-            lost = (other / "of").is_symlink() and not (other / "of").exists()
+            of = other / "of"
+            lost = of.is_symlink() and (not of.exists() or of.samefile(CODE))
             if lost and other.stat().st_mtime < lately:
                 shutil.rmtree(other, ignore_errors=True)

@@ -46,6 +46,7 @@ EPOCHS = (
     "no page fault has a say in what a program finds on its clock; a tunnel starts anew",
     "what comes before a load has no say in when its timers go off",
     "nor has what comes before a queue; a sample comes nearer to its instant, by fewer calls",
+    "nor have the lab's own files, which a run reads at once; its idle time begins with it",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results

@@ -48,14 +48,12 @@ def stop_every_other_one(guest: machine.Watched) -> int:
     end: how many were stopped.
     """
     children = Path(f"/proc/{guest.group}/task/{guest.group}/children")
-    stopped, there = 0, set[int]()
+    stopped = 0
     for half in itertools.cycle((0, 1)):
         if guest.poll() is not None:
             break
-        before, there = there, set(map(int, children.read_text(encoding="ascii").split()))
-        # Linux up to 6.12 starts a process by ptrace, which another's stop at that instant breaks.
-        pids = sorted(there & before)
-        if len(there) > 1:  # alone is the one with which a kernel finds out what the host can do
+        pids = sorted(map(int, children.read_text(encoding="ascii").split()))
+        if len(pids) > 1:  # alone is the one with which a kernel finds out what the host can do
             stopped += sum(signalled(pid, signal.SIGSTOP) for pid in pids[half::2])
             time.sleep(0.01)
             for pid in pids:

@@ -17,7 +17,7 @@ from gostlab.machine import CHECKOUT, own_root, root_of
 from gostlab.setup.root import Root, chosen_root, find_root
 from tests.asked import run_of
 from tests.lab_command import said_by
-from tests.sandboxed import describe, direction, without_root
+from tests.sandboxed import SAMPLED, describe, direction, without_root
 
 pytestmark = pytest.mark.sandbox
 
@@ -32,14 +32,16 @@ def made() -> Root:
 
 @pytest.fixture(scope="module")
 def elsewhere(made: Root, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A copy of the lab that has byte code, as pip leaves it, and another cache, with a copy of the
-    root.
+    """A copy of the lab that has byte code, as pip leaves it, and kinds and modules of its own; and
+    another cache, with a copy of the root.
     """
     place = tmp_path_factory.mktemp("a-longer-name-than-the-lab-has")
     for package in ("gostlab", "analysis"):
         shutil.copytree(CHECKOUT / package, place / "lab" / package)
     for file in ("lab", "topo.py"):
         shutil.copy2(CHECKOUT / file, place / "lab")
+    for more in ("kinds/qdiscs/later", "kinds/tunnels/later", "guest/later"):
+        (place / f"lab/gostlab/{more}.py").write_text("import wave\n", encoding="ascii")
     compileall.compile_dir(place / "lab/gostlab", quiet=2)
     for folder in (each for each in CHECKOUT.iterdir() if each.is_dir() and each.name[0] != "."):
         if not (place / "lab" / folder.name).exists():
@@ -63,12 +65,12 @@ def executed(
     return found
 
 
-@pytest.mark.parametrize("tunnel", ["gost+ws", "wireguard"])
+@pytest.mark.parametrize(("tunnel", "queue"), [("gost+ws", "bfifo"), ("wireguard", "dualpi2")])
 def test_two_labs_and_caches_make_the_same_samples(
-    tunnel: str, made: Root, elsewhere: tuple[Path, Path], tmp_path: Path
+    tunnel: str, queue: str, made: Root, elsewhere: tuple[Path, Path], tmp_path: Path
 ) -> None:
     path = 2 * [direction(rate_bps=10_000_000, delay_ms=10.0, loss=0.01)]
-    run = describe(*path, duration_s=2.0, tunnel=tunnel, cc="bbr")
+    run = describe(*path, duration_s=2.0, tunnel=tunnel, cc="bbr", queue=queue)
     lab, cache = elsewhere
 
     environment = executed(run, tmp_path / "here")
@@ -76,52 +78,50 @@ def test_two_labs_and_caches_make_the_same_samples(
 
     assert environment["host"]["root"]["hash"] == made.hash
     here, there = tmp_path / "here/one", tmp_path / "somewhere/else/one"
-    for name in ("flows.json", "sockets.jsonl", "queues.jsonl", "iperf3.json", "commands.sh"):
+    for name in (*SAMPLED, "iperf3.json", "commands.sh"):
         assert (here / name).read_bytes() == (there / name).read_bytes(), name
     assert not (here / ".host").exists()
 
 
-def test_the_labs_byte_code_is_where_a_guest_looks_and_made_anew_when_a_source_changes(
+def test_what_a_run_imports_is_kept_and_made_anew_when_a_source_changes(
     made: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, cache = tmp_path / "code", tmp_path / "cache"
-    for name in ("one", "apps/two", "tunnels/three"):
-        source = code / f"gostlab/{name}.py"
-        source.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text("def here():\n    return __file__\n", encoding="utf-8")
-    (code / "gostlab/broken.py").write_text("def", encoding="utf-8")
-    for name, value in {"CODE": code, "TOPOLOGIES": source, "cache_folder": lambda: cache}.items():
+    source, cache = tmp_path / "code/gostlab/one.py", tmp_path / "cache"
+    source.parent.mkdir(parents=True)
+    source.touch()
+    replaced = {"CODE": tmp_path / "code", "TOPOLOGIES": source, "cache_folder": lambda: cache}
+    for name, value in replaced.items():
         monkeypatch.setattr(own_root, name, value)
 
-    def compiled() -> dict[str, int]:
-        """When each module's byte code was written, by its name."""
-        [folder] = own_root.compiled_lab.__wrapped__(made).values()
-        files = (folder / own_root.LAB[1:] / "gostlab").rglob(f"*.{made.cache_tag}.pyc")
-        found = {file.name.partition(".")[0]: file for file in files}
-        assert f"{own_root.LAB}/gostlab/one.py".encode() in found["one"].read_bytes()
-        return {name: file.stat().st_mtime_ns for name, file in found.items()}
+    def kept() -> int:
+        """When it was written."""
+        [folder] = own_root.kept_modules.__wrapped__(made).values()
+        return (folder / own_root.MODULES).stat().st_mtime_ns
 
-    first = compiled()
-    assert first.keys() == {"one", "three"} and compiled() == first
-    (code / "gostlab/one.py").write_text("ANOTHER = 1\n", encoding="utf-8")
-    os.utime(code / "gostlab/one.py", 2 * (time.time() + 2,))  # compileall tells seconds apart
-    assert compiled()["one"] > first["one"] and compiled()["three"] == first["three"]
+    first = kept()
+    assert kept() == first
+    os.utime(source, 2 * (time.time() + 2,))
+    assert kept() > first
 
     shutil.rmtree(cache)
     cache.write_text("a file, where none can lie")
-    assert own_root.compiled_lab.__wrapped__(made) == {}
+    assert own_root.kept_modules.__wrapped__(made) == {}
 
 
 def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_week(tmp_path: Path) -> None:
-    """Not before: a lab in a container shares the cache, and its checkout is not seen outside."""
+    """Not before: a lab in a container shares the cache, and its checkout is not seen outside. Of
+    this lab's own that of another root goes.
+    """
     eight_days_ago = time.time() - 8 * 86400
-    for name, lab in (("here", CHECKOUT), ("container", "/not/seen"), ("lost", "/not/there")):
+    labs = {"here": CHECKOUT, "container": "/not/seen", "lost": "/not/there", "earlier": CHECKOUT}
+    for name, lab in labs.items():
         folder = tmp_path / "compiled" / name
         folder.mkdir(parents=True)
         (folder / "of").symlink_to(lab)
         if name != "container":
             os.utime(folder, 2 * (eight_days_ago,))
 
+    os.utime(tmp_path / "compiled/here")
     own_root.forget_lost_labs(tmp_path / "compiled/here")
 
     assert sorted(os.listdir(tmp_path / "compiled")) == ["container", "here"]
