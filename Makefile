@@ -119,7 +119,8 @@ check-gofmt:
 	test -z "$$(gofmt -l tunnel | tee /dev/stderr)"
 
 # On all CPUs where pytest-xdist is there; a file's tests stay together and share what they build.
-PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n auto --dist loadfile")
+# One more than there are CPUs: a test that waits leaves its own to another.
+PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$(($$(nproc) + 1)) --dist loadfile")
 
 unit:
 	$(PYTHON) -m pytest -q $(PARALLEL)

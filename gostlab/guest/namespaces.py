@@ -87,15 +87,22 @@ class Held:
         """Mininet looks for programs here that it then types."""
 
     def startShell(self, _mnopts: str | None = None) -> None:
-        """Start what holds the namespaces, called as Mininet calls its shells."""
-        with inside_new_namespaces():
-            self.shell: Any = subprocess.Popen(
-                [f"mininet:{self.name}"],
-                executable="/bin/cat",
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        """Start what holds the namespaces, called as Mininet calls its shells. It hears no signal:
+        Python asks for no handler of those, by a call each. And it needs no words of a language's.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            with inside_new_namespaces():
+                self.shell: Any = subprocess.Popen(
+                    [f"mininet:{self.name}"],
+                    executable="/bin/cat",
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
+                    env={"LC_ALL": "C"},
+                )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.pid = self.shell.pid
         self.stdin = self.stdout = self.shell.stdin
         self.kept: list[str] = []
