@@ -67,7 +67,7 @@ def row_of(
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """A table of them."""
-    return with_types(pd.DataFrame(rows))
+    return with_types(rows)
 
 
 def loss_sweep(
