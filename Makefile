@@ -120,7 +120,8 @@ check-gofmt:
 
 # On all CPUs where pytest-xdist is there; a file's tests stay together and share what they build.
 # One more than there are CPUs: a test that waits leaves its own to another.
-PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$(($$(nproc) + 1)) --dist loadfile")
+PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && \
+	echo "-n $$(($$(nproc) + 1)) --dist loadfile")
 
 unit:
 	$(PYTHON) -m pytest -q $(PARALLEL)
