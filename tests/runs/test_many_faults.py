@@ -172,6 +172,7 @@ def test_a_scheduler_ended_over_and_over_comes_to_the_same_end(
         with suppress(subprocess.TimeoutExpired):
             process.wait(draw.choice((0.2, 0.4, 0.8)) + draw.uniform(0.0, 0.4))
         if process.returncode == 0:  # all of it is done: begin again, with less
+            kept = desk.finished()
             victim = draw.choice(sorted(kept))
             shutil.rmtree(desk.results / "small" / victim)
             del kept[victim]
