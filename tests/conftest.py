@@ -135,7 +135,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     long = Counter(
         item.path
         for item in items
-        if item.get_closest_marker("sandbox") or item.get_closest_marker("slow")
+        if any(map(item.get_closest_marker, ("sandbox", "slow", "real_gost")))
     )
     items.sort(key=lambda item: -long[item.path])
 
