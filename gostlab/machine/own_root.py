@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gostlab import lazy
 from gostlab.declared.folders import CODE, ROOT, TOPOLOGIES, cache_folder
 from gostlab.declared.folders import PYTHON_PATH as FROM_HERE
 from gostlab.describe.resolve.run_description import RunDescription
@@ -26,7 +27,8 @@ INIT = Path(__file__).with_name("init.py")
 # In the run's folder: links to what the guest sees, each by the name that it has in PLACES.
 LINKS = ".host"
 PLACES = "/run/host"  # in the guest (gostlab/machine/init.py)
-KEPT, MODULES = "kept", "modules"  # the folder and file of what a run imports
+# The folder and file of what a run imports, and what says which sources it was made of.
+KEPT, MODULES, MADE_OF = "kept", "modules", "made-of"
 FORGOTTEN_AFTER_S = 7 * 86400.0
 PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
@@ -127,11 +129,18 @@ def kept_modules(root: Root) -> dict[str, Path]:
         forget_lost_labs(folder)
     except OSError:
         return {}
-    newest = max(each.stat().st_mtime_ns for each in (*CODE.glob("gostlab/**/*.py"), TOPOLOGIES))
-    if not file.exists() or file.stat().st_mtime_ns < newest:
+    # By each source's time and length: another version's may be older than those it replaces.
+    stats = {each: each.stat() for each in (*CODE.glob("gostlab/**/*.py"), TOPOLOGIES)}
+    sources = sorted((str(each), at.st_mtime_ns, at.st_size) for each, at in stats.items())
+    made_of = hashlib.sha256(repr(sources).encode("utf-8", "replace")).hexdigest()
+    known = folder / MADE_OF
+    if not (file.exists() and known.exists() and known.read_text("ascii") == made_of):
         argv, environ = root.python("-m", "gostlab.kept", file)
         environ |= {"PYTHONPATH": FROM_HERE, **QUICK_IMPORTS}
-        subprocess.run(argv, env=environ, capture_output=True, check=False)
+        if subprocess.run(argv, env=environ, capture_output=True, check=False).returncode == 0:
+            lazy.replace(known, made_of.encode("ascii"))
+        else:
+            file.unlink(missing_ok=True)  # of other sources
     return {KEPT: folder}
 
 

@@ -170,8 +170,6 @@ class Root:
     tree: Path
     record: dict[str, Any] = field(hash=False)
 
-    cache_tag = "cpython-311"  # its Python's, in the names of byte code
-
     @property
     def search_path(self) -> str:
         """Where its programs are, on the host."""

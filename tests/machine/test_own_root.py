@@ -100,8 +100,14 @@ def test_what_a_run_imports_is_kept_and_made_anew_when_a_source_changes(
 
     first = kept()
     assert kept() == first
-    os.utime(source, 2 * (time.time() + 2,))
-    assert kept() > first
+    os.utime(source, 2 * (time.time() - 86400,))  # as an older version's
+    second = kept()
+    assert second > first
+    source.with_name("two.py").touch()
+    third = kept()
+    assert third > second
+    source.with_name("two.py").unlink()
+    assert kept() > third
 
     shutil.rmtree(cache)
     cache.write_text("a file, where none can lie")
