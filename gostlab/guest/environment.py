@@ -9,6 +9,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -80,6 +81,7 @@ def environment(
         "iperf3_program": programs.iperf3.to_json(),
         "mininet": MININET_VERSION,
         "python": platform.python_version(),
+        "modules_read": modules_read(),
         **web_programs(run, programs),
         "tunnel": programs.tunnel and programs.tunnel.to_json(),
         **({"modules": parts["modules"]} if parts.get("modules") else {}),
@@ -88,6 +90,14 @@ def environment(
         "sysctls": sysctls,
         "host": below(),
     }
+
+
+def modules_read() -> str:
+    """Whether what a run imports came from the one file that holds it all (gostlab.kept). If not,
+    how many files the lab has is in the samples.
+    """
+    together = any(hasattr(finder, "codes") for finder in sys.meta_path)  # init.py's
+    return "together" if together else "each from its own file"
 
 
 @dataclass(frozen=True)
