@@ -1,0 +1,87 @@
+"""What a program finds in memory: of a file what the host has, of a fork what it had itself, of the
+program before it nothing. On each kernel, whose faults bring more pages than were asked for.
+"""
+
+import hashlib
+import random
+from pathlib import Path
+
+import pytest
+
+from gostlab.declared.kernels import SHIPPED, declared_kernels
+from tests.sandboxed import Lab
+
+pytestmark = pytest.mark.sandbox
+
+KERNELS = [SHIPPED, *(name for name, each in declared_kernels().items() if each.version < (6, 16))]
+FILE_BYTES = 5_000_003
+MAPPED = """
+import hashlib, mmap, sys
+with open(sys.argv[1], "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+backwards = [mapped[at] for at in range(len(mapped) - 1, -1, -mmap.PAGESIZE)]
+print(hashlib.sha256(mapped).hexdigest())
+"""
+# Each reads the file from the host anew.
+READ = """
+for words in 'sha256sum {file}' 'dd if={file} bs=77777 status=none' 'python3 -S {mapped} {file}'
+do
+    echo 3 > /proc/sys/vm/drop_caches
+    case $words in dd*) $words | sha256sum;; *) $words;; esac
+done
+"""
+FORKED = """
+import mmap, os
+PAGES = 300
+mine = mmap.mmap(-1, PAGES * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(PAGES):
+    mine[page * mmap.PAGESIZE] = page % 251
+def holds(changed):
+    wanted = [255 if page in changed else page % 251 for page in range(PAGES)]
+    return [mine[page * mmap.PAGESIZE] for page in range(PAGES)] == wanted
+some = set(range(0, PAGES, 7))
+child = os.fork()
+if child == 0:
+    for page in some:
+        mine[page * mmap.PAGESIZE] = 255
+    os._exit(not holds(some))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), holds(set()))
+"""
+LEAVES, FINDS = (
+    "import ctypes, mmap; mmap.mmap(-1, 1 << 16); c = ctypes.CDLL(None); c.mmap.restype ="
+    " ctypes.c_void_p; at = c.mmap(ctypes.c_void_p(0x200000000), 65536, 3, 0x32, -1, 0);"
+    " ctypes.memset(at, 7, 65536); print(hex(at))",
+    "import ctypes; print(ctypes.string_at(0x200000000, 4))",
+)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_file_is_what_the_host_has(lab: Lab, kernel: str, tmp_path: Path) -> None:
+    file, mapped = tmp_path / "file", tmp_path / "mapped.py"
+    file.write_bytes(random.Random(1).randbytes(FILE_BYTES))
+    mapped.write_text(MAPPED)
+
+    done = lab.command(READ.format(file=file, mapped=mapped), keep=[tmp_path], kernel=kernel)
+
+    sums = [line.split()[0] for line in done.log.splitlines() if len(line.split()[:1][0]) == 64]
+    assert sums == 3 * [hashlib.sha256(file.read_bytes()).hexdigest()], done.log
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_fork_and_its_maker_keep_each_their_own(lab: Lab, kernel: str, tmp_path: Path) -> None:
+    script = tmp_path / "forked.py"
+    script.write_text(FORKED)
+
+    done = lab.command(f"python3 -S {script}", keep=[tmp_path], kernel=kernel)
+
+    assert "0 True" in done.log
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_program_finds_nothing_of_the_one_before_it(lab: Lab, kernel: str) -> None:
+    pair = f"python3 -S -c '{LEAVES}'; python3 -S -c '{FINDS}'; echo ended $?"
+
+    done = lab.command(f"for n in 1 2 3; do {pair}; done", kernel=kernel)
+
+    said = [line for line in done.log.splitlines() if line.startswith(("0x", "ended", "b'"))]
+    assert said == 3 * ["0x200000000", "ended 139"], done.log
