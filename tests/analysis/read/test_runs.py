@@ -93,6 +93,7 @@ def test_figures_come_from_the_files_that_own_them(one: One) -> None:
     assert run.buffer_bdp == pytest.approx(1.0, abs=1e-4)
     unlimited, unknown = replace(run, rate_bps=None), replace(run, buffer_pkts=None)
     assert (unlimited.buffer_bdp, unknown.buffer_bdp) == (None, None)
+    assert {leg.name: leg.cc for leg in run.legs} == dict.fromkeys(["app", "wan", "exit"], ("bbr",))
 
 
 def test_a_runs_commands_are_what_the_lab_did_without_the_scripts_own_functions() -> None:

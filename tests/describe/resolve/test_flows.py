@@ -76,6 +76,12 @@ def test_each_pair_of_a_dumbbell_has_its_own_round_trip() -> None:
         assert own[flow.sender] + own[flow.receiver] == pytest.approx(flow.rtt_ms)
 
 
+def test_an_own_round_trip_is_shared_as_the_paths_is() -> None:
+    run = one("{topology: dumbbell, flows: {a: {rtt: 100ms}}}")
+    path = {"forward": {"delay_ms": 30.0}, "reverse": {"delay_ms": 10.0}}
+    assert delays_ms(run.flows, path) == pytest.approx({"r1": 75.0, "s1": 25.0})
+
+
 def test_a_change_of_both_directions_is_two_and_they_stand_in_the_order_of_time() -> None:
     run = one("{changes: [{at: 1s, loss: 1%}, {at: 2s, delay: 5ms, direction: both}]}")
     changes = [(change["at_s"], change["direction"]) for change in run.changes]
