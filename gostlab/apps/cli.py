@@ -43,6 +43,8 @@ VERBS = (
     *(new_verb.new_verb, *course.VERBS, completion.completion_verb),
 )
 
+INTERRUPT_AGAIN_S = 0.01
+
 FIRST_WORDS = """\
 gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says how they went.
 
@@ -126,6 +128,17 @@ def raise_on_signals() -> None:
     signal.signal(signal.SIGTERM, interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, interrupt)
+    # An exception in a finalizer goes nowhere, an interrupt too: it comes again, a moment later.
+    signal.signal(signal.SIGALRM, interrupt)
+    sys.unraisablehook = interrupt_again
+
+
+def interrupt_again(lost: Any) -> None:
+    """What Python calls with an exception that it cannot raise where it is."""
+    if lost.exc_type is KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, INTERRUPT_AGAIN_S)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def interrupt(number: int, _frame: FrameType | None) -> None:

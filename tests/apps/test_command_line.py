@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -223,3 +224,21 @@ def test_what_was_chosen_and_what_never_happens_is_said_before_a_run(
     done = typed("run", file, "--dry-run")
     assert done.returncode == 0
     assert [part for part in parts if part not in done.stderr] == []
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+def test_a_signal_in_the_midst_of_a_finalizer_ends_all_the_same(number: str) -> None:
+    done = said_by(
+        *(sys.executable, "-c"),
+        "import os, signal, time\n"
+        "from gostlab.apps import cli\n"
+        "class Finalized:\n"
+        "    def __del__(self):\n"
+        f"        os.kill(os.getpid(), signal.{number})\n"
+        "        time.sleep(0.01)\n"
+        "cli.raise_on_signals()\n"
+        "Finalized()\n"
+        "time.sleep(60)",
+        timeout=30,
+    )
+    assert "KeyboardInterrupt" in done.stderr and "Finalized" not in done.stderr
