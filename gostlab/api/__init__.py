@@ -6,7 +6,7 @@ process or sets a signal's handler. Errors are BadInput (what was asked cannot b
 MachineError (this machine cannot do it), ResultsError and OSError.
 """
 
-from gostlab.api.experiment import Experiment, Progress, Result, Run, Running
+from gostlab.api.experiment import Experiment, Progress, Result, Run, Running, run_together
 from gostlab.api.loaded import Results, load
 from gostlab.api.making import Gathered, contests, execute, starter, summary
 from gostlab.api.parts import (

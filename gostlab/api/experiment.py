@@ -160,7 +160,7 @@ class Running(Iterator[Result]):
         except Cancelled:
             raise StopIteration from None
         except StopIteration as over:
-            self._outcome = self._outcome or over.value
+            self._outcome = self._outcome or (over.value[0] if over.value else None)
             raise StopIteration from None
         self._ends.append(end)
         return end
@@ -314,7 +314,22 @@ class Experiment(Plan):
             watcher = Told(progress)
         how: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
         how |= {"progress": watcher, "workers": workers, "held": held}
-        return Running(self, partial(make, self, Path(results), **how))
+        return Running(self, partial(make, [self], Path(results), **how))
+
+
+def run_together(
+    experiments: Sequence[Experiment], results: Path, *, progress: Quiet, **how: Any
+) -> list[Outcome]:
+    """Make the runs of several experiments, in their order, as if they were one's; what became of
+    each. `how`, and what is raised, are those of Experiment.run and its wait.
+    """
+    how |= {"progress": progress, "look": lambda: None, "held": ExitStack()}
+    making = make(experiments, results, **how)
+    while True:
+        try:
+            next(making)
+        except StopIteration as over:
+            return list(over.value)
 
 
 class Run:

@@ -1,4 +1,4 @@
-"""A plan's runs are made: what each needs is looked for first, then they are made one per CPU or
+"""Plans' runs are made: what each needs is looked for first, then they are made one per CPU or
 worker, and each one's end is given as it is known.
 """
 
@@ -34,11 +34,11 @@ Gathered = Callable[
     [Callable[[str], None]],
     AbstractContextManager[tuple[Collection[schedule.Slot], schedule.Starter]],
 ]
-Making = Generator[Finished, None, Outcome]
+Making = Generator[Finished, None, list[Outcome]]
 
 
 def make(
-    plan: Plan,
+    plans: Sequence[Plan],
     folder: Path,
     *,
     jobs: int | None,
@@ -49,52 +49,49 @@ def make(
     look: Callable[[], None],
     held: ExitStack,
 ) -> Making:
-    """What makes the runs of a plan that have no answer yet in a results folder, once it is asked
-    for their ends; it returns what became of all of them.
+    """What makes the runs of plans that have no answer yet in a results folder, once it is asked
+    for their ends; it returns what became of each plan's. While the last run of one ends, the next
+    one's begin.
 
     look: called while runs are waited for; what it raises ends them. held: until all are made. The
     others, and what is raised, are Experiment.run's.
     """
     check_jobs(jobs)
+    names = [plan.file.name for plan in plans]
+    runs = [run for plan in plans for run in plan.runs]
     found = parts.find_parts(gost)
-    machine.require_programs(plan.runs, found)
-    machine.require_kernels(plan.runs, found)
-    start = starter(plan.machine.name, found)
+    machine.require_programs(runs, found)
+    machine.require_kernels(runs, found)
+    starters = {name: starter(name, found) for name in {plan.machine.name for plan in plans}}
+
+    def start(run: RunDescription, place: Path, slot: schedule.Slot) -> machine.Job:
+        return starters[run.machine](run, place, slot)
 
     def more(ends: Sequence[Finished]) -> list[RunDescription]:
-        # One more, of each cell that wants it.
-        wanted = {at.cell: at.repetitions + 1 for at in standings(plan, ends) if at.wants_more}
-        there = {end.run.name for end in ends}
-        described = plan.described(wanted) if wanted else []
-        return [run for run in described if run.cell in wanted and run.name not in there]
+        return [run for plan in plans for run in one_more(plan, ends)]
 
     def making() -> Making:
         folder.mkdir(parents=True, exist_ok=True)
-        shared = plan.shard is not None
+        shared = any(plan.shard for plan in plans)
         with held:
-            held.enter_context(results.owned(folder, plan.file.name, shared=shared))
+            for name in names:
+                held.enter_context(results.owned(folder, name, shared=shared))
             slots: Collection[schedule.Slot]
-            begin = start
+            begin: schedule.Starter = start
             if workers is None:
-                own_jobs = jobs if plan.machine.name != "native" else 1
-                slots = held.enter_context(claimed_cpus(own_jobs))
+                slots = held.enter_context(claimed_cpus(1 if set(starters) == {"native"} else jobs))
             else:
                 slots, begin = held.enter_context(workers(progress.say))
-            parts_of_loads = dict.fromkeys(measured_words(run.to_json()) for run in plan.runs)
-            progress.say(
-                f"{plan.file.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
-                f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
-                f" {gost_words(plan.runs, found)} · taken over {' or '.join(parts_of_loads)} ·"
-                f" results: {folder}"
-            )
-            keep_file(plan, folder)
-            older = results.older_line(folder, plan.runs)
-            makers = results.makers_line(folder, plan.runs)
-            for line in (*(each.line for each in plan.warned), *plan.notes, older, makers):
-                if line:
-                    progress.say(line)
+            for plan in plans:
+                progress.say(heading(plan, found, len(slots), folder))
+                keep_file(plan, folder)
+                older = results.older_line(folder, plan.runs)
+                makers = results.makers_line(folder, plan.runs)
+                for line in (*(each.line for each in plan.warned), *plan.notes, older, makers):
+                    if line:
+                        progress.say(line)
             ends = yield from schedule.ends_of(
-                plan.runs,
+                runs,
                 folder.resolve(),
                 slots,
                 begin,
@@ -104,10 +101,40 @@ def make(
                 look=look,
                 beside=shared or workers is not None,
             )
-        wide = [standing for standing in standings(plan, ends) if not standing.narrow]
-        return Outcome(plan.file.name, tuple(ends), plan.warned, tuple(wide), plan.levels)
+        return [outcome_of(plan, ends) for plan in plans]
 
     return making()
+
+
+def own_ends(plan: Plan, ends: Sequence[Finished]) -> list[Finished]:
+    """Those of a plan's runs."""
+    return [end for end in ends if end.run.experiment == plan.file.name]
+
+
+def one_more(plan: Plan, ends: Sequence[Finished]) -> list[RunDescription]:
+    """Another run of each cell that wants it."""
+    wanted = {at.cell: at.repetitions + 1 for at in standings(plan, ends) if at.wants_more}
+    there = {end.run.name for end in ends}
+    described = plan.described(wanted) if wanted else []
+    return [run for run in described if run.cell in wanted and run.name not in there]
+
+
+def outcome_of(plan: Plan, ends: Sequence[Finished]) -> Outcome:
+    """What became of a plan's runs."""
+    own = own_ends(plan, ends)
+    wide = [standing for standing in standings(plan, own) if not standing.narrow]
+    return Outcome(plan.file.name, tuple(own), plan.warned, tuple(wide), plan.levels)
+
+
+def heading(plan: Plan, found: parts.Parts, at_a_time: int, folder: Path) -> str:
+    """What is said of a plan before its runs are made."""
+    parts_of_loads = dict.fromkeys(measured_words(run.to_json()) for run in plan.runs)
+    return (
+        f"{plan.file.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
+        f"machine: {plan.machine.name} ({plan.machine.reason}) · {at_a_time} at a time ·"
+        f" {gost_words(plan.runs, found)} · taken over {' or '.join(parts_of_loads)} ·"
+        f" results: {folder}"
+    )
 
 
 def keep_file(plan: Plan, folder: Path) -> None:
@@ -178,6 +205,7 @@ def standings(plan: Plan, ends: Sequence[Finished]) -> list[Standing]:
     if not plan.until:
         return []
 
+    ends = own_ends(plan, ends)
     return schedule.standings(ends, plan.until, statistics.relative_halfwidth, statistics.states_of)
 
 

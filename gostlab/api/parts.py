@@ -13,7 +13,6 @@ from pathlib import Path
 
 from gostlab import machine
 from gostlab.api.making import check_jobs
-from gostlab.api.plan import Plan
 from gostlab.declared import controls, folders
 from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel, declared_kernels, own_kernels
@@ -32,17 +31,19 @@ add_gost, remove_gost = gosts.add, gosts.remove
 remove_cc, remove_kernel = modules.remove, kernels.remove
 
 
-def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = None) -> Needs:
-    """What a plan's runs ask for, that the set-up can bring, and that is not there. Nobody waits
+def missing_parts(
+    runs: Sequence[RunDescription], *, jobs: int | None = None, gost: Path | None = None
+) -> Needs:
+    """What runs ask for, that the set-up can bring, and that is not there. Nobody waits
     for it and then learns that something else is amiss: that is looked for first. Raises BadInput,
     MissingPart.
     """
     check_jobs(jobs)
     found = parts.find_parts(gost)
-    wanted = needs_of(plan.runs)
+    wanted = needs_of(runs)
     if wanted.root and root.is_chosen():
         # Every program is in it: those of this machine are for the other runs.
-        elsewhere = needs_of(run for run in plan.runs if run.is_of_the_host)
+        elsewhere = needs_of(run for run in runs if run.is_of_the_host)
         gone = root.find_root() is None
         wanted = replace(elsewhere, kernels=wanted.kernels, gosts=wanted.gosts, root=gone)
     else:
@@ -58,7 +59,7 @@ def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = No
         root=wanted.root,
         iproute2=wanted.iproute2 and not parts.find_iproute2().is_new_enough,
     )
-    machine.require_programs((run for run in plan.runs if not waits_for(run, missing)), found)
+    machine.require_programs((run for run in runs if not waits_for(run, missing)), found)
     return missing
 
 

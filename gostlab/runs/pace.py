@@ -154,4 +154,5 @@ class Forecast:
 
 def kinds_of(run: RunDescription) -> tuple[Kind, ...]:
     """What a run has in common with others that take as long, what says most of it first."""
-    return ((run.clock, run.matrix, run.tunnel, run.streams), (run.clock, run.matrix), (run.clock,))
+    its = run.clock, run.experiment, run.matrix
+    return ((*its, run.tunnel, run.streams), its, (run.clock,))

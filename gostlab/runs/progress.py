@@ -28,6 +28,11 @@ class Lines(Quiet):
 
     def __init__(self) -> None:
         self._total = self._count = 0
+        self._several = False  # experiments
+
+    def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
+        super().planned(runs, done)
+        self._several = self._several or len({run.experiment for run in runs}) > 1
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -43,7 +48,16 @@ class Lines(Quiet):
 
     def finished(self, done: Finished, left_s: float) -> None:
         self._count += 1
-        self.say(f"[{self._count}/{self._total}] {describe(done)} · {clock_words(left_s)} left")
+        at = f"[{self._count}/{self._total}]"
+        self.say(f"{at} {self.describe(done)} · {clock_words(left_s)} left")
+
+    def describe(self, done: Finished) -> str:
+        """How a run ended."""
+        how = (
+            done.verdict if done.outcome == "ok" else f"{done.outcome}: {done.status.get('error')}"
+        )
+        whose = f"{done.run.experiment}/" if self._several else ""
+        return f"{whose}{done.run.name}: {how} ({done.status.get('wall_s', 0):.1f} s)"
 
 
 # What a run of the grid is, and how it looks; without a terminal's blocks in letters.
@@ -76,8 +90,8 @@ class Picture(Lines):
 
 
 class Board(Picture):
-    """Every matrix as a row that fills, a line for each run under way, and the time left. Above it
-    stays a line for every run that is not simply good.
+    """Every matrix (of several experiments: every experiment) as a row that fills, a line for each
+    run under way, and the time left. Above it stays a line for every run that is not simply good.
     """
 
     def __init__(self, title: str, console: Console | None = None) -> None:
@@ -88,6 +102,7 @@ class Board(Picture):
         super().__init__(title, console, transient=True, auto_refresh=False)
 
     def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
+        super().planned(runs, done)
         known = {run.name for run in self._runs}
         self._runs += [run for run in runs if run.name not in known]
         self._states |= {end.run.name: ENDED.get(end.state, NO_ANSWER) for end in done}
@@ -114,29 +129,33 @@ class Board(Picture):
         self._states[done.run.name] = ENDED.get(done.state, NO_ANSWER)
         self._moving = [each for each in self._moving if each.run.name != done.run.name]
         if done.state != "good":
-            self.say(describe(done))
+            self.say(self.describe(done))
         self._live.refresh()
 
     def picture(self) -> Group:
         left = "" if self._left_s is None else f" · about {clock_words(self._left_s)} left"
         head = Text(f"{self._title} · {self._count} of {self._total}{left}", style="bold")
         width = self._console.width
-        lines = [*self.grid(width), *(Text(moving_words(each)) for each in self._moving)]
+        moving = (moving_words(each, of=self._row_of(each.run)) for each in self._moving)
+        lines = [*self.grid(width), *map(Text, moving)]
         for line in lines:
             line.truncate(width, overflow="ellipsis")
         return Group(head, *lines)
 
+    def _row_of(self, run: RunDescription) -> str:
+        return run.experiment if self._several else run.matrix
+
     def grid(self, width: int) -> list[Text]:
-        """A row per matrix, a sign per run; where a matrix has more runs than fit, a sign stands
-        for several and shows what most needs a look. Of too many matrices all are one row.
+        """A row per matrix or experiment, a sign per run; where one has more runs than fit, a sign
+        stands for several and shows what most needs a look. Of too many all are one row.
         """
         matrices: dict[str, list[int]] = {}
         for run in self._runs:
             state = self._states.get(run.name, WAITING)
-            matrices.setdefault(run.matrix, []).append(state)
+            matrices.setdefault(self._row_of(run), []).append(state)
         if len(matrices) > MOST_GRID_LINES:
             states = [state for row in matrices.values() for state in row]
-            matrices = {f"{len(matrices)} matrices": states}
+            matrices = {f"{len(matrices)} {'experiments' if self._several else 'matrices'}": states}
         signs = BLOCKS if "utf" in (self._console.encoding or "").lower() else LETTERS
         name_width = min(24, max(map(len, matrices), default=0))
         rows = []
@@ -161,10 +180,12 @@ def squeezed(states: Sequence[int], most: int) -> list[int]:
     return [min(states[start:end], key=urgent.index) for start, end in pairwise(ends)]
 
 
-def moving_words(moving: Moving) -> str:
-    """A run under way: what it is, its own clock's time of how much, how fast that goes."""
+def moving_words(moving: Moving, of: str) -> str:
+    """A run under way: what it is (and of what), its own clock's time of how much, how fast that
+    goes.
+    """
     label = cell_words(moving.run.factors)
-    what = f"{moving.run.matrix}: {label}" if label else moving.run.matrix
+    what = f"{of}: {label}" if label else of
     how_far = "starting"
     if moving.loaded_s is not None:
         how_far = f"{max(0.0, moving.loaded_s):.0f} of {moving.run.length_s:.0f} s"
@@ -180,11 +201,6 @@ def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> 
     if again:
         line += f" ({again} of them begun before, or with damaged files)"
     return line
-
-
-def describe(done: Finished) -> str:
-    how = done.verdict if done.outcome == "ok" else f"{done.outcome}: {done.status.get('error')}"
-    return f"{done.run.name}: {how} ({done.status.get('wall_s', 0):.1f} s)"
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def test_what_the_kernel_lacks_is_said_and_is_no_failure_beside_others(
         for run, end in zip(runs, ends.split(), strict=False)
     ]
 
-    assert run_verb.conclude(Outcome("download", tuple(done)), tmp_path, as_json=False) == code
+    assert run_verb.conclude([Outcome("download", tuple(done))], tmp_path, as_json=False) == code
 
     printed = capsys.readouterr()
     assert says in printed.out

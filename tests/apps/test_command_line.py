@@ -41,6 +41,7 @@ BAD_WORDS = [
     ("run thesis-tunnel --set streams", "factor=value"),
     ("run thesis-tunnel --matrix nope", "nope"),
     ("run thesis-tunnel --jobs 0", "at least 1"),
+    ("run li2018 ccs li2018", "two of the experiments are called so"),
     ("run thesis-tunnel --set rate=10,5mbit", "10.5mbit"),
     ("try --cc ,,", "comma"),
     ("try --rate -1mbit", "negative"),
@@ -191,7 +192,7 @@ def test_topo_py_runs_under_whatever_python_from_anywhere() -> None:
         (["run", "li2018", "--seed", "1", "--seed", "2"], ["--seed", "twice"]),
         (["repor", "x"], ["repor", "report"]),
         (["gost", "ad", "x"], ["ad", "add"]),
-        (["run", "li2018", "li2018"], ["li2018", "too many"]),
+        (["shell", "li2018"], ["li2018", "too many"]),
         (["run", "li2018", "--clock", "fast"], ["--clock", "fast", "virtual, real"]),
     ],
 )

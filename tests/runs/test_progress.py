@@ -51,10 +51,10 @@ def test_the_grid_fills_with_what_became_of_each_run() -> None:
 def test_a_line_per_run_says_what_it_is_how_far_and_how_fast() -> None:
     run = next(run for run in MAIN if run.streams == 16 and run.tunnel == "gost+ws")
     moving = Moving(run, 9.0, 6.2, 4.0)
-    words = progress.moving_words(moving)
+    words = progress.moving_words(moving, of="main")
     assert "16 streams" in words and "gost+ws" in words
     assert words.endswith(", run 1 · 6 of 30 s · 1.6 × real time")
-    assert progress.moving_words(replace(moving, loaded_s=None)).endswith("· starting")
+    assert progress.moving_words(replace(moving, loaded_s=None), of="main").endswith("· starting")
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:
@@ -78,6 +78,24 @@ def test_many_matrices_share_a_row() -> None:
     made, _ = board()
     made.planned([replace(run, matrix=f"m{n}") for n, run in enumerate(RUNS[:16])], [])
     assert "16 matrices" in shown(made)[1] and len(shown(made)) == 2
+
+
+def test_of_several_experiments_each_has_a_row_and_a_run_says_whose_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = [replace(run, experiment=name) for name in ("one", "two") for run in MAIN[:2]]
+    end = Finished(runs[2], Path(), {"outcome": "ok"}, "degraded")
+    made, file = board()
+    made.planned(runs, [])
+    made.moved([Moving(runs[0], 1.0, 1.0, 1.0)], 90.0)
+    made.finished(end, 60.0)
+    assert [line.split()[0] for line in shown(made)[1:]] == ["one", "two", "one:"]
+    assert f"two/{runs[2].name}: degraded" in file.getvalue()
+
+    lines = progress.Lines()
+    lines.planned(runs, [])
+    lines.finished(end, 60.0)
+    assert f"two/{runs[2].name}: degraded" in capsys.readouterr().err
 
 
 def test_elsewhere_than_on_a_terminal_there_are_plain_lines(

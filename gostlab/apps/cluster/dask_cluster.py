@@ -238,14 +238,14 @@ def wanted_run(make: Callable[..., Any], *arguments: Any) -> Any:
 
 def joined(
     where: str | None,
-    plan: api.Experiment,
+    plans: Sequence[api.Plan],
     gost: Path | None,
     jobs: int | None,
     *,
     check_hosts: bool,
 ) -> api.Gathered | None:
-    """What makes a plan's runs, as --dask and --check-hosts ask for it; None: this machine. Raises
-    BadInput for what makes no sense together.
+    """What makes the runs of plans, as --dask and --check-hosts ask for it; None: this machine.
+    Raises BadInput for what makes no sense together.
     """
     if where is None:
         if check_hosts:
@@ -253,23 +253,28 @@ def joined(
         return None
     if jobs is not None:
         raise BadInput("--jobs: with --dask, a run per worker is made at a time")
-    if plan.machine.name == "native":
+    if any(plan.machine.name == "native" for plan in plans):
         raise BadInput("--dask needs the sandbox: --machine sandbox")
-    return partial(gathered, where, plan, gost, check_hosts)
+    runs = [run for plan in plans for run in plan.runs]
+    return partial(gathered, where, runs, gost, check_hosts)
 
 
 @contextmanager
 def gathered(
-    where: str, plan: api.Experiment, gost: Path | None, check: bool, say: Callable[[str], None]
+    where: str,
+    runs: Sequence[RunDescription],
+    gost: Path | None,
+    check: bool,
+    say: Callable[[str], None],
 ) -> Iterator[tuple[Cluster, Starter]]:
     """The workers of a cluster, and how a run is started on one; first, if that is to be checked,
     two of them have made the same run. Raises what connected() and check_hosts() do.
     """
     mine = Identity(**remote.identify(gost))
     with connected(where, mine, gost, say) as workers:
-        if check and plan.runs:
+        if check and runs:
             with TemporaryDirectory(prefix="gostlab-hosts-") as scratch:
-                say(check_hosts(workers, plan.runs[0], Path(scratch)))
+                say(check_hosts(workers, runs[0], Path(scratch)))
         yield workers, workers.start
 
 

@@ -116,13 +116,17 @@ def setting_words(asked: argparse.ArgumentParser) -> None:
 
 
 def told(
-    arguments: argparse.Namespace, experiment: api.Experiment, *, quiet: bool
+    arguments: argparse.Namespace, experiments: Sequence[api.Experiment], *, quiet: bool
 ) -> AbstractContextManager[schedule.Quiet]:
     """The observer that shows what the runs do. Raises BadInput."""
+    experiment, *others = experiments
     if not arguments.live:
-        return progress.progress_on_stderr(experiment.name, quiet=quiet)
+        title = f"{len(experiments)} experiments" if others else experiment.name
+        return progress.progress_on_stderr(title, quiet=quiet)
     if quiet:
         raise BadInput("--live and --json or --csv: only one of them")
+    if others:
+        raise BadInput("--live shows one experiment, of 4 runs at most")
     return live.watched_on_stderr(
         experiment.file.title, arguments.results, arguments.pace, experiment.levels
     )
@@ -140,49 +144,63 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 @command.verb(
     "run",
-    "run an experiment's matrix; finished runs are kept and not run again",
-    command.word("experiment", help="a name in experiments/ or the path of a YAML file"),
+    "run an experiment's matrix, or several's; finished runs are kept and not run again",
+    command.word(
+        "experiment",
+        nargs="+",
+        help="a name in experiments/ or the path of a YAML file; several share the CPUs",
+    ),
     *RUN_WORDS,
     example="./lab run thesis-tunnel --quick --set streams=1,4",
 )
 def run_verb(arguments: argparse.Namespace) -> int:
-    experiment = api.Experiment.from_file(
-        arguments.experiment,
-        settings=overrides(arguments.set),
-        matrices=arguments.matrix,
-        quick=arguments.quick,
-        machine=arguments.machine,
-        clock=arguments.clock,
-        seed=arguments.seed,
-        repeat=arguments.repeat,
-        shard=arguments.shard,
-    )
+    experiments = [
+        api.Experiment.from_file(
+            name,
+            settings=overrides(arguments.set),
+            matrices=arguments.matrix,
+            quick=arguments.quick,
+            machine=arguments.machine,
+            clock=arguments.clock,
+            seed=arguments.seed,
+            repeat=arguments.repeat,
+            shard=arguments.shard,
+        )
+        for name in arguments.experiment
+    ]
+    names = [experiment.name for experiment in experiments]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f"{name}: two of the experiments are called so (say each one once)")
     if arguments.dry_run:
-        return list_runs(experiment, arguments.results, as_json=arguments.json)
+        return list_runs(experiments, arguments.results, as_json=arguments.json)
     asked = {"dask": arguments.dask, "check_hosts": arguments.check_hosts}
-    outcome = made(experiment, arguments, quiet=arguments.json, **asked)
-    return conclude(outcome, arguments.results, as_json=arguments.json)
+    outcomes = made(experiments, arguments, quiet=arguments.json, **asked)
+    return conclude(outcomes, arguments.results, as_json=arguments.json)
 
 
 def made(
-    experiment: api.Experiment,
+    experiments: Sequence[api.Experiment],
     arguments: argparse.Namespace,
     *,
     quiet: bool,
     dask: str | None = None,
     check_hosts: bool = False,
-) -> finished.Outcome:
-    """What becomes of an experiment's runs; what they lack is brought first. Raises as run()."""
+) -> list[finished.Outcome]:
+    """What becomes of experiments' runs; what they lack is brought first. Raises as run()."""
     jobs, gost = arguments.jobs, arguments.gost
-    missing = None if dask else api.missing_parts(experiment, jobs=jobs, gost=gost)
+    runs = [run for experiment in experiments for run in experiment.runs]
+    missing = None if dask else api.missing_parts(runs, jobs=jobs, gost=gost)
     if missing and missing.any:
         long = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
         command.complain(f"{missing.words}: not there yet: fetched and built now, once{long}")
         api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=quiet)
-    workers = dask_cluster.joined(dask, experiment, gost, jobs, check_hosts=check_hosts)
+    workers = dask_cluster.joined(dask, experiments, gost, jobs, check_hosts=check_hosts)
     how = {"jobs": jobs, "gost": gost, "retry_failed": arguments.retry_failed}
-    with told(arguments, experiment, quiet=quiet) as shown:
-        return experiment.run(arguments.results, progress=shown, workers=workers, **how).wait()
+    with told(arguments, experiments, quiet=quiet) as shown:
+        return api.run_together(
+            experiments, arguments.results, progress=shown, workers=workers, **how
+        )
 
 
 @command.verb(
@@ -238,8 +256,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.save:
         write_whole(arguments.save, asked.text)
     if arguments.dry_run:
-        return list_runs(experiment, arguments.results, as_json=arguments.json)
-    outcome = made(experiment, arguments, quiet=arguments.json or arguments.csv)
+        return list_runs([experiment], arguments.results, as_json=arguments.json)
+    [outcome] = made([experiment], arguments, quiet=arguments.json or arguments.csv)
     found = api.contests(outcome) if asked.is_contest else []
     cells = [each.cell for each in found] or api.summary(outcome)
     if arguments.json:
@@ -263,20 +281,23 @@ def try_verb(arguments: argparse.Namespace) -> int:
     return exit_code(outcome)
 
 
-def list_runs(experiment: api.Experiment, results: Path, *, as_json: bool) -> int:
+def list_runs(experiments: Sequence[api.Experiment], results: Path, *, as_json: bool) -> int:
     """`run --dry-run`: the runs on standard output, what is to be known of them beside it."""
     if as_json:
-        command.print_json([task.to_json() for task in experiment.tasks(results)])
-    for run in () if as_json else experiment.runs:
-        print(run.name)
-    for line in (*(warning.line for warning in experiment.warned), *experiment.notes):
-        print(line, file=sys.stderr)
-    for name, rule in experiment.until.items():
-        print(
-            f"{name}: this is the first block; there may be more, until every cell's {rule.of}"
-            f" is known to ± {100 * rule.halfwidth:g} %, {rule.most} repetitions at most",
-            file=sys.stderr,
-        )
+        tasks = [task for experiment in experiments for task in experiment.tasks(results)]
+        command.print_json([task.to_json() for task in tasks])
+    for experiment in experiments:
+        whose = f"{experiment.name}/" if len(experiments) > 1 else ""
+        for run in () if as_json else experiment.runs:
+            print(f"{whose}{run.name}")
+        for line in (*(warning.line for warning in experiment.warned), *experiment.notes):
+            print(line, file=sys.stderr)
+        for name, rule in experiment.until.items():
+            print(
+                f"{name}: this is the first block; there may be more, until every cell's {rule.of}"
+                f" is known to ± {100 * rule.halfwidth:g} %, {rule.most} repetitions at most",
+                file=sys.stderr,
+            )
     return command.EXIT_OK
 
 
@@ -312,20 +333,31 @@ def exec_verb(arguments: argparse.Namespace) -> int:
     return command.EXIT_OK
 
 
-def conclude(outcome: finished.Outcome, results: Path, *, as_json: bool) -> int:
-    """The last words of `run`, and its exit code."""
-    cells = api.summary(outcome)
+def conclude(outcomes: Sequence[finished.Outcome], results: Path, *, as_json: bool) -> int:
+    """The last words of `run`, and its exit code: the one that says most against an answer."""
+    several = len(outcomes) > 1
     if as_json:
-        command.print_json({**outcome.to_json(), "cells": cells})
-        return exit_code(outcome)
+        found = {
+            each.experiment: {**each.to_json(), "cells": api.summary(each)} for each in outcomes
+        }
+        command.print_json(found if several else found[outcomes[0].experiment])
+    for each in () if as_json else outcomes:
+        if several:
+            print(f"\n{each.experiment}")
+        print_end(each, results)
+    codes = [exit_code(each) for each in outcomes]
+    return command.EXIT_FAILED if command.EXIT_FAILED in codes else max(codes)
+
+
+def print_end(outcome: finished.Outcome, results: Path) -> None:
+    """What became of an experiment, and what to type next."""
     for line in outcome.complaints:
         command.complain(line)
-    summary.print_summary(cells, outcome.first_cc, sys.stdout)
+    summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
     print(f"{outcome.counts_line} · {results}")
     for cell in outcome.wide:
         print(cell.line)
     print(f"next: {next_command(outcome, results)}")
-    return exit_code(outcome)
 
 
 def next_command(outcome: finished.Outcome, results: Path) -> str:
@@ -375,7 +407,10 @@ def shell_verb(arguments: argparse.Namespace) -> int:
     "what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
     command.flag("--cli", "Mininet's prompt in the lab instead of a matrix"),
     command.word(
-        "--experiment", default="thesis-tunnel", help="what to run (default: thesis-tunnel)"
+        "--experiment",
+        nargs="+",
+        default=["thesis-tunnel"],
+        help="what to run (default: thesis-tunnel)",
     ),
     command.flag("--full", "the full matrix instead of the quick one"),
     *path_words("with --cli: "),
@@ -392,5 +427,5 @@ def topo_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run or arguments.json:
         return status
 
-    print(api.report(arguments.results, [arguments.experiment]))
+    print(api.report(arguments.results, arguments.experiment))
     return status

@@ -319,7 +319,7 @@ def test_what_makes_no_sense_with_a_cluster_is_bad_input(
         monkeypatch.setattr(machine, needed, lambda *_: None)
     plan = api.Experiment.from_file("thesis-tunnel", quick=True, machine="sandbox")
     with pytest.raises(BadInput, match=says):
-        workers = dask_cluster.joined(where, plan, None, jobs, check_hosts=check)
+        workers = dask_cluster.joined(where, [plan], None, jobs, check_hosts=check)
         plan.run(tmp_path, workers=workers).wait()
 
 

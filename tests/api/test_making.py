@@ -1,0 +1,96 @@
+"""Several experiments' runs are made as if they were one's."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab import api
+from gostlab.runs.schedule import Quiet
+from tests.lab_command import Typed
+from tests.runs.test_schedule import GOOD, Job
+
+FILE = """name: NAME
+title: NAME
+settings: {profile: plain-100ms, rate: 10mbit, duration: 1s}
+matrices:
+  - name: main
+    factors: {cc: [cubic, reno]}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Two experiments of the same two runs."""
+    found = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
+    for file in found:
+        file.write_text(FILE.replace("NAME", file.stem))
+    return found
+
+
+def experiments(files: list[Path]) -> list[api.Experiment]:
+    return [api.Experiment.from_file(file, machine="sandbox") for file in files]
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Which experiments' runs are under way, at each start of one; workers() makes them."""
+    for needed in ("require_programs", "require_kernels"):
+        monkeypatch.setattr(f"gostlab.machine.{needed}", lambda *_: None)
+    monkeypatch.setattr("gostlab.api.making.starter", lambda *_: None)
+    return []
+
+
+@contextmanager
+def workers(at_once: list[set[str]]) -> Iterator[Any]:
+    jobs: list[tuple[str, Job]] = []
+
+    def start(run: Any, folder: Path, _slot: object) -> Job:
+        jobs.append((run.experiment, Job(folder, GOOD, polls=3 + 20 * (len(jobs) == 0))))
+        at_once.append({name for name, job in jobs if job.left > 0})
+        return jobs[-1][1]
+
+    yield range(2), start
+
+
+def test_while_the_last_run_of_one_is_made_the_next_one_begins(
+    files: list[Path], at_once: list[set[str]], tmp_path: Path
+) -> None:
+    one, two = api.run_together(
+        experiments(files),
+        tmp_path / "results",
+        progress=Quiet(),
+        workers=lambda _say: workers(at_once),
+        jobs=None,
+        gost=None,
+        retry_failed=False,
+    )
+    assert at_once == [{"one"}, {"one"}, {"one", "two"}, {"one", "two"}]
+    assert [one.experiment, two.experiment] == ["one", "two"]
+    assert [{end.run.experiment for end in each.ends} for each in (one, two)] == [{"one"}, {"two"}]
+    assert all(
+        (tmp_path / "results" / name / "experiment.yaml").exists() for name in ("one", "two")
+    )
+
+
+@pytest.mark.sandbox
+def test_several_are_run_by_one_command_and_each_has_its_table(
+    files: list[Path], tmp_path: Path, typed: Typed
+) -> None:
+    place = tmp_path / "results"
+    done = typed("run", *files, "--results", place, "--machine", "sandbox")
+    assert done.returncode == 0, done.stderr
+    heads = [line for line in done.stdout.splitlines() if line in ("one", "two")]
+    assert heads == ["one", "two"] and done.stdout.count("2 runs: 2 good") == 2
+    assert all(f"next: ./lab report {name}" in done.stdout for name in heads)
+    assert "4 runs to do" in done.stderr and "two/main-reno" in done.stderr
+
+    again = typed("run", *files, "--results", place, "--machine", "sandbox", "--json")
+    found = json.loads(again.stdout)
+    assert [len(found[name]["runs"]) for name in heads] == [2, 2]
+    listed = typed("run", *files, "--results", place, "--machine", "sandbox", "--dry-run")
+    assert len(listed.stdout.splitlines()) == 4 and "two/main-reno" in listed.stdout
+    assert "one experiment" in typed("run", *files, "--results", place, "--live").stderr
