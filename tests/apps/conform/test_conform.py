@@ -67,7 +67,8 @@ def test_the_sandbox_s_tcp_is_linux_s_own(
     packetdrill: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Some of each kind; all take minutes: analysis/page/site_pages/validation.md has the rest."""
-    names = ["tcp_slow_start", "tcp_fast_recovery", "tcp_sack_sack-shift-sacked-7", "tcp_advmss"]
+    slow_start = [f"tcp_slow_start_slow-start-{each}" for each in ("ack-per", "after-idle")]
+    names = [*slow_start, "tcp_fast_recovery", "tcp_sack_sack-shift-sacked-7-3", "tcp_advmss"]
     asked = ["conform", *names, "--packetdrill", str(packetdrill), "--results", str(tmp_path)]
 
     assert cli.main([*asked, "--json"]) == 0
