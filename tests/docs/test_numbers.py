@@ -6,7 +6,6 @@ line that names the command which printed it: `<!-- from: ./lab … -->`.
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,7 @@ from analysis.page.marked import BEGIN, END, LEAST, read_mark
 from analysis.read.values import flatten
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.experiment import load_experiment
-from gostlab.describe.resolve.expand import expand
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.describe.resolve.expand import layers_of
 
 PAGES = sorted(
     [
@@ -105,24 +103,24 @@ def test_every_mark_can_be_read_and_its_table_has_runs_enough(name: str) -> None
 MARKS = sorted({each for page in PAGES for each in BEGIN.findall(page.read_text("utf-8"))})
 
 
-@cache
-def runs_of(name: str) -> list[RunDescription]:
-    """Every run of an experiment's two forms."""
-    experiment = load_experiment(name)
-    return [run for quick in (False, True) for run in expand(experiment, quick=quick)]
-
-
 @pytest.mark.parametrize("words", [words for words in MARKS if words != "EXPERIMENT/MATRIX"])
 def test_the_rows_of_a_mark_are_factors_of_its_matrix(words: str) -> None:
     mark = read_mark(words, "here", ROOT)
-    runs = runs_of(mark.experiment)
+    experiment = load_experiment(mark.experiment)
+    levels = {
+        matrix.name: {
+            (key, str(value))
+            for name, levels in factors.items()
+            for level in levels
+            for key, value in flatten({name: level.written})
+        }
+        for quick in (True, False)
+        for matrix, _, factors in layers_of(experiment, {}, None, quick=quick)
+    }
     for name in mark.matrices:
-        its = [run for run in runs if run.matrix == name]
-        factors = {key for run in its for key, _ in flatten(run.factors)}
-        assert its and set(mark.rows or ()) <= factors, f"{name} has {sorted(factors)}"
-        if mark.only is not None:
-            levels = {(key, str(level)) for run in runs for key, level in flatten(run.factors)}
-            assert mark.only in levels, f"{name} has no cell of {mark.only}"
+        factors = {key for key, _ in levels[name]}
+        assert set(mark.rows or ()) <= factors, f"{name} has {sorted(factors)}"
+    assert mark.only is None or any(mark.only in pairs for pairs in levels.values())
 
 
 def test_what_is_typed_by_hand_is_found(tmp_path: Path) -> None:
