@@ -27,7 +27,7 @@ pytestmark = pytest.mark.sandbox
 
 Thrice = tuple[Pings, dict[str, Any], Pings]
 INTERVAL_S = Fraction(20, 1000)
-COUNT = 4000
+COUNT = 4000  # pings, where chance is judged
 FALSE_ALARM = 0.001
 
 # In the guest: lay out the run's path, and ping across it once to learn addresses, then as a
@@ -51,30 +51,32 @@ with lay_out(run, Path("/run/gostlab"), environ) as network:
 """
 
 
-def ping_across(lab: Lab, path: dict[str, Any], out: Path, seed: int) -> Pings:
+def ping_across(lab: Lab, path: dict[str, Any], out: Path, seed: int, count: int = COUNT) -> Pings:
     """What a recording's ping sees of a path."""
     asked = lab.folder()
     run = describe(path["forward"], path["reverse"], seed=seed)
     (asked / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
     (asked / "parts.json").write_text(json.dumps(lab.handed), encoding="utf-8")
     (asked / "ping_across.py").write_text(PING_ACROSS, encoding="utf-8")
-    argv = ping_argv(order(out, "host"), exact=False)[:-1]  # all but the host
+    argv = ping_argv(order(out, "host", count), exact=False)[:-1]  # all but the host
     words = f"python3 {asked}/ping_across.py {asked} {' '.join(argv)}"
     done = lab.command(words, seed=seed, keep=[*lab.keep, asked])
     assert (done.folder / "ping.txt").exists(), done.log
     return parse_ping((done.folder / "ping.txt").read_text(encoding="utf-8"))
 
 
-def order(out: Path, name: str) -> Order:
-    return Order("target", name, COUNT, INTERVAL_S, True, "100mbit", out)
+def order(out: Path, name: str, count: int) -> Order:
+    return Order("target", name, count, INTERVAL_S, True, "100mbit", out)
 
 
 def replay(lab: Lab, recorded: Pings, out: Path, seed: int) -> tuple[dict[str, Any], Pings]:
     """The profile of a recording as run.json has it, and what a ping sees of that."""
-    written = write_recorded(order(out, "recorded"), recorded, "2026-01-02T03:04:05Z")
+    written = write_recorded(
+        order(out, "recorded", recorded.sent), recorded, "2026-01-02T03:04:05Z"
+    )
     profile = load_profile(str(written))
     path = path_json(profile.forward, profile.reverse)
-    return path, ping_across(lab, path, out, seed)
+    return path, ping_across(lab, path, out, seed, recorded.sent)
 
 
 def rtts_ms(pings: Pings) -> list[float]:
@@ -161,7 +163,7 @@ def test_a_path_without_jitter_and_loss_is_recorded_to_a_tenth_of_a_millisecond(
     lab: Lab, tmp_path: Path
 ) -> None:
     plain = direction(delay_ms=15.0)
-    first = ping_across(lab, {"forward": plain, "reverse": plain}, tmp_path, seed=5)
+    first = ping_across(lab, {"forward": plain, "reverse": plain}, tmp_path, seed=5, count=500)
 
     path, again = replay(lab, first, tmp_path, seed=6)
 
