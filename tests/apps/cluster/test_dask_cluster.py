@@ -46,13 +46,20 @@ def runs() -> Runs:
 
 
 @pytest.fixture(scope="module")
-def daemon() -> Iterator[Any]:
-    """Two workers of this machine, for all tests: they take seconds to start."""
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Two workers of this machine, for all tests: they take seconds to start. They leave nothing
+    behind.
+    """
     distributed = pytest.importorskip("distributed", reason="python3-distributed is not there")
+    scratch = tmp_path_factory.mktemp("scratch")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", str(CHECKOUT))
+        patched.setenv("TMPDIR", str(scratch))
+        patched.setattr(tempfile, "tempdir", str(scratch))
         with dask_cluster.local_cluster(distributed, 2) as started:
+            assert names(scratch)
             yield started
+    assert not names(scratch)
 
 
 @pytest.fixture
@@ -263,18 +270,6 @@ def test_one_worker_has_nobody_to_agree_with(workers: Workers, runs: Runs, tmp_p
 
 
 # -- words
-
-
-def test_workers_of_this_machine_leave_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    distributed = pytest.importorskip("distributed", reason="python3-distributed is not there")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
-    with dask_cluster.local_cluster(distributed, 1):
-        assert names(tmp_path)
-    assert not names(tmp_path)
 
 
 @pytest.mark.parametrize(
