@@ -36,6 +36,7 @@ CPU_S = "cpu_s"
 LONG_S = 3.0
 
 os.environ.pop("COLUMNS", None)  # a newer pytest-xdist says 80, and tables are wider
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more spin for work on a few numbers
 
 
 @pytest.fixture(scope="session")
