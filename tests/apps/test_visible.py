@@ -9,7 +9,6 @@ import pytest
 from rich.table import Table
 
 from gostlab import results
-from gostlab.apps.cli import main
 from gostlab.apps.command import complain
 from gostlab.apps.course.answers import Answers, sheet_of
 from gostlab.apps.course.assignment import Assignment
@@ -20,6 +19,7 @@ from gostlab.runs.progress import Board
 from gostlab.visible import Visible, visible
 from tests.apps.course.handins import asked_of, make_hand_in
 from tests.apps.course.test_course import warm_up
+from tests.lab_command import Typed
 
 # Goes a line up, erases it, and goes on unseen.
 EVIL = "\x1b[1A\x1b[2K17 of 17\x1b[8m\x9b2J\u202e\r\b"
@@ -46,17 +46,16 @@ def test_control_characters_become_their_escapes_and_lines_stay_lines() -> None:
     ],
 )
 def test_what_a_verb_prints_is_visible(
-    way: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    way: Callable[[], object], monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     def verb(_argv: object) -> int:
         way()
         return 0
 
     monkeypatch.setattr("gostlab.apps.cli.in_words", verb)
-    assert main(["labs"]) == 0
-    told = capsys.readouterr()
-    assert "17 of 17" in told.out + told.err
-    assert harmless(told.out) and harmless(told.err)
+    told = typed("labs")
+    assert told.returncode == 0 and "17 of 17" in told.stdout + told.stderr
+    assert harmless(told.stdout) and harmless(told.stderr)
     assert not isinstance(sys.stdout, Visible)
 
 
@@ -77,7 +76,7 @@ def test_tables_and_progress_keep_their_own_colours_alone() -> None:
 
 
 def test_an_answer_and_a_file_of_a_hand_in_are_shown_to_the_teacher(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, typed: Typed
 ) -> None:
     asked: Assignment = asked_of(warm_up())
     folder = make_hand_in(tmp_path / "alice", asked)
@@ -89,8 +88,7 @@ def test_an_answer_and_a_file_of_a_hand_in_are_shown_to_the_teacher(
     (folder / "answers.yaml").write_text(sheet, encoding="utf-8")
     assert point.answer is not None
 
-    assert main(["grade", "0", str(folder), "--student", "alice"]) == 0
+    told = typed("grade", 0, folder, "--student", "alice")
 
-    told = capsys.readouterr()
-    assert "17 of 17" in told.out
-    assert harmless(told.out) and harmless(told.err)
+    assert told.returncode == 0 and "17 of 17" in told.stdout
+    assert harmless(told.stdout) and harmless(told.stderr)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps import cli
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.guards import survey
 from gostlab.describe.resolve.expand import expand
 from tests.examples import PAGE, examples, experiments, write_examples
+from tests.lab_command import Typed
 from tests.labs.test_pages import can_be_typed, commands
 
 ROOT = PAGE.parents[2]
@@ -35,11 +35,11 @@ def test_an_example_can_be_run(name: str, tmp_path: Path) -> None:
     assert sum(run.length_s for run in quick) <= 60
 
 
-def test_the_question_of_the_readme_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_question_of_the_readme_can_be_asked(typed: Typed) -> None:
     text = README.read_text("utf-8")
     (question,) = re.findall(r"^\$ \./lab (try .*)$", text, re.MULTILINE)
-    assert cli.main([*question.split(), "--dry-run"]) == 0
-    assert len(capsys.readouterr().out.split()) >= 4 * 5  # a claim rests on five runs and more
+    runs = typed(*question.split(), "--dry-run").stdout.split()
+    assert len(runs) >= 4 * 5  # a claim rests on five runs and more
 
 
 QUESTION = re.compile(r"^(?:    |\$ )\./lab (try [^#\n]*)", re.MULTILINE)
@@ -54,11 +54,8 @@ def questions() -> list[str]:
 
 
 @pytest.mark.parametrize("question", questions())
-def test_every_question_of_a_page_can_be_asked(
-    question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert cli.main([*shlex.split(question), "--dry-run"]) == 0
+def test_every_question_of_a_page_can_be_asked(question: str, here: Path, typed: Typed) -> None:
+    assert typed(*shlex.split(question), "--dry-run").returncode == 0
 
 
 # Pages whose commands people type: README and the like, docs/, labs/, the site.

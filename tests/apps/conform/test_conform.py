@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps import cli
 from gostlab.apps.conform import scripts
 from gostlab.apps.conform.conform import Found, Order, why
 from gostlab.declared.errors import BadInput
-from tests.lab_command import ROOT
+from tests.lab_command import ROOT, Typed
 
 SHIPPED = ROOT.parent / "shared" / "packetdrill" / "packetdrill-linux-amd64.xz"
 
@@ -63,19 +62,18 @@ def test_scripts_are_chosen_by_name_or_by_their_beginning(order: Order) -> None:
 
 
 @pytest.mark.sandbox
-def test_the_sandbox_s_tcp_is_linux_s_own(
-    packetdrill: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_sandbox_s_tcp_is_linux_s_own(packetdrill: Path, tmp_path: Path, typed: Typed) -> None:
     """Some of each kind; all take minutes: analysis/page/site_pages/validation.md has the rest."""
     slow_start = [f"tcp_slow_start_slow-start-{each}" for each in ("ack-per", "after-idle")]
     names = [*slow_start, "tcp_fast_recovery", "tcp_sack_sack-shift-sacked-7-3", "tcp_advmss"]
-    asked = ["conform", *names, "--packetdrill", str(packetdrill), "--results", str(tmp_path)]
+    asked = ("conform", *names, "--packetdrill", packetdrill, "--results", tmp_path)
 
-    assert cli.main([*asked, "--json"]) == 0
-    ((found,),) = [json.loads(capsys.readouterr().out)]
+    done = typed(*asked, "--json")
+    assert done.returncode == 0, done.stderr
+    [found] = json.loads(done.stdout)
     kinds = [(each["name"], each["why"].partition(":")[0]) for each in found["found"]]
     assert sum(not kind for _, kind in kinds) >= 10
     assert {kind for _, kind in kinds} == {"", "timing", "Linux"}
     # What is known is not run again.
-    assert cli.main(asked) == 0
-    assert "shipped (7.3" in capsys.readouterr().out
+    again = typed(*asked)
+    assert again.returncode == 0 and "shipped (7.3" in again.stdout

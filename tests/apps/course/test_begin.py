@@ -6,31 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps.cli import main
 from gostlab.apps.course.coursework import begin, open_coursework, task_of
 from gostlab.apps.course.lab import load_lab
 from gostlab.declared.errors import BadInput
 from tests.apps.course.handins import asked_of
-from tests.lab_command import Refused
+from tests.lab_command import Refused, Typed
 
 
 @pytest.fixture
-def begun(here: Path) -> Path:
+def begun(here: Path, typed: Typed) -> Path:
     """Lab 3, begun by Alice where she stands."""
-    assert main(["lab", "start", "3", "--student", "alice"]) == 0
+    assert typed("lab", "start", 3, "--student", "alice").returncode == 0
     assert [path.name for path in here.iterdir()] == ["coursework"]
     return here / "coursework/3-random-loss"
 
 
 def test_a_report_before_a_run_names_the_command_that_comes_first(
-    begun: Path, refused: Refused
+    begun: Path, refused: Refused, typed: Typed
 ) -> None:
     for step in ("report", "hand-in"):
         assert "./lab lab predict 3" in refused("lab", step, 3)
     sheet = begun / "answers.yaml"  # a number everywhere
     text = re.sub(r"^(  \w+:).*", r"\1 1", sheet.read_text("utf-8"), flags=re.MULTILINE)
     sheet.write_text(text, encoding="utf-8")
-    assert main(["lab", "predict", "3"]) == 0
+    assert typed("lab", "predict", 3).returncode == 0
     line = refused("lab", "report", 3)
     assert "./lab lab run 3" in line and "coursework/3-random-loss" in line
 

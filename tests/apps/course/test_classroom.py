@@ -5,25 +5,21 @@ import re
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gostlab.apps import cli
 from gostlab.apps.course.formula import bdp_pkts, payload_mbit
 from gostlab.apps.course.lab import load_lab
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results import read_object
 from gostlab.results.measures import latency
 from tests.apps.course.handins import Steady, make_run
+from tests.lab_command import Typed
 
 pytestmark = pytest.mark.sandbox
 
 MOST = load_lab("0").most
-
-
-def lab(*words: object) -> int:
-    """`./lab WORDS`."""
-    return cli.main([str(word) for word in words])
 
 
 def fill_in(sheet: Path, **answers: object) -> None:
@@ -36,25 +32,24 @@ def fill_in(sheet: Path, **answers: object) -> None:
     sheet.write_text(text, encoding="utf-8")
 
 
-def grade(submission: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
-    """What the grader says of a hand-in of Alice's."""
-    capsys.readouterr()
-    status = lab("grade", 0, submission, "--student", "alice", "--format", "json", *words)
-    assert status == 0
-    found: dict[str, object] = json.loads(capsys.readouterr().out)
-    return found
-
-
 def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    here: Path, typed: Typed
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "coursework/0-warm-up"
+    folder = here / "coursework/0-warm-up"
+
+    def lab(*words: object) -> int:
+        return typed("lab", *words).returncode
+
+    def grade(submission: Path, *words: str) -> Any:
+        asked = ("--student", "alice", "--format", "json")
+        done = typed("grade", 0, submission, *asked, *words)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     # given a lab that was begun, predicted, run
-    assert lab("lab", "start", 0, "--student", "alice") == 0
+    assert lab("start", 0, "--student", "alice") == 0
     values = json.loads((folder / "assignment.json").read_text("utf-8"))["values"]
-    assert lab("lab", "run", 0) == 2  # nothing is sealed yet
+    assert lab("run", 0) == 2  # nothing is sealed yet
     rate, rtt = values["rate_mbit"], values["rtt_ms"]
     fill_in(
         folder / "answers.yaml",
@@ -63,10 +58,10 @@ def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
         predictions__full_rtt_ms=2 * rtt,
         predictions__payload_mbit=payload_mbit(rate),
     )
-    assert lab("lab", "predict", 0) == 0
-    assert lab("lab", "run", 0, "--jobs", 1) == 0
-    assert lab("lab", "hand-in", 0) == 1  # the answers are missing, and it says so
-    assert "answers.goodput_mbit: nothing there" in capsys.readouterr().err
+    assert lab("predict", 0) == 0
+    assert lab("run", 0, "--jobs", 1) == 0
+    lacking = typed("lab", "hand-in", 0)
+    assert lacking.returncode == 1 and "answers.goodput_mbit: nothing there" in lacking.stderr
 
     # when the answers are read from what the lab itself shows
     (run,) = folder.glob("results/*/*/status.json")
@@ -82,21 +77,21 @@ def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
         answers__sawtooth_of="window",
         answers__why_below_rate='"Headers. And the first second."',
     )
-    assert lab("lab", "hand-in", 0) == 0
+    assert lab("hand-in", 0) == 0
 
     # then every point is earned, from the folder and from the zip, and the rerun is the same run
-    archive = tmp_path / "coursework/0-warm-up-alice.zip"
-    assert grade(folder, capsys)["points"] == MOST
-    found = grade(archive, capsys, "--rerun")
+    archive = here / "coursework/0-warm-up-alice.zip"
+    assert grade(folder)["points"] == MOST
+    found = grade(archive, "--rerun")
     assert (found["points"], found["problems"]) == (MOST, [])
-    assert "bit for bit" in found["reran"][0]  # type: ignore[index]
+    assert "bit for bit" in found["reran"][0]
 
     # and a bad student, all of whose files agree about a slower run, has none after a rerun
     forged = RunDescription.from_json(read_object(run.parent / "run.json") or {})
     shutil.rmtree(run.parent)
     soon = datetime.now(UTC) + timedelta(seconds=10)
     make_run(folder / "results", forged, Steady(0.9 * did["goodput_bps"] / 1e6), soon)
-    assert grade(folder, capsys)["problems"] == []  # the files alone do not show it
-    caught = grade(folder, capsys, "--rerun")
+    assert grade(folder)["problems"] == []  # the files alone do not show it
+    caught = grade(folder, "--rerun")
     assert caught["points"] == 0
-    assert "handed in" in " ".join(caught["problems"])  # type: ignore[arg-type]
+    assert "handed in" in " ".join(caught["problems"])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps.cli import main
 from gostlab.apps.course import rank
 from gostlab.apps.course.coursework import begin, unfinished
 from gostlab.apps.course.lab import Lab, Rank, load_lab
@@ -16,7 +15,7 @@ from gostlab.apps.course.roster import Roster, read_roster
 from gostlab.declared.controls import own_controls
 from gostlab.declared.folders import ROOT
 from tests.apps.course.handins import asked_of, make_hand_in
-from tests.lab_command import Refused
+from tests.lab_command import Refused, Typed
 
 SECRET = b"0123456789abcdef"
 TEMPLATE = (ROOT / "cc/template.c").read_text("utf-8")
@@ -113,10 +112,9 @@ def test_who_handed_in_no_file_or_the_template_has_a_line_and_no_rank(tmp_path: 
     ],
 )
 def test_a_ranking_that_cannot_be_is_refused_in_a_line(
-    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
+    words: list[str], says: str, here: Path, refused: Refused
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.c").write_text(TEMPLATE)
+    (here / "x.c").write_text(TEMPLATE)
     assert says in refused("lab", "rank", *words)
 
 
@@ -126,30 +124,29 @@ BROKEN = TEMPLATE.replace("my->losses++;", "my->losses+;")
 
 @pytest.mark.sandbox
 def test_files_are_ranked_equal_ones_equally_and_broken_ones_in_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    here: Path, typed: Typed
 ) -> None:
     """One short path, in a lab of its own."""
-    lab = tmp_path / "9-two-tunnels"
+    lab = here / "9-two-tunnels"
     lab.mkdir()
     shipped = load_lab("9").folder
     for name in ("answers.yaml", "experiment.yaml", "rank.yaml", "check.yaml"):
         text = (shipped / name).read_text("utf-8").replace("duration: 40s", "duration: 8s")
         text = text.replace("paths: 4", "paths: 1").replace("beside: [cubic, reno, bbr3]", "")
         (lab / name).write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
     own = TEMPLATE.replace("beta = 50", "beta = 30")
     for student, text in (("alice", own), ("bob", own), ("carol", PANIC), ("dora", BROKEN)):
-        handed_in(tmp_path / "all", student, text)
+        handed_in(here / "all", student, text)
     before = set(own_controls())
-    assert main(["lab", "rank", str(lab), "all", "--out", "out", "--jobs", "1"]) == 0
-    told = capsys.readouterr().out
+    done = typed("lab", "rank", lab, "all", "--out", "out", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
     table = {
         row["student"]: row
-        for row in csv.DictReader((tmp_path / "out/ranking.csv").read_text("utf-8").splitlines())
+        for row in csv.DictReader((here / "out/ranking.csv").read_text("utf-8").splitlines())
     }
     assert table["alice"]["rank"] == table["bob"]["rank"] == "1"
     assert table["alice"]["path_1"] == table["bob"]["path_1"] != ""
     assert "out of ideas" in table["carol"]["why_no_rank"] and table["carol"]["rank"] == ""
     assert re.search(r"its file:\d+:.*error", table["dora"]["why_no_rank"])
-    assert "alice and bob are equal" in told and "1=" in told
+    assert "alice and bob are equal" in done.stdout and "1=" in done.stdout
     assert set(own_controls()) == before

@@ -303,16 +303,15 @@ def test_a_command_that_cannot_be_is_refused_in_a_line_and_leaves_nothing(
 
 
 def test_the_hand_ins_say_their_lab_and_two_labs_are_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
+    here: Path, typed: Typed, refused: Refused
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     shipped = load_lab("0")
-    make_hand_in(tmp_path / "all/alice", asked_of(shipped))
-    (tmp_path / "roster.csv").write_text("alice\n")
-    assert main(["grade", "all", "--roster", "roster.csv", "--jobs", "1"]) == 0
-    assert points(tmp_path / "graded-0-warm-up") == {"alice": str(shipped.most)}
-    other = tmp_path / "all/bob"
-    shutil.copytree(tmp_path / "all/alice", other)
+    make_hand_in(here / "all/alice", asked_of(shipped))
+    (here / "roster.csv").write_text("alice\n")
+    assert typed("grade", "all", "--roster", "roster.csv", "--jobs", 1).returncode == 0
+    assert points(here / "graded-0-warm-up") == {"alice": str(shipped.most)}
+    other = here / "all/bob"
+    shutil.copytree(here / "all/alice", other)
     told = json.loads((other / "assignment.json").read_text("utf-8"))
     (other / "assignment.json").write_text(json.dumps({**told, "lab": "1-window"}))
     assert "0-warm-up and 1-window" in refused("grade", "all", "--roster", "roster.csv")

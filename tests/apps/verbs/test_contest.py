@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps import cli
 from gostlab.apps.verbs.contest import print_contest, sentences, to_csv
 from gostlab.results.contest import Competitor, Contest, Side
 from gostlab.results.measures import Resent, Spread
 from gostlab.runs.summary import Standings
 from tests.apps.verbs.test_answer import cell
+from tests.lab_command import Typed
 
 
 def flow(name: str, cc: str, share: float, side: Side | None, start_s: float = 0.0) -> Competitor:
@@ -70,18 +70,15 @@ def test_a_row_for_each_flow_with_a_bar_of_its_share() -> None:
 
 
 @pytest.mark.sandbox
-def test_two_that_compete_are_asked_about_in_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_that_compete_are_asked_about_in_a_line(tmp_path: Path, typed: Typed) -> None:
     """BBR takes most of a short buffer, as everybody has found (Hock et al., ICNP 2017)."""
     asked = ["try", "--flows", "a=cubic,b=bbr/start=2s", "--rate", "10mbit", "--rtt", "40ms"]
     asked += ["--for", "20s", "--results", str(tmp_path), "--machine", "sandbox"]
 
-    assert cli.main(asked) == 0
-    said = capsys.readouterr().out
-    assert "a (cubic) yields to b (bbr)" in said and "Jain's index" in said
-    assert cli.main([*asked, "--json"]) == 0
-    ((cell,),) = [json.loads(capsys.readouterr().out)["cells"]]
+    done, again = typed(*asked), typed(*asked, "--json")
+    assert done.returncode == again.returncode == 0, done.stderr
+    assert "a (cubic) yields to b (bbr)" in done.stdout and "Jain's index" in done.stdout
+    [cell] = json.loads(again.stdout)["cells"]
     one, other = cell["contests"][0]["flows"]
     assert one["share"] + other["share"] == pytest.approx(1)
     assert other["share"] > 0.6 and other["start_s"] == 2.0
