@@ -65,6 +65,13 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
     return type_in
 
 
+@pytest.fixture
+def no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine needs is asked of none: a test makes its runs' workers up."""
+    for needed in ("machine.require_programs", "machine.require_kernels", "api.making.starter"):
+        monkeypatch.setattr(f"gostlab.{needed}", lambda *_: None)
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One Chromium for all that is looked at."""

@@ -1,8 +1,7 @@
 """Several experiments' runs are made as if they were one's."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,35 +34,23 @@ def experiments(files: list[Path]) -> list[api.Experiment]:
     return [api.Experiment.from_file(file, machine="sandbox") for file in files]
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
-    """Which experiments' runs are under way, at each start of one; workers() makes them."""
-    for needed in ("require_programs", "require_kernels"):
-        monkeypatch.setattr(f"gostlab.machine.{needed}", lambda *_: None)
-    monkeypatch.setattr("gostlab.api.making.starter", lambda *_: None)
-    return []
-
-
-@contextmanager
-def workers(at_once: list[set[str]]) -> Iterator[Any]:
+@pytest.mark.usefixtures("no_machine")
+def test_while_the_last_run_of_one_is_made_the_next_one_begins(
+    files: list[Path], tmp_path: Path
+) -> None:
     jobs: list[tuple[str, Job]] = []
+    at_once: list[set[str]] = []  # whose runs are under way, at each start of one
 
     def start(run: Any, folder: Path, _slot: object) -> Job:
         jobs.append((run.experiment, Job(folder, GOOD, polls=3 + 20 * (len(jobs) == 0))))
         at_once.append({name for name, job in jobs if job.left > 0})
         return jobs[-1][1]
 
-    yield range(2), start
-
-
-def test_while_the_last_run_of_one_is_made_the_next_one_begins(
-    files: list[Path], at_once: list[set[str]], tmp_path: Path
-) -> None:
     one, two = api.run_together(
         experiments(files),
         tmp_path / "results",
         progress=Quiet(),
-        workers=lambda _say: workers(at_once),
+        workers=lambda _say: nullcontext((range(2), start)),
         jobs=None,
         gost=None,
         retry_failed=False,

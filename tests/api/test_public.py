@@ -5,8 +5,8 @@ is run by a loop.
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -102,27 +102,20 @@ def test_a_wrong_setting_is_one_line_that_names_it(settings: dict[str, Any], say
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+def jobs(no_machine: None) -> list[Job]:
     """The jobs that are started from here on: on machines that the test makes up."""
-    for needed in ("require_programs", "require_kernels"):
-        monkeypatch.setattr(f"gostlab.machine.{needed}", lambda *_: None)
-    monkeypatch.setattr("gostlab.api.making.starter", lambda *_: None)
     return []
 
 
 def on(jobs: list[Job], slots: int = 2, ending: int = 99) -> Callable[..., Any]:
     """Workers, as `run` takes them, of which the first so many jobs end."""
 
-    @contextmanager
-    def workers(say: object) -> Iterator[Any]:
-        def start(_run: object, folder: Path, _slot: object) -> Job:
-            failed = {"outcome": "failed", "error": "no answer"}
-            jobs.append(Job(folder, failed, polls=1 if len(jobs) < ending else sys.maxsize))
-            return jobs[-1]
+    def start(_run: object, folder: Path, _slot: object) -> Job:
+        failed = {"outcome": "failed", "error": "no answer"}
+        jobs.append(Job(folder, failed, polls=1 if len(jobs) < ending else sys.maxsize))
+        return jobs[-1]
 
-        yield range(slots), start
-
-    return workers
+    return lambda _say: nullcontext((range(slots), start))
 
 
 def asked(repeat: int = 3) -> gostlab.Experiment:

@@ -17,7 +17,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from gostlab import api, machine, results
+from gostlab import api, results
 from gostlab.apps.cluster import dask_cluster, worker
 from gostlab.apps.cluster.dask_cluster import Cluster
 from gostlab.apps.cluster.worker import Identity
@@ -300,6 +300,7 @@ def test_only_this_machine_or_tls_is_talked_to(where: str, says: str) -> None:
         ("tcp://example.org:8786", None, False, "ssh -L"),
     ],
 )
+@pytest.mark.usefixtures("no_machine")
 def test_what_makes_no_sense_with_a_cluster_is_bad_input(
     where: str | None,
     jobs: int | None,
@@ -309,9 +310,6 @@ def test_what_makes_no_sense_with_a_cluster_is_bad_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker, "identify", lambda *_: asdict(ME))
-    monkeypatch.setattr("gostlab.api.making.starter", lambda *_: None)
-    for needed in ("require_programs", "require_kernels"):
-        monkeypatch.setattr(machine, needed, lambda *_: None)
     plan = api.Experiment.from_file("thesis-tunnel", quick=True, machine="sandbox")
     with pytest.raises(BadInput, match=says):
         workers = dask_cluster.joined(where, [plan], None, jobs, check_hosts=check)
