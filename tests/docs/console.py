@@ -10,7 +10,6 @@ share, is chance of few losses: any count is near another.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\S+\.(?:yaml|py))\n")
@@ -36,9 +35,9 @@ class Command:
     shown: str
 
 
-def steps(page: Path) -> Iterator[WrittenFile | Command]:
-    """What a reader of a page does, in order."""
-    for kind, text in BLOCK.findall(page.read_text("utf-8")):
+def steps(page: str) -> Iterator[WrittenFile | Command]:
+    """What a reader of a page's text does, in order."""
+    for kind, text in BLOCK.findall(page):
         if kind == "console":
             for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
                 words, _, shown = part.partition("\n")
