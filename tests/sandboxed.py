@@ -8,6 +8,7 @@ import csv
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -362,6 +363,24 @@ def kill_a_guests_parent(lab: Lab, kernel: Path, command: str, *, after_s: float
         assert sandboxes()
         parent.kill()
     return folder
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """The same file, or a copy where that is another file system."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def cache_at(place: Path) -> Path:
+    """What a run needs of the set-up's, in a folder of another name, where others can read it."""
+    names = ("*tools", "*.lock", "build", "byte-code", "headers", "log", "python")
+    left_out = shutil.ignore_patterns(*names)
+    shutil.copytree(
+        cache_folder(), place, symlinks=True, ignore=left_out, copy_function=link_or_copy
+    )
+    return place
 
 
 def as_nobody(folder: Path) -> list[str]:

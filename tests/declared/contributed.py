@@ -16,7 +16,7 @@ from tests.sandboxed import Done
 def not_needed(folder: str, names: list[str]) -> set[str]:
     """What no run needs of the checkout: its own results, documents and tests among it."""
     top = {"results", "docs", "tests"} if folder == str(CHECKOUT) else set()
-    return {name for name in names if name[0] == "." or name == "__pycache__" or name in top}
+    return {name for name in names if name[0] == "." or name in top}
 
 
 FORWARDER = '''"""forwarder: a plain TCP forwarder in Python at each end."""

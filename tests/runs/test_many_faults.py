@@ -24,7 +24,6 @@ from typing import Any
 import pytest
 
 from gostlab import results
-from gostlab.declared.folders import cache_folder
 from gostlab.machine import CHECKOUT
 from tests.lab_command import run_lab, said_by
 from tests.offspring import (
@@ -36,7 +35,7 @@ from tests.offspring import (
     sandboxes,
     zombies_of_ours,
 )
-from tests.sandboxed import Lab, as_nobody, describe, direction
+from tests.sandboxed import Lab, as_nobody, cache_at, describe, direction
 
 pytestmark = pytest.mark.sandbox
 
@@ -163,6 +162,9 @@ def test_a_scheduler_ended_over_and_over_comes_to_the_same_end(
     tmp_path: Path, order: signal.Signals, times: int
 ) -> None:
     desk, draw = Desk(tmp_path, SMALL), random.Random(20)
+    began_s = time.monotonic()
+    asked_for = names_asked_for(desk)
+    most_s = 4 * (time.monotonic() - began_s)  # by then it has begun, and some runs are over
     kept: dict[str, str] = {}
     ended = 0
     while ended < times:
@@ -170,7 +172,7 @@ def test_a_scheduler_ended_over_and_over_comes_to_the_same_end(
         while not ended and process.poll() is None and not sandboxes():
             time.sleep(0.02)  # once in the midst of a run
         with suppress(subprocess.TimeoutExpired):
-            process.wait(draw.choice((0.2, 0.4, 0.8)) + draw.uniform(0.0, 0.4))
+            process.wait(draw.uniform(0.0, most_s if ended else most_s / 8))
         if process.returncode == 0:  # all of it is done: begin again, with less
             kept = desk.finished()
             victim = draw.choice(sorted(kept))
@@ -192,7 +194,7 @@ def test_a_scheduler_ended_over_and_over_comes_to_the_same_end(
 
     assert desk.run().returncode == 0
     assert kept.items() <= desk.finished().items()
-    assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+    assert desk.outcomes() == dict.fromkeys(asked_for, "ok")
     desk.check_nothing_left()
 
 
@@ -425,22 +427,13 @@ def test_results_that_may_not_be_written_are_one_sentence(whole: Desk, tmp_path:
     words = [*as_nobody(tmp_path), "/usr/bin/python3", "-B", "-m", "gostlab"]
     words += ["run", str(desk.file), "--machine", "sandbox"]
     before = desk.finished()
-    environ = {**os.environ, "GOSTLAB_CACHE": str(reachable_cache(tmp_path))}
+    environ = {**os.environ, "GOSTLAB_CACHE": str(cache_at(tmp_path / "cache"))}
 
     for place in (desk.results, tmp_path / "new"):  # root's, and one that would have to be made
         done = said_by(*words, "--results", str(place), timeout=60, env=environ)
         assert done.returncode in (1, 2) and "Traceback" not in done.stderr
         assert "ermission denied" in done.stderr, done.stderr
     assert desk.finished() == before
-
-
-def reachable_cache(place: Path) -> Path:
-    """The set-up's built parts where an ordinary user can read them."""
-    made = place / "cache"
-    for part in ("kernel", "relay", "iproute2", "iperf3"):
-        if (cache_folder() / part).is_dir():
-            shutil.copytree(cache_folder() / part, made / part, symlinks=True)
-    return made
 
 
 def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:

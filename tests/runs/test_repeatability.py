@@ -1,16 +1,15 @@
 """One seed is one run, wherever the lab lies."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from gostlab.declared.folders import cache_folder
 from gostlab.setup.parts import built_version
 from tests.declared.contributed import CopiedLab, copy_lab
 from tests.lab_command import Gost
+from tests.sandboxed import cache_at
 
 pytestmark = pytest.mark.sandbox
 
@@ -55,21 +54,10 @@ def samples_of(lab: CopiedLab, text: str, names: Sequence[str] = SAMPLES[:2]) ->
     return found
 
 
-def link_or_copy(source: str, target: str) -> None:
-    """The same file, or a copy where that is another file system."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-
-
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What set-up made, in a folder of another name."""
-    made = tmp_path_factory.mktemp("cache") / "a-cache-of-a-longer-name"
-    others = shutil.ignore_patterns("*tools", "*.lock", "build", "log", "python")
-    shutil.copytree(cache_folder(), made, symlinks=True, ignore=others, copy_function=link_or_copy)
-    return made
+    return cache_at(tmp_path_factory.mktemp("cache") / "a-cache-of-a-longer-name")
 
 
 @pytest.mark.parametrize("kernel", ["shipped", "5.10"])
