@@ -24,20 +24,19 @@ RUNS = {
         "{profile: client-tokyo, rate: 20mbit, duration: 2s, tunnel: stunnel}"
     ),
     "tunnel, gost+wss, gateway": f"{{{SHORT}, tunnel: gost+wss, placement: gateway}}",
-    "tunnel, flows of each kind, a download of two streams": (
-        f"{{{SHORT}, flows: {{down: {{direction: download, streams: 2}},"
-        " page: {kind: http, direction: download, size: 2MB},"
-        " mine: {kind: command, server: 'exec iperf3 -s -1 -p $PORT',"
-        " client: 'iperf3 -c $HOST -p $PORT -n 2M'}}}"
+    "tunnel, command": (
+        f"{{{SHORT}, flows: {{mine: {{kind: command, server: 'exec iperf3 -s -1 -p $PORT',"
+        " client: 'iperf3 -c $HOST -p $PORT -n 4M'}}}"
     ),
+    "tunnel, http": f"{{{SHORT}, flows: {{page: {{kind: http, direction: download, size: 2MB}}}}}}",
     "dumbbell, changes, udp": (
         f"{{{LONGER}, topology: dumbbell, flows: {{a: {{}}, b: {{cc: bbr, start: 1s}},"
         " noise: {kind: udp, rate: 2mbit, start: 500ms, duration: 1s}},"
         " changes: [{at: 2s, rate: 10mbit}, {at: 2500ms, delay: 20ms, direction: both}]}"
     ),
-    "router, every n-th packet": (
+    "router, every n-th packet, download, two streams": (
         "{topology: router, profile: course-none, rate: 20mbit, rtt: 20ms, duration: 2s,"
-        " loss: {model: periodic, packets: 500}}"
+        " loss: {model: periodic, packets: 500}, direction: download, streams: 2}"
     ),
     "star": f"{{{SHORT}, topology: star, sites: [client-tokyo, plain-100ms]}}",
 }
