@@ -108,7 +108,7 @@ def alone(cell: Cell) -> Iterator[Said]:
     """The only cell. Of several flows what they carry while all of them are there: each one's own
     mean is over its own time, and their sum may be more than the link.
     """
-    several = sum(flow.competes for flow in cell.example.flows) > 1
+    several = len(cell.example.competitors) > 1
     goodput = cell.summary("total_mbit" if several else "goodput")
     if goodput is None:
         return
@@ -412,7 +412,7 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     """
     found = []
     for cell in cells:
-        flows = [flow for flow in cell.example.flows if flow.competes]
+        flows = cell.example.competitors
         for flow in flows if len(flows) > 1 else ():
             share = cell.summary(f"share:{flow.name}")
             if share is not None:

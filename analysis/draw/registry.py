@@ -132,6 +132,11 @@ def valid_rows(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["n"] > 0].reset_index(drop=True)
 
 
+def known_rows(figure: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """What chooses the cells that know a figure of merit."""
+    return lambda table: valid_rows(table[table[figure].notna()])
+
+
 def with_absent(table: pd.DataFrame) -> pd.DataFrame:
     """All cells, if a run of any counts: one without keeps its place and says why."""
     return table if (table["n"] > 0).any() else table.head(0)

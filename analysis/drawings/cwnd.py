@@ -17,7 +17,6 @@ from analysis.draw.spots import shows
 from analysis.draw.style import FAINT, INK, cc_colour, finish, key, new_figure, styled, thousands
 from analysis.judge.cells import cell_key
 from analysis.judge.table import cc_name
-from analysis.read.description import Flow
 from analysis.read.folder import Run
 from analysis.read.series import NOTHING, Series, acks, socket_series, ssthresh_of
 from analysis.read.study import level
@@ -76,7 +75,7 @@ def plot_cwnd_grid(
 
 def window_handles(runs: Sequence[Run]) -> list[Any]:
     """The legend's entries: what a line is, and which flow's where there are several."""
-    names = list(dict.fromkeys(flow.name for run in runs for flow in competing(run)))
+    names = list(dict.fromkeys(flow.name for run in runs for flow in run.competitors))
     if len(names) < 2:
         names = ["cwnd, in its congestion control's colour"]
     return [
@@ -86,10 +85,6 @@ def window_handles(runs: Sequence[Run]) -> list[Any]:
         ),
         key("ssthresh (none: infinite)", **SSTHRESH),
     ]
-
-
-def competing(run: Run) -> list[Flow]:
-    return [flow for flow in run.flows if flow.competes]
 
 
 def dashes_of(place: int) -> Any:
@@ -117,7 +112,7 @@ def draw_cwnd(ax: Axes, run: Run | None) -> float:
         return 1.0
     shows(ax.patch, cell_key(run))
     top = 0.0
-    for place, flow in enumerate(competing(run)):
+    for place, flow in enumerate(run.competitors):
         cwnd, ssthresh = window_of(run, flow.name), ssthresh_of(run, flow.name)
         if not len(cwnd):
             continue

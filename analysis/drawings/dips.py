@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from analysis.draw.marks import min_max
 from analysis.draw.panels import pictures
-from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, known_rows, told
 from analysis.draw.sentences import made_by_line
 from analysis.draw.spots import shows
 from analysis.draw.style import FAINT, cc_colour, finish, key, new_figure, styled, thousands
@@ -121,6 +121,6 @@ DRAWING = Drawing(
     ),
     draw=draw,
     says=told("What falling below one's own rate costs", costs),
-    rows=lambda table: table[table["srtt_median_ms"].notna()].reset_index(drop=True),
+    rows=known_rows("srtt_median_ms"),
     needs="a run that counts and sampled its sockets",
 )

@@ -19,6 +19,7 @@ from analysis.judge.table import NBSP, rate
 from analysis.read.description import read_asked
 from gostlab.describe.file.units import show_rate, show_size
 from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
+from gostlab.describe.physics.sizing import window_bytes
 
 # Payload of a full frame, as the rate of a path counts it.
 PAYLOAD_SHARE = 1448 / 1514
@@ -35,7 +36,7 @@ def window_of(cell: Cell) -> float | None:
     buffers = read_asked(cell.example.folder).get("buffers")
     if not isinstance(buffers, dict):
         return None
-    return float(min(buffers["rmem"][2] / 2, buffers["wmem"][2])) * cell.example.streams
+    return window_bytes(buffers, cell.example.streams)
 
 
 def places(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:

@@ -11,12 +11,13 @@ from matplotlib.ticker import FuncFormatter
 
 from analysis.draw.facet import Panel, Value, in_groups, known_values, set_limits, to_median
 from analysis.draw.plain import least_to_most
-from analysis.draw.registry import Answer, Drawing, Sheet, Sweep
+from analysis.draw.registry import Answer, Drawing, Sheet, Sweep, known_rows
 from analysis.drawings.latency import BY_CONDITION, conditions, delays
 from analysis.judge.table import NBSP, delay, rate
 
 MEDIAN, P95 = "ping_median_ms", "ping_p95_ms"
 RESENT = "wan_share"
+ROWS = known_rows(MEDIAN)
 
 
 def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
@@ -45,13 +46,9 @@ def panels(sheet: Sheet) -> list[Panel]:
     return found
 
 
-def known_rows(table: pd.DataFrame) -> pd.DataFrame:
-    return table[(table["n"] > 0) & table[MEDIAN].notna()].reset_index(drop=True)
-
-
 def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     """How long pings take where they wait the least and the longest; under load, the goodput."""
-    rows = known_rows(table)
+    rows = ROWS(table)
     if len(rows) < 2:
         return
     least, most = rows.loc[rows[P95].idxmin()], rows.loc[rows[P95].idxmax()]
@@ -80,7 +77,7 @@ DRAWING = Drawing(
         " them."
     ),
     draw=BY_CONDITION(panels=panels),
-    rows=known_rows,
+    rows=ROWS,
     needs="a ping flow and a run that counts",
     says=shortest_and_longest,
     leads=True,

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from analysis.draw import facet, levels
 from analysis.draw.marks import Place, cc_handles, draw_point, number
-from analysis.draw.registry import Drawing, Sheet, Sweep, told
+from analysis.draw.registry import Drawing, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import others_against_base, where_words
 from analysis.draw.style import FAINT, INK, WIDE, key, log_axis, thousands, wrapped
 from analysis.judge.statistics import is_known
@@ -128,16 +128,16 @@ BY_CONDITION = partial(
 )
 
 
-def known_rows(table: pd.DataFrame) -> pd.DataFrame:
+def sampled_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The cells whose runs sampled a round trip or a queue."""
     known = table["srtt_median_ms"].notna() | table["queue_delay_median_ms"].notna()
-    return table[(table["n"] > 0) & known].reset_index(drop=True)
+    return valid_rows(table[known])
 
 
 def under_load(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """How much each congestion control adds to the idle round trip, and how they compare."""
-    yield from added_sentences(known_rows(table))
-    yield from compared_sentences(known_rows(table))
+    yield from added_sentences(sampled_rows(table))
+    yield from compared_sentences(sampled_rows(table))
 
 
 def added_sentences(rows: pd.DataFrame) -> Iterator[str]:
@@ -198,7 +198,7 @@ DRAWING = Drawing(
         " dashed the idle one. Right: the wait in the bottleneck's queue."
     ),
     draw=BY_CONDITION(panels=panels),
-    rows=known_rows,
+    rows=sampled_rows,
     needs="a run that counts and sampled its sockets",
     says=told("{title}: the round trip under load", under_load),
 )

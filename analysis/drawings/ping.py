@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from analysis.draw import panels, style
 from analysis.draw.marks import min_max
-from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, known_rows, told
 from analysis.judge.table import NBSP, delay
 from analysis.read.folder import Run
 from gostlab.results import is_number, read_series
@@ -126,7 +126,7 @@ DRAWING = Drawing(
     "ping",
     caption=OVER_TIME,
     draw=draw,
-    rows=lambda table: table[table["ping_median_ms"].notna()].reset_index(drop=True),
+    rows=known_rows("ping_median_ms"),
     needs="a ping flow and a run that counts",
     says=told("{title}: a ping while the path is loaded", loaded_pings),
 )

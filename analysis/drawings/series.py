@@ -121,7 +121,7 @@ def rate_window_s(run: Run) -> float:
     windows = socket_series(run, "cwnd_pkts").values()
     steps = [step for each in windows for step in np.diff(each.t_s) if step > 0]
     sampled = float(np.median(steps)) if steps else RATE_WINDOW_S
-    rtts_s = (flow.rtt_ms / 1000 for flow in run.flows if flow.competes)
+    rtts_s = (flow.rtt_ms / 1000 for flow in run.competitors)
     return round(max([RATE_WINDOW_S, sampled, *rtts_s]), 3)
 
 

@@ -158,7 +158,7 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
     }
     for word in study.matrix_draw(cell.matrix):
         wanted |= DRAWN_FROM.get(word, frozenset())
-    competing = [flow.name for flow in run.flows if flow.competes]
+    competing = [flow.name for flow in run.competitors]
     if len(competing) > 1:
         wanted |= {"jain", "total_mbit", "convergence_s"}
     if fairness.events(run):

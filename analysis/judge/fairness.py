@@ -48,7 +48,7 @@ def active_rates(run: Run) -> dict[str, float]:
 
 def competing(run: Run) -> dict[str, series.Progress]:
     """The progress of each flow with a congestion control; {} where one's is not known."""
-    flows = [flow for flow in run.flows if flow.competes]
+    flows = run.competitors
     progress = {flow.name: series.progress_of(run, flow) for flow in flows}
     known = {name: each for name, each in progress.items() if each is not None}
     return known if len(known) == len(flows) else {}
@@ -86,7 +86,7 @@ def convergence_s(run: Run) -> float | None:
     for 5 s, while all are active; the time is that of the first such window's beginning. With one
     flow that has a congestion control, it is the longest of its `settling` times.
     """
-    if sum(flow.competes for flow in run.flows) < 2:
+    if len(run.competitors) < 2:
         return longest(settling(run).values())
     _, windows = common_windows(run)
     return first_lasting([is_fair(at) for at in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
@@ -102,7 +102,7 @@ def common_windows(run: Run) -> tuple[float, list[tuple[float, ...]]]:
     """When the last of the flows with a congestion control starts, and the rates of all of them in
     each window from then on; none where one's is not known.
     """
-    flows = [flow for flow in run.flows if flow.competes]
+    flows = run.competitors
     since_s = max((series.span(flow)[0] for flow in flows), default=0.0)
     rates = series.flow_rates(run, FAIR_WINDOW_S, since_s)
     known = [rates[flow.name] for flow in flows if flow.name in rates]
@@ -117,7 +117,7 @@ def sides(run: Run) -> dict[str, Side]:
     change of sides; a flow is at its fair share within DELTA of 1/n. A flow's side is the one that
     it is on at the end, since the instant from which on it is on no other.
     """
-    flows = [flow for flow in run.flows if flow.competes]
+    flows = run.competitors
     since_s, windows = common_windows(run)
     held = round(FAIR_HOLD_S / FAIR_WINDOW_S)
     means = [np.mean(windows[at : at + held], axis=0) for at in range(len(windows) - held + 1)]
@@ -160,7 +160,7 @@ def events(run: Run) -> tuple[float, ...]:
     Of those that follow each other too soon for anything to settle (2 s) only the last counts, and
     none so near the end. Empty where there are more than 20: such a path has no states.
     """
-    spans = [series.span(flow) for flow in run.flows if flow.competes]
+    spans = [series.span(flow) for flow in run.competitors]
     if not spans:
         return ()
     first_s, last_s = min(start for start, _ in spans), max(end for _, end in spans)
@@ -177,9 +177,7 @@ def events(run: Run) -> tuple[float, ...]:
 
 def converges(run: Run) -> bool:
     """Whether a run has something to converge from, and a record of how."""
-    return bool(active_rates(run)) and (
-        sum(flow.competes for flow in run.flows) > 1 or bool(events(run))
-    )
+    return bool(active_rates(run)) and (len(run.competitors) > 1 or bool(events(run)))
 
 
 def settle_window_s(run: Run) -> float:
@@ -192,7 +190,7 @@ def summed_windows(run: Run, event_s: float) -> list[float]:
     next, or until one of them ends.
     """
     rates = series.flow_rates(run, settle_window_s(run), event_s)
-    wanted = [rates[flow.name] for flow in run.flows if flow.competes and flow.name in rates]
+    wanted = [rates[flow.name] for flow in run.competitors if flow.name in rates]
     until_s = min((instant for instant in events(run) if instant > event_s), default=math.inf)
     windows = together(wanted, event_s).items()
     return [math.fsum(at) for end_s, at in windows if end_s <= until_s + 1e-6]

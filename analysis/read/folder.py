@@ -174,6 +174,11 @@ class Run:
     def measures_a_part(self) -> bool:
         return self.measured_s != (0.0, math.inf)
 
+    @property
+    def competitors(self) -> list[Flow]:
+        """The flows that a congestion control sends."""
+        return [flow for flow in self.flows if flow.competes]
+
     def flow(self, name: str) -> Flow | None:
         return next((flow for flow in self.flows if flow.name == name), None)
 

@@ -94,7 +94,7 @@ GOT = ("buffer_pkts", "buffer_bdp", "goodput_mbit")
 
 def differs(run: Run, name: str) -> bool:
     """Whether a run's flows have different ones, so that the run has none."""
-    return len({getattr(flow, name) for flow in run.flows if flow.competes}) > 1
+    return len({getattr(flow, name) for flow in run.competitors}) > 1
 
 
 def to_row(run: Run) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import io
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -23,7 +23,7 @@ import pandas as pd
 
 from analysis.read.description import Flow, data_direction
 from analysis.read.folder import Run
-from analysis.read.values import Unreadable, optional_number, read_object
+from analysis.read.values import Unreadable, Value, optional_number, read_object
 from gostlab.results import is_number, measures, read_series
 from gostlab.results.measures import Latency, path_leg
 
@@ -246,34 +246,34 @@ def latency(run: Run) -> Latency:
 @cache
 def flow_srtt_ms(run: Run, flow: str) -> measures.Spread | None:
     """The round trip under load of one flow's sockets; None where none was sampled."""
-    try:
-        asked = read_object(run.folder / "run.json")
+
+    def of_flow(asked: measures.Row, sockets: list[dict[str, Any]]) -> measures.Spread | None:
         did = read_object(run.folder / "flows.json").get("flows") or []
-        held = measures.srtt_held(asked, did, read_series(run.folder, "sockets"))
-    except (Unreadable, KeyError, TypeError, ValueError):
-        return None
-    return measures.spread(each for each, name in held if name == flow)
+        held = measures.srtt_held(asked, did, sockets)
+        return measures.spread(each for each, name in held if name == flow)
+
+    return told_by(run, of_flow, "sockets")
 
 
 def wire_ratio(run: Run) -> float | None:
     """Bytes that left the bottleneck per byte that reached the sink; see results.measures."""
-    try:
-        asked = read_object(run.folder / "run.json")
-        queues, sockets = (read_series(run.folder, name) for name in ("queues", "sockets"))
-        return measures.wire_ratio(asked, queues, sockets)
-    except (Unreadable, KeyError, TypeError, ValueError):
-        return None
+    return told_by(run, measures.wire_ratio, "queues", "sockets")
 
 
 def bottleneck_marks(run: Run) -> int | None:
     """The packets that the bottleneck's queue marked where the data goes; None if it cannot."""
-    try:
-        asked = read_object(run.folder / "run.json")
-        rows = measures.bottleneck_rows(asked, read_series(run.folder, "queues"))
-    except (Unreadable, KeyError, TypeError, ValueError):
-        return None
+    rows = told_by(run, measures.bottleneck_rows, "queues")
     marks = rows[-1].get("marks") if rows else None
     return marks if isinstance(marks, int) else None
+
+
+def told_by(run: Run, measure: Callable[..., Value | None], *names: str) -> Value | None:
+    """A measure of run.json and of some series; None where they do not tell it."""
+    try:
+        asked = read_object(run.folder / "run.json")
+        return measure(asked, *(read_series(run.folder, name) for name in names))
+    except (Unreadable, KeyError, TypeError, ValueError):
+        return None
 
 
 # -- the edge: rows to flows
@@ -391,7 +391,7 @@ def mean_window_pkts(run: Run, flow: str | None = None) -> float | None:
     acks.csv.gz where it is recorded and the flow is one socket (its rows do not tell sockets
     apart), else the samples of the sockets, added up.
     """
-    asked = next((each for each in run.flows if each.competes and flow in (None, each.name)), None)
+    asked = next((each for each in run.competitors if flow in (None, each.name)), None)
     if asked is None:
         return None
     start_s, end_s = span(asked)
