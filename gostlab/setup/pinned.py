@@ -14,7 +14,7 @@ from gostlab.setup.parts import MissingPart, cache_folder
 from gostlab.setup.root import inputs_hash
 from gostlab.setup.workbench import Workbench, run_logged
 
-# What an ordinary user's lab imports, and its tests.
+# What an ordinary user's lab imports, and what its tests import besides.
 LIBRARIES = Path(__file__).with_name("python.txt")
 TEST_LIBRARIES = Path(__file__).with_name("python-test.txt")
 PYTHON = "python"  # their folder in the cache
@@ -30,11 +30,10 @@ PIP = ("trixie", "python3-pip-whl", "usr/share/python-wheels/pip-*.whl")
 
 def provide_libraries(bench: Workbench, *, with_tests: bool = False) -> str:
     """All that the lab imports, and its tests; nothing of the machine's packages is seen."""
-    complete = bench.cache / PYTHON / "complete"
-    has_tests = complete.is_file() and complete.read_bytes() == TEST_LIBRARIES.read_bytes()
-    wanted = TEST_LIBRARIES if with_tests or has_tests else LIBRARIES
-    said = provide_environment(bench, PYTHON, wanted, alone=True)
-    if wanted == TEST_LIBRARIES:
+    complete, both = bench.cache / PYTHON / "complete", (LIBRARIES, TEST_LIBRARIES)
+    with_tests |= complete.is_file() and complete.read_text(encoding="utf-8") == text_of(both)
+    said = provide_environment(bench, PYTHON, both if with_tests else (LIBRARIES,), alone=True)
+    if with_tests:
         # They import what runs in a guest, and that Mininet, which the guest's own root has.
         modules = bench.cache / "root" / inputs_hash() / "tree/usr/lib/python3/dist-packages"
         (packages_in(bench.cache / PYTHON) / "guest.pth").write_text(f"{modules}\n")
@@ -47,18 +46,22 @@ def own_python() -> str:
     return str(folder / "bin/python") if (folder / "complete").is_file() else sys.executable
 
 
+def text_of(files: Sequence[Path]) -> str:
+    return "".join(file.read_text(encoding="utf-8") for file in files)
+
+
 def provide_environment(
-    bench: Workbench, name: str, pinned: Path | None = None, *, alone: bool = False
+    bench: Workbench, name: str, pinned: Sequence[Path] = (), *, alone: bool = False
 ) -> str:
-    """Install what a file (NAME.txt) pins, unless it is there; what it names. `alone`: the
+    """Install what files (default: NAME.txt) pin, unless it is there; what they name. `alone`: the
     machine's packages are not seen.
     """
-    pinned = pinned or Path(__file__).with_name(f"{name}.txt")
-    wanted = pinned.read_text(encoding="utf-8")
+    pinned = pinned or [Path(__file__).with_name(f"{name}.txt")]
+    wanted = text_of(pinned)
     lines = [line.split()[0] for line in wanted.splitlines() if line[:1].isalpha()]
     names = f"{len(lines)} Python packages" if alone else ", ".join(lines)
     words: list[str | Path] = ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
-    words += ["--requirement", pinned]
+    words += [word for file in pinned for word in ("--requirement", file)]
     seen = [] if alone else ["--system-site-packages"]
     return install(bench, name, wanted, names, words, *seen)
 

@@ -30,3 +30,20 @@ def test_a_users_tests_have_the_mininet_of_the_guests_root(
     python = tmp_path / pinned.PYTHON / "bin/python"
     said = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
     assert (str(own) in said.stdout) is with_tests
+
+
+def test_what_only_tests_import_is_listed_beside_the_rest_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [pinned.LIBRARIES, pinned.TEST_LIBRARIES]
+    lists = [set(file.read_text(encoding="utf-8").splitlines()) for file in both]
+    asked: list[object] = []
+    monkeypatch.setattr(pinned, "install", lambda *words: asked.extend(words[4]) or "")
+    pinned.packages_in(tmp_path / pinned.PYTHON).mkdir(parents=True)
+
+    for installed in (pinned.text_of(both), pinned.text_of(both[:1])):
+        (tmp_path / pinned.PYTHON / "complete").write_text(installed, encoding="utf-8")
+        pinned.provide_libraries(Workbench(tmp_path, 1, print, -1))
+
+    assert not lists[0] & lists[1]
+    assert [each for each in asked if each in both] == [*both, pinned.LIBRARIES]
