@@ -79,16 +79,12 @@ class Version:
         task, folder = scratch / f"{count}.json", scratch / f"{count}-run"
         task.write_text(json.dumps(self.tasks[matrix]), encoding="utf-8")
         before_s = children_s()
-        said = self.lab("exec", str(task), str(folder))
+        said = asked(self.checkout, "exec", str(task), str(folder))
         spent_s = children_s() - before_s
         status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
         if status["outcome"] != "ok":
             raise RuntimeError(f"a run of the benchmark failed: {said}")
         return spent_s, packets_sent(folder)
-
-    def lab(self, *words: str) -> str:
-        """What its `./lab` prints. Raises RuntimeError with its complaint."""
-        return asked([str(self.checkout / "lab"), *words], self.checkout)
 
 
 def planned(checkout: Path, loads: Sequence[Load], scratch: Path) -> Version:
@@ -101,7 +97,7 @@ def planned(checkout: Path, loads: Sequence[Load], scratch: Path) -> Version:
     ]
     file.write_text(EXPERIMENT.format(matrices="".join(matrices)), encoding="utf-8")
     words = ["run", str(file), "--machine", "sandbox", "--dry-run", "--json"]
-    listed = json.loads(asked([str(checkout / "lab"), *words], checkout))
+    listed = json.loads(asked(checkout, *words))
     return Version(checkout, {task["run"]["matrix"]: task for task in listed})
 
 
@@ -118,19 +114,20 @@ def checked_out(commit: str, say: Callable[[str], None]) -> Path:
                 raise RuntimeError(f"{commit}: git does not have it: {complaint}")
             subprocess.run(["tar", "-x", "-C", unpacked], input=archive.stdout, check=True)
     say(f"the kernel of {commit}: about four minutes on two idle CPUs, once")
-    asked([str(folder / "lab"), "setup", "--only", "kernel", "--only", "iperf3"], folder)
+    asked(folder, "setup", "--only", "kernel", "--only", "iperf3")
     return folder
 
 
-def asked(argv: Sequence[str], folder: Path) -> str:
-    """What a program prints. Raises RuntimeError with its last line."""
+def asked(checkout: Path, *words: str) -> str:
+    """What a version's own `./lab` prints. Raises RuntimeError with its last line."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    argv = [str(checkout / "lab"), *words]
     done = subprocess.run(
-        argv, cwd=folder, env=environ, capture_output=True, text=True, check=False
+        argv, cwd=checkout, env=environ, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise RuntimeError(f"{Path(argv[0]).name} {argv[1]} in {folder}: {''.join(last)}")
+        raise RuntimeError(f"lab {words[0]} in {checkout}: {''.join(last)}")
     return done.stdout
 
 

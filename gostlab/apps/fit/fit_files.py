@@ -93,11 +93,7 @@ def to_document(fitted: Fitted) -> dict[str, Any]:
         }
         for row in document["rows"]
     ]
-    for each in document["trade_offs"]:
-        each["between"] = list(each["between"])
-    for name in ("parameters", "trade_offs", "alike"):
-        document[name] = list(document[name])
-    return {name: value for name, value in document.items() if value not in ({}, [])}
+    return {name: value for name, value in document.items() if value not in ({}, [], ())}
 
 
 def number(value: float) -> int | float:

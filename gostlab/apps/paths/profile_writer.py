@@ -48,6 +48,7 @@ class ProfileDumper(yaml.SafeDumper):
         return True
 
 
+ProfileDumper.add_representer(tuple, yaml.SafeDumper.represent_list)
 ProfileDumper.add_representer(
     Sentence, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style=">")
 )

@@ -9,7 +9,6 @@ from analysis.read import study
 from gostlab import api
 from gostlab.apps import command
 from gostlab.apps.validate import errors
-from gostlab.runs import progress
 
 
 @command.verb(
@@ -41,8 +40,7 @@ def validate_verb(arguments: argparse.Namespace) -> int:
         command.print_either(arguments, {each.name: each.rows for each in tables}, text)
         return command.EXIT_OK
     asked = api.Experiment.from_file("validation", quick=arguments.quick, machine="sandbox")
-    with progress.progress_on_stderr("validation", quiet=False) as told:
-        outcome = asked.run(arguments.results, jobs=arguments.jobs, progress=told).wait()
+    outcome = asked.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
     questions = study.questions("validation", quick=arguments.quick)
     loaded = answers.load_results(arguments.results, "validation", questions).runs
     known = study.load_study("validation", arguments.results)
