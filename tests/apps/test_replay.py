@@ -85,6 +85,7 @@ def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:
     ("old", "new", "figure"),
     [
         ("random 1.00000000%", "random 10.00000000%", "path as installed"),
+        ("tcp_congestion_control=cubic", "tcp_congestion_control=bbr", "goodput"),
         (" -t 2 ", " -t 2 -b 1M ", "goodput"),
     ],
 )
