@@ -29,7 +29,7 @@ LINKS = ".host"
 PLACES = "/run/host"  # in the guest (gostlab/machine/init.py)
 # The folder and file of what a run imports, and what says which sources it was made of.
 KEPT, MODULES, MADE_OF = "kept", "modules", "made-of"
-FORGOTTEN_AFTER_S = 7 * 86400.0
+FORGOTTEN_AFTER_S = 86400.0
 PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
 
@@ -146,7 +146,7 @@ def kept_modules(root: Root) -> dict[str, Path]:
 
 def forget_lost_labs(folder: Path) -> None:
     """Note whose byte code a folder has, and remove those beside it whose lab is gone, or has
-    another root by now, where nobody has used them for a week: a lab in a container may share the
+    another root by now, where nobody has used them for a day: a lab in a container may share the
     cache, and is not seen here. Raises OSError.
     """
     lately = time.time() - FORGOTTEN_AFTER_S
