@@ -22,7 +22,6 @@ LOADER = "ld-linux-*.so.*"
 # Where Debian's packages keep libraries (the newer ones in usr/ alone), and programs.
 LIBRARY_FOLDERS = ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib", "usr/lib")
 PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
-ELF = b"\x7fELF"
 
 
 def provide_programs(
@@ -125,7 +124,7 @@ def is_program(path: Path) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(4) == ELF
+        return file.read(4) == parts.ELF
 
 
 def needed_libraries(programs: Sequence[Path], libraries: dict[str, Path]) -> list[str]:

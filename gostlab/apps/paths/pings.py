@@ -28,9 +28,8 @@ class Pings:
     sent: int
     answers: tuple[Answer, ...]  # in the order they came
     duplicates: int
-    errors: (
-        int  # messages that a packet could not be sent or delivered, and answers that came damaged
-    )
+    # messages that a packet could not be sent or delivered, and answers that came damaged
+    errors: int
     resolution_ms: float  # of the coarsest time that ping printed
 
     @property
