@@ -125,13 +125,13 @@ PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && \
 unit:
 	$(PYTHON) -m pytest -q $(PARALLEL)
 
-# What needs neither kernel nor root, the checkers beside it: whole pages, figures and fuzzing are
+# What needs neither kernel nor root, the checkers beside it: what takes longer, and GOST, are
 # left to `test`.
 fast:
 	@$(MAKE) --no-print-directory --keep-going -j2 unit-fast lint
 
 unit-fast:
-	$(PYTHON) -m pytest -q -m 'not sandbox and not slow' $(PARALLEL)
+	$(PYTHON) -m pytest -q -m 'not sandbox and not slow and not real_gost' $(PARALLEL)
 
 go-test:
 	cd tunnel && $(GO) test -race ./...

@@ -35,6 +35,7 @@ lazy.read_all()
 """
 
 
+@pytest.mark.slow
 def test_a_run_reads_each_of_the_labs_modules_from_it_and_compiles_nothing(kept: Path) -> None:
     script = IMPORTS.format(file=str(kept)) + (
         "lab = {name: each.__file__ for name, each in sys.modules.items()"
@@ -46,6 +47,7 @@ def test_a_run_reads_each_of_the_labs_modules_from_it_and_compiles_nothing(kept:
     assert done.stdout.strip() == f"True [] 0 ['{LAB}/gostlab/guest']"
 
 
+@pytest.mark.slow
 def test_it_knows_what_the_kinds_declare(kept: Path) -> None:
     script = IMPORTS.format(file=str(kept)) + (
         "from gostlab.declared import qdiscs, topologies, traffic, tunnels\n"

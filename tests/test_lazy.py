@@ -27,6 +27,7 @@ def test_what_is_imported_as_a_module_is_not_read_before_it_is_used() -> None:
     assert said(script).split() == ["False", "Unread", "module"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "spared"),
     [

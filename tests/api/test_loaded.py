@@ -33,6 +33,7 @@ def without_unit(columns: object) -> set[str]:
     return {name for name in map(str, columns) if not UNIT.match(name)}  # type: ignore[call-overload]
 
 
+@pytest.mark.slow
 def test_runs_cells_and_samples_say_their_units(results: Path) -> None:
     found = gostlab.load(results)
 
@@ -64,6 +65,7 @@ def test_a_cell_is_the_median_of_its_runs_that_count_and_its_interval_holds_it(
     assert len(cell["goodput_mbit_values"]) == cell["n"]
 
 
+@pytest.mark.slow
 def test_a_drawing_is_drawn_on_given_axes_in_the_caller_s_style(results: Path) -> None:
     found = gostlab.load(results)
     figure = Figure(figsize=(3.5, 2.5))
@@ -79,6 +81,7 @@ def test_a_drawing_is_drawn_on_given_axes_in_the_caller_s_style(results: Path) -
         found.draw("goodput", Figure().subplots(1, len(drawn) + 1))
 
 
+@pytest.mark.slow
 def test_the_report_s_own_figures_are_to_be_had_whole(results: Path) -> None:
     found = gostlab.load(results)
     figures = found.figures(found.drawings()[0])

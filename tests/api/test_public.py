@@ -43,6 +43,7 @@ def test_the_parts_of_a_public_class_are_there_and_say_what_they_are(name: str) 
     assert inspect.getdoc(kind)
 
 
+@pytest.mark.slow
 def test_importing_it_reads_no_library_and_touches_no_signal() -> None:
     script = (
         "import signal, sys\n"

@@ -121,6 +121,7 @@ def test_a_wrong_file_is_named_with_its_line(refused: Refused, tmp_path: Path) -
     assert "mine.yaml:3: settings.duration" in refused("run", file, "--dry-run")
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_missing_and_cannot_be_built_is_said_in_one_line(tmp_path: Path) -> None:
     words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", tmp_path]
     (tmp_path / "apt-get").write_text("#!/bin/sh\nexit 1\n")
@@ -173,6 +174,7 @@ def test_warnings_are_said_once_per_kind_and_matrix(typed: Typed) -> None:
     assert all(word.startswith(("main-", "memory-")) for word in done.stdout.split())
 
 
+@pytest.mark.slow
 def test_topo_py_runs_under_whatever_python_from_anywhere() -> None:
     """It hands its words to ./lab beside it, and its top level imports nothing of the lab's."""
     topo = ROOT / "topo.py"

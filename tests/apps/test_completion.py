@@ -55,6 +55,7 @@ OFFERED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_tab_offers_what_may_follow(shell: str) -> None:
     offered = completed(shell, *OFFERED)

@@ -117,6 +117,7 @@ def test_an_editor_finds_the_schema_of_every_shipped_file(path: Path) -> None:
     assert (path.parent / line).resolve() == expected
 
 
+@pytest.mark.slow
 def test_no_sentence_stands_twice_in_the_shipped_files() -> None:
     """Of prose: ten words or more, wherever it is folded."""
     found: Counter[str] = Counter()

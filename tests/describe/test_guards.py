@@ -215,6 +215,7 @@ def test_a_matrix_is_told_once_with_the_worst_and_how_many() -> None:
 HTTP = "{kind: http, size: 1MB, direction: download}"
 
 
+@pytest.mark.slow
 def test_any_run_has_sentences_and_finite_numbers() -> None:
     options: dict[str, list[str]] = {
         "offloads": ["on", "off"],

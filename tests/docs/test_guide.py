@@ -81,6 +81,7 @@ def test_every_command_of_a_page_can_be_typed(page: Path) -> None:
             assert can_be_typed(words) or can_be_typed([*words, "--help"]), command
 
 
+@pytest.mark.slow
 def test_the_grid_is_what_its_heading_says(tmp_path: Path) -> None:
     write_examples(tmp_path)
     runs = expand(load_experiment(str(tmp_path / "five-controls.yaml")))

@@ -32,6 +32,7 @@ def nothing() -> None:
     """Nothing is amiss."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("streams", "options"), [(3, []), (2, ["-u", "-b", "1M"]), (1, ["-R"])])
 def test_no_data_pass_before_the_release_and_all_of_the_time_after_it(
     streams: int, options: list[str]

@@ -125,6 +125,7 @@ def test_repetitions_are_the_outer_loop(lab: Callable) -> None:
     assert numbers == sorted(numbers)
 
 
+@pytest.mark.slow
 def test_an_interrupted_matrix_ends_with_the_same_runs(lab: Callable) -> None:
     undisturbed = lab(noisy)[1]
 
@@ -148,6 +149,7 @@ def test_invalid_runs_do_not_count(lab: Callable) -> None:
     assert per_cc(started) == {"bbr": 8, "cubic": 6, "reno": 6}
 
 
+@pytest.mark.slow
 def test_failures_do_not_go_on_for_ever(lab: Callable, capsys: pytest.CaptureFixture[str]) -> None:
     def broken(run: RunDescription) -> float | None:
         return None if run.cc == "bbr" or (run.cc == "reno" and run.repetition > 1) else 1e8

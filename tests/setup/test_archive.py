@@ -127,6 +127,7 @@ def mirror() -> Mirror:
     return found or pytest.skip("this machine's apt knows no mirror of Debian's")
 
 
+@pytest.mark.slow
 @pytest.mark.network
 def test_a_private_look_leaves_the_machines_apt_byte_identical(
     tmp_path: Path, mirror: Mirror
@@ -155,6 +156,7 @@ def test_the_private_apt_reads_no_configuration_of_the_machines(tmp_path: Path) 
     assert 'Dir::Etc::sourceparts "/dev/null";' in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.network
 def test_lists_that_the_keyring_does_not_verify_are_refused(tmp_path: Path, mirror: Mirror) -> None:
     nobodys = tmp_path / "nobodys.gpg"

@@ -114,6 +114,7 @@ def test_the_headers_that_modules_need_are_kept_beside_the_kernel(pretended: Pat
     assert (pretended / "source/Module.symvers").read_text() == "symbols\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_profile_is_taken_where_it_fits_version_and_compiler_alone(
     pretended: Path, script: str

@@ -181,6 +181,7 @@ def test_a_named_gost_that_is_none_is_an_error(cache: Path) -> None:
         parts.find_parts(gost=Path("/bin/true"))
 
 
+@pytest.mark.slow
 def test_the_shim_works_from_anywhere_and_ignores_modules_there(tmp_path: Path) -> None:
     lab = folders.ROOT / "lab"
     # given a folder with a module that must not be imported in the library's place

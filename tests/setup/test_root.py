@@ -128,6 +128,7 @@ def test_its_programs_run_on_the_host_and_its_python_is_its_own(made: root.Root)
     assert said.startswith(str(made.tree)) and "(3, 11)" in said
 
 
+@pytest.mark.slow
 def test_its_byte_code_is_of_its_own_modules_and_of_no_hosts(
     made: root.Root, tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def archive_of(folder: Path, version: str, until: int, gpg: list[str]) -> str:
     return hashed
 
 
+@pytest.mark.slow
 def test_what_a_mirror_had_is_fetched_from_a_snapshot_and_else_the_newer_taken(
     tmp_path: Path, served: tuple[Path, str], gpg: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

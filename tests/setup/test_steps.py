@@ -448,6 +448,7 @@ def test_what_cannot_be_set_up_is_a_sentence(
     assert says in said and not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("go") is None and not Path("/usr/bin/go").exists(), reason="no Go here"
 )
@@ -487,6 +488,7 @@ def test_two_set_ups_do_not_collide(tmp_path: Path) -> None:
 # ------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_doctor_says_what_is_missing_and_exits_with_1(tmp_path: Path) -> None:
     environment = {**os.environ, "GOSTLAB_CACHE": str(tmp_path / "none"), "GOSTLAB_KERNEL": ""}
     done = said_by(sys.executable, "-m", "gostlab.apps.doctor", env=environment)

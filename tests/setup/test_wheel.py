@@ -79,6 +79,7 @@ def test_one_of_another_hash_in_the_cache_is_replaced(brought: Path) -> None:
     assert again is not None and again.hash == first.hash
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_the_next_try_goes_on(
     brought: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +248,7 @@ def test_it_has_the_parts_for_one_platform_and_is_small_enough_to_share(made: Pa
     assert re.search(r"^\| bash \S+ \| .*GPL-3", page, re.M) and "{" not in page
 
 
+@pytest.mark.slow
 def test_two_bare_machines_answer_and_make_the_same_root_and_runs(
     digests: dict[str, list[str]],
 ) -> None:

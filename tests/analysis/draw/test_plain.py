@@ -199,6 +199,7 @@ def test_three_congestion_controls_are_named_where_they_differ_most(tmp_path: Pa
     has(sentences(tmp_path)[0], "BBR 80 Mbit/s, CUBIC 2 Mbit/s and Reno 1 Mbit/s")
 
 
+@pytest.mark.slow
 def test_no_section_has_more_than_three_sentences(everything: Path) -> None:
     study = synthetic.STUDY
     matrices = to_matrices(load_results(everything, study.name).runs, study)

@@ -38,6 +38,7 @@ def write(results: Path, cc: str, **changes: Any) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_pings_are_drawn_over_time_and_what_was_lost_keeps_their_share_below_one(
     tmp_path: Path,
 ) -> None:

@@ -92,6 +92,7 @@ def test_every_tunnel_is_on_every_path_and_sentences_say_which(tmp_path: Path) -
     assert "5 % loss: wireguard carries most, 19 Mbit/s" in answer.sentences[1]
 
 
+@pytest.mark.slow
 def test_many_paths_have_a_map_for_each_round_trip_the_middle_one_first(tmp_path: Path) -> None:
     for rtt, loss in itertools.product(("20ms", "100ms", "300ms"), ("0%", "1%", "5%")):
         levels = {"tunnel": "gost+ws", "loss": loss, "rtt": rtt, "cc": "cubic"}

@@ -38,6 +38,7 @@ def test_what_is_no_group_of_its_own(values: list[float]) -> None:
     assert groups_of(values) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ONE_STATE)
 @pytest.mark.parametrize("n", [5, 10, 20])
 def test_runs_of_one_state_are_seldom_taken_for_several(n: int, kind: str) -> None:

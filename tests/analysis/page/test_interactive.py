@@ -158,6 +158,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(results, [study], tmp_path_factory.mktemp("out"))
 
 
+@pytest.mark.slow
 def test_only_the_page_s_own_scripts_may_run(page: Path) -> None:
     html = page.read_text(encoding="utf-8")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
@@ -223,6 +224,7 @@ def test_the_page_of_one_run_has_every_sample_as_it_is(tmp_path: Path) -> None:
         write_run(tmp_path / "nothing", tmp_path / "none.html")
 
 
+@pytest.mark.slow
 def test_the_command_opens_a_run_by_its_folder_and_by_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,6 +262,7 @@ def test_the_command_opens_a_run_by_its_folder_and_by_its_name(
 X11, WAYLAND = {"DISPLAY": ":7"}, {"WAYLAND_DISPLAY": "wayland-0"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "desktop"),
     [

@@ -49,6 +49,7 @@ def test_a_scale_of_colours_stays_as_it_is() -> None:
     assert b"fill: #fde725" in by_night(picture)
 
 
+@pytest.mark.slow
 def test_what_is_no_colour_stays_and_a_figure_has_a_dark_form() -> None:
     assert by_night(b'<svg><use href="#abcdef"/></svg>') == b'<svg><use href="#abcdef"/></svg>'
     figure, _ = style.new_figure(2.0)

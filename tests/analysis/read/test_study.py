@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import pytest
 import synthetic
 from synthetic import loaded
 
@@ -82,6 +83,7 @@ def test_a_file_that_is_not_there_or_cannot_be_read_leaves_the_runs_their_names(
     assert study.title == "made-up" and "experiment.yaml:" in study.file_note
 
 
+@pytest.mark.slow
 def test_the_report_of_one_s_own_experiment_needs_nothing_but_its_results(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "results", synthetic.cell("cubic", 1))
     keep(tmp_path / "results")

@@ -120,6 +120,7 @@ def test_each_version_goes_first_as_often(tmp_path: Path, monkeypatch: pytest.Mo
     assert [len(each) for each in found] == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_version_plans_its_own_runs_of_the_loads(tmp_path: Path) -> None:
     loads = speed.COMPARED
     mine = versions.planned(LAB.parent, loads, tmp_path)

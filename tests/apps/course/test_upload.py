@@ -138,6 +138,7 @@ def test_what_is_no_archive_is_said_to_be_none(tmp_path: Path) -> None:
         points(tmp_path / "nothing")
 
 
+@pytest.mark.slow
 def test_six_hundred_spoilt_archives_end_in_a_grade(hand_in: Path, tmp_path: Path) -> None:
     rng = random.Random(5)
     upload.pack(hand_in, tmp_path / "a.zip")
@@ -157,6 +158,7 @@ def test_six_hundred_spoilt_archives_end_in_a_grade(hand_in: Path, tmp_path: Pat
                 pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["gradescope", "classroom50"])
 def test_an_autograders_zip_grades_by_itself(form: str, hand_in: Path, tmp_path: Path) -> None:
     write_bundle(load_lab("0"), form, "public", None, tmp_path / "grader.zip")

@@ -136,6 +136,7 @@ def test_every_point_of_every_lab_says_why(each: Path) -> None:
         assert len(said) > 15 and "<" not in said and not said.endswith("."), point.name
 
 
+@pytest.mark.slow
 def test_what_was_graded_is_not_graded_again_and_what_changed_is(
     lab: Lab, everybody: Path, grade: Typed
 ) -> None:
@@ -150,6 +151,7 @@ def test_what_was_graded_is_not_graded_again_and_what_changed_is(
     assert "graded before" not in grade(everybody, "--course", "other").stdout
 
 
+@pytest.mark.slow
 def test_an_interruption_keeps_what_was_finished(
     lab: Lab, tmp_path: Path, grade: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +264,7 @@ def test_one_that_is_hostile_of_another_course_or_no_hand_in_stops_nobody(
     assert canvas["carol"][lab.title] == ""  # no zero: a person decides
 
 
+@pytest.mark.slow
 def test_a_command_that_lacks_the_course_grades_nobody(
     lab: Lab, tmp_path: Path, refused: Refused, grade: Typed
 ) -> None:
@@ -379,6 +382,7 @@ def test_what_others_write_is_no_markup_on_a_page_and_no_formula_of_a_spreadshee
         assert not any(cell[:1] in ("=", "+", "@") for cell in cells), name
 
 
+@pytest.mark.slow
 def test_with_several_processes_the_grades_are_the_same(
     lab: Lab, everybody: Path, grade: Typed
 ) -> None:

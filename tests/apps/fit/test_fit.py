@@ -343,6 +343,7 @@ def test_a_range_that_ends_with_the_search_says_so() -> None:
     assert "perhaps below and above: there the search ended" in buffer
 
 
+@pytest.mark.slow
 def test_the_table_and_the_figure_hold_every_number() -> None:
     out = io.StringIO()
     print_fitted(fitted(), out)

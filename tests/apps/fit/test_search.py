@@ -89,6 +89,7 @@ def found() -> Found:
     return searched(path(1e-4, 0.3, 200.0), 3, MadeUp(three), 32, 2)
 
 
+@pytest.mark.slow
 def test_a_known_path_is_found_again(found: Found) -> None:
     loss, buffer, rate = found.best
     assert found.misfit < 4 * 4
@@ -105,6 +106,7 @@ def test_the_truth_is_among_what_fits_as_well_and_what_cannot_be_is_not(found: F
     assert at(found.least[2], RATE) > 150.0
 
 
+@pytest.mark.slow
 def test_a_search_asks_the_same_again_whatever_has_been_answered() -> None:
     def two_of_them(loss: float, rate: float) -> list[float]:
         return path(at(loss, LOSS), 0.3, at(rate, RATE))[:2]
@@ -130,6 +132,7 @@ def test_two_parameters_that_trade_off_leave_a_set_and_not_a_point() -> None:
     assert len(found.members) >= 3
 
 
+@pytest.mark.slow
 def test_a_number_that_nothing_moves_is_not_run_again_and_again() -> None:
     lab = MadeUp(
         lambda first, second: [100.0, 100.0 * 10 ** (first + math.sin(6 * second))], noise=0.005
@@ -139,6 +142,7 @@ def test_a_number_that_nothing_moves_is_not_run_again_and_again() -> None:
     assert short.count(0) < short.count(1)
 
 
+@pytest.mark.slow
 def test_what_no_path_explains_keeps_a_large_misfit() -> None:
     lab = MadeUp(lambda first: [100.0 * 10**first, 100.0 * 10**first])
     found = searched([200.0, 800.0], 1, lab, 12, 2)
@@ -147,6 +151,7 @@ def test_what_no_path_explains_keeps_a_large_misfit() -> None:
     assert 200 < 100 * 10 ** found.best[0] < 800
 
 
+@pytest.mark.slow
 def test_places_without_an_answer_are_left_alone() -> None:
     class Partly(MadeUp):
         def answer(self, ask: Ask) -> float | None:
@@ -158,6 +163,7 @@ def test_places_without_an_answer_are_left_alone() -> None:
     assert found.alike.max() < 0.75
 
 
+@pytest.mark.slow
 def test_a_lab_that_never_answers_is_said_to_be_one() -> None:
     with pytest.raises(search.NoAnswer):
         searched([1.0], 1, lambda asks: [None for _ in asks], 6, 1)
@@ -196,6 +202,7 @@ def test_theory_shows_the_way_where_few_runs_do() -> None:
     assert len(known.places) <= 17
 
 
+@pytest.mark.slow
 def test_judges_are_met_by_another_path_that_fits_as_well_if_there_is_one() -> None:
     """The fitted number knows the least of two limits; the judge knows the second alone."""
     ends = (1.0, 1000.0)

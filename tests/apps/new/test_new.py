@@ -30,6 +30,7 @@ def copied(tmp_path: Path) -> CopiedLab:
     return copy_lab(tmp_path / "lab")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", new.KINDS)
 def test_what_is_not_filled_in_is_one_line_with_file_and_line(copied: CopiedLab, kind: str) -> None:
     words, asks = REFUSED[kind]

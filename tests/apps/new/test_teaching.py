@@ -50,6 +50,7 @@ def mine(here: Path, typed: Typed) -> Path:
 # -- a lab
 
 
+@pytest.mark.slow
 def test_every_part_that_is_not_written_is_named_by_file_and_line(here: Path, typed: Typed) -> None:
     made = typed("new", "lab", "mine")
     assert {line.split("/")[-1] for line in made.stdout.splitlines()[:-1]} == PARTS
@@ -190,6 +191,7 @@ def test_the_repository_has_its_lab_its_check_and_what_two_forges_run(classroom:
             assert not re.search(r"@(lab|course|title|name|folder)", path.read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_the_check_is_0_for_a_complete_hand_in_and_1_for_one_that_lacks_something(
     classroom: Path,
 ) -> None:
@@ -205,6 +207,7 @@ def test_the_check_is_0_for_a_complete_hand_in_and_1_for_one_that_lacks_somethin
     assert not (classroom / "grader/gostlab/__pycache__").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ['{"lab": "1-window"}', "{}", "[]", "nonsense", '{"lab": "0-warm-up", "ticket": 5}', ""]
 )
@@ -216,6 +219,7 @@ def test_what_is_no_hand_in_of_this_lab_is_not_judged(classroom: Path, text: str
     assert "Traceback" not in said.stderr and said.stderr.strip()
 
 
+@pytest.mark.slow
 def test_with_points_asked_for_the_check_says_whether_they_are_there(classroom: Path) -> None:
     handed_in(classroom, **{"read-goodput": "1.5"})
     most = load_lab("0").most
@@ -246,6 +250,7 @@ def without_the_labs_packages(tmp_path: Path, *words: object) -> CompletedProces
     return done
 
 
+@pytest.mark.slow
 def test_the_graders_need_python_and_pyyaml_alone(
     classroom: Path, tmp_path: Path, typed: Typed
 ) -> None:
@@ -266,6 +271,7 @@ def test_the_graders_need_python_and_pyyaml_alone(
     assert json.loads(graded.stdout)["points"] == load_lab("0").most
 
 
+@pytest.mark.slow
 def test_a_course_with_a_secret_is_graded_with_it_alone(classroom: Path, tmp_path: Path) -> None:
     key = "5" * 64
     secret = tmp_path / "course.secret"
@@ -279,6 +285,7 @@ def test_a_course_with_a_secret_is_graded_with_it_alone(classroom: Path, tmp_pat
     assert check(classroom, *asked, COURSE_SECRET="6" * 64).returncode != 0
 
 
+@pytest.mark.slow
 def test_a_classroom_of_a_lab_of_ones_own_starts_and_checks(
     mine: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +300,7 @@ def test_a_classroom_of_a_lab_of_ones_own_starts_and_checks(
     assert check(room).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_classroom_knows_the_congestion_controls_of_its_lab(tmp_path: Path) -> None:
     """Its grader has the files of cc/ that the lab's experiment names: bbr3."""
     room = tmp_path / "class"

@@ -84,6 +84,7 @@ def test_steps_carry_what_was_recorded(seed: int) -> None:
     assert all(one != next for one, next in itertools.pairwise(steps))
 
 
+@pytest.mark.slow
 def test_more_changes_than_ten_thousand(tmp_path: Path) -> None:
     draw = random.Random(5)
     (tmp_path / "long.txt").write_text(stamps([draw.randrange(4) for _ in range(300_000)] + [1]))

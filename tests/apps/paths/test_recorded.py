@@ -461,6 +461,7 @@ def test_a_missing_or_other_ping_is_said(tmp_path: Path, monkeypatch: pytest.Mon
         record("host", "--out", str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "status", "words"),
     [

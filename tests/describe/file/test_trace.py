@@ -60,6 +60,7 @@ def test_a_bad_trace_is_refused_where_it_is_bad(text: str, message: str) -> None
     assert message in refusal(lambda: parse_trace(text, "t.csv"))
 
 
+@pytest.mark.slow
 def test_a_trace_has_at_most_a_hundred_thousand_rows() -> None:
     rows = "".join(f"{number},0\n" for number in range(100_001))
     assert len(parse_trace("time_s,loss\n" + rows[: rows.rindex("100000,")], "t.csv")) == 100_000

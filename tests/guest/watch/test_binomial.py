@@ -15,6 +15,7 @@ def cases() -> list[tuple[int, float]]:
     return [(round(10 ** draw.uniform(0, 6)), chance) for chance in chances for _ in range(40)]
 
 
+@pytest.mark.slow
 def test_it_is_scipys() -> None:
     for count, chance in cases():
         for confidence in (0.9999, 0.95):
