@@ -113,8 +113,9 @@ def own_ends(plan: Plan, ends: Sequence[Finished]) -> list[Finished]:
 
 def one_more(plan: Plan, ends: Sequence[Finished]) -> list[RunDescription]:
     """Another run of each cell that wants it."""
-    wanted = {at.cell: at.repetitions + 1 for at in standings(plan, ends) if at.wants_more}
-    there = {end.run.name for end in ends}
+    own = own_ends(plan, ends)
+    wanted = {at.cell: at.repetitions + 1 for at in standings(plan, own) if at.wants_more}
+    there = {end.run.name for end in own}
     described = plan.described(wanted) if wanted else []
     return [run for run in described if run.cell in wanted and run.name not in there]
 
@@ -200,13 +201,12 @@ def execute(
     return single.execute(task, starter(task.run.machine, found), retry_failed=retry_failed)
 
 
-def standings(plan: Plan, ends: Sequence[Finished]) -> list[Standing]:
-    """How far the cells are that repeat until they are narrow enough."""
+def standings(plan: Plan, own: Sequence[Finished]) -> list[Standing]:
+    """How far a plan's cells are that repeat until they are narrow enough."""
     if not plan.until:
         return []
 
-    ends = own_ends(plan, ends)
-    return schedule.standings(ends, plan.until, statistics.relative_halfwidth, statistics.states_of)
+    return schedule.standings(own, plan.until, statistics.relative_halfwidth, statistics.states_of)
 
 
 def summary(outcome: Outcome) -> list[CellSummary]:

@@ -1,6 +1,8 @@
 """Several experiments' runs are made as if they were one's."""
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,11 @@ from typing import Any
 import pytest
 
 from gostlab import api
+from gostlab.runs.outcome import Outcome
 from gostlab.runs.schedule import Quiet
 from tests.lab_command import Typed
 from tests.runs.test_schedule import GOOD, Job
+from tests.runs.test_stopping import noisy, over
 
 FILE = """name: NAME
 title: NAME
@@ -34,6 +38,22 @@ def experiments(files: list[Path]) -> list[api.Experiment]:
     return [api.Experiment.from_file(file, machine="sandbox") for file in files]
 
 
+Start = Callable[[Any, Path, object], Job]
+
+
+def run_at(place: Path, files: list[Path], start: Start) -> list[Outcome]:
+    """What became of some files' runs, which `start` starts."""
+    return api.run_together(
+        experiments(files),
+        place,
+        progress=Quiet(),
+        workers=lambda _say: nullcontext((range(2), start)),
+        jobs=None,
+        gost=None,
+        retry_failed=False,
+    )
+
+
 @pytest.mark.usefixtures("no_machine")
 def test_while_the_last_run_of_one_is_made_the_next_one_begins(
     files: list[Path], tmp_path: Path
@@ -46,21 +66,49 @@ def test_while_the_last_run_of_one_is_made_the_next_one_begins(
         at_once.append({name for name, job in jobs if job.left > 0})
         return jobs[-1][1]
 
-    one, two = api.run_together(
-        experiments(files),
-        tmp_path / "results",
-        progress=Quiet(),
-        workers=lambda _say: nullcontext((range(2), start)),
-        jobs=None,
-        gost=None,
-        retry_failed=False,
-    )
+    one, two = run_at(tmp_path / "results", files, start)
     assert at_once == [{"one"}, {"one"}, {"one", "two"}, {"one", "two"}]
     assert [one.experiment, two.experiment] == ["one", "two"]
     assert [{end.run.experiment for end in each.ends} for each in (one, two)] == [{"one"}, {"two"}]
     assert all(
         (tmp_path / "results" / name / "experiment.yaml").exists() for name in ("one", "two")
     )
+
+
+@pytest.mark.usefixtures("no_machine")
+def test_each_goes_on_until_its_own_cells_are_narrow(files: list[Path], tmp_path: Path) -> None:
+    """As if it were alone, whatever runs of the same names the other has already."""
+    for file in files:
+        until = "    until: {halfwidth: 5%, of: goodput, most: 12}\n"
+        file.write_text(file.read_text().replace("    factors", until + "    factors"))
+
+    def start(run: Any, folder: Path, _slot: object) -> Job:
+        return over(folder, noisy(run))
+
+    [alone] = run_at(tmp_path / "results", files[:1], start)
+    counts = Counter(end.run.cc for end in alone.ends)
+    assert 6 < counts["cubic"] < counts["reno"] == 12
+    for both in run_at(tmp_path / "results", files, start):
+        assert Counter(end.run.cc for end in both.ends) == counts
+
+
+@pytest.mark.usefixtures("no_machine")
+def test_interrupted_they_end_with_the_same_runs(files: list[Path], tmp_path: Path) -> None:
+    started: list[str] = []
+
+    def start(run: Any, folder: Path, _slot: object) -> Job:
+        if len(started) == 3:
+            started.append("interrupted")
+            raise KeyboardInterrupt
+        started.append(f"{run.experiment}/{run.name}")
+        return Job(folder, GOOD, polls=0)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_at(tmp_path / "results", files, start)
+    both = run_at(tmp_path / "results", files, start)
+    assert [[end.outcome for end in each.ends] for each in both] == [["ok"] * 2] * 2
+    of_one = [name for name in started if name.startswith("one/")]
+    assert len(of_one) == len(set(of_one)) == 2  # were over: what was under way is made again
 
 
 @pytest.mark.sandbox
