@@ -50,7 +50,7 @@ MANIFEST = ".written.json"
 # Runs on a page, which its experiments share; beyond, only those that need a look.
 MOST_RUNS_ON_PAGE = 300
 LEAST_RUNS_OF_EACH = 15
-# The page of the whole catalogue is to stay below 5 MB, of which the figures have this much.
+# So much a page has as vectors; beyond, its heaviest figures are bitmaps.
 MOST_FIGURE_BYTES = 2_400_000
 COLOURS = 48  # of a bitmap: lines and letters in a dozen colours, and their edges
 
