@@ -129,11 +129,11 @@ def find_document(name_or_path: str, folder: Path, what: str, beside: Path = Pat
         if found is None:
             raise BadInput(f"{what} {quoted(written)}: no such file")
         return found
-    known = names_in(folder)
-    if written not in known:
-        raise BadInput(f"{what} {quoted(written)}: not in {folder.name}/ ({meant(written, known)})")
-    files = [place / f"{written}.yaml" for place in folders.places(folder)]
-    return next(file for file in files if file.is_file())
+    found = first_file(*(place / f"{written}.yaml" for place in folders.places(folder)))
+    if found is None:
+        meant_one = meant(written, names_in(folder))
+        raise BadInput(f"{what} {quoted(written)}: not in {folder.name}/ ({meant_one})")
+    return found
 
 
 def first_file(*paths: Path) -> Path | None:

@@ -6,6 +6,7 @@ Pure but for the profiles and traces that it reads.
 import itertools
 import math
 import random
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -215,7 +216,7 @@ def expand_cells(
     experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
 ) -> Iterable[RunDescription]:
     """Every combination, once: on the real clock CHARGES are no difference."""
-    found: list[RunDescription] = []
+    found = defaultdict[str, list[RunDescription]](list)  # by their levels
     for levels in itertools.product(*factors.values()):
         cell = dict(zip(factors, levels, strict=True))
         levels_written = {name: level.written for name, level in cell.items()}
@@ -225,8 +226,9 @@ def expand_cells(
                 name: level for name, level in levels_written.items() if name not in CHARGES
             }
         run = resolve(experiment, matrix, explicit, levels_written, machine)
-        if run not in found:
-            found.append(run)
+        alike = found[str(levels_written)]
+        if run not in alike:
+            alike.append(run)
             yield run
 
 
