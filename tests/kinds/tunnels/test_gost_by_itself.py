@@ -16,15 +16,15 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gostlab.apps.bench.calibrate import free_ports, wait_for
+from gostlab.apps.bench.calibrate import free_ports
 from gostlab.declared.tunnels import GOST, tunnel_kinds
 from gostlab.kinds.tunnels.gost import ENVIRON
 from gostlab.setup.parts import find_parts, has_since
@@ -42,14 +42,30 @@ VERSIONS = (NEWEST, OF_THE_THESIS, OLD)
 # server, client
 ENDS = [(version, version) for version in VERSIONS]
 ENDS += [pair for version in VERSIONS for pair in ((version, RELAY), (RELAY, version))]
-# What the lab's relay has not, by the GOSTs that have it.
+RIGHT = "user:right@"
+
+
+def kinds_of(version: str) -> list[str]:
+    """What a program has."""
+    return [
+        name
+        for name, kind in KINDS.items()
+        if not kind.since or (version != RELAY and has_since(version, kind.since))
+    ]
+
+
+def scheme_of(kind: str) -> str:
+    return kind.replace("gost+", "relay+")
+
+
+OF_THE_RELAY = kinds_of(RELAY)
 ALONE = [
     (name, (version, version))
-    for name, kind in KINDS.items()
     for version in VERSIONS
-    if kind.since and has_since(version, kind.since)
+    for name in kinds_of(version)
+    if name not in OF_THE_RELAY
 ]
-EACH = [(name, ends) for name, kind in KINDS.items() if not kind.since for ends in ENDS] + ALONE
+EACH = [(name, ends) for name in OF_THE_RELAY for ends in ENDS] + ALONE
 # The kinds that treat an end of stream in ways of their own: bare, framed, and multiplexed.
 UNLIKE = ("gost+tcp", "gost+wss", "gost+mws")
 ENDING = [(kind, ends) for kind in UNLIKE for ends in [*ENDS, (RELAY, RELAY)]]
@@ -58,7 +74,7 @@ RESET = [each for each in ENDING if each[0] != "gost+tcp"]
 RESET += [each for each in ALONE if each not in ENDING and each[0] != "gost+h3"]
 MANY = 128
 PATIENCE_S = 120.0
-UP, DOWN = (random.Random(seed).randbytes(3_000_000) for seed in (1, 2))
+UP, DOWN = (random.Random(seed).randbytes(1_500_000) for seed in (1, 2))
 Handle = Callable[[socket.socket], Any]
 
 
@@ -99,28 +115,68 @@ def target(handle: Handle) -> Iterator[Target]:
             made.shutdown()
 
 
-@contextmanager
-def running(*ends: tuple[str, int, list[str]], over: str = "tcp") -> Iterator[None]:
-    """Programs, each with the port that it listens on. over: the first one's transport."""
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        for program, port, words in ends:
-            process = subprocess.Popen(
-                [program, *words],
-                env={**os.environ, **ENVIRON},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            started.append(process)
-            wait_for(port, process, PATIENCE_S, "tcp" if len(started) > 1 else over)
-        yield
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+@pytest.fixture(scope="module")
+def behind() -> Iterator[Target]:
+    """What all tunnels lead to."""
+    with target(answering) as made:
+        yield made
 
 
 @pytest.fixture
+def to(behind: Target) -> Target:
+    """The same, which has seen nothing yet."""
+    behind.handle, behind.found = answering, []
+    return behind
+
+
+def ports_of_udp() -> set[int]:
+    """Those that somebody has on this machine."""
+    lines = Path("/proc/net/udp").read_text(encoding="ascii").splitlines()[1:]
+    return {int(line.split()[1].partition(":")[2], 16) for line in lines}
+
+
+def unused_ports(count: int) -> list[int]:
+    """Ports that nobody has, by TCP nor by UDP."""
+    taken = ports_of_udp()
+    return [port for port in free_ports(count + len(taken)) if port not in taken][:count]
+
+
+def is_taken(port: int, over: str) -> bool:
+    """Whether somebody listens there. To read /proc/net/tcp takes 5 ms of CPU where there is much
+    memory; to bind does not disturb a program that is about to.
+    """
+    if over == "udp":
+        return port in ports_of_udp()
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+@contextmanager
+def running(program: str, words: list[str], ports: Iterable[tuple[int, str]]) -> Iterator[None]:
+    """A program that listens on these ports, each TCP's or UDP's."""
+    with subprocess.Popen(
+        [program, *words],
+        env={**os.environ, **ENVIRON},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            for port, over in ports:
+                while not is_taken(port, over):
+                    assert process.poll() is None and time.monotonic() < deadline, (port, words)
+                    time.sleep(0.005)
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
 def programs(gost: Gost) -> Callable[[str], str]:
     """A program by its version, or the test is skipped."""
 
@@ -132,28 +188,48 @@ def programs(gost: Gost) -> Callable[[str], str]:
     return path_of
 
 
+@pytest.fixture(scope="module")
+def served(programs: Callable[[str], str], behind: Target) -> Iterator[Any]:
+    """Where a version's server listens, by the kind, whether the server itself knows the target,
+    and who may pass: one process for all tests, as a GOST's start takes up to 0.1 s of CPU.
+    """
+    with ExitStack() as ended:
+
+        @cache
+        def ports_of(version: str) -> dict[tuple[str, bool, str], int]:
+            asked = [(kind, True, "") for kind in kinds_of(version)]
+            asked += [(kind, False, "") for kind in OF_THE_RELAY]
+            asked += [("gost+ws", knows, RIGHT) for knows in (True, False)]
+            found = dict(zip(asked, unused_ports(len(asked)), strict=True))
+            words = [
+                f"{scheme_of(kind)}://{user}127.0.0.1:{port}"
+                + (f"/127.0.0.1:{behind.port}" if knows else "")
+                for (kind, knows, user), port in found.items()
+            ]
+            listening = [(port, KINDS[kind].over) for (kind, *_), port in found.items()]
+            listen = [word for each in words for word in ("-L", each)]
+            ended.enter_context(running(programs(version), listen, listening))
+            return found
+
+        yield ports_of
+
+
 @pytest.fixture
-def tunnel(programs: Callable[[str], str]) -> Any:
-    """Both ends of a tunnel to a target; what one connects to."""
+def tunnel(programs: Callable[[str], str], served: Any, to: Target) -> Any:
+    """Both ends of a tunnel to the target; what one connects to."""
 
     @contextmanager
-    def through(
-        ends: tuple[str, str], kind: str, to: Target, users: tuple[str, str] = ("", "")
-    ) -> Iterator[int]:
-        far, near = free_ports(2)
-        scheme, place = kind.replace("gost+", "relay+"), f"/127.0.0.1:{to.port}"
+    def through(ends: tuple[str, str], kind: str, user: str = "", asks: str = "") -> Iterator[int]:
+        server, client = ends
         # A server of version 2 with a target of its own refuses any that it is sent, and the
         # relay's client, as that of version 3, sends one in any case.
         told = ends == (OLD, RELAY)
-        listen = f"{scheme}://{users[0]}127.0.0.1:{far}{'' if told else place}"
-        entry = f"tcp://127.0.0.1:{near}{place if told else ''}"
-        forward = f"{scheme}://{users[1]}127.0.0.1:{far}"
-        server, client = map(programs, ends)
-        with running(
-            (server, far, ["-L", listen]),
-            (client, near, ["-L", entry, "-F", forward]),
-            over=KINDS[kind].over,
-        ):
+        far = served(server)[kind, not told, asks]
+        [near] = free_ports(1)
+        entry = f"tcp://127.0.0.1:{near}" + (f"/127.0.0.1:{to.port}" if told else "")
+        forward = f"{scheme_of(kind)}://{user}127.0.0.1:{far}"
+        words = ["-L", entry, "-F", forward]
+        with running(programs(client), words, [(near, "tcp")]):
             yield near
 
     return through
@@ -271,7 +347,7 @@ def streams_at_once_do_not_mix(to: Target, port: int) -> None:
     """128, each with bytes of its own."""
 
     def own(number: int) -> bytes:
-        return random.Random(number).randbytes(60_000 + number)
+        return UP[1000 * number :][: 60_000 + number]
 
     def back(connection: socket.socket) -> str:
         number = int.from_bytes(all_of(connection, 4), "big")
@@ -313,9 +389,9 @@ SHOWN = {
 
 @pytest.mark.parametrize(("kind", "ends"), dict.fromkeys([*EACH, *ENDING]))
 def test_bytes_ends_and_resets_go_through_a_tunnel(
-    tunnel: Any, kind: str, ends: tuple[str, str]
+    tunnel: Any, to: Target, kind: str, ends: tuple[str, str]
 ) -> None:
-    with target(answering) as to, tunnel(ends, kind, to) as port:
+    with tunnel(ends, kind) as port:
         for shown, tunnels in SHOWN.items():
             if (kind, ends) in tunnels:
                 to.found.clear()
@@ -323,13 +399,12 @@ def test_bytes_ends_and_resets_go_through_a_tunnel(
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
-@pytest.mark.parametrize("given", ["user:right@", "user:wrong@", ""])
+@pytest.mark.parametrize("given", [RIGHT, "user:wrong@", ""])
 def test_who_does_not_say_the_password_gets_nothing_through(
-    tunnel: Any, ends: tuple[str, str], given: str
+    tunnel: Any, to: Target, ends: tuple[str, str], given: str
 ) -> None:
-    users = "user:right@", given
-    with target(answering) as to, tunnel(ends, "gost+ws", to, users) as port:
-        if given == users[0]:
+    with tunnel(ends, "gost+ws", given, asks=RIGHT) as port:
+        if given == RIGHT:
             carry(to, port)
             return
         with connected(port) as client:
@@ -342,22 +417,13 @@ def test_who_does_not_say_the_password_gets_nothing_through(
 
 @pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
 def test_a_chain_of_two_hops_of_two_kinds(
-    programs: Callable[[str], str], ends: tuple[str, str]
+    programs: Callable[[str], str], served: Any, to: Target, ends: tuple[str, str]
 ) -> None:
-    first, last, near = free_ports(3)
-    server, client = map(programs, ends)
-    hops = f"relay+ws://127.0.0.1:{first}", f"relay+wss://127.0.0.1:{last}"
+    server, client = ends
+    [near] = free_ports(1)
+    words = ["-L", f"tcp://127.0.0.1:{near}/127.0.0.1:{to.port}"]
+    for kind in ("gost+ws", "gost+wss"):
+        words += ["-F", f"{scheme_of(kind)}://127.0.0.1:{served(server)[kind, False, '']}"]
 
-    with (
-        target(answering) as to,
-        running(
-            (server, last, ["-L", hops[1]]),
-            (server, first, ["-L", hops[0]]),
-            (
-                client,
-                near,
-                ["-L", f"tcp://127.0.0.1:{near}/127.0.0.1:{to.port}", "-F", hops[0], "-F", hops[1]],
-            ),
-        ),
-    ):
+    with running(programs(client), words, [(near, "tcp")]):
         carry(to, near)
