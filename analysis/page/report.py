@@ -15,6 +15,7 @@ import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -194,8 +195,11 @@ def write_run(folder: Path, out: Path) -> Path:
     return write_whole(out, page.encode("utf-8", "replace"))
 
 
+@cache
 def page_template(name: str) -> jinja2.Template:
-    """A page's template; whatever a page of HTML is given is text, not mark-up."""
+    """A page's template, compiled once for all of its sections; whatever a page of HTML is given is
+    text, not mark-up.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER),
         autoescape=".html" in name,

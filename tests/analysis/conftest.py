@@ -3,6 +3,7 @@ looked at.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import synthetic
 
 from analysis.draw import style
+from analysis.draw.spots import Spot, spots_of
 from analysis.page import report, studies
 
-# These ask what is on a page and which files lie beside it, dozens of pages long. Their fixtures
-# `whole` and `page` have real pictures, and a test marked `rendered` draws its own.
+# These ask what is on a page and which files lie beside it, dozens of pages long. The fixture
+# `whole` has real pictures, and a test marked `rendered` draws its own.
 SKETCHED = ("test_report", "test_studies")
 
 
@@ -27,7 +29,19 @@ def sketch(figure: Figure, kind: str) -> bytes:
     return b"\x89PNG" + written.encode() if kind == "png" else SVG % written.encode().hex().encode()
 
 
+def saved_here(figures: Sequence[Figure]) -> list[tuple[bytes, bytes, bytes, list[Spot]]]:
+    """In this process: for a sketch no other is forked, with all that the tests have read."""
+    return [(sketch(each, "svg"), sketch(each, "png"), b"", spots_of(each)) for each in figures]
+
+
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
+
+
+def sketch_all(patched: pytest.MonkeyPatch) -> None:
+    """Until it is undone."""
+    patched.setattr(studies, "save", sketch)
+    patched.setattr(report, "saved", saved_here)
+    patched.setattr(style, "lay_out", lambda figure: None)
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +49,7 @@ def _figures_are_sketched(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     named = request.module.__name__.rpartition(".")[2]
     if named not in SKETCHED or request.node.get_closest_marker("rendered"):
         return
-    for page in (report, studies):
-        monkeypatch.setattr(page, "save", sketch)
-    monkeypatch.setattr(style, "lay_out", lambda figure: None)
+    sketch_all(monkeypatch)
 
 
 @pytest.fixture(scope="session")

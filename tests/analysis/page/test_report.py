@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 import synthetic
+from matplotlib.figure import Figure
 
+from analysis.draw.style import save
 from analysis.judge.cells import to_matrices
 from analysis.page.chapter import to_chapter
 from analysis.page.report import write_report
@@ -22,6 +24,7 @@ from analysis.read.runs import load_results
 from analysis.read.study import Study, load_study, same
 from gostlab.apps import cli
 from gostlab.results import EPOCH, EPOCHS
+from tests.analysis.conftest import sketch
 
 # Whole pages: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -73,8 +76,17 @@ def report(results: Path, out: Path, study: Study = synthetic.STUDY) -> Page:
 
 @pytest.fixture(scope="module")
 def whole(everything: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
+    """Its figures on the page are real; their bitmaps, of which the page has none, and their PDFs
+    are sketched.
+    """
     out = tmp_path_factory.mktemp("out")
-    return out, report(everything, out)
+
+    def saved(figure: Figure, kind: str) -> bytes:
+        return (save if kind == "svg" else sketch)(figure, kind)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("analysis.page.report.save", saved)
+        return out, report(everything, out)
 
 
 def test_the_page_needs_nothing_beside_it(whole: tuple[Path, Page]) -> None:
@@ -94,12 +106,13 @@ def test_ids_are_unique_and_links_lead_somewhere(whole: tuple[Path, Page]) -> No
     assert {a["href"] for tag, a in whole[1].tags if tag == "a"} <= {f"#{each}" for each in ids}
 
 
-def test_every_figure_is_on_the_page_and_a_file_in_both_formats(whole: tuple[Path, Page]) -> None:
+def test_every_figure_is_on_the_page_and_a_file_in_each_format(whole: tuple[Path, Page]) -> None:
+    """What is in them: tests/analysis/read/test_study.py."""
     out, page = whole
     images = [attributes for tag, attributes in page.tags if tag == "img"]
     names = {path.stem for path in (out / "figures").iterdir()}
-    files = [out / "figures" / f"{name}.{kind}" for name in names for kind in ("svg", "png")]
-    assert all(file.stat().st_size > 1000 for file in files)
+    files = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")}
+    assert {path.name for path in (out / "figures").iterdir()} == files
     assert len(images) == len(names)
     assert all(image["alt"] for image in images)
     for part in ("main-goodput", "main-ratio", "main-retransmissions", "cpu-cpu", "buffer-buffer"):
@@ -134,7 +147,7 @@ def test_the_page_says_what_was_asked_answered_made_and_set_aside(
 @pytest.mark.parametrize("question", [synthetic.STUDY.question, "Why is it so? " * 30])
 def test_the_first_screen_is_short(singles: Path, tmp_path: Path, question: str) -> None:
     """Question, an answer of 25 words, one picture; what it rests on in a line; then the cells."""
-    study = replace(synthetic.STUDY, question=question)
+    study = replace(PLAIN, question=question)
     first = to_chapter(study, load_results(singles, study.name)).first
     html = write_report(singles, [study], tmp_path).read_text(encoding="utf-8")
     before, _, after = html[html.index("<article") :].partition("<img")
@@ -195,6 +208,7 @@ def test_every_kind_of_folder_is_on_the_page(kinds: Path, tmp_path: Path) -> Non
         assert words in page.text
 
 
+@pytest.mark.rendered
 def test_a_process_that_saves_figures_and_is_killed_ends_the_report_in_a_line(
     singles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +218,7 @@ def test_a_process_that_saves_figures_and_is_killed_ends_the_report_in_a_line(
 
     monkeypatch.setattr("analysis.page.report.save", killed)
     with pytest.raises(OSError, match="report again"):
-        report(singles, tmp_path)
+        report(singles, tmp_path, PLAIN)
 
 
 @pytest.mark.parametrize("experiments", [[], ["nothing"]])
@@ -313,10 +327,12 @@ def test_a_buffer_sweep_takes_in_the_same_cell_of_another_matrix(tmp_path: Path)
 
 
 def test_long_and_like_names_make_different_files(tmp_path: Path) -> None:
-    for number, matrix in enumerate(("a" * 300, "a" * 299 + "b", "m/1", "m 1", "../up", "M/1")):
+    names = ("a" * 300, "a" * 299 + "b", "m/1", "m 1", "../up", "M/1")
+    for number, matrix in enumerate(names):
         run = synthetic.description(matrix=matrix, factors={"cc": "cubic"})
         synthetic.write_run(tmp_path, run, name=f"run-{number}")
-    report(tmp_path, tmp_path / "out")
+    study = replace(synthetic.STUDY, matrix_draws=tuple((name, ("cells",)) for name in names))
+    report(tmp_path, tmp_path / "out", study)
     assert len(list((tmp_path / "out/figures").glob("*-cells.svg"))) == 6
 
 

@@ -12,7 +12,7 @@ import pytest
 import synthetic
 from matplotlib.figure import Figure
 
-from analysis.page.chapter import to_chapter
+from analysis.page.chapter import Chapter, to_chapter
 from analysis.page.report import write_report
 from analysis.page.studies import COMMAND, write_studies_page
 from analysis.read.runs import load_results
@@ -20,6 +20,7 @@ from analysis.read.study import Study, load_study, questions
 from gostlab.describe.file.experiment import Published, load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
+from tests.analysis.conftest import sketch_all
 
 # Whole pages and every drawing of made-up sweeps: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -79,8 +80,8 @@ def write(results: Path, asked: dict, name: str, **measured: object) -> Path:
     )
 
 
-def write_results(results: Path) -> None:
-    """A few runs of each kind."""
+def write_losses(results: Path) -> None:
+    """A few runs of the first matrix."""
     for loss, rates in ((0.0, (95, 94)), (0.001, (7, 93)), (0.01, (1.5, 88))):
         for cc, rate in zip(("cubic", "bbr"), rates, strict=True):
             for repetition in (1, 2):
@@ -89,6 +90,11 @@ def write_results(results: Path) -> None:
                 verdict = "degraded" if (cc, loss) == ("bbr", 0.01) else "ok"
                 name = f"loss-{loss}-{cc}-{repetition}"
                 write(results, asked, name, goodput_mbit=rate, verdict=verdict)
+
+
+def write_results(results: Path) -> None:
+    """A few runs of each kind."""
+    write_losses(results)
     for rtt, share in ((10, 0.5), (20, 0.7)):
         run = synthetic.several(
             {"cc": "bbr"},
@@ -125,8 +131,22 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def losses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("losses")
+    write_losses(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_studies_page(results, [STUDY], tmp_path_factory.mktemp("docs") / "studies.md")
+    with pytest.MonkeyPatch.context() as patched:
+        sketch_all(patched)
+        return write_studies_page(results, [STUDY], tmp_path_factory.mktemp("docs") / "studies.md")
+
+
+@pytest.fixture(scope="module")
+def chapter(results: Path) -> Chapter:
+    return to_chapter(STUDY, load_results(results, "li-2018"))
 
 
 def test_the_page_says_what_makes_it_what_was_asked_and_what_was_done(page: Path) -> None:
@@ -145,9 +165,8 @@ def test_what_disagrees_is_said_with_its_reason(page: Path) -> None:
         assert words in text
 
 
-def test_a_study_is_two_screens_and_says_nothing_twice(page: Path, results: Path) -> None:
+def test_a_study_is_two_screens_and_says_nothing_twice(page: Path, chapter: Chapter) -> None:
     text = page.read_text(encoding="utf-8")
-    chapter = to_chapter(STUDY, load_results(results, "li-2018"))
     shown = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL).partition("<a id=")[2]
     heights = {picture.name: height_of(picture.figure) for picture in chapter.pictures}
     pictures = re.findall(r"\]\(studies/([^)]+)\.png\)", shown)
@@ -171,9 +190,9 @@ def height_of(figure: Figure) -> float:
     return float(COLUMN_PX * height_in / width_in)
 
 
-def test_a_figure_of_cells_stands_before_those_of_single_runs(results: Path) -> None:
+def test_a_figure_of_cells_stands_before_those_of_single_runs(losses: Path) -> None:
     drawn = replace(STUDY, matrix_draws=(("loss", ("series", "bars", "by-loss")),))
-    part = to_chapter(drawn, load_results(results, "li-2018")).parts[0]
+    part = to_chapter(drawn, load_results(losses, "li-2018")).parts[0]
     names = [picture.name for picture in part.pictures]
     assert names[0] == "li-2018-loss-bars" and "series" in names[1]
 
@@ -187,25 +206,25 @@ def test_every_picture_is_shown_and_every_shown_picture_is_there(page: Path) -> 
 
 
 def test_made_again_it_is_the_same_and_only_its_own_pictures_go(
-    results: Path, tmp_path: Path
+    losses: Path, tmp_path: Path
 ) -> None:
-    page = write_studies_page(results, [STUDY], tmp_path / "studies.md")
+    page = write_studies_page(losses, [STUDY], tmp_path / "studies.md")
     before = {path: path.read_bytes() for path in page.parent.rglob("*") if path.is_file()}
     mine = page.parent / "studies" / "mine.png"
     mine.write_bytes(b"a user's own")
-    write_studies_page(results, [STUDY], page)
+    write_studies_page(losses, [STUDY], page)
     assert {path: path.read_bytes() for path in before} == before
-    write_studies_page(results, [replace(STUDY, matrix_draws=(("loss", ("bars",)),))], page)
+    write_studies_page(losses, [replace(STUDY, matrix_draws=(("loss", ("bars",)),))], page)
     names = {path.name for path in (page.parent / "studies").iterdir()}
     assert {"mine.png", "li-2018-loss-bars.png"} <= names
     assert "li-2018-loss-by-loss.png" not in names
 
 
 def test_one_study_is_made_anew_and_the_others_stay_as_they_are(
-    results: Path, tmp_path: Path
+    losses: Path, tmp_path: Path
 ) -> None:
     other = replace(STUDY, name="zebra", title="Another")
-    results = Path(shutil.copytree(results, tmp_path / "results"))
+    results = Path(shutil.copytree(losses, tmp_path / "results"))
     shutil.copytree(results / "li-2018", results / "zebra")
     page = write_studies_page(results, [STUDY, other], tmp_path / "studies.md")
     before, pictures = page.read_text(), set((tmp_path / "studies").iterdir())
@@ -256,9 +275,9 @@ def test_the_report_draws_what_the_file_names_and_holds_study_against_lab(
     assert (tmp_path / "tables/li-2018-fair-flows.csv").exists()
 
 
-def test_the_sentences_follow_the_data(results: Path) -> None:
+def test_the_sentences_follow_the_data(chapter: Chapter) -> None:
     said: dict[str, str] = {}
-    for part in to_chapter(STUDY, load_results(results, "li-2018")).parts:
+    for part in chapter.parts:
         for answer in part.answers:
             words = " ".join(answer.sentences).replace("\u00a0", " ")
             said[answer.heading] = words
@@ -298,7 +317,9 @@ def test_a_figure_of_another_matrix_stands_not_beside_what_a_file_draws(results:
     study = replace(
         STUDY, published=(Published("plain", {"cc": "bbr"}, 900.0, source="of another loss"),)
     )
-    parts = to_chapter(study, load_results(results, "li-2018")).parts
+    found = load_results(results, "li-2018")
+    runs = tuple(run for run in found.runs if run.matrix in ("loss", "plain"))
+    parts = to_chapter(study, replace(found, runs=runs)).parts
     tables = next(part.tables for part in parts if part.title == "By loss")
     assert tables and "study_mbit" not in {each.key for table in tables for each in table.columns}
 

@@ -12,6 +12,7 @@ from analysis.read.runs import load_results
 from analysis.read.study import Claim, claims_of, load_study
 from gostlab.api.reading import report
 from gostlab.declared.folders import EXPERIMENTS
+from tests.analysis.conftest import saved_here
 
 FILE = """\
 name: made-up
@@ -84,13 +85,20 @@ def test_a_file_that_is_not_there_or_cannot_be_read_leaves_the_runs_their_names(
 
 
 @pytest.mark.slow
-def test_the_report_of_one_s_own_experiment_needs_nothing_but_its_results(tmp_path: Path) -> None:
+def test_the_report_of_one_s_own_experiment_needs_nothing_but_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synthetic.write_run(tmp_path / "results", synthetic.cell("cubic", 1))
     keep(tmp_path / "results")
     shutil.move(tmp_path / "results", tmp_path / "moved")
     page = report(tmp_path / "moved", out=tmp_path / "out").read_text("utf-8")
     assert "One of my own" in page and "Is it read?" in page and "The matrix" in page
+    begun = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
+    for figure in (tmp_path / "out/figures").iterdir():
+        content = figure.read_bytes()
+        assert content.startswith(begun[figure.suffix[1:]]) and len(content) > 1000
     (tmp_path / "moved/made-up/experiment.yaml").unlink()
+    monkeypatch.setattr("analysis.page.report.saved", saved_here)
     page = report(tmp_path / "moved", out=tmp_path / "out").read_text("utf-8")
     assert "One of my own" not in page and "No experiment file was kept" in page
     study = load_study("made-up", tmp_path / "moved")
