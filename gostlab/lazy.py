@@ -23,7 +23,7 @@ from typing import Any
 # In a package the lab's analysis is within gostlab, and another of that name somebody else's.
 IS_WITHIN = Path(__file__).with_name("analysis").is_dir()
 PREFIXES = ("gostlab.",) if IS_WITHIN else ("gostlab.", "analysis.")
-OTHERS = {"yaml", "urllib.request"}  # a run imports neither; what reads and fetches does
+OTHERS = {"yaml", "tomllib", "urllib.request"}  # a run reads none; what reads and fetches does
 # What Python asks of a module each time that it is imported; this is there without reading it.
 OF_THE_IMPORT = {"__spec__", "__path__", "__name__", "__file__", "__loader__", "__package__"}
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}

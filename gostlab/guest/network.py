@@ -16,6 +16,7 @@ from typing import Any
 
 from mininet.log import setLogLevel
 from mininet.net import Mininet
+from mininet.util import numCores
 
 import topo
 from gostlab.declared.topologies import topology_of
@@ -262,6 +263,7 @@ def lay_out(
     # Mininet.init() would raise the host's socket-buffer and neighbour sysctls, which is not ours
     # to do and would leak into every namespace's defaults. Root is checked by the machine.
     Mininet.inited = True
+    numCores.ncores = os.cpu_count()  # as Mininet has grep count them
     size = topology_size(topology_of(run.topology), run.flows, run.sites, run.hops)
     layout = topo.topos[run.topology](**size)
     mininet = Mininet(
