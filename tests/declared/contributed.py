@@ -91,15 +91,19 @@ class CopiedLab:
         """`./lab WORDS`."""
         return said_by(self.root / "lab", *words, cwd=self.root)
 
-    def run(self, experiment: str) -> Done:
-        """An experiment's one run in the sandbox."""
+    def runs(self, experiment: str) -> list[Path]:
+        """The folders of an experiment's runs in the sandbox."""
         file = self.root / "mine.yaml"
         file.write_text(experiment)
         results = self.root / "mine"
         done = self.lab("run", str(file), "--machine", "sandbox", "--results", str(results))
-        folders = [path.parent for path in results.rglob("run.json")]
-        assert done.returncode == 0 and len(folders) == 1, done.stdout + done.stderr
-        return Done(folders[0])
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [path.parent for path in results.rglob("run.json")]
+
+    def run(self, experiment: str) -> Done:
+        """The one run of an experiment."""
+        [folder] = self.runs(experiment)
+        return Done(folder)
 
     def python(self, script: str) -> str:
         """What a script prints that imports the copy."""

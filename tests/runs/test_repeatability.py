@@ -1,7 +1,8 @@
 """One seed is one run, wherever the lab lies."""
 
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from tests.sandboxed import cache_at
 
 pytestmark = pytest.mark.sandbox
 
-LOSSY = """
+LOSSY_SETTINGS = "profile: plain-100ms, rate: 50mbit, loss: 1%, jitter: 3ms, duration: 2s, cc: bbr"
+LOSSY = f"""
 name: mine
 title: mine
-settings: {profile: plain-100ms, rate: 50mbit, loss: 1%, jitter: 3ms, duration: 2s, cc: bbr}
-matrices: [{name: one}]
+settings: {{{LOSSY_SETTINGS}}}
+matrices: [{{name: one}}]
 """
 # A lab that has more data, and does other things before a queue and before a load.
 MORE_BEFORE = """
@@ -46,12 +48,25 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CopiedLab]:
     return made
 
 
-def samples_of(lab: CopiedLab, text: str, names: Sequence[str] = SAMPLES[:2]) -> list[bytes]:
-    """What a lab samples of an experiment's run."""
-    folder = lab.run(text).folder
-    found = [(folder / name).read_bytes() for name in names]
+def several(settings: str, levels: Mapping[str, str]) -> str:
+    """An experiment of one run for each: a matrix of its name, and the settings it adds."""
+    matrices = [f"{{name: {name}, settings: {{{added}}}}}" for name, added in levels.items()]
+    text = LOSSY.replace("matrices: [{name: one}]", f"matrices: [{', '.join(matrices)}]")
+    return text.replace(LOSSY_SETTINGS, settings)
+
+
+def samples_of(lab: CopiedLab, text: str) -> dict[tuple[str, str], bytes]:
+    """What a lab samples of an experiment's runs, by matrix and file."""
+    found = {}
+    for folder in lab.runs(text):
+        matrix = json.loads((folder / "run.json").read_text())["matrix"]
+        found |= {(matrix, name): (folder / name).read_bytes() for name in SAMPLES}
     shutil.rmtree(lab.root / "mine")
     return found
+
+
+def but_queues(found: Mapping[tuple[str, str], bytes]) -> dict[tuple[str, str], bytes]:
+    return {at: content for at, content in found.items() if at[1] != "queues.jsonl"}
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +75,17 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cache_at(tmp_path_factory.mktemp("cache") / "a-cache-of-a-longer-name")
 
 
-@pytest.mark.parametrize("kernel", ["shipped", "5.10"])
 def test_a_run_does_not_depend_on_where_the_lab_lies(
-    labs: dict[str, CopiedLab], cache: Path, kernel: str, monkeypatch: pytest.MonkeyPatch
+    labs: dict[str, CopiedLab], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither on how often Python asks for memory, nor on what it reads while the clock goes, nor
     on the names of folders in the kernel's command line: the sockets' ports are drawn.
     """
-    text = LOSSY.replace("cc: bbr", f"cc: bbr, kernel: '{kernel}'")
+    text = several(LOSSY_SETTINGS, {name: f"kernel: '{name}'" for name in ("shipped", "5.10")})
 
-    here, far = (samples_of(labs[name], text) for name in (HERE, FAR))
+    here, far = (but_queues(samples_of(labs[name], text)) for name in (HERE, FAR))
     monkeypatch.setenv("GOSTLAB_CACHE", str(cache))
-    away = samples_of(labs[AWAY], text)
+    away = but_queues(samples_of(labs[AWAY], text))
 
     assert here == far == away
 
@@ -89,7 +103,7 @@ def test_a_run_through_a_gost_does_not_depend_on_where_that_lies(
     found = []
     for place in (program, elsewhere):
         monkeypatch.setenv("GOSTLAB_GOST", str(place))
-        found.append(samples_of(labs[HERE], text))
+        found.append(but_queues(samples_of(labs[HERE], text)))
 
     assert found[0] == found[1]
 
@@ -103,26 +117,21 @@ def test_where_the_labs_python_has_its_data_has_no_say(
     monkeypatch.setenv("GOSTLAB_GOST", str(gost(version).path))
     text = LOSSY.replace("cc: bbr", "cc: bbr, tunnel: gost+wss")
 
-    assert samples_of(labs[HERE], text, SAMPLES) == samples_of(labs[BUSY], text, SAMPLES)
+    assert samples_of(labs[HERE], text) == samples_of(labs[BUSY], text)
 
 
-@pytest.mark.parametrize("kernel", ["shipped", "5.10", "6.1", "6.12"])
-def test_what_comes_before_a_load_has_no_say(labs: dict[str, CopiedLab], kernel: str) -> None:
-    """Neither instants nor processes: no timer from before wakes the CPU at another one."""
-    if kernel != "shipped" and built_version(kernel) is None:
-        pytest.skip(f"there is no kernel {kernel} here: ./lab kernel add {kernel}")
-    text = LOSSY.replace("jitter: 3ms", "jitter: 0ms").replace("loss: 1%", "loss: 2%")
-    text = text.replace("cc: bbr", f"cc: cubic, kernel: '{kernel}'")
+def test_what_comes_before_a_load_has_no_say(labs: dict[str, CopiedLab]) -> None:
+    """Neither instants nor processes, on any kernel: no timer from before wakes the CPU at another
+    one, nor a queue's.
+    """
+    there = [name for name in ("5.10", "6.1", "6.12") if built_version(name) is not None]
+    on = {f"on-{name}": f"kernel: '{name}', loss: 2%" for name in ("shipped", *there)}
+    behind = {queue: f"queue: {queue}, cc: bbr" for queue in ("dualpi2", "pie")}
+    text = several("profile: plain-100ms, rate: 50mbit, duration: 2s, cc: cubic", on | behind)
+
+    here, busy = (samples_of(labs[name], text) for name in (HERE, BUSY))
+
     # Where netem has no seed its queues count other losses, of the pings before the load.
-    names = SAMPLES[:2] if kernel in ("5.10", "6.1") else SAMPLES
-
-    assert samples_of(labs[HERE], text, names) == samples_of(labs[BUSY], text, names)
-
-
-@pytest.mark.parametrize("queue", ["dualpi2", "pie"])
-def test_what_comes_before_a_queue_has_no_say_in_when_its_timer_goes_off(
-    labs: dict[str, CopiedLab], queue: str
-) -> None:
-    text = LOSSY.replace("loss: 1%, jitter: 3ms, ", "").replace("cc: bbr", f"queue: {queue}")
-
-    assert samples_of(labs[HERE], text, SAMPLES) == samples_of(labs[BUSY], text, SAMPLES)
+    for seedless in {("on-5.10", "queues.jsonl"), ("on-6.1", "queues.jsonl")} & set(here):
+        del here[seedless], busy[seedless]
+    assert len(here) > len(SAMPLES) and here == busy
