@@ -174,6 +174,8 @@ def pictures_in(words: str, folder: str) -> set[str]:
 
 def load_fullest(results: Path, experiment: str) -> Mapping[str, MatrixResults]:
     """Of each matrix of an experiment the variant with most runs, of those that its file asks."""
+    if not (results / experiment).is_dir():
+        return {}  # what the file would ask need not be known
     forms = (questions(experiment, quick=quick) for quick in (False, True))
     asked = frozenset().union(*(each for each in forms if each))
     found = load_results(results, experiment, asked)

@@ -194,7 +194,8 @@ def load_study(name: str, results: Path | None = None) -> Study:
             note = f"{EXPERIMENT_FILE} beside these results cannot be read by this lab ({said})."
             return Study(name, name, file_note=note)
     try:
-        found = to_study(name, load_experiment(name))
+        path = find_document(name, EXPERIMENTS, "experiment")
+        found = study_of(name, path, path.stat().st_mtime_ns)
         note = (
             "An older lab made these results and kept no copy of the experiment's file: titles and"
             f" the study's numbers are those of experiments/{name}.yaml as it is now."
@@ -203,6 +204,12 @@ def load_study(name: str, results: Path | None = None) -> Study:
         found = Study(name, name)
         note = f"No experiment file was kept with these results, and experiments/ has no {name}."
     return replace(found, file_note=note if results else "")
+
+
+@cache
+def study_of(name: str, path: Path, changed_ns: int) -> Study:
+    """What a file says, as it stood then: every table of a page is of one. Raises BadInput."""
+    return to_study(name, load_experiment(str(path)))
 
 
 def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
