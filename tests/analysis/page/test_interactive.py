@@ -29,6 +29,7 @@ from analysis.read.study import Study
 from gostlab.apps.cli import main
 from gostlab.declared.errors import BadInput
 from gostlab.results import read_series
+from tests.analysis.conftest import sketch_all
 
 if TYPE_CHECKING:
     from browser import Browser
@@ -280,6 +281,7 @@ def test_the_page_is_opened_where_there_is_a_desktop(
     asked: list[str],
 ) -> None:
     """The desktop's opener is given the page; its path is printed anyway."""
+    sketch_all(monkeypatch)
     results, opened = tmp_path / "results", tmp_path / "opened"
     synthetic.write_run(results, synthetic.description(duration_s=5.0), name="main-run")
     opener = tmp_path / "xdg-open"
