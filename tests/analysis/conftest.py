@@ -18,9 +18,13 @@ from analysis.draw import style
 from analysis.draw.spots import Spot, spots_of
 from analysis.page import report, studies
 
-# These ask what is on a page and which files lie beside it, dozens of pages long. The fixture
-# `whole` has real pictures, and a test marked `rendered` draws its own.
-SKETCHED = ("test_report", "test_studies")
+# These ask what is on a page, and which files lie beside it, or on a figure, not where. Fixtures of
+# a module have real pictures unless they sketch theirs, and a test marked `rendered` draws its own.
+SKETCHED = (
+    *("test_report", "test_studies", "test_drawings", "test_plain", "test_timelines"),
+    *("test_curves", "test_cc_state", "test_delay_drawings", "test_tunnel_drawings"),
+    "test_measuring_drawings",
+)
 
 
 def sketch(figure: Figure, kind: str) -> bytes:

@@ -20,6 +20,7 @@ from analysis import drawings
 from analysis.draw import registry
 from analysis.draw.registry import MOST_FIGURES, Answer, Picture, drawing_of, words_for
 from analysis.draw.sentences import convergence_sentences
+from analysis.draw.style import lay_out
 from analysis.judge.cells import to_matrices
 from analysis.page.chapter import Chapter, to_chapter
 from analysis.page.report import write_report
@@ -89,6 +90,7 @@ def test_every_drawing_is_named_after_its_file_and_says_what_it_shows(word: str)
     assert drawing.caption.endswith(".") and len(drawing.caption) > 20
 
 
+@pytest.mark.rendered
 def test_a_new_drawing_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_drawing(monkeypatch, tmp_path / "drawings", "pies", PIES)
     experiment = load_experiment(str(experiment_that_draws(tmp_path, "pies")))
@@ -308,6 +310,7 @@ def test_no_drawing_drops_or_merges_a_cell_without_saying_so(word: str, tmp_path
     if not pictures:  # of one tcp flow some drawings make nothing, and say what they need
         assert drawing_of(word).needs in made.note
         return
+    lay_out(pictures[0].figure)
     there = np.array([number for each in pictures for number in numbers_in(each.figure)])
     found = sum(bool(np.isclose(there, value, rtol=5e-3).any()) for value in shown.values())
     said = re.findall(r"(\d+) of (\d+) cells are shown", texts_of(pictures[0].figure))

@@ -173,6 +173,7 @@ def test_a_state_has_one_colour_in_all_figures_and_none_that_another_has() -> No
     assert one["UP"] == other["UP"] and len(set(other.values())) == 4
 
 
+@pytest.mark.rendered
 def test_no_text_is_outside_or_small(run: Run) -> None:
     check_texts(cc_state.plot_state(run, only(run), "made up"))
 

@@ -394,6 +394,7 @@ def test_a_factor_that_another_determines_makes_no_facets() -> None:
     assert titles == ["RTT 10 ms", "RTT 50 ms"]
 
 
+@pytest.mark.rendered
 @pytest.mark.parametrize("name", list(DRAWN))
 def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: str) -> None:
     figure = drawn[name]
@@ -410,6 +411,7 @@ def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: 
         assert all(first.x1 <= second.x0 + 1 for first, second in itertools.pairwise(boxes))
 
 
+@pytest.mark.rendered
 def test_a_figure_drawn_twice_is_the_same() -> None:
     first, second = (style.save(figure_of("shares", fairness()), "svg") for _ in range(2))
     assert first == second

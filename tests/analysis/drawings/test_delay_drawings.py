@@ -196,6 +196,7 @@ def test_a_drawing_without_a_choice_of_factors_takes_none() -> None:
         drawing_of("bars(cc, loss)")
 
 
+@pytest.mark.rendered
 def test_headings_of_many_factors_are_whole_and_end_before_the_next_panel(tmp_path: Path) -> None:
     levels = itertools.product(("5ms", "25ms"), ("0%", "0.1%", "1%"))
     for delay, loss in levels:
