@@ -1,11 +1,13 @@
 """`./lab new lab` and `./lab new classroom`, from the command to a hand-in that is graded."""
 
+import compileall
 import json
 import os
 import re
 import shutil
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -162,6 +164,22 @@ def classroom(here: Path, typed: Typed) -> Path:
     return here / "class"
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same repository with its grader compiled: else each process of it compiles it anew."""
+    room = tmp_path_factory.mktemp("compiled") / "class"
+    write_classroom(room, "0", "cc-2027")
+    compileall.compile_dir(room / "grader", quiet=1)
+    return room
+
+
+@pytest.fixture
+def room(compiled: Path) -> Iterator[Path]:
+    """That repository, without a hand-in."""
+    yield compiled
+    shutil.rmtree(compiled / "hand-in")
+
+
 def handed_in(classroom: Path, key: bytes | None = None, **wrong: str) -> Path:
     """A hand-in in the repository, all right but for what is wrong."""
     asked = assigned(load_lab("0"), "alice", "cc-2027", key)
@@ -211,25 +229,25 @@ def test_the_check_is_0_for_a_complete_hand_in_and_1_for_one_that_lacks_somethin
 @pytest.mark.parametrize(
     "text", ['{"lab": "1-window"}', "{}", "[]", "nonsense", '{"lab": "0-warm-up", "ticket": 5}', ""]
 )
-def test_what_is_no_hand_in_of_this_lab_is_not_judged(classroom: Path, text: str) -> None:
-    (classroom / "hand-in").mkdir()
-    (classroom / "hand-in/assignment.json").write_text(text)
-    said = check(classroom)
+def test_what_is_no_hand_in_of_this_lab_is_not_judged(room: Path, text: str) -> None:
+    (room / "hand-in").mkdir()
+    (room / "hand-in/assignment.json").write_text(text)
+    said = check(room)
     assert said.returncode == 2 and said.stdout == ""
     assert "Traceback" not in said.stderr and said.stderr.strip()
 
 
 @pytest.mark.slow
-def test_with_points_asked_for_the_check_says_whether_they_are_there(classroom: Path) -> None:
-    handed_in(classroom, **{"read-goodput": "1.5"})
+def test_with_points_asked_for_the_check_says_whether_they_are_there(room: Path) -> None:
+    handed_in(room, **{"read-goodput": "1.5"})
     most = load_lab("0").most
-    enough = check(classroom, "--least", most - 2)
-    less = check(classroom, LEAST_POINTS=str(most))
-    other = check(classroom, "--least", 1, "--student", "bob")
+    enough = check(room, "--least", most - 2)
+    less = check(room, LEAST_POINTS=str(most))
+    other = check(room, "--least", 1, "--student", "bob")
     assert enough.returncode == 0, enough.stdout + enough.stderr
     assert less.returncode == 1 and f"{most - 2} of {most} points" in less.stdout
     assert other.returncode != 0
-    assert check(classroom, LEAST_POINTS="many").returncode == 2
+    assert check(room, LEAST_POINTS="many").returncode == 2
 
 
 def without_the_labs_packages(tmp_path: Path, *words: object) -> CompletedProcess[str]:
@@ -272,17 +290,17 @@ def test_the_graders_need_python_and_pyyaml_alone(
 
 
 @pytest.mark.slow
-def test_a_course_with_a_secret_is_graded_with_it_alone(classroom: Path, tmp_path: Path) -> None:
+def test_a_course_with_a_secret_is_graded_with_it_alone(room: Path, tmp_path: Path) -> None:
     key = "5" * 64
     secret = tmp_path / "course.secret"
     secret.write_text(key + "\n")
-    handed_in(classroom, key.encode())
+    handed_in(room, key.encode())
     asked = ("--least", 1)
-    assert check(classroom, *asked, "--secret", secret).returncode == 0
-    told = check(classroom, *asked, COURSE_SECRET=key)
+    assert check(room, *asked, "--secret", secret).returncode == 0
+    told = check(room, *asked, COURSE_SECRET=key)
     assert told.returncode == 0 and key not in told.stdout
-    assert check(classroom, *asked).returncode == 2
-    assert check(classroom, *asked, COURSE_SECRET="6" * 64).returncode != 0
+    assert check(room, *asked).returncode == 2
+    assert check(room, *asked, COURSE_SECRET="6" * 64).returncode != 0
 
 
 @pytest.mark.slow
