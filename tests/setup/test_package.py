@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 from zipfile import ZipFile
@@ -20,21 +21,27 @@ DATA = "cc experiments kernel labs machines measurements netem_profiles schemas 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 
-def pip(*words: object) -> None:
-    done = said_by(sys.executable, "-m", "pip", "--disable-pip-version-check", *words)
+def pip(*words: object, **known: str) -> None:
+    argv = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
+    done = said_by(*argv, env={**os.environ, **known})
     assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of this checkout, by way of its source distribution."""
+    """The package of this checkout, by way of its source distribution, with what it says it is
+    built by and nothing else.
+    """
     tools, place = tmp_path_factory.mktemp("tools"), tmp_path_factory.mktemp("wheel")
-    pip("install", "--quiet", "--target", tools, "hatchling")
+    built_by = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]
+    pip("install", "--quiet", "--no-compile", "--target", tools, *built_by["requires"])
+    known = {"PYTHONPATH": str(tools)}
     build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", place]
-    done = said_by(*build, env={**os.environ, "PYTHONPATH": str(tools)})
+    done = said_by(*build, env={**os.environ, **known})
     assert done.returncode == 0, done.stderr
     [source] = place.glob("gostlab-*.tar.gz")
-    pip("wheel", "--quiet", "--no-deps", "--wheel-dir", place, source)
+    words = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", place)
+    pip("wheel", *words, source, **known)
     [made] = place.glob("gostlab-*-py3-none-any.whl")
     return made
 
@@ -44,7 +51,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with nothing but the package, and the machine's own libraries."""
     place = tmp_path_factory.mktemp("environment")
     venv.create(place, system_site_packages=True)
-    pip("--python", place / "bin/python", "install", "--quiet", "--no-deps", wheel)
+    words = ("install", "--quiet", "--no-compile", "--no-deps", wheel)
+    pip("--python", place / "bin/python", *words)
     return place / "bin" / "gostlab"
 
 
