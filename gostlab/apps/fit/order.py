@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,11 @@ class FitOrder:
         return runs, length_s
 
 
+# Many places are the same text, of four digits.
+loss_of = cache(lambda text: float(share(text)))
+rate_of = cache(rate)
+
+
 class Expected:
     """What theory says of a fit's runs. The search asks for tens of thousands of places; to make a
     run of each takes a millisecond, so loss and rate are put in their place where that comes to the
@@ -136,9 +142,9 @@ class Expected:
         for free, at in zip(self._order.free, place, strict=True):
             what = free.sets.rpartition(".")[2]
             if what == "loss":
-                changed["loss"] = float(share(free.text(at)))
+                changed["loss"] = loss_of(free.text(at))
             elif what == "rate":
-                changed["rate_bps"] = rate(free.text(at))
+                changed["rate_bps"] = rate_of(free.text(at))
         return replace(self._middle[number], **changed)
 
     def _is_quick(self, number: int) -> bool:
