@@ -9,7 +9,7 @@ Monte Carlo test: G. A. Barnard, J. R. Stat. Soc. B 25, 1963). A state has two r
 run alone is an outlier; and states lie apart by a share that matters.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import combinations, pairwise
 from typing import TypeAlias
@@ -31,28 +31,41 @@ def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
     if n < LEAST_RUNS or not np.isfinite(values).all():
         return ()
     ordered = np.sort(np.asarray(values, dtype=float))
-    index, cuts = max((float(dunn_index(ordered[None], cuts)[0]), cuts) for cuts in splits(n))
-    groups = tuple(tuple(map(float, part)) for part in np.split(ordered, cuts))
+    found = (
+        pair
+        for cuts in splits(n)
+        for pair in zip(dunn_index(ordered[None], cuts)[0].tolist(), cuts.T.tolist(), strict=True)
+    )
+    index, cut_at = max(found)
+    groups = tuple(tuple(map(float, part)) for part in np.split(ordered, cut_at))
     pairs = pairwise(groups)
     apart = all(above[0] - below[-1] > APART * abs(below[-1]) for below, above in pairs)
     return groups if apart and index > critical_index(n) else ()
 
 
-def splits(n: int) -> Iterator[tuple[int, ...]]:
-    """Every way to cut n ordered runs into two or three groups of two runs at least."""
-    for states in range(2, MOST_STATES + 1):
-        for cuts in combinations(range(LEAST_IN_STATE, n - LEAST_IN_STATE + 1), states - 1):
-            if all(b - a >= LEAST_IN_STATE for a, b in pairwise(cuts)):
-                yield cuts
+@cache
+def splits(n: int) -> tuple[npt.NDArray[np.int_], ...]:
+    """Every way to cut n ordered runs into two groups, and into three, of two runs at least: rows
+    of first cuts, of second ones.
+    """
+    places = range(LEAST_IN_STATE, n - LEAST_IN_STATE + 1)
+    ways = (
+        [
+            cuts
+            for cuts in combinations(places, states - 1)
+            if all(b - a >= LEAST_IN_STATE for a, b in pairwise(cuts))
+        ]
+        for states in range(2, MOST_STATES + 1)
+    )
+    return tuple(np.array(each).T for each in ways if each)
 
 
-def dunn_index(ordered: Floats, cuts: tuple[int, ...]) -> Floats:
-    """Of each row of ordered values, cut there: inf where no group has a width."""
-    starts, ends = (0, *cuts), (*cuts, ordered.shape[1])
+def dunn_index(ordered: Floats, cuts: npt.NDArray[np.int_]) -> Floats:
+    """Of each row of ordered values, by each way to cut it: inf where no group has a width."""
+    first = np.zeros_like(cuts[0])
+    ends = pairwise([first, *cuts, first + ordered.shape[1]])
     gaps = [ordered[:, cut] - ordered[:, cut - 1] for cut in cuts]
-    widths = [
-        ordered[:, end - 1] - ordered[:, start] for start, end in zip(starts, ends, strict=True)
-    ]
+    widths = [ordered[:, end - 1] - ordered[:, start] for start, end in ends]
     least, greatest = np.min(gaps, axis=0), np.max(widths, axis=0)
     return np.divide(least, greatest, out=np.full_like(least, np.inf), where=greatest > 0)
 
@@ -64,6 +77,8 @@ def critical_index(n: int) -> float:
     found = []
     for sample in (chance.uniform(size=(SAMPLES, n)), chance.exponential(size=(SAMPLES, n))):
         ordered = np.sort(sample, axis=1)
-        best = np.max([dunn_index(ordered, cuts) for cuts in splits(n)], axis=0)
+        # one way at a time: all of them would take a gigabyte of memory for 100 runs
+        ways = (cuts[:, [way]] for cuts in splits(n) for way in range(cuts.shape[1]))
+        best = np.max([dunn_index(ordered, way) for way in ways], axis=0)
         found.append(float(np.quantile(best, 1 - LEVEL)))
     return max(found)

@@ -109,9 +109,7 @@ def test_a_guest_killed_while_it_starts_processes_leaves_none(
         assert not all_gone(), number
 
 
-def limited(
-    lab: Lab, command: str, clock: str = "virtual", limit_s: float = 2.0
-) -> sandbox.Guest:
+def limited(lab: Lab, command: str, clock: str = "virtual", limit_s: float = 2.0) -> sandbox.Guest:
     """A guest that runs a command and is ended after so long."""
     return lab.boot(["/bin/sh", "-c", command], clock=clock, limit_s=limit_s)
 
