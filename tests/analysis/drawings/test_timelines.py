@@ -99,8 +99,8 @@ def changed(results: Path) -> Run:
 
 
 def grid(results: Path) -> list[Run]:
-    """The course's conditions and congestion controls, an ACK every second millisecond, timeouts
-    among them.
+    """The course's conditions and congestion controls; of CUBIC an ACK every second millisecond,
+    timeouts among them.
     """
     runs = []
     conditions = enumerate(("plain", "loss 0.5 %", "delay 100 ms ± 30 ms"))
@@ -114,7 +114,7 @@ def grid(results: Path) -> list[Run]:
         folder = synthetic.write_run(results, run, name=f"{cc}-{index}", verdict=verdict)
         period, steep = 3 + 4 * index, 3 if cc == "cubic" else 1
         rows = []
-        for t in np.arange(0.05, 60, 0.002):
+        for t in np.arange(0.05, 60, 0.002 if cc == "cubic" else 0.02):
             grown = 0.5 + 0.5 * ((t % period) / period) ** steep
             cwnd = 1 if 30 < t < 30.004 else int(5 + (60 - 15 * index) * grown)
             rows.append((f"{t:.4f}", "flow1", cwnd, "" if t < 1 else int(30 - 5 * index)))
