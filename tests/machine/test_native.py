@@ -44,19 +44,24 @@ def in_guest(lab: Lab, script: str, **asked: Any) -> Done:
     return lab.command(words, memory_mib=1024, keep=keep, **asked)
 
 
-def native(lab: Lab, machine: str, after: str = "") -> Done:
+@pytest.fixture(scope="module")
+def done(lab: Lab) -> Done:
+    """A guest that makes a run on the machine that is taken unasked, and repeats it by hand; what
+    the guest is like before, between and after.
+    """
+    state = "ip netns; ls /tmp; pgrep -c iperf3; pgrep -c relay; ip -o link"
     return in_guest(
         lab,
-        f"({OURS}) >/run/gostlab/before;{RUN.format(machine=machine)}; echo exit $?; ({OURS})"
-        f" >/run/gostlab/after; {after}",
+        f"({OURS}) >/run/gostlab/before;{RUN.format(machine='auto')}; echo exit $?; ({OURS})"
+        f" >/run/gostlab/after; ({state}) >/run/gostlab/clean; cd /;"
+        " sh /run/gostlab/results/thesis-tunnel/main-*/commands.sh /run/gostlab/again"
+        f" && echo again $?; ({state}) >/run/gostlab/left",
     )
 
 
 def test_auto_takes_native_for_root_on_a_kernel_with_netem_says_so_and_leaves_it_as_it_was(
-    lab: Lab,
+    done: Done,
 ) -> None:
-    done = native(lab, "auto")
-
     assert "machine: native (root, and this kernel has netem)" in done.log
     assert "exit 0" in done.log, done.log
     folder = next((done.folder / "results" / "thesis-tunnel").glob("main-*"))
@@ -93,18 +98,7 @@ def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
     assert counts == [("2", "2", "5"), ("0", "0", "0")], done.log  # in full swing, and gone
 
 
-def test_commands_sh_repeats_the_run_by_hand_and_leaves_nothing(lab: Lab) -> None:
-    state = "ip netns; ls /tmp; pgrep -c iperf3; pgrep -c relay; ip -o link"
-    done = native(
-        lab,
-        "native",
-        after=(
-            f"({state}) >/run/gostlab/clean; cd /;"
-            " sh /run/gostlab/results/thesis-tunnel/main-*/commands.sh /run/gostlab/again"
-            f" && echo again $?; ({state}) >/run/gostlab/left"
-        ),
-    )
-
+def test_commands_sh_repeats_the_run_by_hand_and_leaves_nothing(done: Done) -> None:
     assert "again 0" in done.log, done.log
     assert re.search(r"^flow1: 1\d\.\d+ Mbit/s, Retr \d+$", done.log, re.MULTILINE), done.log
     assert (done.folder / "clean").read_text() == (done.folder / "left").read_text()
