@@ -59,7 +59,7 @@ gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says 
 def main(argv: Sequence[str]) -> int:
     """Run one verb; returns the exit code."""
     if command.asked_by_shell():
-        completion.answer(parser())
+        completion.answer(parser(completion.verb_of(os.environ.get("COMP_LINE", ""))))
     with redirect_stdout(shown(sys.stdout)), redirect_stderr(shown(sys.stderr)):
         if not argv:
             print(FIRST_WORDS)

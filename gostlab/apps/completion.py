@@ -47,6 +47,16 @@ def completion_verb(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def verb_of(line: str) -> str | None:
+    """The verb of a line that may be unfinished, whose options alone need be read; "" of one that
+    has none yet, None where the line begins otherwise.
+    """
+    program, *words = line.split() or [""]
+    if program.rpartition("/")[2] not in PROGRAMS or (words and words[0].startswith("-")):
+        return None
+    return words[0] if words else ""
+
+
 def answer(parser: argparse.ArgumentParser) -> None:
     """Answer the shell, and end."""
     import argcomplete

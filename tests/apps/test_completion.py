@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from gostlab.apps.completion import verb_of
 from tests.lab_command import said_by
 
 pytestmark = pytest.mark.skipif(
@@ -60,6 +61,14 @@ OFFERED = {
 def test_tab_offers_what_may_follow(shell: str) -> None:
     offered = completed(shell, *OFFERED)
     assert sorted(offered) == sorted(word for words in OFFERED.values() for word in words)
+
+
+@pytest.mark.parametrize(
+    ("line", "verb"),
+    [("./lab fit x", "fit"), ("gostlab ", ""), ("./lab --he", None), ("sudo ./lab fit x", None)],
+)
+def test_the_options_of_one_verb_are_read_where_a_line_has_one(line: str, verb: str | None) -> None:
+    assert verb_of(line) == verb
 
 
 def test_zsh_completes_too() -> None:
