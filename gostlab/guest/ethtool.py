@@ -7,7 +7,7 @@ import array
 import fcntl
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 SIOCETHTOOL = 0x8946
 ETHTOOL_GSTRINGS, ETHTOOL_GSSET_INFO = 0x1B, 0x37
@@ -51,8 +51,20 @@ def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
             words[2 * (bit // 32)] |= 1 << bit % 32
             words[2 * (bit // 32) + 1] |= on << bit % 32
         call(asked, device, struct.pack(f"=II{2 * blocks}I", ETHTOOL_SFEATURES, blocks, *words))
-        head = struct.pack("=II", ETHTOOL_GFEATURES, blocks)
-        shown = call(asked, device, head + bytes(16 * blocks))
+        return switched_on(asked, device, names)
+
+
+def offloads_of(device: str) -> dict[str, bool]:
+    """Which of OFFLOADS an interface has. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        return switched_on(asked, device, feature_names(asked, device))
+
+
+def switched_on(asked: socket.socket, device: str, names: Sequence[str]) -> dict[str, bool]:
+    """Which of OFFLOADS an interface has, whose features' names are known. Raises OSError."""
+    blocks = (len(names) + 31) // 32
+    head = struct.pack("=II", ETHTOOL_GFEATURES, blocks)
+    shown = call(asked, device, head + bytes(16 * blocks))
     # Of every 32 features: available, requested, active, never changed.
     got = struct.unpack_from(f"={4 * blocks}I", shown, 8)
     active = {name for bit, name in enumerate(names) if got[4 * (bit // 32) + 2] >> bit % 32 & 1}

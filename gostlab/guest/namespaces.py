@@ -32,11 +32,14 @@ TYPED_FOR_LINKS = re.compile(
 
 
 @contextlib.contextmanager
-def inside(pid: int) -> Iterator[None]:
-    """Be in the network namespace of a process: this thread, and what it starts. Raises OSError."""
+def inside(namespace: int | Path) -> Iterator[None]:
+    """Be in the network namespace of a process, or of a file: this thread, and what it starts.
+    Raises OSError.
+    """
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
-        other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+        file = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
+        other = os.open(file, os.O_RDONLY)
         try:
             checked(libc.setns(other, CLONE_NEWNET), "setns")
             try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gostlab import results
-from gostlab.apps.replay import replay
+from gostlab.apps.replay import carried, replay
 from gostlab.describe.file.document import BadInput
 from gostlab.results import ResultsError
 from tests.sandboxed import Done, Lab
@@ -87,6 +87,14 @@ def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:
         ("random 1.00000000%", "random 10.00000000%", "path as installed"),
         ("tcp_congestion_control=cubic", "tcp_congestion_control=bbr", "goodput"),
         (" -t 2 ", " -t 2 -b 1M ", "goodput"),
+        (" -t 2 ", " -t 2 -R ", "wan_a-eth1: carried"),
+        ("\nat 0\n", "\nat 1\n", "flow1: start"),
+        ("tcp_wmem=4096 16384", "tcp_wmem=4096 8192", "client: settings"),
+        (
+            "\nload_begins\n",
+            "\non client ip route replace 10.0.4.2 via 10.0.1.2 congctl reno\nload_begins\n",
+            "by cubic: sent",
+        ),
     ],
 )
 def test_another_script_is_said_to_differ(
@@ -97,6 +105,14 @@ def test_another_script_is_said_to_differ(
     assert not again.same
     assert any(figure in each.figure and not each.same for each in again.compared), again.lines
     assert "differs" in again.lines[-1]
+
+
+def test_what_a_filter_drops_is_told_from_what_the_path_loses() -> None:
+    shown = (
+        "qdisc netem 8003: root refcnt 2 limit 9 loss 1%\n Sent 60 bytes 3 pkt (dropped 2, …)\n"
+        "qdisc clsact ffff: parent ffff:fff1 \n Sent 80 bytes 4 pkt (dropped 1, …)\n"
+    )
+    assert carried(shown) == {"bytes": 60, "packets": 3, "dropped by filters": 1}
 
 
 @pytest.mark.parametrize(

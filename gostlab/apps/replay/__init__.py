@@ -5,7 +5,8 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,10 @@ from gostlab.setup import parts
 
 # The first line of a commands.sh that can be replayed (gostlab.guest.commands writes it).
 FORMAT = "# format: 2"
-# Nobody samples sockets and queues while a script is replayed, and a shell starts the flows: some
-# packets leave microseconds earlier or later, and where a queue overflows others are lost. So two
-# goodputs are the same if they are this close, or as close as two drawn from the flow's own seconds
-# are (a false alarm in 16,000, if those were independent and normal).
+# Nobody samples queues while a script is replayed, and a shell starts the flows: some packets leave
+# microseconds earlier or later, and where a queue overflows others are lost. So two goodputs are
+# the same if they are this close, or as close as two drawn from the flow's own seconds are (a false
+# alarm in 16,000, if those were independent and normal).
 GOODPUT_TOLERANCE = 0.05
 SIGMAS = 4.0
 # The most that is allowed; also where no seconds are reported (by wget, or of a short flow) and the
@@ -37,6 +38,11 @@ MOST_TOLERANCE = 0.30
 # a queue that overflows loses up to as many packets at once as it holds, so that the variance of a
 # count is up to so many times the count.
 COUNT_TOLERANCE = 0.10
+START_TOLERANCE_S = 0.1  # two flows begin at one instant
+# Who was seen sending so often must be seen in the replay, too: a short one falls between.
+SURELY_SEEN = 5
+IPV6_OFF = "net.ipv6.conf.{}.disable_ipv6"
+FIRST_EPHEMERAL = 32768  # ports (net.ipv4.ip_local_port_range)
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class Compared:
     @property
     def _words(self) -> str:
         if isinstance(self.run, float) and isinstance(self.replay, float):
+            if self.unit == "s":
+                return f"{self.replay:.3f} s in the replay, {self.run:.3f} s in the run"
             off = f"{100 * (self.replay / self.run - 1):+.1f} %" if self.run else "of nothing"
             return (
                 f"{show_rate(self.replay)} in the replay, {show_rate(self.run)} in the run ({off})"
@@ -103,7 +111,8 @@ def replay(folder: Path, *, on_own_root: bool = True) -> Replay:
         claimed_cpus(1) as (cpu,),
     ):
         work = Path(scratch)
-        shutil.copyfile(folder / "commands.sh", work / "commands.sh")
+        for name in ("commands.sh", "env.json"):
+            shutil.copyfile(folder / name, work / name)
         (work / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
         guest = sandbox.boot(
             kernel,
@@ -127,11 +136,12 @@ def replay(folder: Path, *, on_own_root: bool = True) -> Replay:
     rows = (results.read_object(folder / "flows.json") or {"flows": []})["flows"]
     flows = {"flows": [{**row, **row.get("whole", {})} for row in rows]}
     environment = results.read_object(folder / "env.json") or {}
-    return Replay(
-        run.name,
-        compare(run, flows, environment, replayed),
-        notes_on(run, environment, kernel, root),
-    )
+    notes = notes_on(run, environment, kernel, root)
+    compared = [*compare(run, flows, environment, replayed)]
+    if not notes:  # another kernel or root has other defaults
+        compared += compare_settings(environment, replayed)
+    compared += compare_senders(results.read_series(folder, "sockets"), replayed["senders"])
+    return Replay(run.name, tuple(compared), notes)
 
 
 def finished_run(folder: Path) -> RunDescription:
@@ -175,7 +185,7 @@ def compare(
     environment: Mapping[str, Any],
     replayed: Mapping[str, Any],
 ) -> tuple[Compared, ...]:
-    """Goodput and retransmissions of each flow, and the path as it was installed.
+    """What each flow did, the path as it was installed and what it carried.
 
     flows, environment   flows.json and env.json of the run
     replayed             replay.json
@@ -184,11 +194,12 @@ def compare(
     # As many packets may be lost at once as the bottleneck holds.
     burst = max(1, *(way["buffer_pkts"] or 1 for way in run.path.values()))
     found: list[Compared] = []
+    most = GOODPUT_TOLERANCE
     for flow in flows["flows"]:
         tolerance = goodput_tolerance(run, replayed["uncertainty"].get(flow["name"]))
         found += compare_flow(flow, again.get(flow["name"], {}), tolerance, burst)
-    before = environment.get("qdiscs_before", {})
-    return (*found, *compare_paths(before, replayed["qdiscs_before"]))
+        most = max(most, tolerance)
+    return (*found, *compare_paths(environment, replayed, most))
 
 
 def goodput_tolerance(run: RunDescription, uncertainty: float | None) -> float:
@@ -203,18 +214,24 @@ def goodput_tolerance(run: RunDescription, uncertainty: float | None) -> float:
 def compare_flow(
     flow: Mapping[str, Any], again: Mapping[str, Any], tolerance: float, burst: int
 ) -> list[Compared]:
-    """A flow's goodput and what it counted; of one that the lab itself counted how long it took."""
+    """When a flow ran, its goodput and what it counted, unless the lab itself counted that."""
+    name, took_s = flow["name"], flow["ended_s"] - flow["started_s"]
+    start_s, again_took_s = again["started_s"], again["ended_s"] - again["started_s"]
+    at_once = math.isclose(start_s, flow["started_s"], abs_tol=START_TOLERANCE_S)
+    as_long = math.isclose(again_took_s, took_s, rel_tol=tolerance)
+    found = [
+        Compared(f"{name}: start", flow["started_s"], start_s, "s", at_once),
+        Compared(f"{name}: time", took_s, again_took_s, "s", as_long),
+    ]
     if flow.get("counted_by"):
-        took_s, wanted_s = again.get("seconds"), flow["seconds"]
-        close = took_s is not None and math.isclose(took_s, wanted_s, rel_tol=tolerance)
-        return [Compared(f"{flow['name']}: time", wanted_s, took_s, "s", close)]
-    got, wanted = again.get("goodput_bps"), flow["goodput_bps"]
-    close = got is not None and math.isclose(got, wanted, rel_tol=tolerance)
-    found = [Compared(f"{flow['name']}: goodput", wanted, got, "bit/s", close)]
-    for name in ("retransmits", "lost_datagrams"):
-        if flow.get(name) is not None:
-            count, other = flow[name], again.get(name)
-            figure = f"{flow['name']}: {name.replace('_', ' ')}"
+        return found
+    got, wanted = again["goodput_bps"], flow["goodput_bps"]
+    close = math.isclose(got, wanted, rel_tol=tolerance)
+    found.append(Compared(f"{name}: goodput", wanted, got, "bit/s", close))
+    for key in ("retransmits", "lost_datagrams"):
+        if flow.get(key) is not None:
+            count, other = flow[key], again.get(key)
+            figure = f"{name}: {key.replace('_', ' ')}"
             same = other is not None and counts_agree(count, other, burst)
             found.append(Compared(figure, count, other, "packets", same))
     return found
@@ -226,13 +243,42 @@ def counts_agree(one: int, other: int, burst: int) -> bool:
     return abs(one - other) <= max(by_chance, COUNT_TOLERANCE * max(one, other))
 
 
-def compare_paths(before: Mapping[str, str], again: Mapping[str, str]) -> list[Compared]:
-    """Every device's qdiscs, as tc showed them before the load."""
+def compare_paths(
+    environment: Mapping[str, Any], replayed: Mapping[str, Any], tolerance: float
+) -> list[Compared]:
+    """Every device's qdiscs, as tc showed them before the load and after, and what they carried."""
     found = []
-    for device in sorted({*before, *again}):
-        one, other = installed(before.get(device, "")), installed(again.get(device, ""))
-        same = bool(one) and one == other
-        found.append(Compared(f"{device}: path as installed", one, other, "", same))
+    for device in sorted({*environment.get("qdiscs_before", {}), *replayed["qdiscs_before"]}):
+        (before, after), (again_before, again_after) = (
+            [each.get(f"qdiscs_{when}", {}).get(device, "") for when in ("before", "after")]
+            for each in (environment, replayed)
+        )
+        path = installed(before), installed(again_before)
+        same = bool(path[0]) and path[0] == path[1]
+        found.append(Compared(f"{device}: path as installed", path[0], path[1], "", same))
+        left = installed(after), installed(again_after)
+        if left != path:
+            same = left[0] == left[1]
+            found.append(Compared(f"{device}: path after the load", left[0], left[1], "", same))
+        one, other = carried(after), carried(again_after)
+        same = one.keys() == other.keys() and all(
+            math.isclose(one[what], other[what], rel_tol=tolerance, abs_tol=1) for what in one
+        )
+        words = [", ".join(f"{each[what]} {what}" for what in each) for each in (one, other)]
+        found.append(Compared(f"{device}: carried", words[0], words[1], "", same))
+    return found
+
+
+def carried(shown: str) -> dict[str, int]:
+    """What a device has sent, and what its filters have dropped, by what tc shows of it."""
+    found: dict[str, int] = {}
+    for kind, size, packets, dropped in re.findall(
+        r"^qdisc (\S+) .*\n Sent (\d+) bytes (\d+) pkt \(dropped (\d+)", shown, re.MULTILINE
+    ):
+        if kind == "clsact":
+            found["dropped by filters"] = int(dropped)
+        elif not found:  # the root
+            found |= {"bytes": int(size), "packets": int(packets)}
     return found
 
 
@@ -243,3 +289,59 @@ def installed(shown: str) -> str:
         for line in shown.splitlines()
         if line.startswith(("qdisc ", "class "))
     )
+
+
+def compare_settings(environment: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[Compared]:
+    """Every node's sysctls and offloads, as far as the run read them back, and that none of its
+    interfaces has IPv6.
+    """
+    found = []
+    run, again = settings(environment), settings(replayed)
+    for device in environment.get("offloads", {}):
+        run[node_of(device)][IPV6_OFF.format(device)] = "1"
+    for node, values in run.items():
+        others = again.get(node, {})
+        differing = [name for name in values if values[name] != others.get(name)]
+        one, other = (
+            ", ".join(f"{name} {each.get(name)}" for name in differing) for each in (values, others)
+        )
+        if not differing:
+            one = other = f"{len(values)} read back"
+        found.append(Compared(f"{node}: settings", one, other, "", not differing))
+    return found
+
+
+def settings(environment: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The sysctls and offloads of env.json, by node."""
+    found = {node: dict(values) for node, values in environment.get("sysctls", {}).items()}
+    for device, offloads in environment.get("offloads", {}).items():
+        words = {f"{device} {name}": "on" if on else "off" for name, on in offloads.items()}
+        found.setdefault(node_of(device), {}).update(words)
+    return found
+
+
+def node_of(device: str) -> str:
+    """The node of NODE-ethN."""
+    return device.rpartition("-")[0]
+
+
+def compare_senders(
+    rows: Iterable[Mapping[str, Any]], replayed: Mapping[str, int]
+) -> list[Compared]:
+    """Which sockets of the flows sent data, and by which congestion control. rows: of
+    sockets.jsonl; replayed: how often each was seen, and others.
+    """
+    return [
+        Compared(f"{sender}: sent", seen, replayed.get(sender, 0), "samples", sender in replayed)
+        for sender, seen in sorted(Counter(map(sender_of, rows)).items())
+        if seen >= SURELY_SEEN
+    ]
+
+
+def sender_of(row: Mapping[str, Any]) -> str:
+    """A socket of sockets.jsonl, by what is the same when it is opened again."""
+    ends = []
+    for end in ("local", "peer"):
+        address, _, port = row[end].rpartition(":")
+        ends.append(row[end] if int(port) < FIRST_EPHEMERAL else address)
+    return f"{row['host']}: {ends[0]} to {ends[1]} by {row['cc']}"

@@ -2,8 +2,9 @@
 
     python3 -m gostlab.apps.replay.in_guest FOLDER
 
-FOLDER holds run.json and commands.sh. The script's reports go to FOLDER/replayed. replay.json says
-what they say, in the words of flows.json and env.json, or why there is nothing to say.
+FOLDER holds run.json, env.json and commands.sh. The script's reports go to FOLDER/replayed.
+replay.json says what they and its nodes say, in the words of flows.json and env.json, or why there
+is nothing to say.
 """
 
 import json
@@ -11,11 +12,13 @@ import math
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from gostlab import results
+from gostlab.apps.replay.nodes import Nodes
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.carriers import report_name, result_of
@@ -35,30 +38,33 @@ def main(argv: list[str]) -> int:
         # what is one for the whole machine, and not the script's
         prepare_kernel(run, "sandbox")
         time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
-        error = run_script(folder)
+        recorded = results.read_object(folder / "env.json") or {}
+        nodes = Nodes(run.congestion_controls)
+        error = run_script(folder, nodes, run.sample_ms / 1000)
         found: dict[str, Any] = {"error": error} if error else replayed(run, folder / FOLDER)
+        if not error:
+            found |= {**nodes.read(recorded), "senders": nodes.senders}
     except (Unsupported, TrafficError, OSError) as failure:
         found = {"error": str(failure)}
     results.write_json(folder / "replay.json", found)
     return 1 if "error" in found else 0
 
 
-def run_script(folder: Path) -> str | None:
-    """Run it as a person would; its complaint if it fails."""
-    done = subprocess.run(
-        ["sh", str(folder / "commands.sh"), str(folder / FOLDER)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        text=True,
-        errors="replace",
-    )
-    print(done.stdout, flush=True)
-    if done.returncode == 0:
+def run_script(folder: Path, nodes: Nodes, interval_s: float) -> str | None:
+    """Run it as a person would, and look at its nodes meanwhile; its complaint if it fails."""
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        argv = ["sh", str(folder / "commands.sh"), str(folder / FOLDER)]
+        script = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        while script.poll() is None:
+            nodes.look()
+            time.sleep(interval_s)
+        output.seek(0)
+        printed = output.read()
+    print(printed, flush=True)
+    if script.returncode == 0:
         return None
-    said = done.stdout.strip().splitlines()[-1:] or ["it said nothing"]
-    return f"commands.sh ended with exit status {done.returncode}: {said[0]}"
+    said = printed.strip().splitlines()[-1:] or ["it said nothing"]
+    return f"commands.sh ended with exit status {script.returncode}: {said[0]}"
 
 
 def replayed(run: RunDescription, folder: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gostlab.declared.folders import QDISCS, from_root
@@ -71,9 +72,9 @@ class Sending(NamedTuple):
         return self.bytes_acked + self.unacked_pkts * self.mss
 
 
-def open_in(pid: int, protocol: int, groups: int = 0) -> socket.socket:
-    """A netlink socket in the network namespace of a process. Raises OSError."""
-    with inside(pid):
+def open_in(namespace: int | Path, protocol: int, groups: int = 0) -> socket.socket:
+    """A netlink socket in the network namespace of a process, or of a file. Raises OSError."""
+    with inside(namespace):
         opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
         opened.bind((0, groups))
     return opened

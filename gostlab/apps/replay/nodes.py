@@ -1,0 +1,61 @@
+"""The nodes of a script while it runs, seen from outside: how they are set, and who sends data."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+from gostlab.apps.replay import IPV6_OFF, node_of, sender_of
+from gostlab.declared.controls import kernel_name
+from gostlab.guest.ethtool import offloads_of
+from gostlab.guest.namespaces import inside, read_sysctls
+from gostlab.guest.watch import netlink
+from gostlab.guest.watch.probes import CONTROL_BYTES
+
+NAMED = Path("/run/netns")  # ip netns
+
+
+class Nodes:
+    """All network namespaces that have names, which are kept from when `look` first finds them."""
+
+    def __init__(self, congestion_controls: Iterable[str]) -> None:
+        # the kernel's name of each -> the run's
+        self._cc = {kernel_name(cc): cc for cc in congestion_controls}
+        self._kept: dict[str, tuple[Path, socket]] = {}
+        self.senders: Counter[str] = Counter()  # how often each was seen
+
+    def look(self) -> None:
+        """Count each socket that sends data now."""
+        for named in NAMED.glob("*"):
+            if named.name not in self._kept:
+                with suppress(OSError):  # it is not whole
+                    self._kept[named.name] = kept(named)
+        for name, (_, link) in self._kept.items():
+            for said in netlink.tcp_sockets(link):
+                if said.sending.bytes_out > CONTROL_BYTES:
+                    row = netlink.parse_tcp_socket(said)
+                    row |= {"host": name, "cc": self._cc.get(row["cc"], row["cc"])}
+                    self.senders[sender_of(row)] += 1
+
+    def read(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
+        """The sysctls and offloads that env.json tells, and IPv6's, of these. Raises OSError."""
+        found: dict[str, Any] = {"sysctls": {}, "offloads": {}}
+        for host in recorded["sysctls"].keys() & self._kept.keys():
+            with inside(self._kept[host][0]):
+                found["sysctls"][host] = read_sysctls(recorded["sysctls"][host])
+        for device in recorded["offloads"]:
+            node = node_of(device)
+            with inside(self._kept[node][0]):
+                found["offloads"][device] = offloads_of(device)
+                ipv6 = read_sysctls([IPV6_OFF.format(device)])
+            found["sysctls"].setdefault(node, {}).update(ipv6)
+        return found
+
+
+def kept(namespace: Path) -> tuple[Path, socket]:
+    """A namespace's file and a socket in it; both stay when its name is gone. Raises OSError."""
+    file = Path(f"/proc/self/fd/{os.open(namespace, os.O_RDONLY)}")
+    return file, netlink.open_in(file, netlink.NETLINK_SOCK_DIAG)
