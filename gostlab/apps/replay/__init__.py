@@ -39,8 +39,9 @@ MOST_TOLERANCE = 0.30
 # count is up to so many times the count.
 COUNT_TOLERANCE = 0.10
 START_TOLERANCE_S = 0.1  # two flows begin at one instant
-# Who was seen sending so often must be seen in the replay, too: a short one falls between.
-SURELY_SEEN = 5
+# Two counts of how often somebody was seen sending are the same if they are this close, or within
+# MOST_TOLERANCE: a short one falls between.
+SEEN_TOLERANCE = 5
 IPV6_OFF = "net.ipv6.conf.{}.disable_ipv6"
 FIRST_EPHEMERAL = 32768  # ports (net.ipv4.ip_local_port_range)
 
@@ -328,14 +329,17 @@ def node_of(device: str) -> str:
 def compare_senders(
     rows: Iterable[Mapping[str, Any]], replayed: Mapping[str, int]
 ) -> list[Compared]:
-    """Which sockets of the flows sent data, and by which congestion control. rows: of
-    sockets.jsonl; replayed: how often each was seen, and others.
+    """Which sockets of the flows sent data, by how many streams and which congestion control.
+
+    rows      of sockets.jsonl
+    replayed  how often each was seen, and others
     """
-    return [
-        Compared(f"{sender}: sent", seen, replayed.get(sender, 0), "samples", sender in replayed)
-        for sender, seen in sorted(Counter(map(sender_of, rows)).items())
-        if seen >= SURELY_SEEN
-    ]
+    found = []
+    for sender, seen in sorted(Counter(map(sender_of, rows)).items()):
+        again = replayed.get(sender, 0)
+        same = math.isclose(again, seen, rel_tol=MOST_TOLERANCE, abs_tol=SEEN_TOLERANCE)
+        found.append(Compared(f"{sender}: sent", seen, again, "samples", same))
+    return found
 
 
 def sender_of(row: Mapping[str, Any]) -> str:
