@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
         time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
         recorded = results.read_object(folder / "env.json") or {}
         nodes = Nodes(run.congestion_controls)
-        error = run_script(folder, nodes, run.sample_ms / 1000)
+        error = run_script(run, folder, nodes)
         found: dict[str, Any] = {"error": error} if error else replayed(run, folder / FOLDER)
         if not error:
             found |= {**nodes.read(recorded), "senders": nodes.senders}
@@ -50,14 +50,17 @@ def main(argv: list[str]) -> int:
     return 1 if "error" in found else 0
 
 
-def run_script(folder: Path, nodes: Nodes, interval_s: float) -> str | None:
-    """Run it as a person would, and look at its nodes meanwhile; its complaint if it fails."""
+def run_script(run: RunDescription, folder: Path, nodes: Nodes) -> str | None:
+    """Run it as a person would, and look at its nodes until its flows are over; its complaint if
+    it fails.
+    """
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         argv = ["sh", str(folder / "commands.sh"), str(folder / FOLDER)]
         script = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        while script.poll() is None:
+        while script.poll() is None and len(times(folder / FOLDER)) < len(run.flows):
             nodes.look()
-            time.sleep(interval_s)
+            time.sleep(run.sample_ms / 1000)
+        script.wait()
         output.seek(0)
         printed = output.read()
     print(printed, flush=True)
@@ -69,22 +72,27 @@ def run_script(folder: Path, nodes: Nodes, interval_s: float) -> str | None:
 
 def replayed(run: RunDescription, folder: Path) -> dict[str, Any]:
     """What the script's reports say. Raises TrafficError or OSError."""
-    times = {
-        name: (float(began_s), float(ended_s))
-        for name, began_s, ended_s, _status in (
-            line.split() for line in (folder / "flows.txt").read_text().splitlines()
-        )
-    }
+    ran_s = times(folder)
     flows = []
     for flow in run.flows:
-        if flow.name not in times:
+        if flow.name not in ran_s:
             raise TrafficError(f"{flow.name}: commands.sh did not run it to its end")
-        flows.append(result_of(flow, folder / report_name(run, flow), times[flow.name]))
+        flows.append(result_of(flow, folder / report_name(run, flow), ran_s[flow.name]))
     return {
         "flows": [flow.to_json() for flow in flows],
         "uncertainty": {flow.name: uncertainty(run, flow, folder) for flow in run.flows},
         "qdiscs_before": qdiscs(folder, "before"),
         "qdiscs_after": qdiscs(folder, "after"),
+    }
+
+
+def times(folder: Path) -> dict[str, tuple[float, float]]:
+    """From when to when each flow ran that is over, in seconds of the load."""
+    told = folder / "flows.txt"
+    lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+    return {
+        name: (float(began_s), float(ended_s))
+        for name, began_s, ended_s, _status in map(str.split, lines)
     }
 
 
