@@ -21,7 +21,12 @@ from analysis.read.values import Scalar, flatten, printable
 from gostlab.declared.controls import welcoming_strangers
 from gostlab.declared.folders import EXPERIMENTS
 from gostlab.describe.file.document import BadInput, find_document
-from gostlab.describe.file.experiment import Experiment, Published, load_experiment
+from gostlab.describe.file.experiment import (
+    Experiment,
+    Published,
+    load_experiment,
+    with_repetitions,
+)
 from gostlab.describe.resolve.expand import expand
 from gostlab.results import EXPERIMENT_FILE
 
@@ -228,13 +233,13 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
 @cache
 def questions_of(path: Path, changed_ns: int, quick: bool) -> frozenset[str]:
     """What a file asks, as it stood then: every page wants to know. Raises BadInput, OSError."""
-    found = load_experiment(str(path))
+    found = with_repetitions(load_experiment(str(path)), 1)
     asked: set[str] = set()
     for machine, matrix in product(("sandbox", "native"), found.matrices):
         clock = None if machine == "sandbox" else "real"
         with suppress(BadInput):  # of a matrix that asks for what this machine does not have: none
             runs = expand(found, quick=quick, machine=machine, clock=clock, matrices=(matrix.name,))
-            asked |= {question(run.to_json()) for run in runs if run.repetition == 1}
+            asked |= {question(run.to_json()) for run in runs}
     return frozenset(asked)
 
 
