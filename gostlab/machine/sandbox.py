@@ -566,8 +566,8 @@ def enter_namespaces(folder: Path, memory_mib: int) -> None:
 
 
 def mount_memory(where: bytes, size_mib: int) -> None:
-    """A tmpfs for the guest's memory, in the host's large pages where it has some: fewer faults
-    (docs/explanation/tried.md says how much that is). Raises OSError.
+    """A tmpfs for the guest's memory, in the host's large pages where it has some: 0.93 of the CPU
+    time of a stream at 1 Gbit/s. Raises OSError.
     """
     for more in (",huge=always", ""):
         options = f"mode=0700,size={size_mib}M{more}".encode()
