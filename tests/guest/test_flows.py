@@ -131,7 +131,7 @@ def test_the_edges_of_what_is_measured_are_sampled_between_the_samples(lab: Lab)
 def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_one_run(
     lab: Lab,
 ) -> None:
-    plain = written("{topology: dumbbell, rate: 20mbit, duration: 2s, flows: {a: {}, b: {}}}")
+    plain = written("{topology: dumbbell, rate: 10mbit, duration: 1s, flows: {a: {}, b: {}}}")
 
     def carried(seed: int, start_spread_s: float) -> list[tuple[str, int, float]]:
         done = lab.run(replace(plain, seed=seed, start_spread_s=start_spread_s))

@@ -381,7 +381,7 @@ def test_a_run_charges_its_programs_as_asked_and_says_so(lab: Lab) -> None:
         "iperf3/sender": {"call_ns": 900, "byte_ps": 130},
         "gost+ws/near": {"call_ns": 3000, "byte_ps": 250},
     }
-    run = describe(tunnel="gost+ws", duration_s=2.0, costs_of="made up", program_costs=costs)
+    run = describe(tunnel="gost+ws", duration_s=1.0, costs_of="made up", program_costs=costs)
 
     done = lab.run(run)
     charged = done.json("env.json")["program_costs"]
