@@ -37,7 +37,7 @@ TABLES: dict[str, Mapping[str, Field]] = {
 }
 
 
-class AsEditorsRead(yaml.SafeLoader):
+class AsEditorsRead(yaml.CSafeLoader):
     """YAML 1.2, as an editor's language server reads it: `on` is a word."""
 
 

@@ -54,6 +54,7 @@ def wait_for(protocol: str, port: int) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_datagram_that_nobody_answers_has_no_round_trip() -> None:
     [port] = free_ports(1)
     assert {each["rtt_ms"] for each in asked("udp", port, 20, 0.1)["round_trips"]} == {None}

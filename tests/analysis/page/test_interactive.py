@@ -176,6 +176,7 @@ def test_only_the_page_s_own_scripts_may_run(page: Path) -> None:
     assert "unsafe-inline" not in said.partition("script-src")[2]
 
 
+@pytest.mark.slow
 def test_the_page_has_every_run_s_series_checks_queues_and_commands(page: Path) -> None:
     told, columns = block_of(page)
     runs = told["e1"]

@@ -347,6 +347,7 @@ def test_a_key_is_the_teachers_alone_and_says_what_is_right(
 # -- how the pages look
 
 
+@pytest.mark.slow
 def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
     browser: Browser, everybody: Path, tmp_path: Path, grade: Typed
 ) -> None:

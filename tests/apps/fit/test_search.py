@@ -99,6 +99,7 @@ def test_a_known_path_is_found_again(found: Found) -> None:
     assert filled == pytest.approx(path(1e-4, 0.3, 200.0), rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_truth_is_among_what_fits_as_well_and_what_cannot_be_is_not(found: Found) -> None:
     truth = [place_of(1e-4, LOSS), place_of(0.3, BUFFER), place_of(200.0, RATE)]
     assert (found.least <= truth).all() and (truth <= found.most).all()
