@@ -93,7 +93,7 @@ def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:
         (
             "\nload_begins\n",
             "\non client ip route replace 10.0.4.2 via 10.0.1.2 congctl reno\nload_begins\n",
-            "by cubic: sent",
+            "by cubic: samples in which it sent",
         ),
     ],
 )

@@ -338,7 +338,7 @@ def compare_senders(
     for sender, seen in sorted(Counter(map(sender_of, rows)).items()):
         again = replayed.get(sender, 0)
         same = math.isclose(again, seen, rel_tol=MOST_TOLERANCE, abs_tol=SEEN_TOLERANCE)
-        found.append(Compared(f"{sender}: sent", seen, again, "samples", same))
+        found.append(Compared(f"{sender}: samples in which it sent", seen, again, "samples", same))
     return found
 
 
