@@ -29,6 +29,9 @@ RUNS = {
         " client: 'iperf3 -c $HOST -p $PORT -n 4M'}}}"
     ),
     "tunnel, http": f"{{{SHORT}, flows: {{page: {{kind: http, direction: download, size: 2MB}}}}}}",
+    "over before a sample": (
+        f"{{{SHORT}, flows: {{page: {{kind: http, direction: download, size: 100kB}}}}}}"
+    ),
     "dumbbell, changes, udp": (
         f"{{{LONGER}, topology: dumbbell, flows: {{a: {{}}, b: {{cc: bbr, start: 1s}},"
         " noise: {kind: udp, rate: 2mbit, start: 500ms, duration: 1s}},"

@@ -28,6 +28,7 @@ from gostlab.guest.reports import TrafficError
 FOLDER = "replayed"
 # The guest's clock begins anew, and the run's certificates are not valid before they were made.
 LATER_S = 86_400.0
+FINDING_S = 0.01
 
 
 def main(argv: list[str]) -> int:
@@ -39,11 +40,11 @@ def main(argv: list[str]) -> int:
         prepare_kernel(run, "sandbox")
         time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
         recorded = results.read_object(folder / "env.json") or {}
-        nodes = Nodes(run.congestion_controls)
+        nodes = Nodes(recorded, run.congestion_controls)
         error = run_script(run, folder, nodes)
         found: dict[str, Any] = {"error": error} if error else replayed(run, folder / FOLDER)
         if not error:
-            found |= {**nodes.read(recorded), "senders": nodes.senders}
+            found |= {**nodes.read(), "senders": nodes.senders}
     except (Unsupported, TrafficError, OSError) as failure:
         found = {"error": str(failure)}
     results.write_json(folder / "replay.json", found)
@@ -57,6 +58,8 @@ def run_script(run: RunDescription, folder: Path, nodes: Nodes) -> str | None:
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         argv = ["sh", str(folder / "commands.sh"), str(folder / FOLDER)]
         script = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        while script.poll() is None and not nodes.find():
+            time.sleep(FINDING_S)  # a load may be over before a second sample
         while script.poll() is None and len(times(folder / FOLDER)) < len(run.flows):
             nodes.look()
             time.sleep(run.sample_ms / 1000)

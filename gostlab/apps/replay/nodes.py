@@ -19,20 +19,30 @@ NAMED = Path("/run/netns")  # ip netns
 
 
 class Nodes:
-    """All network namespaces that have names, which are kept from when `look` first finds them."""
+    """All network namespaces that have names, which are kept from when they are found.
 
-    def __init__(self, congestion_controls: Iterable[str]) -> None:
+    recorded  env.json of the run
+    """
+
+    def __init__(self, recorded: Mapping[str, Any], congestion_controls: Iterable[str]) -> None:
+        self._sysctls = recorded.get("sysctls", {})
+        self._devices = [(node_of(device), device) for device in recorded.get("offloads", {})]
         # the kernel's name of each -> the run's
         self._cc = {kernel_name(cc): cc for cc in congestion_controls}
         self._kept: dict[str, tuple[Path, socket]] = {}
         self.senders: Counter[str] = Counter()  # how often each was seen
 
-    def look(self) -> None:
-        """Count each socket that sends data now."""
+    def find(self) -> bool:
+        """Keep those that are new; whether the run's are all there."""
         for named in NAMED.glob("*"):
             if named.name not in self._kept:
                 with suppress(OSError):  # it is not whole
                     self._kept[named.name] = kept(named)
+        return all(node in self._kept for node, _ in self._devices)
+
+    def look(self) -> None:
+        """Count each socket that sends data now."""
+        self.find()
         for name, (_, link) in self._kept.items():
             for said in netlink.tcp_sockets(link):
                 if said.sending.bytes_out > CONTROL_BYTES:
@@ -40,14 +50,15 @@ class Nodes:
                     row |= {"host": name, "cc": self._cc.get(row["cc"], row["cc"])}
                     self.senders[sender_of(row)] += 1
 
-    def read(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
         """The sysctls and offloads that env.json tells, and IPv6's, of these. Raises OSError."""
         found: dict[str, Any] = {"sysctls": {}, "offloads": {}}
-        for host in recorded["sysctls"].keys() & self._kept.keys():
+        for host in self._sysctls.keys() & self._kept.keys():
             with inside(self._kept[host][0]):
-                found["sysctls"][host] = read_sysctls(recorded["sysctls"][host])
-        for device in recorded["offloads"]:
-            node = node_of(device)
+                found["sysctls"][host] = read_sysctls(self._sysctls[host])
+        for node, device in self._devices:
+            if node not in self._kept:
+                continue
             with inside(self._kept[node][0]):
                 found["offloads"][device] = offloads_of(device)
                 ipv6 = read_sysctls([IPV6_OFF.format(device)])
