@@ -11,11 +11,12 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -26,6 +27,7 @@ from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
+from gostlab.machine.cpus import claimed_cpus
 from gostlab.setup.parts import (
     MissingPart,
     TunnelBinary,
@@ -37,6 +39,7 @@ from gostlab.setup.parts import (
 from tests.asked import runs_of
 from tests.offspring import sandboxes
 
+Started = TypeVar("Started", bound=machine.Watched)
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
 PLAIN = single_run(
     profile="plain-100ms",
@@ -217,15 +220,11 @@ def is_itself(tunnel: dict[str, Any]) -> bool:
     return file_sha256(Path(tunnel["path"])) == tunnel.get("sha256")
 
 
-def cpu_of_this_worker() -> int:
-    """A CPU that no other worker of pytest-xdist pins its sandboxes to, where there are enough."""
-    cpus = list(machine.usable_cpus())
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
-    return cpus[int(worker) % len(cpus)]
-
-
 class Lab:
-    """The sandbox as tests use it."""
+    """The sandbox as tests use it.
+
+    cpu  that of its last guest, which no other worker of pytest-xdist has, where there is one
+    """
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -233,7 +232,7 @@ class Lab:
         self.kernel = require_kernel(self.parts)
         self.handed = machine.hand_over(self.parts)
         self.keep = machine.kept_visible(self.parts)
-        self.cpu = cpu_of_this_worker()
+        self.cpu = machine.usable_cpus()[0]
         self._count = 0
 
     def folder(self) -> Path:
@@ -254,8 +253,18 @@ class Lab:
             if not (handed.keys() <= {"tunnel"} and all(map(is_itself, handed.values()))):
                 self.require_programs_of_the_host()
                 patched.setenv("GOSTLAB_ROOT", "host")
-            started = sandbox.start_run(kernel, run, folder, parts, self.keep, self.cpu, None)
+            started = self._on_a_cpu(
+                lambda cpu: sandbox.start_run(kernel, run, folder, parts, self.keep, cpu, None)
+            )
         return started, folder
+
+    def _on_a_cpu(self, start: Callable[[int], Started]) -> Started:
+        """Start a guest on a CPU that is its own as long as anybody refers to the guest."""
+        claim = ExitStack()
+        [self.cpu] = claim.enter_context(claimed_cpus(1))
+        guest = start(self.cpu)
+        weakref.finalize(guest, claim.close)
+        return guest
 
     def require_programs_of_the_host(self) -> None:
         """Skip a test whose guest has the host's files, where set-up brought no programs for it."""
@@ -305,16 +314,14 @@ class Lab:
         What `argv` may name is the checkout's, and the run's folder at /run/gostlab.
         """
         kernel = asked.pop("kernel", SHIPPED)
-        plain = {"cpu": self.cpu, "limit_s": 300}  # a busy machine is ten times as slow
+        asked.setdefault("limit_s", 300)  # a busy machine is ten times as slow
         named = {"memory_mib": 256} | {
             each.name: asked.pop(each.name) for each in fields(MachineModel) if each.name in asked
         }
-        return sandbox.boot(
-            self.kernel_named(kernel),
-            folder or self.folder(),
-            argv,
-            MachineModel(**named),
-            **plain | asked,
+        program, folder = self.kernel_named(kernel), folder or self.folder()
+        model = MachineModel(**named)
+        return self._on_a_cpu(
+            lambda cpu: sandbox.boot(program, folder, argv, model, cpu=cpu, **asked)
         )
 
     def command(self, script: str, keep: Sequence[Path] = (), **asked: Any) -> Done:
