@@ -99,7 +99,7 @@ print(json.dumps({"least": min(apart), "most": max(apart), "back": back}))
 def test_a_loop_that_waits_for_a_free_clock_ends(lab: Lab, syscall_cost_us: float) -> None:
     script = """
 import time
-end = time.monotonic() + 0.02
+end = time.monotonic() + 0.004
 while time.monotonic() < end: pass
 print("{}")
 """
@@ -214,22 +214,37 @@ def test_a_hosts_cpus_have_a_share_of_a_cpus_time_and_a_burst(lab: Lab) -> None:
 MEAN_WAITS = {1: 0.5, 2: 0.1764}
 
 
-@pytest.mark.parametrize(("words", "bound"), [("1", 0.001), ("2 packets", 0.002)])
-@pytest.mark.parametrize("cpus", [1, 2])
-def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(
-    lab: Lab, cpus: int, words: str, bound: float
-) -> None:
-    """M/D/1 and M/D/2: 50,000 calls of 1 ms that come at random, half as many as the CPUs can do;
-    or half of them packets, for which a call waits no less.
-
-    The arrivals are always the same ones. What the recursion makes of other seeds' has a standard
-    deviation of 1.5 % (one CPU) and 2.0 % (two) about the theory.
+def waits(lab: Lab, cpus: int, words: str) -> dict[str, float]:
+    """What queue_jobs.py says of a host with so many CPUs, half of whose time is asked for: 50,000
+    jobs of 1 ms that come at random. The arrivals are always the same ones. What the recursion
+    makes of other seeds' has a standard deviation of 1.5 % (one CPU) and 2.0 % (two) about the
+    theory.
     """
     command = f"python3 -S {JOBS} {cpus} 0.5 1000 50000 {words}"
     model = CpuModel(host_cpus=cpus, clock_reads_are_free=True)
-    found = said(lab, command, 1000, cpus=model, keep=[JOBS.parent])
+    return said(lab, command, 1000, cpus=model, keep=[JOBS.parent])
 
-    assert found["measured"] == pytest.approx(found["recursion"], abs=bound)
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(lab: Lab, cpus: int) -> None:
+    """M/D/1 and M/D/2: each of the first 5,000 calls waits as the recursion says, but those behind
+    one of the lab's own; of all 50,000 it says what the theory does.
+    """
+    found = waits(lab, cpus, "1 5000")
+
+    assert found["as predicted"] > 0.99
+    assert found["measured"] == pytest.approx(found["recursion"], abs=0.001)
+    assert found["of all"] == pytest.approx(MEAN_WAITS[cpus], rel=0.02)
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_calls_wait_no_less_for_packets(lab: Lab, cpus: int) -> None:
+    """Half of the jobs are packets. Which of two that wait is first is another matter: the mean
+    alone is the recursion's.
+    """
+    found = waits(lab, cpus, "2 50000 packets")
+
+    assert found["measured"] == pytest.approx(found["recursion"], abs=0.002)
     assert found["measured"] == pytest.approx(MEAN_WAITS[cpus], rel=0.02)
 
 
@@ -306,6 +321,7 @@ def test_a_hosts_tcp_memory_is_its_own(lab: Lab, kernel: str) -> None:
     """A small pool holds the host back that has it."""
     wide = direction(rate_bps=1_000_000_000, delay_ms=50.0, buffer_pkts=20_000)
     asked = {"buffers": BIG_BUFFERS, "offloads": True, "memory_mib": 1536, "cc": "bbr"}
+    asked |= {"duration_s": 2.5}
     rates = {}
     for mib in (4, 256):
         done = lab.run(describe(wide, wide, host_tcp_memory_mib=mib, kernel=kernel, **asked))
