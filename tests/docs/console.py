@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\S+\.(?:yaml|py))\n")
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 SENT_AGAIN = re.compile(r"\d+ \([\d.]+ %\)")
+RULE = re.compile("─+")
 NEAR = 0.15
 ANY = "..."
 
@@ -64,18 +65,17 @@ def difference(shown: str, said: str) -> str:
 
 
 def tidy(line: str) -> str:
-    """A line by its words."""
-    return SENT_AGAIN.sub("0 (0 %)", " ".join(line.split()))
+    """A line by its words; a rule is as wide as its table."""
+    return RULE.sub("─", SENT_AGAIN.sub("0 (0 %)", " ".join(line.split())))
 
 
 def alike(shown: str, said: str) -> bool:
     """Whether a line is what a page shows, but for `...` and near numbers."""
-    parts = [re.escape(NUMBER.sub("0", part)) for part in shown.split(ANY)]
-    if not re.fullmatch(".*".join(parts), NUMBER.sub("0", said)):
+    parts = [map(re.escape, NUMBER.split(part)) for part in shown.split(ANY)]
+    found = re.fullmatch(".*?".join(f"({NUMBER.pattern})".join(part) for part in parts), said)
+    if found is None:
         return False
-    if ANY in shown:
-        return True
-    pairs = zip(NUMBER.findall(shown), NUMBER.findall(said), strict=False)
+    pairs = zip(NUMBER.findall(shown), found.groups(), strict=True)
     return all(near(float(one), float(other)) for one, other in pairs)
 
 
