@@ -1,7 +1,8 @@
 """In a guest: one connection over a path that changes when the control's state does.
 
-python3 bbr_path.py SCENARIO.json OUT     prints nothing; OUT gets a line per ACK, as the module shows
-its state, OUT.netstat the sender's TCP counters
+python3 bbr_path.py FOLDER     prints nothing; FOLDER has scenarios.json, by name, and gets of each,
+one after the other: NAME.rows, a line per ACK, as the module shows its state, and NAME.netstat, the
+sender's TCP counters
 
 Two hosts and a router: the data's queue has the rate, the ACKs' the delay. Keys of a scenario: cc,
 seconds, path and acks (netem's words), app (what the program sends: [[from_s, bit/s or null for all
@@ -20,13 +21,13 @@ import time
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
-NAMES = ("a", "r", "b")
 TCP_NOTSENT_LOWAT = 25
 LUMP_BYTES = 5 * 1448
+LOOK_S = 0.1  # how often the states are read where nothing depends on them
 
 
-def sh(words: str) -> None:
-    subprocess.run(words.split(), check=True)
+def sh(words: str, typed: str = "") -> None:
+    subprocess.run(words.split(), input=typed, text=True, check=True)
 
 
 def shape(dev: str, words: str, verb: str = "replace") -> None:
@@ -34,17 +35,17 @@ def shape(dev: str, words: str, verb: str = "replace") -> None:
 
 
 def lay_out(scenario: dict) -> None:
-    for name in NAMES:
-        sh(f"ip netns add {name}")
-        sh(f"ip -n {name} link set lo up")
-    for one, net in (("a", 1), ("b", 2)):
-        sh(f"ip link add {one}0 netns {one} type veth peer name r{one} netns r")
-        for space, dev, host in ((one, f"{one}0", 1), ("r", f"r{one}", 2)):
-            sh(f"ip -n {space} addr add 10.0.{net}.{host}/24 dev {dev}")
-            sh(f"ip -n {space} link set {dev} up")
-            sh(f"ip netns exec {space} ethtool -K {dev} tso off gso off gro off")
-        sh(f"ip -n {one} route add default via 10.0.{net}.2")
-        sh(f"ip netns exec {one} sysctl -qw net.ipv4.tcp_no_metrics_save=1")
+    devices = {"a": {"a0": "1.1"}, "r": {"ra": "1.2", "rb": "2.2"}, "b": {"b0": "2.1"}}
+    pairs = [f"link add {one}0 netns {one} type veth peer name r{one} netns r" for one in "ab"]
+    sh("ip -batch -", "\n".join([*(f"netns add {name}" for name in devices), *pairs]))
+    for name, addresses in devices.items():
+        up = [
+            f"addr add 10.0.{own}/24 dev {dev}\nlink set {dev} up" for dev, own in addresses.items()
+        ]
+        way = {"a": ["route add default via 10.0.1.2"], "b": ["route add default via 10.0.2.2"]}
+        sh(f"ip -n {name} -batch -", "\n".join(["link set lo up", *up, *way.get(name, [])]))
+        for dev in addresses:
+            sh(f"ip netns exec {name} ethtool -K {dev} tso off gso off gro off")
     sh("ip netns exec r sysctl -qw net.ipv4.ip_forward=1")
     shape("rb", scenario["path"], "add")
     shape("ra", scenario["acks"], "add")
@@ -81,16 +82,14 @@ def wanted_bytes(app: list, at_s: float) -> float:
     return total
 
 
-def main(argv: list[str]) -> None:
-    scenario, out = json.loads(Path(argv[1]).read_text()), Path(argv[2])
-    lay_out(scenario)
+def carry(scenario: dict, rows_file: Path, counters: Path) -> None:
     shown = os.open(f"/proc/gostlab-cc_{scenario['cc']}", os.O_RDONLY)
-    Path(f"/sys/module/cc_{scenario['cc']}/parameters/gostlab_every_ack").write_text("1")
     source, sink = connect(scenario["cc"])
     app, when = scenario.get("app", [[0, None]]), list(scenario.get("when", []))
+    watching = "app" in scenario or "when" in scenario
     block, sent, base, began = bytes(1 << 16), 0, 0, time.monotonic()
-    app_from = 0.0
-    with out.open("wb") as rows:
+    app_from = looked_s = 0.0
+    with rows_file.open("wb") as rows:
         while (at_s := time.monotonic() - began) < scenario["seconds"]:
             wanted = base + wanted_bytes(app, at_s - app_from)
             room = int(min(wanted - sent, len(block)))
@@ -98,11 +97,16 @@ def main(argv: list[str]) -> None:
                 base, room = sent, len(block)  # what was sent without a limit is not owed again
             # A program writes in lumps: a byte at a time would be a packet each.
             source_of = [source] if room >= LUMP_BYTES else []
-            readable, writable, _ = select.select([sink], source_of, [], 0.002)
+            readable, writable, _ = select.select(
+                [sink], source_of, [], 0.002 if watching else 0.05
+            )
             if readable:
                 sink.recv(1 << 18)
             if writable:
                 sent += source.send(block[:room])
+            if not (watching or at_s - looked_s > LOOK_S):
+                continue
+            looked_s = at_s
             piece = os.read(shown, 1 << 18)
             rows.write(piece)
             state = last_state(piece)
@@ -117,9 +121,22 @@ def main(argv: list[str]) -> None:
                     app, app_from, base = order["app"], at_s, sent
         rows.write(os.read(shown, 1 << 20))
     enter("a")
-    out.with_name(out.name + ".netstat").write_text(
-        Path("/proc/thread-self/net/netstat").read_text()
-    )
+    counters.write_text(Path("/proc/thread-self/net/netstat").read_text())
+
+
+def main(argv: list[str]) -> None:
+    folder = Path(argv[1])
+    for name, scenario in json.loads((folder / "scenarios.json").read_text()).items():
+        parameters = Path(f"/sys/module/cc_{scenario['cc']}/parameters")
+        (parameters / "gostlab_every_ack").write_text("1")
+        lay_out(scenario)
+        child = os.fork()
+        if not child:  # whose namespace is another, and whose sockets end with it
+            carry(scenario, folder / f"{name}.rows", folder / f"{name}.netstat")
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit(f"{name} failed")
+        sh("ip -batch -", "netns del a\nnetns del r\nnetns del b")
 
 
 WORDS = ("STARTUP", "DRAIN", "DOWN", "CRUISE", "REFILL", "UP", "PROBE_RTT")

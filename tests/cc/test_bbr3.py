@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sandbox
 
 
 def test_a1_startup_ends_on_a_plateau(lab: Lab) -> None:
-    run = seen(lab, "plain")
+    run = seen(lab, "long")
     [(before, after)] = run.changes("STARTUP", "DRAIN")
     assert after["full_bw_count"] == 3 and after["full_bw_now"] and after["full_bw_reached"]
     assert not before["full_bw_reached"] and before["full_bw_count"] == 2
@@ -38,7 +38,7 @@ def test_a2_startup_ends_on_loss_of_a_limited_program(lab: Lab) -> None:
 
 
 def test_a3_drain_ends_when_the_bdp_is_in_flight(lab: Lab) -> None:
-    run = seen(lab, "plain")
+    run = seen(lab, "long")
     assert {row["pacing_gain"] for row in run.of("DRAIN")} == {128}
     [(_, after)] = run.ends("DRAIN")  # one ACK may lead through DOWN as well
     assert after["inflight_pkts"] <= after["bdp_budget_pkts"]
@@ -55,7 +55,7 @@ def test_a4_drain_ends_after_three_rounds(lab: Lab) -> None:
 
 
 def test_a5_up_ends_on_a_plateau(lab: Lab) -> None:
-    changes = seen(lab, "plain").changes("UP", "DOWN")
+    changes = seen(lab, "long").changes("UP", "DOWN")
     assert changes
     for before, after in changes:
         assert after["full_bw_count"] == 3 and after["full_bw_now"]
@@ -75,7 +75,7 @@ def test_a7_a_limited_program_without_loss_stays_in_startup(lab: Lab) -> None:
 
 
 def test_a8_down_ends_when_no_queue_is_left(lab: Lab) -> None:
-    run = seen(lab, "plain")
+    run = seen(lab, "long")
     assert {row["pacing_gain"] for row in run.of("DOWN")} == {230}  # 0.9
     changes = run.changes("DOWN", "CRUISE")
     assert changes
@@ -93,7 +93,7 @@ def test_a9_down_ends_when_it_is_time_to_probe(lab: Lab) -> None:
 
 
 def test_a10_probe_rtt_comes_and_goes(lab: Lab) -> None:
-    run = seen(lab, "plain")
+    run = seen(lab, "long")
     inside = run.of("PROBE_RTT")
     assert {row["cwnd_gain"] for row in inside} == {128}
     began, ended = inside[0]["t"], run.changes("PROBE_RTT", "CRUISE")[0][1]["t"]

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.sandbox
 Row = dict[str, Any]
 L4S = "bottleneck: tbf, queue: dualpi2, ecn: l4s, rtt: 10ms, buffer: 10000pkts, offloads: off"
 RUNS = {
-    "marks": f"{{cc: prague, acks: on, duration: 9s, {L4S}}}",
-    "marks and losses": f"{{cc: prague, acks: on, duration: 6s, forward.loss: 0.1%, {L4S}}}",
-    "losses alone": "{cc: prague, acks: on, duration: 9s, rtt: 10ms, buffer: 1bdp, offloads: off}",
-    "classic ECN": "{cc: {client: prague, target: cubic}, acks: on, duration: 2s, "
+    "marks": f"{{cc: prague, acks: on, rate: 50mbit, duration: 8s, {L4S}}}",
+    "marks and losses": f"{{cc: prague, acks: on, duration: 4s, forward.loss: 0.1%, {L4S}}}",
+    "losses alone": "{cc: prague, acks: on, rate: 50mbit, duration: 7s, rtt: 10ms, buffer: 1bdp, offloads: off}",
+    "classic ECN": "{cc: {client: prague, target: cubic}, acks: on, duration: 1s, "
     f"{L4S.replace('ecn: l4s, ', '')}}}",
 }
 VIRTUAL_US = 25_000
