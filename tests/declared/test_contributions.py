@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.declared.contributed import FORWARDER, PAIRS, CopiedLab, copy_lab
-from tests.sandboxed import Lab
+from tests.sandboxed import FEW_OPEN_FILES, Lab
 
 pytestmark = pytest.mark.sandbox
 
@@ -125,7 +125,8 @@ def test_mn_loads_the_new_topology_too(lab: Lab, copied: CopiedLab) -> None:
     copied.add_topology(PAIRS)
 
     done = lab.command(
-        f"cd {copied.root}; mn --custom topo.py --topo pairs --controller none --test pingall",
+        f"cd {copied.root};"
+        f" {FEW_OPEN_FILES} mn --custom topo.py --topo pairs --controller none --test pingall",
         keep=[copied.root],
     )
 

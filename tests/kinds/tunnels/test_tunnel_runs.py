@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.machine import CHECKOUT, MachineError
-from tests.sandboxed import Lab, describe, direction
+from tests.sandboxed import FEW_OPEN_FILES, Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
 
@@ -50,13 +50,13 @@ def test_a_tunnel_that_cannot_listen_fails_the_run(
 
 # Of a ring three nodes would be a mesh.
 BY_NODES = {"parking-lot": 3, "ring": 4, "mesh": 3}
-MN = f"env -u PYTHONPATH mn --custom {CHECKOUT}/topo.py --controller none"
+MN = f"{FEW_OPEN_FILES} env -u PYTHONPATH mn --custom {CHECKOUT}/topo.py --controller none"
 # Nodes and hosts, without the wires between nodes.
 PING_EACH_OTHER = 'py net.ping([host for host in net.hosts if host.name[0] in "nrs"])'
 
 
 def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(lab: Lab) -> None:
-    asked = ["tunnel", "dumbbell,senders=3,receivers=2", "router", "star,sites=2"]
+    asked = ["tunnel", "dumbbell,senders=1,receivers=2", "router", "star,sites=2"]
     by_nodes = [f"{topology},nodes={count}" for topology, count in BY_NODES.items()]
     words = [f"{MN} --test pingall --topo {each}" for each in asked]
     words += [f"{MN} --pre /tmp/pings --test none --topo {each}" for each in by_nodes]

@@ -20,12 +20,12 @@ from tests.sandboxed import Done, Lab, describe, direction, written
 
 pytestmark = pytest.mark.sandbox
 
-RATE_BPS = 20_000_000
+RATE_BPS = 10_000_000
 SEED = 7
 KINDS = {kind.name: kind for kind in tunnel_kinds().values() if not kind.is_direct}
 NEWEST = "3.2.6"
 # KCP sends its whole window into the queue and loses most of it; HTTP/3 waits for each answer.
-LEAST = {"gost+kcp": 0.2, "gost+h3": 0.5}
+LEAST = {"gost+kcp": 0.4, "gost+h3": 0.5}
 
 
 def sockets_of(name: str, streams: int, legs: tuple[str, ...]) -> dict[str, int]:
@@ -37,8 +37,8 @@ def sockets_of(name: str, streams: int, legs: tuple[str, ...]) -> dict[str, int]
 
 
 def short_run(tunnel: str, **changes: Any) -> Any:
-    """A run of 3 s over 20 Mbit/s and 20 ms."""
-    way = direction(rate_bps=RATE_BPS, delay_ms=10.0, buffer_pkts=100)
+    """A run of 3 s over 10 Mbit/s and 20 ms."""
+    way = direction(rate_bps=RATE_BPS, delay_ms=10.0, buffer_pkts=50)
     changes = {"duration_s": 3.0, "streams": 2, "sample_ms": 100.0, "seed": SEED, **changes}
     return describe(way, way, tunnel=tunnel, **changes)
 
@@ -92,7 +92,7 @@ def test_the_bytes_on_the_wire_are_those_that_its_formats_make(carried: Any, nam
 
 @pytest.mark.parametrize("name", ["wireguard", "gost+tcp"])
 def test_nothing_is_larger_than_the_links_allow(lab: Lab, name: str) -> None:
-    done = lab.run(short_run(name, mtu=1280))
+    done = lab.run(short_run(name, mtu=1280, duration_s=1.0))
 
     [leg] = {"wireguard": ["inner"], "gost+tcp": ["wan"]}[name]
     inside = KINDS[name].inner_mtu(1280)
@@ -115,15 +115,21 @@ def test_its_programs_versions_and_sums_are_kept(carried: Any, name: str) -> Non
     assert tunnel_kind(name).says
 
 
+# The rate of a chain's first path. OpenSSH in the middle is busy as long as it has more than it may
+# send, up to 2 MiB after the load's end: a fast path has that over soon.
+CHAINED_BPS = dict.fromkeys(KINDS, 5_000_000) | {"ssh": 20_000_000}
+
+
 @pytest.fixture(scope="module")
 def chained(lab: Lab, program: Any) -> Any:
     """A short run through a tunnel over two paths, once for all tests."""
 
     def run(name: str) -> Done:
         cc = "{wan2: bbr}" if "wan2" in KINDS[name].chain else "bbr"
+        mbit = CHAINED_BPS[name] // 1_000_000
         asked = written(
-            f"{{tunnel: {name}, hops: 2, rate: 10mbit, rtt: 20ms, duration: 2s, cc: {cc},"
-            " links: {hop2: {rtt: 40ms, rate: 20mbit}}}"
+            f"{{tunnel: {name}, hops: 2, rate: {mbit}mbit, rtt: 20ms, duration: 2s, cc: {cc},"
+            f" links: {{hop2: {{rtt: 40ms, rate: {max(mbit, 10)}mbit}}}}}}"
         )
         return lab.run(replace(asked, seed=SEED), **program(name))
 
@@ -147,7 +153,7 @@ def test_a_chain_carries_the_load_over_two_paths_by_the_legs_it_declares(
     by_tcp, done = "wan2" in KINDS[name].chain, chained(name)
 
     assert sockets_by_leg(done) == sockets_of(name, 1, KINDS[name].chain)
-    assert done.goodput_bps > (1e6 if name in LEAST else 6e6)
+    assert done.goodput_bps > (0.1 if name in LEAST else 0.6) * CHAINED_BPS[name]
     assert done.faults == {}
     if not by_tcp:
         return
@@ -253,7 +259,8 @@ def test_a_vpn_may_end_on_the_gateway_with_the_target_behind_it(
 ) -> None:
     """At once, or behind the second of two paths."""
     done = lab.run(
-        f"{{tunnel: {name}, placement: gateway, rate: 10mbit, rtt: 20ms, duration: 3s{behind}}}",
+        f"{{tunnel: {name}, placement: gateway, rate: 5mbit, buffer: 50pkts, rtt: 20ms,"
+        f" duration: 2s{behind}}}",
         **program(name),
     )
 
@@ -263,5 +270,5 @@ def test_a_vpn_may_end_on_the_gateway_with_the_target_behind_it(
     assert ends.get("wan", ("client", "gost")) == ("client", "gost")
     inner = [row for row in done.lines("sockets.jsonl") if row["leg"] == "inner"]
     assert -1 < min(row["min_rtt_ms"] for row in inner if row["min_rtt_ms"]) - rtt_ms < 15
-    assert done.goodput_bps > 5e6
+    assert done.goodput_bps > 2.5e6
     assert "10.9.1.2/32 dev lo" in done.commands
