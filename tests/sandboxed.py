@@ -332,8 +332,8 @@ class Lab:
         return Done(folder)
 
 
-# `mn` raises its limit of open files to 16,384, and each of its nodes starts by closing as many, one
-# call after the other: most of its time. What it may not raise it leaves, with a warning.
+# `mn` raises its limit of open files to 16,384, and each of its nodes starts by closing as many:
+# most of its time. What it may not raise it leaves, with a warning.
 FEW_OPEN_FILES = "setpriv --bounding-set -sys_resource prlimit --nofile=256"
 STARTING = "while :; do /bin/true; done"
 BOOTING = """
