@@ -16,7 +16,7 @@ pytestmark = pytest.mark.sandbox
 
 RUN = (
     "python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set"
-    " streams=1 --set rate=20mbit --set delay=10ms --set cc=cubic --set duration=3s --machine"
+    " streams=1 --set rate=20mbit --set delay=10ms --set cc=cubic --set duration={duration} --machine"
     " {machine} --results /run/gostlab/results"
 )
 # All that a run could change on a machine. Left out: counters that move with every file looked up,
@@ -52,7 +52,7 @@ def done(lab: Lab) -> Done:
     state = "ip netns; ls /tmp; pgrep -c iperf3; pgrep -c relay; ip -o link"
     return in_guest(
         lab,
-        f"({OURS}) >/run/gostlab/before;{RUN.format(machine='auto')}; echo exit $?; ({OURS})"
+        f"({OURS}) >/run/gostlab/before;{RUN.format(machine='auto', duration='1s')}; echo exit $?; ({OURS})"
         f" >/run/gostlab/after; ({state}) >/run/gostlab/clean; cd /;"
         " sh /run/gostlab/results/thesis-tunnel/main-*/commands.sh /run/gostlab/again"
         f" && echo again $?; ({state}) >/run/gostlab/left",
@@ -76,12 +76,11 @@ def test_auto_takes_native_for_root_on_a_kernel_with_netem_says_so_and_leaves_it
 def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
     lab: Lab, kernel: str
 ) -> None:
-    lossy = RUN.format(machine="native") + " --set loss=1%"
+    lossy = RUN.format(machine="native", duration="1s") + " --set loss=1%"
 
-    done = in_guest(lab, f"{lossy}; echo exit $?", clock="real", kernel=kernel)
+    done = in_guest(lab, f"{lossy}; echo exit $?", kernel=kernel)
 
-    # 3: where the machine has other work, the real clock makes the run invalid.
-    assert re.search("exit [03]", done.log), done.log
+    assert "exit 0" in done.log, done.log
     folder = next((done.folder / "results" / "thesis-tunnel").glob("main-*"))
     assert json.loads((folder / "status.json").read_text())["outcome"] == "ok"
     checks = json.loads((folder / "fidelity.json").read_text())["checks"]
@@ -91,7 +90,7 @@ def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
 
 def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
     left = "echo left $(pgrep -c iperf3) $(pgrep -xc 'relay|gost') $(pgrep -fc [m]ininet:)"
-    run = RUN.format(machine="native")
+    run = RUN.format(machine="native", duration="3s")
     done = in_guest(lab, f"{run} & pid=$!; sleep 2; {left}; kill -KILL $pid; sleep 1; {left}")
 
     counts = re.findall(r"left (\d+) (\d+) (\d+)", done.log)
