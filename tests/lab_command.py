@@ -3,9 +3,12 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from gostlab.apps.cli import main
 from gostlab.setup.parts import TunnelBinary
 
 # The fixture `typed`: ./lab's words in this process.
@@ -26,3 +29,10 @@ def said_by(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
 def run_lab(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
     """What ./lab came to."""
     return said_by(sys.executable, "-m", "gostlab", *words, **more)
+
+
+def run_here(*words: object) -> subprocess.CompletedProcess[str]:
+    """What ./lab's words come to in this process, which has read by then what they need."""
+    with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()) as told:
+        status = main([str(word) for word in words])
+    return subprocess.CompletedProcess(words, status, printed.getvalue(), told.getvalue())
