@@ -5,6 +5,7 @@ put each into a copy of the lab and touch nothing else in it.
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,7 +111,7 @@ class CopiedLab:
         return said_by(sys.executable, "-c", script, cwd=self.root, check=True).stdout
 
 
-def copy_lab(folder: Path) -> CopiedLab:
+def copy_lab(folder: Path, copy: Callable[[str, str], object] = shutil.copy2) -> CopiedLab:
     """A copy of this checkout, without its tests and documents."""
-    shutil.copytree(CHECKOUT, folder, ignore=not_needed)
+    shutil.copytree(CHECKOUT, folder, ignore=not_needed, copy_function=copy)
     return CopiedLab(folder)
