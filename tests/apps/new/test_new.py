@@ -25,9 +25,9 @@ REFUSED = {
 }
 
 
-@pytest.fixture
-def copied(tmp_path: Path) -> CopiedLab:
-    return copy_lab(tmp_path / "lab")
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> CopiedLab:
+    return copy_lab(tmp_path_factory.mktemp("copied") / "lab")
 
 
 @pytest.mark.slow
@@ -46,6 +46,8 @@ def test_what_is_not_filled_in_is_one_line_with_file_and_line(copied: CopiedLab,
     assert ran.returncode == 2 and words in ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1 and "Traceback" not in ran.stderr
     assert written[0] in ran.stderr
+    for path in written:  # the next kind is asked of a lab without this one
+        (copied.root / path).unlink()
 
 
 @pytest.mark.parametrize(
