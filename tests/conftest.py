@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections import Counter
@@ -37,6 +38,7 @@ LONG_S = 3.0
 
 os.environ.pop("COLUMNS", None)  # a newer pytest-xdist says 80, and tables are wider
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more spin for work on a few numbers
+gc.set_threshold(50_000)  # what looks for garbage looks at all the tests: an eighth of the time
 
 
 @pytest.fixture(scope="session")
@@ -146,6 +148,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(map(item.get_closest_marker, ("sandbox", "slow", "real_gost")))
     )
     items.sort(key=lambda item: -long[item.path])
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 def spent_s() -> float:
