@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -26,6 +26,7 @@ PREFIXES = ("gostlab.",) if IS_WITHIN else ("gostlab.", "analysis.")
 OTHERS = {"yaml", "tomllib", "urllib.request"}  # a run reads none; what reads and fetches does
 # What Python asks of a module each time that it is imported; this is there without reading it.
 OF_THE_IMPORT = {"__spec__", "__path__", "__name__", "__file__", "__loader__", "__package__"}
+MOST_WRITTEN = 800  # the lab's own are fewer than 500
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -143,15 +144,22 @@ def replace(file: Path, content: bytes) -> None:
     whole.replace(file)
 
 
+@cache
+def written_in(file: Path) -> dict[str, CodeType]:
+    """The byte code that a file keeps; none of a file that is mostly of other versions."""
+    codes: dict[str, CodeType] = {}
+    with suppress(OSError, ValueError, EOFError, TypeError):
+        codes = marshal.loads(file.read_bytes())
+    return codes if len(codes) <= MOST_WRITTEN else {}
+
+
 @contextmanager
 def written_once(folder: Path) -> Iterator[None]:
     """What `dataclasses` writes is compiled by the first command, and kept in a folder if that is
     there: a tenth of what `./lab try` takes to say what it knows.
     """
     file = folder / f"dataclasses.{sys.implementation.cache_tag}"
-    codes: dict[str, CodeType] = {}
-    with suppress(OSError, ValueError, EOFError, TypeError):
-        codes = marshal.loads(file.read_bytes())
+    codes = written_in(file)
     known = len(codes)
     execute_written(codes)
     try:
