@@ -32,7 +32,8 @@ RUNS = {
         f"{{{SHORT}, flows: {{page: {{kind: http, direction: download, size: 100kB}}}}}}"
     ),
     "dumbbell, changes, udp": (
-        f"{{{LONGER}, topology: dumbbell, flows: {{a: {{}}, b: {{cc: bbr, start: 1s}},"
+        # Behind a full queue a flow would begin later than in the run, which connects before.
+        f"{{{LONGER}, topology: dumbbell, buffer: 200pkts, flows: {{a: {{}}, b: {{cc: bbr}},"
         " noise: {kind: udp, rate: 2mbit, start: 500ms, duration: 1s}},"
         " changes: [{at: 2s, rate: 10mbit}, {at: 2500ms, delay: 20ms, direction: both}]}"
     ),

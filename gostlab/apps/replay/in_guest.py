@@ -17,10 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gostlab import results
+from gostlab import lazy, results
 from gostlab.apps.replay.nodes import Nodes
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.anew import begin_anew
 from gostlab.guest.carriers import report_name, result_of
 from gostlab.guest.hosts import Unsupported, prepare_kernel
 from gostlab.guest.reports import TrafficError
@@ -33,6 +34,7 @@ FINDING_S = 0.01
 
 def main(argv: list[str]) -> int:
     """Replay; exit status 1 where the script did not come to its end."""
+    lazy.read_all()
     folder = Path(argv[1])
     run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     try:
@@ -41,6 +43,7 @@ def main(argv: list[str]) -> int:
         time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
         recorded = results.read_object(folder / "env.json") or {}
         nodes = Nodes(recorded, run.congestion_controls)
+        begin_anew(run.clock, run.seed)
         error = run_script(run, folder, nodes)
         found: dict[str, Any] = {"error": error} if error else replayed(run, folder / FOLDER)
         if not error:
