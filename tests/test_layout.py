@@ -192,7 +192,7 @@ INSIDE = {
     "doctor": "describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.root setup.steps setup.system",
     "fit": "describe.guards describe.resolve.run",
     "reference": "results.format",
-    "replay": "describe.resolve.cpu_model guest.carriers guest.ethtool guest.hosts guest.namespaces guest.reports guest.watch.netlink guest.watch.probes machine.cpus machine.own_root machine.sandbox",
+    "replay": "describe.resolve.cpu_model guest.anew guest.carriers guest.ethtool guest.hosts guest.namespaces guest.reports guest.watch.netlink guest.watch.probes lazy machine.cpus machine.own_root machine.sandbox",
     "shell": "guest.environment guest.hosts guest.idle guest.network guest.shaping machine.sandbox",
     "validate": "machine.cpus",
     "worst": "describe.guards setup.pinned",
