@@ -324,6 +324,7 @@ def test_imports_stand_at_the_top() -> None:
     assert late == LATE
 
 
+@pytest.mark.slow
 def test_the_command_line_and_what_it_asks_need_no_mininet() -> None:
     """Mininet's modules load a tool that asks the machine; a laptop that only reads has none."""
     script = (

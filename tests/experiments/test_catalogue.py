@@ -30,6 +30,7 @@ THESIS = {
 
 # The lab's own. What somebody else puts into experiments/ has to run, and nothing more.
 SHIPPED = list(kept())
+LARGEST = "which-tunnel"  # 6,240 runs
 
 
 @lru_cache(maxsize=2)
@@ -72,7 +73,13 @@ def what_a_shipped_one_lacks(path: Path) -> list[str]:
     return [f"{path.name} lacks {each}" for each in lacks]
 
 
-@pytest.fixture(scope="module", params=experiments.list_experiments())
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(each, marks=pytest.mark.slow) if each == LARGEST else each
+        for each in experiments.list_experiments()
+    ],
+)
 def name(request: pytest.FixtureRequest) -> str:
     """An experiment of the folder; pytest asks all of one before the next."""
     return str(request.param)
