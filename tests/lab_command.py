@@ -1,5 +1,6 @@
 """A process of its own: `./lab`, or any other, and what it came to."""
 
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from gostlab.apps.cli import main
 from gostlab.setup.parts import TunnelBinary
@@ -35,4 +37,19 @@ def run_here(*words: object) -> subprocess.CompletedProcess[str]:
     """What ./lab's words come to in this process, which has read by then what they need."""
     with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()) as told:
         status = main([str(word) for word in words])
+    return subprocess.CompletedProcess(words, status, printed.getvalue(), told.getvalue())
+
+
+def script_here(path: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """What a script in Python comes to in this process, which has read pandas and matplotlib."""
+    status: object = 0
+    argv = patch.object(sys, "argv", [str(path), *map(str, words)])
+    with argv, redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()) as told:
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as end:
+            status = end.code or 0
+    if not isinstance(status, int):
+        told.write(f"{status}\n")
+        status = 1
     return subprocess.CompletedProcess(words, status, printed.getvalue(), told.getvalue())

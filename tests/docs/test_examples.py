@@ -1,14 +1,13 @@
 """The examples of docs/how-to/experiment.md, run in their quick form as a reader would."""
 
 import csv
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.examples import experiments, write_examples
-from tests.lab_command import Typed, said_by
+from tests.lab_command import Typed, script_here
 
 pytestmark = pytest.mark.sandbox
 
@@ -55,7 +54,7 @@ def test_an_example_runs_and_is_reported_by_its_own_file(
     assert list((here / "results/report/figures").glob(f"{name}-*.png"))
     script = here / f"{name}.py"
     if script.exists():
-        said = said_by(sys.executable, script, cwd=here, check=True).stdout
+        said = script_here(script).stdout
         assert "westwood" in said and "NaN" not in said
 
 

@@ -1,17 +1,16 @@
 """The tools beside the labs, on the smallest of them: bands and figures come from real runs."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.lab_command import ROOT, said_by
+from tests.lab_command import ROOT, script_here
 
 
 @pytest.mark.sandbox
 def test_bands_of_two_students_are_a_table_and_a_row_of_copied_work(tmp_path: Path) -> None:
-    done = said_by(sys.executable, ROOT / "labs/bands.py", "0", "--students", "2",
-                   "--results", tmp_path, timeout=300)  # fmt: skip
+    words = ("0", "--students", "2", "--results", tmp_path)
+    done = script_here(ROOT / "labs/bands.py", *words)
     assert done.returncode == 0, done.stderr
     rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
     named = {row[0].strip("| "): row for row in rows}
@@ -25,6 +24,6 @@ def test_bands_of_two_students_are_a_table_and_a_row_of_copied_work(tmp_path: Pa
 @pytest.mark.sandbox
 def test_a_figure_is_of_the_labs_own_runs(tmp_path: Path) -> None:
     words = ("0", "--results", tmp_path / "results", "--out", tmp_path)
-    done = said_by(sys.executable, ROOT / "labs/figures.py", *words, timeout=300)
+    done = script_here(ROOT / "labs/figures.py", *words)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "0-warm-up.png").stat().st_size > 10_000

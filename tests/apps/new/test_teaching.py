@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import stat
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,7 +17,7 @@ from gostlab.apps.course.assignment import assign, assigned
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.new.teaching import write_classroom
 from tests.apps.course.handins import asked_of, make_hand_in, rewrite
-from tests.lab_command import ROOT, Refused, Typed, said_by
+from tests.lab_command import ROOT, Refused, Typed, said_by, script_here
 
 PARTS = {"README.md", "experiment.yaml", "answers.yaml", "check.yaml", "plan.md"}
 
@@ -144,8 +143,8 @@ def test_what_cannot_be_made_is_one_line_and_writes_nothing(
 def test_a_lab_of_ones_own_runs_and_is_handed_in_for_all_its_points(
     mine: Path, tmp_path: Path
 ) -> None:
-    done = said_by(sys.executable, ROOT / "labs/times.py", mine, "--work", tmp_path / "work",
-                   "--write", cwd=mine.parent)  # fmt: skip
+    words = (mine, "--work", tmp_path / "work", "--write")
+    done = script_here(ROOT / "labs/times.py", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     plan = (mine / "plan.md").read_text("utf-8")
     assert re.search(r"^\| CPU time, s \|( [0-9.]+ \|){6}$", plan, re.MULTILINE)
