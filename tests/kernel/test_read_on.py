@@ -23,16 +23,17 @@ MBIT = 1_000_000
 def described(
     way: Mapping[str, Any] = {}, back: Mapping[str, Any] = {}, flows: int = 1, **changes: Any
 ) -> dict[str, Any]:
-    """A short run: 20 Mbit/s, 10 ms, a second, each ACK noted."""
+    """A short run: 20 Mbit/s, 10 ms, 0.6 s, each ACK noted."""
     ways = [
         direction(rate_bps=20 * MBIT, delay_ms=5.0, buffer_pkts=60) | each for each in (way, back)
     ]
     own = {key: changes.pop(key) for key in ("streams", "direction", "cc") if key in changes}
+    own["duration_s"] = changes.pop("duration_s", 0.6)
     load = [
-        flow(f"flow{number}", duration_s=1.0, rtt_ms=10.0, start_s=0.1 * (number - 1), **own)
+        flow(f"flow{number}", rtt_ms=10.0, start_s=0.1 * (number - 1), **own)
         for number in range(1, flows + 1)
     ]
-    asked = {"flows": load, "duration_s": 1.0, "iperf3": "3.18", "acks": True, "sample_ms": 50.0}
+    asked = {"flows": load, "iperf3": "3.18", "acks": True, "sample_ms": 50.0}
     return {"forward": ways[0], "reverse": ways[1], **asked, **own, **changes}
 
 
@@ -42,19 +43,21 @@ COSTS = {
     "iperf3/receiver": {"call_ns": 4100, "byte_ps": 110},
 }
 DESCRIPTIONS: dict[str, dict[str, Any]] = {
-    "plain": described(),
     "loss-both-ways-and-jitter": described(
         {"loss": {"model": "random", "p": 0.005}, "jitter_ms": 1.0},
         {"loss": {"model": "random", "p": 0.01}},
     ),
-    "jitter-ordered-small-mtu": described({"jitter_ms": 1.0, "ordered": True}, mtu=576),
-    "bbr-loss": described({"loss": {"model": "random", "p": 0.01}}, cc="bbr", **OWN_CPUS),
+    "bbr-loss-jitter-ordered-small-mtu": described(
+        {"loss": {"model": "random", "p": 0.01}, "jitter_ms": 1.0, "ordered": True},
+        cc="bbr",
+        mtu=576,
+        **OWN_CPUS,
+    ),
     "bbr-loss-four-streams": described(
         {"loss": {"model": "random", "p": 0.01}}, cc="bbr", streams=4
     ),
     "five-flows-own-cpus": described(flows=5, **OWN_CPUS),
     "sixteen-streams": described(streams=16, **OWN_CPUS),
-    "download-four-streams": described(direction="download", streams=4, **OWN_CPUS),
     "cpus-and-memory-by-host": described(
         {"loss": {"model": "random", "p": 0.001}},
         streams=4,
@@ -65,14 +68,15 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
         **OWN_CPUS,
     ),
     "charged-clock-reads": described(**OWN_CPUS | {"clock_reads": "charged"}),
-    "charged-and-shared": described(clock_reads="charged", streams=2),
     "byte-costs-dear-packets": described(
         {"rate_bps": 100 * MBIT}, byte_cost_ns=0.5, **OWN_CPUS | {"packet_cost_ns": 40_000}
     ),
     "byte-costs-shared": described(byte_cost_ns=0.5),
     "dear-calls": described(syscall_cost_us=300.0, **OWN_CPUS),
     "free-calls": described(syscall_cost_us=0.0),
-    "program-costs": described(costs_of="made up", program_costs=COSTS, **OWN_CPUS),
+    "program-costs-download-four-streams": described(
+        direction="download", streams=4, costs_of="made up", program_costs=COSTS, **OWN_CPUS
+    ),
     "moderated": described(
         {"rate_bps": 200 * MBIT},
         {"rate_bps": 200 * MBIT},
@@ -81,10 +85,12 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
         buffers=BIG_BUFFERS,
         **OWN_CPUS,
     ),
-    "offloads": described({"rate_bps": 200 * MBIT}, offloads=True),
+    "offloads-charged-and-shared": described(
+        {"rate_bps": 200 * MBIT}, offloads=True, clock_reads="charged", streams=2
+    ),
     "tunnel-four-streams": described(tunnel="gost+tcp", streams=4),
-    "gateway": described(tunnel="gost+wss", placement="gateway", **OWN_CPUS),
-    # 250 ticks fall into the load, many of them into a read.
+    "gateway": described(tunnel="gost+wss", placement="gateway", duration_s=1.0, **OWN_CPUS),
+    # 150 ticks fall into the load, many of them into a read.
     "ticks": described(
         {"rate_bps": 200 * MBIT, "buffer_pkts": 200}, buffers=BIG_BUFFERS, **OWN_CPUS
     ),
