@@ -23,17 +23,16 @@ MBIT = 1_000_000
 def described(
     way: Mapping[str, Any] = {}, back: Mapping[str, Any] = {}, flows: int = 1, **changes: Any
 ) -> dict[str, Any]:
-    """A short run: 20 Mbit/s, 10 ms, 0.6 s, each ACK noted."""
+    """A short run: 20 Mbit/s, 10 ms, a second, each ACK noted."""
     ways = [
         direction(rate_bps=20 * MBIT, delay_ms=5.0, buffer_pkts=60) | each for each in (way, back)
     ]
     own = {key: changes.pop(key) for key in ("streams", "direction", "cc") if key in changes}
-    own["duration_s"] = changes.pop("duration_s", 0.6)
     load = [
-        flow(f"flow{number}", rtt_ms=10.0, start_s=0.1 * (number - 1), **own)
+        flow(f"flow{number}", duration_s=1.0, rtt_ms=10.0, start_s=0.1 * (number - 1), **own)
         for number in range(1, flows + 1)
     ]
-    asked = {"flows": load, "iperf3": "3.18", "acks": True, "sample_ms": 50.0}
+    asked = {"flows": load, "duration_s": 1.0, "iperf3": "3.18", "acks": True, "sample_ms": 50.0}
     return {"forward": ways[0], "reverse": ways[1], **asked, **own, **changes}
 
 
@@ -86,13 +85,15 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
         **OWN_CPUS,
     ),
     "offloads-charged-and-shared": described(
-        {"rate_bps": 200 * MBIT}, offloads=True, clock_reads="charged", streams=2
+        {"rate_bps": 100 * MBIT}, offloads=True, clock_reads="charged", streams=2
     ),
-    "tunnel-four-streams": described(tunnel="gost+tcp", streams=4),
-    "gateway": described(tunnel="gost+wss", placement="gateway", duration_s=1.0, **OWN_CPUS),
-    # 150 ticks fall into the load, many of them into a read.
+    "tunnel-four-streams": described({"rate_bps": 10 * MBIT}, tunnel="gost+tcp", streams=4),
+    "gateway": described(
+        {"rate_bps": 10 * MBIT}, tunnel="gost+wss", placement="gateway", **OWN_CPUS
+    ),
+    # 250 ticks fall into the load, many of them into a read.
     "ticks": described(
-        {"rate_bps": 200 * MBIT, "buffer_pkts": 200}, buffers=BIG_BUFFERS, **OWN_CPUS
+        {"rate_bps": 100 * MBIT, "buffer_pkts": 200}, buffers=BIG_BUFFERS, **OWN_CPUS
     ),
 }
 
@@ -170,7 +171,7 @@ try() {{
 ctypes.CDLL(None).prctl(0x676f7374, ctypes.c_ulong(int(sys.argv[1])))
 os.execv(sys.argv[2], sys.argv[2:])' {size} {iperf3} -s -1 -J >/tmp/server &
     sleep 0.1
-    {iperf3} -c 127.0.0.1 -J -b 400M $2 >/tmp/client & client=$!
+    {iperf3} -c 127.0.0.1 -J -b 200M $2 >/tmp/client & client=$!
     sleep 0.5
     [ -z "$3" ] || kill -$3 $client
     wait $client
@@ -184,7 +185,7 @@ print(json.dumps([int(sys.argv[1]), server.get("error"), streams, int(sys.argv[2
 ' $status $made
 }}
 try 1 "-t 1"
-try 2 "-n 20M"
+try 2 "-n 10M"
 try 3 "-t 5" TERM
 try 4 "-t 5" KILL
 """
