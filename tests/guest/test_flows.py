@@ -28,7 +28,7 @@ BACK = direction(rate_bps=20_000_000, delay_ms=20.0)
 
 def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
     done = lab.run(
-        "{topology: dumbbell, buffer: 3bdp, flows: {one: {cc: bbr, rtt: 20ms, duration: 8s}, "
+        "{topology: dumbbell, rate: 50mbit, buffer: 3bdp, flows: {one: {cc: bbr, rtt: 20ms, duration: 8s}, "
         "two: {cc: cubic, rtt: 80ms, start: 3s, duration: 4s}}}"
     )
 
@@ -37,9 +37,9 @@ def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
     assert started_s == pytest.approx([0.0, 3.0], abs=0.01)
     # And two round trips for iperf3's own exchange, at a full queue.
     assert found["two"]["ended_s"] == pytest.approx(7.0, abs=1.0)
-    # Two frames of 98 bytes take 0.016 ms.
-    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(20.016, abs=0.1)
-    assert done.checks["idle_rtt_before_two"]["got"] == pytest.approx(80.016, abs=0.1)
+    # Two frames of 98 bytes take 0.032 ms.
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(20.032, abs=0.1)
+    assert done.checks["idle_rtt_before_two"]["got"] == pytest.approx(80.032, abs=0.1)
     by_flow = {leg["flow"]: leg["cc"] for leg in done.legs}
     assert by_flow == {"one": ["bbr"], "two": ["cubic"]}
     rows = done.lines("sockets.jsonl")
@@ -48,7 +48,7 @@ def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
         ("two", "s2", "cubic"),
     }
     together = (found["one"]["bytes"] + found["two"]["bytes"]) * 8
-    assert together < 100e6 * 8.5 * PAYLOAD_SHARE
+    assert together < 50e6 * 8.5 * PAYLOAD_SHARE
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_data_begin_at_the_asked_instant_behind_a_full_queue(
     lab: Lab, late: str, more: str
 ) -> None:
     done = lab.run(
-        "{topology: dumbbell, rate: 10mbit, buffer: 20bdp, duration: 9s, flows: {first: {},"
+        "{topology: dumbbell, rate: 10mbit, buffer: 20bdp, duration: 7s, flows: {first: {},"
         f" late: {{{late}, start: 5s, duration: 2s}}}}{more}}}"
     )
 
@@ -81,7 +81,7 @@ def test_data_begin_at_the_asked_instant_behind_a_full_queue(
 
 
 PART = (
-    "topology: dumbbell, rate: 20mbit, loss: 0.1%, duration: 6s, flows: {one: {streams: 2},"
+    "topology: dumbbell, rate: 12mbit, loss: 0.1%, duration: 6s, flows: {one: {streams: 2},"
     " two: {start: 2s, duration: 3s}, noise: {kind: udp, rate: 2mbit},"
     " lag: {kind: ping, interval: 100ms}}"
 )
@@ -137,29 +137,29 @@ def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_
         done = lab.run(replace(plain, seed=seed, start_spread_s=start_spread_s))
         return [(name, row["bytes"], row["ended_s"]) for name, row in done.flows.items()]
 
-    spread = [carried(seed, 0.02) for seed in (1, 2, 3)]
-    assert len({str(each) for each in spread}) == 3
-    assert carried(3, 0.02) == spread[-1]
+    one, other = carried(1, 0.02), carried(2, 0.02)
+    assert one != other
+    assert carried(2, 0.02) == other
     assert carried(1, 0.0) == carried(2, 0.0)
 
 
 def test_udp_takes_its_rate_for_its_time_and_tcp_gets_the_rest(lab: Lab) -> None:
     done = lab.run(
-        "{topology: dumbbell, duration: 6s, flows: {tcp: {cc: cubic}, "
-        "udp: {kind: udp, rate: 40mbit, start: 3s, duration: 2s, receiver: 1}}}"
+        "{topology: dumbbell, rate: 50mbit, duration: 6s, flows: {tcp: {cc: cubic}, "
+        "udp: {kind: udp, rate: 20mbit, start: 3s, duration: 2s, receiver: 1}}}"
     )
 
     udp = done.flows["udp"]
-    assert udp["sent_datagrams"] == pytest.approx(40e6 * 2 / 8 / 1448, rel=0.02)
-    assert udp["goodput_bps"] == pytest.approx(40e6, rel=0.05)
+    assert udp["sent_datagrams"] == pytest.approx(20e6 * 2 / 8 / 1448, rel=0.02)
+    assert udp["goodput_bps"] == pytest.approx(20e6, rel=0.05)
     rows = done.queue()
     alone = next(row for row in rows if row["t_s"] >= 2.5)["sent_pkts"]
-    assert alone > 0.9 * 2.5 * 100e6 / 8 / 1514 * 0.8
+    assert alone > 0.9 * 2.5 * 50e6 / 8 / 1514 * 0.8
 
 
 def test_the_rate_changes_in_place_at_its_instant_and_the_delay_too(lab: Lab) -> None:
     done = lab.run(
-        "{cc: bbr, duration: 8s, changes: [{at: 3s, rate: 20mbit}, {at: 6s, rate: 60mbit},"
+        "{cc: bbr, rate: 50mbit, duration: 8s, changes: [{at: 3s, rate: 20mbit}, {at: 6s, rate: 60mbit},"
         " {at: 7s, delay: 60ms, direction: both}]}"
     )
 
@@ -172,8 +172,8 @@ def test_the_rate_changes_in_place_at_its_instant_and_the_delay_too(lab: Lab) ->
     assert (rows[5.9] - rows[4.0]) * 8 / 1.9 <= 20e6 * 1.001
     assert (rows[5.9] - rows[4.0]) * 8 / 1.9 == pytest.approx(20e6, rel=0.03)
     assert there["at_s"] == back["at_s"] == 7.0
-    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(40.016, abs=0.1)
-    assert done.checks["idle_rtt_after"]["got"] == pytest.approx(120.016, abs=0.6)
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(40.032, abs=0.1)
+    assert done.checks["idle_rtt_after"]["got"] == pytest.approx(120.032, abs=0.6)
     assert done.checks["idle_rtt_after"]["verdict"] == "ok"
 
 
@@ -227,18 +227,18 @@ def test_a_trace_replays_row_by_row(lab: Lab, tmp_path: Path) -> None:
 def test_a_file_comes_over_http_whole_and_crosses_all_legs(
     lab: Lab, tunnel: str, legs: set[str]
 ) -> None:
-    asked = "direction: download, duration: 60s, flows: {page: {kind: http, size: 6MB}}"
+    asked = "direction: download, duration: 60s, flows: {page: {kind: http, size: 3MB}}"
     done = lab.run(f"{{tunnel: {tunnel}, {asked}}}")
 
     page = done.flows["page"]
     took_s = page["ended_s"] - page["started_s"]
-    assert page["bytes"] == 6_000_000
-    assert page["goodput_bps"] == pytest.approx(8 * 6e6 / took_s, rel=1e-3)
+    assert page["bytes"] == 3_000_000
+    assert page["goodput_bps"] == pytest.approx(8 * 3e6 / took_s, rel=1e-3)
     assert page["goodput_bps"] < 100e6 * PAYLOAD_SHARE
     assert done.json("env.json")["nginx"].startswith("nginx version: nginx/")
     assert {leg["leg"] for leg in done.legs} == legs and done.leg("wan")["sender"] == "target"
     # A leg is gone with its page, and was sampled up to 100 ms before: 1.25 MB at this rate.
-    assert done.leg("wan")["bytes_acked"] > 4_500_000
+    assert done.leg("wan")["bytes_acked"] > 1_500_000
 
 
 def test_a_download_that_takes_too_long_fails_alone_with_its_sentence(lab: Lab) -> None:
@@ -252,13 +252,13 @@ def test_a_download_that_takes_too_long_fails_alone_with_its_sentence(lab: Lab) 
 
 def test_periodic_loss_loses_exactly_every_nth_packet(lab: Lab) -> None:
     done = lab.run(
-        "{rate: 50mbit, buffer: 5000pkts, duration: 10s, loss: {model: periodic, packets: 1000}}"
+        "{rate: 50mbit, buffer: 5000pkts, duration: 6s, loss: {model: periodic, packets: 500}}"
     )
 
     sent = done.queue()[-1]["sent_pkts"]
     assert "loss" not in done.json("env.json")["qdiscs_after"]["wan_b-eth1"]
     # SACK finds each loss once; the first packets of all are the idle pings'.
-    assert abs(done.leg("wan")["segments_retransmitted"] - sent / 1000) <= 2
+    assert abs(done.leg("wan")["segments_retransmitted"] - sent / 500) <= 2
 
 
 @pytest.mark.parametrize("ordered", ["on", "off"])
@@ -320,7 +320,7 @@ def test_ssthresh_is_the_sockets_own_and_does_not_follow_the_window(lab: Lab) ->
     """
     path = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=100)
 
-    done = lab.run(describe(path, BACK, acks=True, sample_ms=100.0, duration_s=20.0))
+    done = lab.run(describe(path, BACK, acks=True, sample_ms=100.0, duration_s=12.0))
 
     assert done.json("env.json")["acks"]["ssthresh"].startswith("the socket's own")
     seen = ssthreshs(done)
@@ -362,16 +362,29 @@ def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:
 def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, version: str) -> None:
     if OWN[version].may_lack and version not in lab.handed["iperf3"]:
         pytest.skip(f"Debian's mirror has no iperf3 {version} any more")
+    near = direction(delay_ms=2.0)
     if not OWN[version].paces_udp:
-        done = lab.run(describe(iperf3=version, flows=[flow(streams=2, duration_s=2.0)]))
+        done = lab.run(
+            describe(
+                near, near, iperf3=version, flows=[flow(streams=2, duration_s=1.0, rtt_ms=4.0)]
+            )
+        )
         assert done.json("iperf3.json")["start"]["version"] == f"iperf {version}"
         assert done.goodput_bps > 60e6
         return
     both = [
-        flow("data", streams=2, duration_s=2.0),
-        flow("noise", kind="udp", cc=None, buffers="system", rate_bps=20_000_000, duration_s=2.0),
+        flow("data", streams=2, duration_s=1.0, rtt_ms=4.0),
+        flow(
+            "noise",
+            kind="udp",
+            cc=None,
+            buffers="system",
+            rate_bps=20_000_000,
+            duration_s=1.0,
+            rtt_ms=4.0,
+        ),
     ]
-    done = lab.run(describe(iperf3=version, flows=both))
+    done = lab.run(describe(near, near, iperf3=version, flows=both))
 
     assert done.json("iperf3-data.json")["start"]["version"] == f"iperf {version}"
     environment = done.json("env.json")
@@ -380,5 +393,5 @@ def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, ve
     assert root is not None and environment["iperf3_program"] == root.record["iperf3"][version]
     data, noise = done.json("flows.json")["flows"]
     assert data["retransmits"] is not None and data["goodput_bps"] > 60e6
-    assert noise["sent_datagrams"] * 1448 * 8 / 2 == pytest.approx(20e6, rel=0.02)
+    assert noise["sent_datagrams"] * 1448 * 8 == pytest.approx(20e6, rel=0.02)
     assert f"{environment['iperf3_program']['path']} -c" in done.commands

@@ -30,11 +30,11 @@ def verdict(done: Done) -> str:
     return str(done.json("fidelity.json")["verdict"])
 
 
-def gigabit(clock: str) -> RunDescription:
+def fast(clock: str, rate_bps: int = 1_000_000_000) -> RunDescription:
     """One second at 1 Gbit/s, packet by packet: ten times what a sandbox carries on the real clock
     of a slow machine.
     """
-    path = direction(rate_bps=1_000_000_000, delay_ms=5.0, buffer_pkts=800)
+    path = direction(rate_bps=rate_bps, delay_ms=5.0, buffer_pkts=800)
     return describe(path, path, duration_s=1.0, buffers=BIG_BUFFERS, sample_ms=50.0, clock=clock)
 
 
@@ -73,11 +73,11 @@ exec {own["path"] if own else shutil.which("iperf3")} "$@"
 
 
 def test_an_overloaded_cpu_is_caught_on_the_real_clock(lab: Lab) -> None:
-    assert_blamed_on_the_cpu(lab.run(gigabit("real"), ends=""))
+    assert_blamed_on_the_cpu(lab.run(fast("real"), ends=""))
 
 
 def test_a_neighbour_on_the_same_cpu_is_caught_on_the_real_clock(lab: Lab) -> None:
-    guest, folder = lab.start(gigabit("real"))
+    guest, folder = lab.start(fast("real"))
     begun = folder / "changes.jsonl"  # written as the load begins
     while guest.poll() is None and not begun.exists():
         time.sleep(0.02)
@@ -99,8 +99,9 @@ def assert_blamed_on_the_cpu(done: Done) -> None:
 def test_the_virtual_clock_makes_the_same_run_of_it_with_and_without_the_hosts_load(
     lab: Lab,
 ) -> None:
-    alone = lab.run(gigabit("virtual"))
-    guest, folder = lab.start(gigabit("virtual"))
+    run = fast("virtual", rate_bps=400_000_000)
+    alone = lab.run(run)
+    guest, folder = lab.start(run)
     with busy(lab.cpu):
         guest.wait()
 
@@ -109,7 +110,7 @@ def test_the_virtual_clock_makes_the_same_run_of_it_with_and_without_the_hosts_l
         assert done.faults == {}
         assert "virtual_clock" in done.checks and "ticker_lateness" not in done.checks
     # Not a bound but the same run.
-    assert alone.unlike(loaded) == [] and alone.goodput_bps > 850e6
+    assert alone.unlike(loaded) == [] and alone.goodput_bps > 340e6
 
 
 def run_without_bytecode(lab: Lab, run: RunDescription) -> Done:
