@@ -89,7 +89,10 @@ def test_accurate_ecn_counts_every_mark_and_fq_codel_has_l4ss_threshold(lab: Lab
     assert "fq_codel limit 200 ecn ce_threshold 1000us ce_threshold_selector 0x1/0x3" in shown
 
 
-PACED = "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 1ms, duration: 1s, "
+PACED = (
+    "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 1ms, direction: download,"
+    " flows: {page: {kind: http, size: 300kB}}, "
+)
 
 
 def densest_ms(done: Done) -> int:
@@ -98,7 +101,8 @@ def densest_ms(done: Done) -> int:
     twice the bottleneck's rate; paced they fill half of a round trip of 40 ms.
     """
     rows = [
-        (row["t_s"], row["sent_pkts"] + row["backlog_pkts"] + row["drops"]) for row in done.queue()
+        (row["t_s"], row["sent_pkts"] + row["backlog_pkts"] + row["drops"])
+        for row in done.queue(direction="reverse")
     ]
     came = [(at_s, now - before) for (_, before), (at_s, now) in itertools.pairwise(rows)]
     first_s = next(at_s for at_s, packets in came if packets >= 8)  # ten, which nothing paces
@@ -116,6 +120,6 @@ def test_paced_packets_leave_spaced_and_unpaced_ones_in_trains(lab: Lab) -> None
     densest = {name: densest_ms(done) for name, done in runs.items()}
     assert max(densest["fq"], densest["bbr"]) <= 4 and densest["unpaced"] >= 6, densest
     assert runs["fq"].checks["sender_queue_drops"]["got"] == 0
-    assert runs["fq"].queue("sender")[-1]["sent_bytes"] > 1e5
+    assert runs["fq"].queue("sender", "reverse")[-1]["sent_bytes"] > 1e5
     assert not [row for row in runs["bbr"].lines("queues.jsonl") if row["role"] == "sender"]
     assert "root fq" in runs["fq"].commands
