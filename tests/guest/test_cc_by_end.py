@@ -44,7 +44,7 @@ GATEWAY = f"{ENDPOINT}, placement: gateway"
 )
 def test_each_end_of_each_leg_has_its_own(lab: Lab, asked: str, legs: list[str]) -> None:
     """The data's sender comes first; a leg on loopback has one host."""
-    done = lab.run(f"{{rate: 10mbit, buffer: 100pkts, duration: 2s, {asked}}}")
+    done = lab.run(f"{{rate: 10mbit, buffer: 100pkts, duration: 1s, {asked}}}")
 
     found = []
     for leg in done.legs:

@@ -43,16 +43,16 @@ def test_gro_does_not_keep_a_segment_for_the_next_jiffy(lab: Lab) -> None:
 
 
 def moderated_run(**changes: Any) -> Any:
-    way = direction(rate_bps=500_000_000, delay_ms=5)
+    way = direction(rate_bps=250_000_000, delay_ms=5)
     asked = {"duration_s": 1.0, "cc": "bbr", "buffers": BIG_BUFFERS, "acks": True}
     return describe(way, way, **asked, **changes)
 
 
 def test_end_hosts_alone_merge_packets(lab: Lab) -> None:
-    one = lab.run(moderated_run(receive="moderated", rx_usecs=200))
+    one = lab.run(moderated_run(receive="moderated", rx_usecs=400))
     packet = lab.run(moderated_run())
 
-    card = {"gro": True, "rx_usecs": 200, "rx_frames": 64}
+    card = {"gro": True, "rx_usecs": 400, "rx_frames": 64}
     env = one.json("env.json")
     assert env["receive"] == {"client-eth0": card, "target-eth0": card}
     merging = {name for name, each in env["offloads"].items() if each["generic-receive-offload"]}

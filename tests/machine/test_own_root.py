@@ -70,7 +70,7 @@ def test_two_labs_and_caches_make_the_same_samples(
     tunnel: str, queue: str, made: Root, elsewhere: tuple[Path, Path], tmp_path: Path
 ) -> None:
     path = 2 * [direction(rate_bps=10_000_000, delay_ms=10.0, loss=0.01)]
-    run = describe(*path, duration_s=2.0, tunnel=tunnel, cc="bbr", queue=queue)
+    run = describe(*path, duration_s=1.0, tunnel=tunnel, cc="bbr", queue=queue)
     lab, cache = elsewhere
 
     environment = executed(run, tmp_path / "here")
