@@ -13,10 +13,11 @@ import struct
 import sys
 import time
 
-from route_probe import inside, sh, socket_in
+from route_probe import inside, libc, sh, socket_in
 
 SO_TIMESTAMPNS = 35
 MSG_MORE = 0x8000
+PR_SET_TIMERSLACK = 29
 
 
 def lay_out() -> None:
@@ -42,12 +43,10 @@ def at_random(count: int) -> dict[str, list[float]]:
     sender.send(b"")  # the neighbours' addresses
     receiver.recv(16)
     time.sleep(0.01)
+    libc.prctl(PR_SET_TIMERSLACK, 1)
     chance, sent, waited = random.Random(1), [], []
     for _ in range(count):
-        gap_ns = int(chance.expovariate(1 / 60_000))
-        end = time.time_ns() + gap_ns
-        while time.time_ns() < end:
-            pass
+        time.sleep(chance.expovariate(1 / 60e-6))
         sent.append(time.time_ns())
         sender.send(struct.pack("q", sent[-1]))
     for at in sent:
