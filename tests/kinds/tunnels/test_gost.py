@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from gostlab.declared.tunnels import GOST, tunnel_kinds
 from gostlab.guest.launch import TunnelError
 from gostlab.guest.tunnel import program_of
 from gostlab.setup.parts import TunnelBinary
@@ -19,29 +18,44 @@ from tests.sandboxed import Done, Lab, describe, direction
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.real_gost]
 
-RATE_BPS = 20_000_000
-OF_GOST = {kind.name: kind for kind in tunnel_kinds().values() if kind.program == GOST}
-# Of what the lab's relay has too: one connection for each stream and one for all, and what is
-# started in ways of its own.
-KINDS = ["gost+wss", "gost+mws", "split", "wireguard+ws"]
+RATE_BPS = 10_000_000
+# Of what the lab's relay has too: one connection for each stream and one for all. What is started
+# in ways of its own has a GOST at either end, crosswise.
+KINDS = ["gost+wss", "gost+mws"]
 NEWEST, OF_THE_THESIS, OLD = "3.2.6", "3.0.0-rc8", "2.11.5"
 EACH = [(NEWEST, name) for name in KINDS]
 EACH += [
     (version, name)
-    for version in (OF_THE_THESIS, OLD)
-    for name in ("gost+ws", "gost+quic", "gost+kcp")
+    for version, by_tcp in ((OF_THE_THESIS, "gost+wss"), (OLD, "gost+ws"))
+    for name in (by_tcp, "gost+quic", "gost+kcp")
 ]
+CROWDED = [(OF_THE_THESIS, "gost+wss")]
+CROWDED += [(NEWEST, name) for name in ("gost+wss", "gost+quic", "gost+kcp")]
 # A client has -F on its command line; a server has not.
 CROSSWISE = """#!/bin/sh
 case " $* " in *" -F "*) exec {client} "$@" ;; *) exec {server} "$@" ;; esac
 """
 
 
-def through(lab: Lab, tunnel: str, program: TunnelBinary, **changes: Any) -> Done:
+def through(
+    lab: Lab, tunnel: str, program: TunnelBinary, rate_bps: int = RATE_BPS, **changes: Any
+) -> Done:
     """A short run through a tunnel by a program."""
-    way = direction(rate_bps=RATE_BPS, delay_ms=10.0, buffer_pkts=100)
+    way = direction(rate_bps=rate_bps, delay_ms=10.0, buffer_pkts=rate_bps // 200_000)
     changes = {"duration_s": 2.0, "streams": 2, **changes}
     return lab.run(describe(way, way, tunnel=tunnel, **changes), **lab.by(program))
+
+
+@pytest.fixture(scope="module")
+def carried(lab: Lab, gost: Gost) -> Any:
+    """A short run through a GOST of a version, once for all tests: of eight streams, where a test
+    asks whether another one is like it.
+    """
+
+    def run(tunnel: str, version: str) -> Done:
+        return through(lab, tunnel, gost(version), streams=8 if (version, tunnel) in CROWDED else 2)
+
+    return cache(run)
 
 
 def carries(done: Done, least: float = 0.6) -> None:
@@ -51,11 +65,11 @@ def carries(done: Done, least: float = 0.6) -> None:
 
 @pytest.mark.parametrize(("version", "tunnel"), EACH)
 def test_gost_at_both_ends_carries_the_load(
-    lab: Lab, gost: Gost, version: str, tunnel: str
+    gost: Gost, carried: Any, version: str, tunnel: str
 ) -> None:
     program = gost(version)
 
-    done = through(lab, tunnel, program)
+    done = carried(tunnel, version)
 
     carries(done, 0.1 if tunnel == "gost+kcp" else 0.6)
     recorded = done.json("env.json")["tunnel"]
@@ -79,9 +93,9 @@ def test_relay_and_gost_understand_each_other(
 
 
 def test_128_streams_go_through(lab: Lab, gost: Gost) -> None:
-    done = through(lab, "gost+ws", gost(NEWEST), streams=128, duration_s=4.0)
+    done = through(lab, "gost+ws", gost(NEWEST), 20_000_000, streams=128, duration_s=4.0)
 
-    assert done.goodput_bps > 0.3 * RATE_BPS
+    assert done.goodput_bps > 0.3 * 20_000_000
 
 
 @pytest.mark.parametrize(
@@ -104,26 +118,13 @@ def test_a_transport_that_a_program_has_not_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-@pytest.fixture(scope="module")
-def crowded(lab: Lab, gost: Gost) -> Any:
-    """A run of eight CUBIC streams through a GOST, once for all tests."""
-
-    def run(tunnel: str, version: str) -> Done:
-        return through(lab, tunnel, gost(version), streams=8)
-
-    return cache(run)
-
-
-@pytest.mark.parametrize("tunnel", ["gost+quic", "gost+kcp", "gost+wt"])
-def test_who_sends_in_place_of_the_kernel_is_recorded(
-    lab: Lab, gost: Gost, crowded: Any, tunnel: str
+@pytest.mark.parametrize("tunnel", ["gost+quic", "gost+kcp"])
+def test_the_kernels_cc_decides_nothing_where_a_program_sends(
+    lab: Lab, gost: Gost, carried: Any, tunnel: str
 ) -> None:
-    one = crowded(tunnel, NEWEST)
+    one = carried(tunnel, NEWEST)
     other = through(lab, tunnel, gost(NEWEST), streams=8, cc="bbr")
 
-    [check] = [each for name, each in one.checks.items() if name.startswith("guard_sent_by_")]
-    assert OF_GOST[tunnel].sent_by in check["reason"] and check["verdict"] == "ok"
-    assert {row["leg"] for row in one.lines("sockets.jsonl")} == {"app", "exit"}
     sent = [done.queue()[-1]["sent_bytes"] for done in (one, other)]
     assert sent[0] == pytest.approx(sent[1], rel=0.1)
 
@@ -131,7 +132,7 @@ def test_who_sends_in_place_of_the_kernel_is_recorded(
 def test_kcp_sends_as_its_settings_say(lab: Lab, gost: Gost) -> None:
     def settings(**options: Any) -> Done:
         program = gost(NEWEST)
-        return through(lab, "gost+kcp", program, tunnel_options=options, duration_s=3.0)
+        return through(lab, "gost+kcp", program, 20_000_000, tunnel_options=options)
 
     def sent(done: Done) -> float:
         return done.queue()[-1]["sent_bytes"] / done.json("flows.json")["flows"][0]["bytes"]
@@ -162,9 +163,9 @@ def test_kcp_sends_as_its_settings_say(lab: Lab, gost: Gost) -> None:
     ],
 )
 def test_a_run_through_gost_repeats_to_the_bit(
-    lab: Lab, gost: Gost, crowded: Any, version: str, tunnel: str, seeds: bool
+    lab: Lab, gost: Gost, carried: Any, version: str, tunnel: str, seeds: bool
 ) -> None:
-    one = crowded(tunnel, version)
+    one = carried(tunnel, version)
     other = through(lab, tunnel, gost(version), streams=8)
 
     assert one.unlike(other) == []
@@ -180,7 +181,7 @@ def test_a_gost_whose_runs_differ_a_little_says_so_in_each(
     script = lab.posing(tmp_path, f'#!/bin/sh\nexec {program.path} "$@"\n')
     lab.keep.append(program.path)
 
-    done = through(lab, "gost+ws", replace(program, path=script))
+    done = through(lab, "gost+ws", replace(program, path=script), duration_s=1.0)
 
     check = done.checks["tunnel_repeats"]
     assert check["verdict"] == "ok" and "cycle counter" in check["reason"]

@@ -74,6 +74,15 @@ def test_a_tunnel_carries_the_load_by_the_legs_it_declares(carried: Any, name: s
     assert sampled >= {(leg, "near") for leg in KINDS[name].legs}
 
 
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.sent_by])
+def test_who_sends_in_place_of_the_kernel_is_recorded(carried: Any, name: str) -> None:
+    done: Done = carried(name)
+
+    [check] = [each for said, each in done.checks.items() if said.startswith("guard_sent_by_")]
+    assert KINDS[name].sent_by in check["reason"] and check["verdict"] == "ok"
+    assert {row["leg"] for row in done.lines("sockets.jsonl")} == set(KINDS[name].legs) - {"wan"}
+
+
 # The measured and the computed are this far apart at most: what is under way at one sample and at
 # the other, ACKs that share a packet with data, and what is read from a socket at once.
 WIRE_BOUND = 0.015
