@@ -17,20 +17,9 @@ pytestmark = pytest.mark.sandbox
 GOODPUT_SHARE = 1448 / 1514
 
 
-@pytest.mark.parametrize("delay_ms", [5.0, 84.0])
-def test_idle_rtt_is_the_configured_one_to_a_tenth_of_a_millisecond(
-    lab: Lab, delay_ms: float
-) -> None:
-    path = direction(rate_bps=10_000_000, delay_ms=delay_ms)
-
-    done = lab.run(describe(path, path, duration_s=1.0))
-
-    # ping prints whole milliseconds above 100: 0.5 of its own; one frame of 98 bytes takes 0.08 ms
-    # each way.
-    resolution = 0.5 if 2 * delay_ms > 100 else 0.0
-    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(
-        2 * delay_ms + 0.157, abs=0.1 + resolution
-    )
+# The two frames of 98 bytes by which the idle path is measured; and ping prints whole milliseconds
+# above 100: 0.5 of its own.
+PING_BITS, OWN_MS = 2 * 98 * 8, 0.5
 
 
 def test_cc_is_the_one_on_the_wire(lab: Lab) -> None:
@@ -64,12 +53,16 @@ def test_a_saturating_flow_gets_the_rate_less_headers_and_fills_its_buffer_exact
     assert max(row["backlog_pkts"] for row in done.queue()) == 400
 
 
-def test_loss_is_per_packet_with_offloads_off_and_binomial(lab: Lab) -> None:
+def test_loss_is_per_packet_with_offloads_off_and_binomial_and_the_idle_rtt_is_the_asked_one(
+    lab: Lab,
+) -> None:
     path = direction(rate_bps=200_000_000, delay_ms=5.0, loss=0.01, buffer_pkts=4000)
 
     back = direction(rate_bps=200_000_000, delay_ms=5.0)
     done = lab.run(describe(path, back, cc="bbr", duration_s=7.0, buffers=BIG_BUFFERS))
 
+    idle_ms = 10.0 + 1e3 * PING_BITS / 200e6
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(idle_ms, abs=0.1)
     last = done.queue("delay")[-1]
     offered = last["sent_pkts"] + last["drops"]
     assert offered > 100_000
@@ -80,11 +73,15 @@ def test_loss_is_per_packet_with_offloads_off_and_binomial(lab: Lab) -> None:
     assert judged["verdict"] == "ok" and 0 < judged["asked"][0] < judged["got"] < judged["asked"][1]
 
 
-def test_the_delay_line_never_drops_what_no_loss_was_asked_for(lab: Lab) -> None:
+def test_a_long_delay_line_has_its_delay_and_drops_nothing_that_no_loss_was_asked_for(
+    lab: Lab,
+) -> None:
     path = direction(rate_bps=500_000_000, delay_ms=84.0, buffer_pkts=200)
 
     done = lab.run(describe(path, path, streams=4, duration_s=5.0, buffers=BIG_BUFFERS))
 
+    idle_ms = 168.0 + 1e3 * PING_BITS / 500e6
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(idle_ms, abs=0.1 + OWN_MS)
     verdicts = done.verdicts
     assert verdicts["delay_line_drops_forward"] == verdicts["delay_line_drops_reverse"] == "ok"
 

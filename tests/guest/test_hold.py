@@ -33,7 +33,9 @@ def nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("streams", "options"), [(3, []), (2, ["-u", "-b", "1M"]), (1, ["-R"])])
+@pytest.mark.parametrize(
+    ("streams", "options"), [(3, ["-b", "20M"]), (2, ["-u", "-b", "1M"]), (1, ["-R", "-b", "20M"])]
+)
 def test_no_data_pass_before_the_release_and_all_of_the_time_after_it(
     streams: int, options: list[str]
 ) -> None:

@@ -85,12 +85,17 @@ def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:
     pytest.skip("this machine has no time for the real clock")
 
 
-def test_registers_are_each_threads_own(lab: Lab, kernel: str, tmp_path: Path) -> None:
-    program = tmp_path / "registers_of_threads"
+@pytest.fixture(scope="module")
+def registers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """registers_of_threads.c, compiled."""
+    program = tmp_path_factory.mktemp("registers") / "registers_of_threads"
     compiler = ["cc", "-O1", "-pthread", "-o", program]
     subprocess.run([*compiler, Path(__file__).with_name("registers_of_threads.c")], check=True)
+    return program
 
-    done = lab.command(f"{program}", kernel=kernel, keep=[tmp_path])
+
+def test_registers_are_each_threads_own(lab: Lab, kernel: str, registers: Path) -> None:
+    done = lab.command(f"{registers}", kernel=kernel, keep=[registers.parent])
 
     assert "kept 6000 over 20 signals" in done.log
 

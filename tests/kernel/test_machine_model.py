@@ -397,7 +397,8 @@ def test_a_run_charges_its_programs_as_asked_and_says_so(lab: Lab) -> None:
         "iperf3/sender": {"call_ns": 900, "byte_ps": 130},
         "gost+ws/near": {"call_ns": 3000, "byte_ps": 250},
     }
-    run = describe(tunnel="gost+ws", duration_s=1.0, costs_of="made up", program_costs=costs)
+    way, asked = direction(rate_bps=30_000_000), {"tunnel": "gost+ws", "duration_s": 1.0}
+    run = describe(way, way, **asked, costs_of="made up", program_costs=costs)
 
     done = lab.run(run)
     charged = done.json("env.json")["program_costs"]
@@ -407,6 +408,6 @@ def test_a_run_charges_its_programs_as_asked_and_says_so(lab: Lab) -> None:
         used = charged["client"][name]
         assert {key: used[key] for key in cost} == cost
         # iperf3 3.18 writes 128 KiB at once.
-        assert used["bytes"] > 10_000_000 and used["calls"] > 100
+        assert used["bytes"] > 2_000_000 and used["calls"] > 20
         # a replay by hand pays, too
         assert f"{name} {cost['call_ns']} {cost['byte_ps']}" in done.commands

@@ -5,7 +5,6 @@ program before it nothing. On each kernel, whose faults bring more pages than we
 import hashlib
 import random
 import re
-from pathlib import Path
 
 import pytest
 
@@ -57,33 +56,37 @@ LEAVES, FINDS = (
 )
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_file_is_what_the_host_has(lab: Lab, kernel: str, tmp_path: Path) -> None:
-    file, mapped = tmp_path / "file", tmp_path / "mapped.py"
+@pytest.fixture(scope="module", params=KERNELS)
+def said(
+    request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[str], bytes]:
+    """What each of the programs says in one guest of a kernel; and what the host has in the file."""
+    place = tmp_path_factory.mktemp("memory")
+    file, mapped, forked = (place / name for name in ("file", "mapped.py", "forked.py"))
     file.write_bytes(random.Random(1).randbytes(FILE_BYTES))
     mapped.write_text(MAPPED)
-
-    done = lab.command(READ.format(file=file, mapped=mapped), keep=[tmp_path], kernel=kernel)
-
-    sums = re.findall(r"^[0-9a-f]{64}", done.log, re.MULTILINE)
-    assert sums == 3 * [hashlib.sha256(file.read_bytes()).hexdigest()], done.log
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_fork_and_its_maker_keep_each_their_own(lab: Lab, kernel: str, tmp_path: Path) -> None:
-    script = tmp_path / "forked.py"
-    script.write_text(FORKED)
-
-    done = lab.command(f"python3 -S {script}", keep=[tmp_path], kernel=kernel)
-
-    assert "0 True" in done.log
+    forked.write_text(FORKED)
+    scripts = [
+        READ.format(file=file, mapped=mapped),
+        f"python3 -S {forked}",
+        f"for n in 1 2 3; do python3 -S -c '{LEAVES}'; python3 -S -c '{FINDS}'; echo ended $?; done",
+    ]
+    done = lab.command("\necho next\n".join(scripts), keep=[place], kernel=request.param)
+    return done.log.split("next\n"), file.read_bytes()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_program_finds_nothing_of_the_one_before_it(lab: Lab, kernel: str) -> None:
-    pair = f"python3 -S -c '{LEAVES}'; python3 -S -c '{FINDS}'; echo ended $?"
+def test_a_file_is_what_the_host_has(said: tuple[list[str], bytes]) -> None:
+    (log, _, _), content = said
+    sums = re.findall(r"^[0-9a-f]{64}", log, re.MULTILINE)
+    assert sums == 3 * [hashlib.sha256(content).hexdigest()], log
 
-    done = lab.command(f"for n in 1 2 3; do {pair}; done", kernel=kernel)
 
-    said = [line for line in done.log.splitlines() if line.startswith(("0x", "ended", "b'"))]
-    assert said == 3 * ["0x200000000", "ended 139"], done.log
+def test_a_fork_and_its_maker_keep_each_their_own(said: tuple[list[str], bytes]) -> None:
+    (_, log, _), _ = said
+    assert log == "0 True\n"
+
+
+def test_a_program_finds_nothing_of_the_one_before_it(said: tuple[list[str], bytes]) -> None:
+    (_, _, log), _ = said
+    lines = [line for line in log.splitlines() if line.startswith(("0x", "ended", "b'"))]
+    assert lines == 3 * ["0x200000000", "ended 139"], log
