@@ -104,13 +104,14 @@ def carry(scenario: dict, rows_file: Path, counters: Path) -> None:
                 sink.recv(1 << 18)
             if writable:
                 sent += source.send(block[:room])
-            if not (watching or at_s - looked_s > LOOK_S):
+            due = [each for each in when if each["after_s"] <= at_s]
+            if not due and at_s - looked_s < LOOK_S:
                 continue
             looked_s = at_s
-            piece = os.read(shown, 1 << 18)
+            piece = os.read(shown, 1 << 20)
             rows.write(piece)
             state = last_state(piece)
-            for order in [each for each in when if each["after_s"] <= at_s]:
+            for order in due:
                 if order.get("state") not in (None, state):
                     continue
                 when.remove(order)

@@ -60,7 +60,7 @@ LEAVES, FINDS = (
 def said(
     request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[str], bytes]:
-    """What each of the programs says in one guest of a kernel; and what the host has in the file."""
+    """What each program says in one guest of a kernel; and what the host has in the file."""
     place = tmp_path_factory.mktemp("memory")
     file, mapped, forked = (place / name for name in ("file", "mapped.py", "forked.py"))
     file.write_bytes(random.Random(1).randbytes(FILE_BYTES))
