@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,7 @@ AXES: Mapping[str, tuple[str, Sequence[Any]]] = {
     "map": ("profile", ("paris", "tokyo")),
 }
 STREAMS = ("streams", (1, 4))
+OVER_TIME = ("series", "cwnd", "shares", "latency", "dips")
 
 
 def described(word: str, axis: str, level: Any, cc: str, others: Mapping[str, Any]) -> dict:
@@ -239,36 +240,70 @@ def described(word: str, axis: str, level: Any, cc: str, others: Mapping[str, An
     return synthetic.description(**asked)
 
 
-def write_cells(results: Path, word: str) -> dict[str, float]:
-    """A run of each combination; label -> the number that its figure must show."""
+def cells_of(word: str) -> Iterator[tuple[int, dict]]:
+    """run.json of each combination."""
     axis, levels = AXES.get(word, STREAMS)
     combinations = itertools.product(levels, CCS, ("dry", "wet"), ("upload", "download"))
-    shown = {}
     for index, (level, cc, weather, direction) in enumerate(combinations):
-        others = {"weather": weather, "direction": direction}
-        run = described(word, axis, level, cc, others)
-        goodput, wan, window = 20 + 3.7 * index, 11 + 7 * index, 23 + 5 * index
+        yield index, described(word, axis, level, cc, {"weather": weather, "direction": direction})
+
+
+def numbers_of(index: int) -> tuple[float, int, int, float]:
+    """A run's goodput, segments sent again, window, and the first flow's share."""
+    return 20 + 3.7 * index, 11 + 7 * index, 23 + 5 * index, 0.2 + 0.013 * index
+
+
+def write_cells(results: Path, word: str) -> None:
+    """A run of each combination."""
+    for index, run in cells_of(word):
+        goodput, wan, window, share = numbers_of(index)
         folder = synthetic.write_run(
             results, run, goodput_mbit=goodput, wan=wan, name=f"{index:03}"
         )
-        share = 0.2 + 0.013 * index
-        if word in ("series", "cwnd", "shares", "latency", "dips"):
+        if word in OVER_TIME:
             rates = {each["name"]: goodput if word == "dips" else 90.0 for each in run["flows"]}
             if len(rates) > 1:
                 rates = {"flow1": 90 * share, "flow2": 90 * (1 - share)}
             windows = dict.fromkeys(rates, window)
             synthetic.write_over_time(folder, run, rates, windows=windows, sample_s=1.0)
             delays_apart(folder, 30.0 + 2 * index)
+
+
+def shown_by(word: str) -> list[float]:
+    """The number of each combination that its figure must show."""
+    shown = []
+    for index, run in cells_of(word):
+        goodput, wan, window, share = numbers_of(index)
         streams = 1 if word == "shares" else run["streams"]
-        shown[str(index)] = {
-            "retransmissions": float(wan),
-            "ratio": goodput / 10.0,
-            "shares": 100 * share,
-            "cwnd": float(window * streams),
-            "series": float(window * streams),
-            "latency": 30.0 + 2 * index,
-        }.get(word, goodput)
+        shown.append(
+            {
+                "retransmissions": float(wan),
+                "ratio": goodput / 10.0,
+                "shares": 100 * share,
+                "cwnd": float(window * streams),
+                "series": float(window * streams),
+                "latency": 30.0 + 2 * index,
+            }.get(word, goodput)
+        )
     return shown
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The results that a drawing is made of: those of one axis are alike, but for what is sampled
+    and how many flows there are.
+    """
+    written: dict[object, Path] = {}
+
+    def of(word: str) -> Path:
+        alone = word if word in ("shares", "dips") else word in OVER_TIME
+        like = (AXES.get(word, STREAMS)[0], alone)
+        if like not in written:
+            written[like] = tmp_path_factory.mktemp("cells")
+            write_cells(written[like], word)
+        return written[like]
+
+    return of
 
 
 def delays_apart(folder: Path, srtt_ms: float) -> None:
@@ -303,16 +338,18 @@ def pictures_of(word: str, results: Path) -> list[Picture]:
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_no_drawing_drops_or_merges_a_cell_without_saying_so(word: str, tmp_path: Path) -> None:
-    shown = write_cells(tmp_path, word)
-    made = drawn(tmp_path, word, "mine", published=(EVERYWHERE,) if word == "ratio" else ())
+def test_no_drawing_drops_or_merges_a_cell_without_saying_so(
+    word: str, cells: Callable[[str], Path]
+) -> None:
+    shown = shown_by(word)
+    made = drawn(cells(word), word, "mine", published=(EVERYWHERE,) if word == "ratio" else ())
     pictures = made.pictures
     if not pictures:  # of one tcp flow some drawings make nothing, and say what they need
         assert drawing_of(word).needs in made.note
         return
     lay_out(pictures[0].figure)
     there = np.array([number for each in pictures for number in numbers_in(each.figure)])
-    found = sum(bool(np.isclose(there, value, rtol=5e-3).any()) for value in shown.values())
+    found = sum(bool(np.isclose(there, value, rtol=5e-3).any()) for value in shown)
     said = re.findall(r"(\d+) of (\d+) cells are shown", texts_of(pictures[0].figure))
     if found < len(shown):
         assert said == [(str(found), str(len(shown)))], f"{found} of {len(shown)} are drawn"
