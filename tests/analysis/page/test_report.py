@@ -347,17 +347,17 @@ def test_cells_made_by_two_programs_are_pointed_out(tmp_path: Path) -> None:
 def test_a_report_made_again_is_the_same_and_leaves_nothing_old(
     kinds: Path, singles: Path, tmp_path: Path
 ) -> None:
-    report(singles, tmp_path)
+    report(singles, tmp_path, PLAIN)
     first = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     (tmp_path / "mine.txt").write_text("a user's own file")
-    report(singles, tmp_path)
+    report(singles, tmp_path, PLAIN)
     assert {path: path.read_bytes() for path in first} == first
     report(kinds, tmp_path, Study("other", "Other"))
     assert not list((tmp_path / "figures").iterdir()) and (tmp_path / "mine.txt").exists()
 
 
 def test_two_experiments_on_one_page_have_a_way_to_each(kinds: Path, tmp_path: Path) -> None:
-    page = page_of(kinds, tmp_path, synthetic.STUDY, Study("none", "An empty one"))
+    page = page_of(kinds, tmp_path, PLAIN, Study("none", "An empty one"))
     ways = [a["href"] for tag, a in page.tags if tag == "a" and a.get("class") != "spot"]
     assert ways == ["#e1", "#e2"]
 
