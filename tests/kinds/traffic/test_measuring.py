@@ -48,7 +48,7 @@ def test_a_load_in_a_deep_queue_lengthens_every_ping_by_its_wait(lab: Lab) -> No
 
 def test_short_downloads_and_pings_beside_a_load_share_a_forwarder(lab: Lab) -> None:
     done = lab.run(
-        "{tunnel: split, duration: 2s, flows: {bulk: {}, lag: {kind: ping},"
+        "{tunnel: split, rate: 10mbit, duration: 2s, flows: {bulk: {}, lag: {kind: ping},"
         " web: {kind: short, sizes: [10kB]}}}"
     )
 

@@ -13,7 +13,7 @@ from tests.sandboxed import Lab, written
 
 pytestmark = pytest.mark.sandbox
 
-PATH = "rate: 10mbit, rtt: 20ms, duration: 3s"
+PATH = "rate: 5mbit, rtt: 20ms, duration: 2s"
 SERVER = "exec iperf3 -s -1 -p $PORT"
 CLIENT = "iperf3 -c $HOST -p $PORT -t $SECONDS"
 # rsync over ssh, with keys of its own; sshd wants a user and a folder that are not there.
@@ -28,13 +28,14 @@ exec {sshd} -D -e -f /dev/null -p $PORT -h $PWD/host -o StrictModes=no -o UsePAM
 -o AuthorizedKeysFile=$PWD/mine.pub -o PidFile=none'
 """
 RSYNC = """
-head -c 3000000 /dev/urandom >data; mkdir -p copy
+head -c 1000000 /dev/urandom >data; mkdir -p copy
 rsync -e "ssh -p $PORT -i $PWD/mine -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
  data root@$HOST:$PWD/copy/ && cmp data copy/data && echo the same
 """
 GTLS_SERVER = """
-openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out crt -subj /CN=t -days 3650 2>/dev/null
-head -c 2000000 /dev/zero >page; exec gtlsserver -q $HOST $PORT key crt
+openssl ecparam -name prime256v1 -genkey -noout -out key
+openssl req -x509 -key key -out crt -subj /CN=t -days 3650
+head -c 1000000 /dev/zero >page; exec gtlsserver -q $HOST $PORT key crt
 """
 GTLS_CLIENT = "gtlsclient -q --exit-on-all-streams-close $HOST $PORT https://$HOST:$PORT/page"
 
@@ -67,7 +68,7 @@ def test_a_command_is_counted_by_its_own_sockets(lab: Lab, tunnel: str) -> None:
     done = lab.run(mine(SERVER, CLIENT, f"{PATH}, cc: bbr, tunnel: {tunnel}"))
 
     found = done.flows["mine"]
-    assert found["counted_by"] == "sockets" and 7e6 < found["goodput_bps"] < 10e6
+    assert found["counted_by"] == "sockets" and 3.5e6 < found["goodput_bps"] < 5e6
     assert done.faults == {}
     assert "receiver" in (done.folder / "command.log").read_text()
     assert "Accepted connection" in (done.folder / "command-server-mine.log").read_text()
@@ -80,14 +81,14 @@ def test_a_command_is_counted_by_its_own_sockets(lab: Lab, tunnel: str) -> None:
 def test_a_download_counts_what_the_client_gets(lab: Lab) -> None:
     done = lab.run(mine(SERVER, f"{CLIENT} -R", direction="download"))
 
-    assert 7e6 < done.flows["mine"]["goodput_bps"] < 10e6
+    assert 3.5e6 < done.flows["mine"]["goodput_bps"] < 5e6
 
 
 def test_datagrams_are_counted_by_the_links(lab: Lab) -> None:
-    done = lab.run(mine(SERVER, f"{CLIENT} -u -b 15M -l 1400", f"{PATH}, buffer: 20pkts"))
+    done = lab.run(mine(SERVER, f"{CLIENT} -u -b 10M -l 1400", f"{PATH}, buffer: 20pkts"))
 
     found = done.flows["mine"]
-    assert found["counted_by"] == "links" and 8e6 < found["goodput_bps"] < 10e6
+    assert found["counted_by"] == "links" and 4e6 < found["goodput_bps"] < 5e6
     lost = sum(int(done.queue(role)[-1]["drops"]) for role in ("bottleneck", "delay"))
     assert found["lost_datagrams"] == pytest.approx(lost, abs=30) and lost > 500
     assert done.checks["sent_by_mine"]["verdict"] == "ok"
@@ -100,7 +101,7 @@ def test_rsync_over_ssh(lab: Lab) -> None:
 
     found = done.flows["mine"]
     assert (done.folder / "command.log").read_text().rstrip().endswith("the same")
-    assert found["counted_by"] == "sockets" and 3e6 < found["bytes"] < 3.3e6
+    assert found["counted_by"] == "sockets" and 1e6 < found["bytes"] < 1.1e6
     assert done.faults == {}
 
 
@@ -111,8 +112,8 @@ def test_http3_by_ngtcp2(lab: Lab, tunnel: str) -> None:
     done = lab.run(mine(GTLS_SERVER, GTLS_CLIENT, more, direction="download"))
 
     found = done.flows["mine"]
-    assert found["counted_by"] == "links" and 2e6 < found["bytes"] < 2.4e6
-    assert found["retransmits"] is None and found["goodput_bps"] < 10e6
+    assert found["counted_by"] == "links" and 1e6 < found["bytes"] < 1.2e6
+    assert found["retransmits"] is None and found["goodput_bps"] < 5e6
     assert done.faults == {}
 
 
@@ -123,12 +124,15 @@ NOBODY = "nothing listens on port 80 .* of target: its server"
     ("server", "client", "says"),
     [
         ("no-such-program", CLIENT, rf"mine: {NOBODY} ended with exit status 127: .*not found"),
-        (SERVER, "no-such-program", "mine: its client ended with exit status 127: .*not found"),
         ("sleep 30", CLIENT, f"mine: {NOBODY} still runs"),
         (SERVER, "sleep 1", "mine: its client ended after 1 s and its upload carried nothing"),
         (SERVER, "sleep 1000", r"mine .command. did not end within 6\d s of the run's clock"),
         ("timeout 2 iperf3 -s -p $PORT", "sleep 9", "mine: its server ended with exit status 124"),
-        (SERVER, "yes", "mine: its client wrote a file of more than 256 MiB"),
+        (
+            SERVER,
+            "dd if=/dev/zero bs=1M seek=255 count=2",
+            "mine: its client wrote a file of more than 256 MiB",
+        ),
         (SERVER, "echo a; echo b; exit 3", "mine: its client ended with exit status 3: b$"),
     ],
 )
@@ -142,7 +146,7 @@ def test_a_program_that_fails_is_told_in_one_line(
 
 
 def test_commands_that_share_hosts_are_told_apart_by_tcp_alone(lab: Lab) -> None:
-    two = "{rate: 10mbit, rtt: 20ms, duration: 2s, flows: {a: {}, mine: {kind: command,"
+    two = "{rate: 5mbit, rtt: 20ms, duration: 2s, flows: {a: {}, mine: {kind: command,"
     done = lab.run(f"{two} server: '{SERVER}', client: '{CLIENT}'}}}}}}")
     counted = {name: row.get("counted_by") for name, row in done.flows.items()}
     assert counted == {"a": None, "mine": "sockets"}
@@ -163,10 +167,10 @@ def test_commands_that_share_hosts_are_told_apart_by_tcp_alone(lab: Lab) -> None
 def test_a_udp_flow_may_take_the_tunnel(
     lab: Lab, gost: Gost, tunnel: str, version: str | None, entry: str
 ) -> None:
-    asked = f"{PATH}, flows: {{u: {{kind: udp, rate: 4mbit, through: tunnel}}}}"
+    asked = f"{PATH}, flows: {{u: {{kind: udp, rate: 2mbit, through: tunnel}}}}"
     done = lab.run(f"{{tunnel: {tunnel}, {asked}}}", **lab.by(gost(version)) if version else {})
 
     found = done.flows["u"]
-    assert found["lost_datagrams"] == 0 and found["goodput_bps"] == pytest.approx(4e6, rel=0.05)
+    assert found["lost_datagrams"] == 0 and found["goodput_bps"] == pytest.approx(2e6, rel=0.05)
     assert done.faults == {}
     assert f"-c {entry}" in done.commands
