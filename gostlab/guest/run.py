@@ -192,6 +192,8 @@ def watched(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> 
         times = probes.data_times(flow.name)
         if times is not None:
             told = replace(told, data_began_s=times.began_s, data_ended_s=times.ended_s)
+            if flow.connects_at_start:  # iperf3's seconds begin with its data
+                told = replace(told, started_s=times.began_s)
         flows.append(told)
     return replace(load, flows=tuple(flows))
 

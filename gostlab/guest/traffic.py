@@ -188,12 +188,14 @@ class Connected:
 def connect_all(
     order: Order, servers: Mapping[str, subprocess.Popen[bytes]], undo: ExitStack
 ) -> dict[str, Connected]:
-    """iperf3's flows by name, connected and held, where a run has several; {} where it has one, or
-    where servers cannot be held. Raises TrafficError.
+    """iperf3's flows by name, connected and held, where a run has several, but for those that
+    connect at their start; {} where it has one, or where servers cannot be held. Raises
+    TrafficError.
     """
     flows = [flow for flow in order.run.flows if flow.traffic.by_iperf3]
     if len(flows) < 2 or not can_hold():
         return {}
+    flows = [flow for flow in flows if not flow.connects_at_start]
     found = {}
     for flow in flows:
         held = Held.seize(servers[flow.name].pid, flow.streams, by_datagrams=not flow.is_tcp)

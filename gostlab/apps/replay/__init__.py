@@ -137,7 +137,16 @@ def replay(folder: Path, *, on_own_root: bool = True) -> Replay:
         raise ResultsError(f"{folder}: {replayed['error']}")
     # what they did in all of their time, as the script's reports tell it
     rows = (results.read_object(folder / "flows.json") or {"flows": []})["flows"]
-    flows = {"flows": [{**row, **row.get("whole", {})} for row in rows]}
+    launched = {
+        flow.name: {"started_s": flow.start_s + run.start_offset_s(flow.name)}
+        for flow in run.flows
+        if flow.connects_at_start
+    }
+    flows = {
+        "flows": [
+            {**row, **row.get("whole", {}), **launched.get(row["name"], {})} for row in rows
+        ]
+    }
     environment = results.read_object(folder / "env.json") or {}
     notes = notes_on(run, environment, kernel, root)
     compared = [*compare(run, flows, environment, replayed)]

@@ -77,6 +77,13 @@ FLOW_FIELDS: Mapping[str, Field] = {
     "streams": Field(values.STREAMS, "connections side by side", "4"),
     "direction": Field(values.DIRECTION, "who sends the data", "download"),
     "start": Field(values.read_instant, "when it begins", "5s", default="0s"),
+    "connect": Field(
+        one_of("before-load", "at-start"),
+        "when its connections are made: at its start a full queue is in the first round trip that"
+        " BBR sees, and its data begin round trips later",
+        "at-start",
+        default="before-load",
+    ),
     "duration": Field(values.read_duration, "how long it lasts; an http flow: at most", "20s"),
     "rtt": Field(values.read_rtt, "its own idle round trip (dumbbell)", "50ms"),
     "buffers": Field(

@@ -36,6 +36,7 @@ class Flow:
     sizes_bytes: list[int] = later([])  # short: what it fetches, one after another, again and again
     interval_ms: float = later(0.0)  # ping, short: how far its requests are apart
     through_tunnel: bool = later(False)  # udp: through the run's tunnel, not beside it
+    connects_at_start: bool = later(False)  # tcp: else before the load, where a run has several
     datagram_bytes: int = later(DATAGRAM_BYTES)  # udp: payload of each
     server: str = later("")  # command: what its two ends run
     client: str = later("")

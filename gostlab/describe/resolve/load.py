@@ -283,6 +283,7 @@ def resolve_flow(asked: Asked, flow: AskedFlow, rtt_ms: float, longest: Path, cc
         interval_ms=fields.get("interval", kind.interval_ms),
         ecn="" if fields.get("ecn", asked["ecn"]) == asked["ecn"] else fields["ecn"],
         through_tunnel=fields.get("through") == "tunnel",
+        connects_at_start=fields.get("connect") == "at-start",
         datagram_bytes=datagram_bytes(asked, flow),
         server=fields.get("server", ""),
         client=fields.get("client", ""),

@@ -14,6 +14,7 @@ TRAFFIC = TrafficKind(
     says="iperf3 by TCP",
     program="iperf3",
     report=("iperf3", ".json"),
+    may=("connect",),
     has_streams=True,
     by_iperf3=True,
     server_ends=True,
