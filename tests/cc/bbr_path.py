@@ -2,7 +2,7 @@
 
 python3 bbr_path.py FOLDER     prints nothing; FOLDER has scenarios.json, by name, and gets of each,
 one after the other: NAME.rows, a line per ACK, as the module shows its state, and NAME.netstat, the
-sender's TCP counters
+sender's TCP counters before and after
 
 Two hosts and a router: the data's queue has the rate, the ACKs' the delay. Keys of a scenario: cc,
 seconds, path and acks (netem's words), app (what the program sends: [[from_s, bit/s or null for all
@@ -15,6 +15,7 @@ import json
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -22,7 +23,9 @@ from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
 TCP_NOTSENT_LOWAT = 25
+KNOWS = "net.ipv4.ip_forward=1 net.ipv4.tcp_no_metrics_save=1"
 LUMP_BYTES = 5 * 1448
+OWN_COUNTERS = Path("/proc/thread-self/net/netstat")
 LOOK_S = 0.1  # how often the states are read where nothing depends on them
 
 
@@ -34,7 +37,7 @@ def shape(dev: str, words: str, verb: str = "replace") -> None:
     sh(f"ip netns exec r tc qdisc {verb} dev {dev} root {words}")
 
 
-def lay_out(scenario: dict) -> None:
+def lay_out() -> None:
     devices = {"a": {"a0": "1.1"}, "r": {"ra": "1.2", "rb": "2.2"}, "b": {"b0": "2.1"}}
     pairs = [f"link add {one}0 netns {one} type veth peer name r{one} netns r" for one in "ab"]
     sh("ip -batch -", "\n".join([*(f"netns add {name}" for name in devices), *pairs]))
@@ -46,9 +49,17 @@ def lay_out(scenario: dict) -> None:
         sh(f"ip -n {name} -batch -", "\n".join(["link set lo up", *up, *way.get(name, [])]))
         for dev in addresses:
             sh(f"ip netns exec {name} ethtool -K {dev} tso off gso off gro off")
-    sh("ip netns exec r sysctl -qw net.ipv4.ip_forward=1")
-    shape("rb", scenario["path"], "add")
-    shape("ra", scenario["acks"], "add")
+        sh(f"ip netns exec {name} sysctl -qw {KNOWS}")
+
+
+def begin(scenario: dict) -> None:
+    """The path of a scenario, with nothing left in its queues."""
+    lines = [f"qdisc del dev {dev} root" for dev in ("rb", "ra")]
+    lines += [
+        f"qdisc add dev {dev} root {scenario[key]}" for dev, key in (("rb", "path"), ("ra", "acks"))
+    ]
+    words = ["ip", "netns", "exec", "r", "tc", "-force", "-batch", "-"]  # the first has none yet
+    subprocess.run(words, input="\n".join(lines), text=True, stderr=subprocess.DEVNULL)
 
 
 def enter(name: str) -> None:
@@ -68,6 +79,8 @@ def connect(cc: str) -> tuple[socket.socket, socket.socket]:
     source.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, 1 << 16)
     source.connect(("10.0.2.1", 5001))
     source.setblocking(False)
+    # What it has not sent by its end is not to be in the next one's way.
+    source.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return source, sink.accept()[0]
 
 
@@ -85,6 +98,7 @@ def wanted_bytes(app: list, at_s: float) -> float:
 def carry(scenario: dict, rows_file: Path, counters: Path) -> None:
     shown = os.open(f"/proc/gostlab-cc_{scenario['cc']}", os.O_RDONLY)
     source, sink = connect(scenario["cc"])
+    before = OWN_COUNTERS.read_text()
     app, when = scenario.get("app", [[0, None]]), list(scenario.get("when", []))
     watching = "app" in scenario or "when" in scenario
     block, sent, base, began = bytes(1 << 16), 0, 0, time.monotonic()
@@ -121,23 +135,22 @@ def carry(scenario: dict, rows_file: Path, counters: Path) -> None:
                 if "app" in order:
                     app, app_from, base = order["app"], at_s, sent
         rows.write(os.read(shown, 1 << 20))
-    enter("a")
-    counters.write_text(Path("/proc/thread-self/net/netstat").read_text())
+    counters.write_text(before + OWN_COUNTERS.read_text())
 
 
 def main(argv: list[str]) -> None:
     folder = Path(argv[1])
+    lay_out()
     for name, scenario in json.loads((folder / "scenarios.json").read_text()).items():
         parameters = Path(f"/sys/module/cc_{scenario['cc']}/parameters")
         (parameters / "gostlab_every_ack").write_text("1")
-        lay_out(scenario)
+        begin(scenario)
         child = os.fork()
         if not child:  # whose namespace is another, and whose sockets end with it
             carry(scenario, folder / f"{name}.rows", folder / f"{name}.netstat")
             os._exit(0)
         if os.waitpid(child, 0)[1]:
             raise SystemExit(f"{name} failed")
-        sh("ip -batch -", "netns del a\nnetns del r\nnetns del b")
 
 
 WORDS = ("STARTUP", "DRAIN", "DOWN", "CRUISE", "REFILL", "UP", "PROBE_RTT")

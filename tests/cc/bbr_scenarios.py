@@ -122,6 +122,8 @@ def seen(lab: Lab, name: str, cc: str = "bbr3") -> Seen:
     lines = (folder / f"{name}.rows").read_text(encoding="ascii").splitlines()
     parsed = [shown for shown in map(parse_shown, lines) if shown is not None]
     rows = [{"t": shown.at_s - parsed[0].at_s, **shown.values} for shown in parsed]
-    names, values = netstat.read_text().splitlines()[:2]
-    counters = dict(zip(names.split()[1:], map(int, values.split()[1:]), strict=True))
+    names, *values = [line for line in netstat.read_text().splitlines() if "TcpExt" in line]
+    before, after = (map(int, line.split()[1:]) for line in (values[0], values[2]))
+    grew = [now - then for then, now in zip(before, after, strict=True)]
+    counters = dict(zip(names.split()[1:], grew, strict=True))
     return Seen(rows, counters)

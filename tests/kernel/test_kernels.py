@@ -73,7 +73,7 @@ def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:
     """Before 6.1 the idle slept through timers: one flow had a fifth of its rate, every time. What
     a busy machine does to a run on the real clock passes.
     """
-    run = describe(PATH, PATH, cc="bbr", duration_s=2.0, kernel=kernel, clock="real")
+    run = describe(PATH, PATH, cc="bbr", duration_s=1.0, kernel=kernel, clock="real")
     lost = []
     for _ in range(3):
         done = lab.run(run, ends="")

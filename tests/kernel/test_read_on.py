@@ -42,9 +42,10 @@ COSTS = {
     "iperf3/receiver": {"call_ns": 4100, "byte_ps": 110},
 }
 DESCRIPTIONS: dict[str, dict[str, Any]] = {
-    "loss-both-ways-and-jitter": described(
+    "loss-both-ways-jitter-byte-costs-shared": described(
         {"loss": {"model": "random", "p": 0.005}, "jitter_ms": 1.0},
         {"loss": {"model": "random", "p": 0.01}},
+        byte_cost_ns=0.5,
     ),
     "bbr-loss-jitter-ordered-small-mtu": described(
         {"loss": {"model": "random", "p": 0.01}, "jitter_ms": 1.0, "ordered": True},
@@ -55,8 +56,7 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
     "bbr-loss-four-streams": described(
         {"loss": {"model": "random", "p": 0.01}}, cc="bbr", streams=4
     ),
-    "five-flows-own-cpus": described(flows=5, **OWN_CPUS),
-    "sixteen-streams": described(streams=16, **OWN_CPUS),
+    "five-flows-of-four-streams-own-cpus": described(flows=5, streams=4, **OWN_CPUS),
     "cpus-and-memory-by-host": described(
         {"loss": {"model": "random", "p": 0.001}},
         streams=4,
@@ -70,7 +70,6 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
     "byte-costs-dear-packets": described(
         {"rate_bps": 100 * MBIT}, byte_cost_ns=0.5, **OWN_CPUS | {"packet_cost_ns": 40_000}
     ),
-    "byte-costs-shared": described(byte_cost_ns=0.5),
     "dear-calls": described(syscall_cost_us=300.0, **OWN_CPUS),
     "free-calls": described(syscall_cost_us=0.0),
     "program-costs-download-four-streams": described(

@@ -103,7 +103,7 @@ def test_a_guest_killed_while_it_starts_processes_leaves_none(
     one behind, and 25 in forty did on Linux 5.10, as a program of the host's.
     """
     for number in range(kills):
-        at_s = 0.02 + 0.01 * number
+        at_s = 0.01 + 0.005 * number
         kill_a_guests_parent(lab, lab.kernel_named(kernel), STARTING, after_s=at_s)
         assert not all_gone(), number
 
