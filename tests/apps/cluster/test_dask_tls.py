@@ -14,14 +14,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gostlab.declared import folders
 from gostlab.machine import CHECKOUT
-from tests.lab_command import said_by
+from tests.lab_command import Typed, said_by
 from tests.sandboxed import Lab
 
 pytestmark = [
@@ -37,7 +38,6 @@ matrices:
     factors: {cc: [cubic]}
     repetitions: 2
 """
-Asked = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def documented(*beginnings: str) -> list[str]:
@@ -133,27 +133,23 @@ def address(lab: Lab, folder: Path) -> Iterator[str]:
                     each.wait()
 
 
-@pytest.fixture
-def ask(folder: Path) -> Asked:
-    """`./lab run` the experiment with `--dask ADDRESS`, with the certificates of a home folder."""
-
-    def run(address: str, home: str, *words: str) -> subprocess.CompletedProcess[str]:
-        asked = ["run", str(folder / "over.yaml"), "--machine", "sandbox", "--dask", address]
-        return said_by(
-            *(sys.executable, "-P", "-m", "gostlab", *asked, *words, "--results", "results"),
-            cwd=folder,
-            env=environ(folder / home) | {"PYTHONPATH": str(CHECKOUT)},
-            stdin=subprocess.DEVNULL,
-            timeout=300,
-        )
-
-    return run
+def asked(folder: Path, address: str) -> list[str]:
+    """The experiment's runs, on a cluster."""
+    return ["run", str(folder / "over.yaml"), "--machine", "sandbox", "--dask", address]
 
 
 def test_with_certificates_of_one_authority_two_machines_make_the_runs(
-    address: str, ask: Asked, folder: Path
+    address: str, folder: Path
 ) -> None:
-    done = ask(address, "home", "--check-hosts")
+    """The certificates are those of a home folder."""
+    words = [*asked(folder, address), "--check-hosts", "--results", "results"]
+    done = said_by(
+        *(sys.executable, "-P", "-m", "gostlab", *words),
+        cwd=folder,
+        env=environ(folder / "home") | {"PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.DEVNULL,
+        timeout=300,
+    )
 
     assert done.returncode == 0, done.stderr
     assert "agree bit for bit" in done.stdout + done.stderr
@@ -166,18 +162,22 @@ def test_with_certificates_of_one_authority_two_machines_make_the_runs(
         assert worker.endswith(("(a)", "(b)")), worker
 
 
+@pytest.mark.filterwarnings("ignore:make_current:DeprecationWarning")  # distributed's own
 @pytest.mark.parametrize("home", ["elsewhere", "stranger"])
 def test_with_anothers_certificates_it_is_refused_in_one_line(
-    address: str, ask: Asked, folder: Path, home: str
+    address: str, typed: Typed, folder: Path, home: str
 ) -> None:
-    before = (folder / "log.txt").read_text().count("Register worker")
-    if home == "stranger":  # trusts the cluster's authority, and has another's certificate
-        shutil.copytree(folder / "elsewhere", folder / home)
-        configured = folder / home / ".config/dask/gostlab.yaml"
-        mine = f"ca-file: {folder}/home/gostlab-tls/ca.pem"
-        configured.write_text(re.sub("ca-file: .*", mine, configured.read_text()))
+    pytest.importorskip("distributed")  # whose settings are among Dask's
+    from dask import config
 
-    done = ask(address, home)
+    before = (folder / "log.txt").read_text().count("Register worker")
+    configured = (folder / "elsewhere/.config/dask/gostlab.yaml").read_text()
+    if home == "stranger":  # trusts the cluster's authority, and has another's certificate
+        mine = f"ca-file: {folder}/home/gostlab-tls/ca.pem"
+        configured = re.sub("ca-file: .*", mine, configured)
+
+    with config.set(config.merge(config.config, yaml.safe_load(configured))):
+        done = typed(*asked(folder, address), "--results", folder / "results")
 
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
     assert "need certificates of one authority: docs/how-to/dask-cluster.md" in done.stderr
