@@ -80,6 +80,25 @@ def test_data_begin_at_the_asked_instant_behind_a_full_queue(
         assert done.checks["data_start_late"]["verdict"] == "ok"
 
 
+@pytest.mark.parametrize("first", ["", "connect: at-start"])
+def test_a_flow_that_connects_at_its_start_finds_the_queue_in_its_first_round_trip(
+    lab: Lab, first: str
+) -> None:
+    """And its data begin by as much later; its rate is over its data's time."""
+    done = lab.run(
+        f"{{topology: dumbbell, rate: 10mbit, buffer: 8bdp, duration: 3s, flows: {{first: {{{first}}},"
+        " late: {cc: bbr, start: 2s, duration: 1s, connect: at-start}}}"
+    )
+
+    late = done.flows["late"]
+    seen_ms = [row["min_rtt_ms"] for row in done.lines("sockets.jsonl") if row["cc"] == "bbr"]
+    assert next(filter(None, seen_ms)) > 150
+    assert late["started_s"] == late["data_began_s"] > 2.4
+    assert late["seconds"] == pytest.approx(1.0, abs=0.3) and done.faults == {}
+    assert ("data_start_first" in done.checks) == (not first)
+    assert "data_start_late" not in done.checks
+
+
 PART = (
     "topology: dumbbell, rate: 12mbit, loss: 0.1%, duration: 6s, flows: {one: {streams: 2},"
     " two: {start: 2s, duration: 3s}, noise: {kind: udp, rate: 2mbit},"

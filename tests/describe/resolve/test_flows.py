@@ -129,6 +129,8 @@ def test_a_router_shapes_what_the_client_sends_and_nothing_on_the_way_back() -> 
                 ("kind: short, sizes: []", "at least 1"),
                 ("interval: 1s", "a tcp flow has no interval"),
                 ("sizes: [1kB]", "a tcp flow has no sizes"),
+                ("kind: ping, connect: at-start", "a ping flow has no connect"),
+                ("connect: later", "(known: before-load, at-start)"),
             )
         ),
         ("{tunnel: gost+ws, flows: {a: {kind: udp, rate: 1mbit}}}", "no flow goes through it"),
