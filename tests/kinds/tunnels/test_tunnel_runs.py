@@ -14,7 +14,7 @@ PATH = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=120)
 
 
 def test_retr_of_iperf3_is_the_loopback_sockets_not_the_wans(lab: Lab) -> None:
-    lossy = direction(rate_bps=50_000_000, delay_ms=20.0, loss=0.01, buffer_pkts=300)
+    lossy = direction(rate_bps=20_000_000, delay_ms=20.0, loss=0.02, buffer_pkts=120)
 
     done = lab.run(describe(lossy, PATH, tunnel="gost+ws", cc="bbr", duration_s=3.0))
 
