@@ -24,11 +24,11 @@ def lab(here: Path, typed: Typed) -> Callable[..., str]:
     return run
 
 
-# A few cells of the large ones, and two seconds of each.
+# A few cells of the large ones, and a second or two of each.
 SHORTER = {
-    "mine.yaml": ("direction=download", "cc.client=bbr", "rate=20mbit", "duration=2s"),
-    "two-buffers.yaml": ("duration=5s",),
-    "five-controls.yaml": ("cc=westwood,bbr", "forward.loss=1%", "duration=2s"),
+    "mine.yaml": ("direction=download", "cc.client=bbr", "rate=20mbit", "duration=1s"),
+    "two-buffers.yaml": ("duration=2s",),
+    "five-controls.yaml": ("cc=westwood,bbr", "forward.loss=1%", "duration=1s"),
 }
 
 

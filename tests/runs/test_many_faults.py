@@ -459,8 +459,8 @@ def test_results_that_may_not_be_written_are_one_sentence(whole: Desk, tmp_path:
 
 
 def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
-    """With GOSTLAB_SOAK=1 a thousand, else ten."""
-    count = 1000 if SOAK else 10
+    """With GOSTLAB_SOAK=1 a thousand, else eight."""
+    count = 1000 if SOAK else 8
     desk = Desk(tmp_path, ROW.replace("COUNT", str(count)))
     dead_before = {each.pid for each in zombies_of_ours()}  # of what other tests have killed
     began, seen = time.monotonic(), []

@@ -5,6 +5,7 @@ The runs are of each experiment's quick form, and made up: alike, or far apart.
 
 import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from analysis.page.chapter import MOST_WORDS_BEFORE, Part, first_screen
 from analysis.read.runs import load_results
 from analysis.read.study import to_study
 from gostlab.declared.folders import EXPERIMENTS, LABS
-from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.file.experiment import Experiment, load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 
@@ -40,13 +41,20 @@ def made_up(run: RunDescription, results: Path, share: Callable[[random.Random],
         synthetic.write_over_time(folder, asked, rates, sample_s=1.0)
 
 
+@cache
+def asked(path: Path) -> tuple[Experiment, list[RunDescription]]:
+    """An experiment, and the runs of its quick form."""
+    experiment = load_experiment(str(path))
+    return experiment, expand(experiment, quick=True, machine="sandbox", clock="virtual")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name + "-" + path.stem)
 def test_the_first_screen_of_every_experiment(path: Path, world: str, tmp_path: Path) -> None:
     """The whole question, an answer of one whole sentence, a picture, what it rests on."""
-    experiment = load_experiment(str(path))
-    for run in expand(experiment, quick=True, machine="sandbox", clock="virtual"):
+    experiment, runs = asked(path)
+    for run in runs:
         made_up(run, tmp_path, WORLDS[world])
     study, results = to_study(experiment.name, experiment), load_results(tmp_path, experiment.name)
     matrices = to_matrices(results.runs, study)
