@@ -49,11 +49,12 @@ def documented(*beginnings: str) -> list[str]:
     return [each[0].strip() for each in found]
 
 
-def make_certificates(home: Path) -> None:
+def make_certificates(home: Path, key: str) -> None:
     """An authority, a certificate, and Dask's configuration of both in a home folder."""
     home.mkdir()
     steps = documented("mkdir -p -m 700 ~/gostlab-tls", "mkdir -p ~/.config/dask")
-    for step in steps:
+    assert steps[0].count(" rsa:3072 ") == 2
+    for step in (each.replace("rsa:3072", key) for each in steps):
         subprocess.run(
             ["sh", "-euc", step], env=environ(home), check=True, capture_output=True, cwd=home
         )
@@ -77,8 +78,8 @@ def on_a_machine(name: str, hidden: Path, words: list[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("tls")
-    for name in ("home", "elsewhere"):
-        make_certificates(made / name)
+    make_certificates(made / "home", "rsa:3072")
+    make_certificates(made / "elsewhere", "rsa:2048")  # found sooner, and as good for a stranger
     (made / "results").mkdir()
     (made / "over.yaml").write_text(EXPERIMENT)
     return made
