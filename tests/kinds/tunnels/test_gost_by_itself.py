@@ -399,8 +399,10 @@ SHOWN = {
         (kind, (NEWEST, NEWEST)) for kind in ("gost+quic", "gost+wt")
     ],
     a_reset_arrives_as_an_end_of_stream: RESET,
+    # Of a kind without a multiplexer nobody but each program itself can mix them.
     streams_at_once_do_not_mix: [
-        (kind, ends) for kind in ("gost+wss", "gost+mws") for ends in ENDS
+        *(("gost+wss", (program, program)) for program in (*VERSIONS, RELAY)),
+        *(("gost+mws", ends) for ends in ENDS),
     ],
 }
 
