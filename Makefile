@@ -130,7 +130,13 @@ unit:
 fast:
 	@$(MAKE) --no-print-directory --keep-going -j2 unit-fast lint
 
+# In memory where it has a GB free: before a disk's file system makes one of these many small files
+# it looks past all that were deleted lately, a sixth of the CPU time.
 unit-fast:
+	@free=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1); \
+	[ "$${free:-0}" -lt 1000000 ] || TMPDIR=/dev/shm; \
+	export TMPDIR=$$(mktemp -d -p "$${TMPDIR:-/tmp}"); \
+	trap 'rm -rf "$$TMPDIR"' EXIT INT TERM; \
 	$(PYTHON) -m pytest -q -m 'not sandbox and not slow and not real_gost' $(PARALLEL)
 
 go-test:

@@ -143,9 +143,7 @@ def replay(folder: Path, *, on_own_root: bool = True) -> Replay:
         if flow.connects_at_start
     }
     flows = {
-        "flows": [
-            {**row, **row.get("whole", {}), **launched.get(row["name"], {})} for row in rows
-        ]
+        "flows": [{**row, **row.get("whole", {}), **launched.get(row["name"], {})} for row in rows]
     }
     environment = results.read_object(folder / "env.json") or {}
     notes = notes_on(run, environment, kernel, root)
