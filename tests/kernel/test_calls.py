@@ -22,7 +22,7 @@ from tests.sandboxed import Done, Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
 
-PATH = direction(rate_bps=10_000_000, delay_ms=10.0, buffer_pkts=60)
+PATH = direction(rate_bps=5_000_000, delay_ms=10.0, buffer_pkts=60)
 OLDER = [name for name, each in declared_kernels().items() if each.version < (6, 16)]
 LAB_UNDER_A_FILTER = """
 import os, sys

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.sandbox
 
 RUN = (
     "python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set"
-    " streams=1 --set rate=20mbit --set delay=10ms --set cc=cubic --set duration={duration} --machine"
+    " streams=1 --set rate=10mbit --set delay=10ms --set cc=cubic --set duration={duration} --machine"
     " {machine} --results /run/gostlab/results"
 )
 # All that a run could change on a machine. Left out: counters that move with every file looked up,
@@ -99,7 +99,7 @@ def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
 
 def test_commands_sh_repeats_the_run_by_hand_and_leaves_nothing(done: Done) -> None:
     assert "again 0" in done.log, done.log
-    assert re.search(r"^flow1: 1\d\.\d+ Mbit/s, Retr \d+$", done.log, re.MULTILINE), done.log
+    assert re.search(r"^flow1: [5-9]\.\d+ Mbit/s, Retr \d+$", done.log, re.MULTILINE), done.log
     assert (done.folder / "clean").read_text() == (done.folder / "left").read_text()
     report = json.loads((done.folder / "again" / "iperf3.json").read_text())
-    assert 10e6 < report["end"]["sum_received"]["bits_per_second"] < 20e6
+    assert 5e6 < report["end"]["sum_received"]["bits_per_second"] < 10e6
