@@ -438,13 +438,23 @@ def run_setup(cache: Path, *arguments: str, **environment: str) -> subprocess.Co
     ],
 )
 def test_what_cannot_be_set_up_is_a_sentence(
-    tmp_path: Path, words: str, code: int, says: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: str,
+    code: int,
+    says: str,
 ) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     (tmp_path / "file").touch()
     cache = tmp_path / ("file/cache" if says == "Not a directory" else "cache")
-    done = run_setup(cache, *words.split())
-    *usage, said = done.stderr.splitlines()
-    assert (done.returncode, bool(usage)) == (code, code == 2)
+    monkeypatch.setenv("GOSTLAB_CACHE", str(cache))
+    try:
+        status: object = setup.main(words.split())
+    except SystemExit as end:
+        status = end.code
+    *usage, said = capsys.readouterr().err.splitlines()
+    assert (status, bool(usage)) == (code, code == 2)
     assert says in said and not (tmp_path / "cache").exists()
 
 
