@@ -112,7 +112,7 @@ def measured_in_part(lab: Lab) -> Callable[[str], Done]:
     return cache(lambda tunnel: lab.run(f"{{{PART}, tunnel: {tunnel}, measure: 3.05s..5.05s}}"))
 
 
-@pytest.mark.parametrize("tunnel", ["direct", "gost+ws", "wireguard"])
+@pytest.mark.parametrize("tunnel", ["direct", "gost+wss", "wireguard"])
 def test_a_part_of_the_load_is_measured_by_itself(
     measured_in_part: Callable[[str], Done], tunnel: str
 ) -> None:

@@ -88,7 +88,7 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
     ),
     "tunnel-four-streams": described({"rate_bps": 10 * MBIT}, tunnel="gost+tcp", streams=4),
     "gateway": described(
-        {"rate_bps": 10 * MBIT}, tunnel="gost+ws", placement="gateway", **OWN_CPUS
+        {"rate_bps": 10 * MBIT}, tunnel="gost+wss", placement="gateway", **OWN_CPUS
     ),
     # 250 ticks fall into the load, many of them into a read.
     "ticks": described(
