@@ -306,11 +306,15 @@ def router_run(ordered: str) -> RunDescription:
     )
 
 
-def test_every_ack_is_recorded_with_cwnd_and_ssthresh(lab: Lab) -> None:
-    path = direction(rate_bps=20_000_000, delay_ms=20.0, loss=0.002, buffer_pkts=200)
+@pytest.fixture(scope="module")
+def acknowledged(lab: Lab) -> Done:
+    """CUBIC behind a buffer that overflows, each of its ACKs recorded."""
+    path = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=100)
+    return lab.run(describe(path, BACK, acks=True, sample_ms=100.0, duration_s=12.0))
 
-    done = lab.run(describe(path, BACK, acks=True, sample_ms=100.0))
 
+def test_every_ack_is_recorded_with_cwnd_and_ssthresh(acknowledged: Done) -> None:
+    done = acknowledged
     rows = done.acks
     assert done.json("env.json")["acks"] == {
         "source": "tracepoint tcp:tcp_probe",
@@ -337,14 +341,11 @@ def ssthreshs(done: Done) -> list[tuple[int, int | None]]:
     ]
 
 
-def test_ssthresh_is_the_sockets_own_and_does_not_follow_the_window(lab: Lab) -> None:
+def test_ssthresh_is_the_sockets_own_and_does_not_follow_the_window(acknowledged: Done) -> None:
     """CUBIC in congestion avoidance: the threshold changes when there is a loss, not as the window
     grows, as tcp_current_ssthresh() would (3/4 of the window, where that is more).
     """
-    path = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=100)
-
-    done = lab.run(describe(path, BACK, acks=True, sample_ms=100.0, duration_s=12.0))
-
+    done = acknowledged
     assert done.json("env.json")["acks"]["ssthresh"].startswith("the socket's own")
     seen = ssthreshs(done)
     assert seen[0][1] is None

@@ -319,7 +319,7 @@ WITH_POOLS = [name for name, each in declared_kernels().items() if "host memory"
 @pytest.mark.parametrize("kernel", WITH_POOLS)
 def test_a_hosts_tcp_memory_is_its_own(lab: Lab, kernel: str) -> None:
     """A small pool holds the host back that has it."""
-    wide = direction(rate_bps=1_000_000_000, delay_ms=50.0, buffer_pkts=20_000)
+    wide = direction(rate_bps=500_000_000, delay_ms=50.0, buffer_pkts=10_000)
     asked = {"buffers": BIG_BUFFERS, "offloads": True, "memory_mib": 1536, "cc": "bbr"}
     asked |= {"duration_s": 2.5}
     rates = {}
@@ -328,7 +328,8 @@ def test_a_hosts_tcp_memory_is_its_own(lab: Lab, kernel: str) -> None:
         pools = done.json("env.json")["sysctls"]
         assert pools["target"]["net.ipv4.tcp_host_mem"].split()[2] == str(mib * 256)
         rates[mib] = done.goodput_bps
-    assert rates[4] < 0.5 * rates[256] and rates[256] > 500e6
+    print(rates)
+    assert rates[4] < 0.5 * rates[256] and rates[256] > 250e6
 
 
 def test_a_pool_of_its_own_cannot_be_given_while_there_are_sockets(lab: Lab) -> None:

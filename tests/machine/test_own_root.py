@@ -32,8 +32,8 @@ def made() -> Root:
 
 @pytest.fixture(scope="module")
 def elsewhere(made: Root, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A copy of the lab that has byte code, as pip leaves it, and kinds and modules of its own; and
-    another cache, with a copy of the root.
+    """A copy of the lab that has byte code of what guests import, as pip leaves it, and kinds and
+    modules of its own; and another cache, with a copy of the root.
     """
     place = tmp_path_factory.mktemp("a-longer-name-than-the-lab-has")
     for package in ("gostlab", "analysis"):
@@ -42,7 +42,7 @@ def elsewhere(made: Root, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
         shutil.copy2(CHECKOUT / file, place / "lab")
     for more in ("kinds/qdiscs/later", "kinds/tunnels/later", "guest/later"):
         (place / f"lab/gostlab/{more}.py").write_text("import wave\n", encoding="ascii")
-    compileall.compile_dir(place / "lab/gostlab", quiet=2)
+    compileall.compile_dir(place / "lab/gostlab/guest", quiet=2)
     for folder in (each for each in CHECKOUT.iterdir() if each.is_dir() and each.name[0] != "."):
         if not (place / "lab" / folder.name).exists():
             (place / "lab" / folder.name).symlink_to(folder)
