@@ -6,7 +6,8 @@ for the same arrivals; what the recursion gives for all JOBS; and the share of t
 waited within a thousandth of the cost as long as it says.
 
 With `packets` every other job, by a coin, is a packet that another host sends and this one's kernel
-receives, at the same cost.
+receives, at the same cost. It comes as much later as the sender's sleep costs, on a host that has a
+CPU for each sender.
 """
 
 import ctypes
@@ -101,13 +102,14 @@ for pid in pids:
     os.waitpid(pid, 0)
 
 free = [0.0] * cpus
-predicted = []  # of the calls
-for i, at in enumerate(arrivals):
+comes = [at + cost_ns * packet for at, packet in zip(arrivals, is_packet, strict=True)]
+waits = {}
+for at, i in sorted(zip(comes, range(drawn), strict=True)):
     cpu = min(range(cpus), key=free.__getitem__)
     start = max(at, free[cpu])
     free[cpu] = start + cost_ns
-    if not is_packet[i]:
-        predicted.append((start - at) / cost_ns)
+    waits[i] = (start - at) / cost_ns
+predicted = [waits[i] for i in range(drawn) if not is_packet[i]]
 times = (ctypes.c_int64 * jobs).from_buffer(ended)
 measured = [
     (times[i] - base_ns - arrivals[i]) / cost_ns - 1 for i in range(jobs) if not is_packet[i]
