@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield started
 
 
+@cache
 def folder_of(path: Path) -> str:
     """The folder of tests/ that a test stands in."""
     return (*path.resolve().relative_to(TESTS).parts[:-1], "whole")[0]
