@@ -30,6 +30,7 @@ from gostlab.setup.parts import (
     SYSTEM_PATH,
     MissingPart,
     Parts,
+    file_sha256,
     find_program,
     kernel_for,
     tunnel_binary,
@@ -262,6 +263,13 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
         unlike[root_of(run), iperf3, run.tunnel, run.gost, nagle] = run
     for (root, iperf3, *_), run in unlike.items():
         require_programs_in(root, run, iperf3, parts)
+    through_gost = (run.gost for run in unlike.values() if tunnel_kind(run.tunnel).program == GOST)
+    for name in dict.fromkeys(through_gost):
+        binary = tunnel_binary(parts, name)
+        if file_sha256(binary.path) != binary.sha256:
+            raise MissingPart(
+                f"gost: {name}: {binary.path} is not what was added: ./lab gost add it again"
+            )
 
 
 def require_programs_in(

@@ -115,6 +115,11 @@ class TunnelBinary:
     cycle_counter_at: int | None = None
 
     @property
+    def is_hashed_alone(self) -> bool:
+        """Whether its hash is of its file, and of no library."""
+        return self.kind in (GOST, RELAY)
+
+    @property
     def paths(self) -> list[Path]:
         """Every program of it."""
         return [self.path, *(Path(each["path"]) for each in self.helpers.values())]

@@ -1,5 +1,7 @@
 """A tunnel and a topology are one declaration each; half of one is a line before anything runs."""
 
+import hashlib
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -196,10 +198,13 @@ NOTHING = Parts(None, None, Iproute2(None), None, None, None)
 WITH_IPERF3 = replace(NOTHING, iperf3={"3.18": OwnProgram(Path("iperf3"), "3.18-1", "0123")})
 
 
-def with_gosts(*versions: str) -> Parts:
-    """Parts with GOSTs of some versions, and the lab's relay."""
+OF_NOTHING = hashlib.sha256().hexdigest()
+
+
+def with_gosts(*versions: str, sha256: str = OF_NOTHING) -> Parts:
+    """Parts with GOSTs of some versions, empty files, and the lab's relay."""
     binaries = {
-        each: TunnelBinary(Path("/opt") / each, GOST, f"gost {each}, go1.26.8", "0" * 64)
+        each: TunnelBinary(Path(os.devnull), GOST, f"gost {each}, go1.26.8", sha256)
         for each in versions
     }
     return replace(WITH_IPERF3, gosts=binaries, relay=Path("/opt/relay"))
@@ -232,6 +237,11 @@ OLD_GOST = "3.0.0-rc8"
         ),
         ({"tunnel": "gost+quic", "gost": OLD_GOST}, with_gosts(OLD_GOST, "3.3.0"), ""),
         ({"tunnel": "gost+ws", "gost": OLD_GOST}, with_gosts(OLD_GOST, "2.11.5"), ""),
+        (
+            {"tunnel": "gost+ws", "gost": OLD_GOST},
+            with_gosts(OLD_GOST, sha256="0" * 64),
+            "gost: 3.0.0-rc8: /dev/null is not what was added: ./lab gost add it again",
+        ),
         (
             {"tunnel": "gost+ws", "nagle": "on", "gost": "3.2.6"},
             with_gosts("3.2.6"),
