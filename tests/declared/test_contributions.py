@@ -20,7 +20,7 @@ matrices:
 """
 THROUGH_FORWARDER = """
   - name: forwarder
-    settings: {rate: 10mbit, tunnel: forwarder}
+    settings: {rate: 5mbit, tunnel: forwarder}
 """
 PAIRED = """
   - name: NAME

@@ -42,6 +42,8 @@ def through(
 ) -> Done:
     """A short run through a tunnel by a program."""
     way = direction(rate_bps=rate_bps, delay_ms=10.0, buffer_pkts=rate_bps // 200_000)
+    if tunnel == "gost+kcp":  # its usual window is lost in the queue, again and again
+        changes = {"tunnel_options": {"kcp_window": 64}, **changes}
     changes = {"duration_s": 2.0, "streams": 2, **changes}
     return lab.run(describe(way, way, tunnel=tunnel, **changes), **lab.by(program))
 
@@ -71,13 +73,13 @@ def test_gost_at_both_ends_carries_the_load(
 
     done = carried(tunnel, version)
 
-    carries(done, 0.1 if tunnel == "gost+kcp" else 0.6)
+    carries(done, 0.5 if tunnel == "gost+kcp" else 0.6)
     recorded = done.json("env.json")["tunnel"]
     assert recorded["version"] == program.version and version in recorded["version"]
     assert recorded["sha256"] == program.sha256 and "go1." in recorded["version"]
 
 
-@pytest.mark.parametrize("tunnel", ["gost+wss", "split", "wireguard+ws"])
+@pytest.mark.parametrize("tunnel", ["split", "wireguard+ws"])
 @pytest.mark.parametrize("client", ["relay", "gost"])
 def test_relay_and_gost_understand_each_other(
     lab: Lab, gost: Gost, tmp_path: Path, client: str, tunnel: str
