@@ -24,6 +24,11 @@ FEWER = {
         (INTERVAL.pattern, "..."),
     ],
     "figure": [("repetitions: 6", "repetitions: 1"), ("24 runs: 24 good", "4 runs: 4 good")],
+    "queue": [
+        ("repetitions: 2", "repetitions: 1"),
+        (r"(queue +)2 ", r"\g<1>1 "),
+        ("6 runs: 6 good", "3 runs: 3 good"),
+    ],
 }
 
 
