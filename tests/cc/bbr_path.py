@@ -50,16 +50,16 @@ def lay_out() -> None:
         for dev in addresses:
             sh(f"ip netns exec {name} ethtool -K {dev} tso off gso off gro off")
         sh(f"ip netns exec {name} sysctl -qw {KNOWS}")
+    for dev in devices["r"]:
+        shape(dev, "pfifo")  # to be taken away by the first scenario
 
 
 def begin(scenario: dict) -> None:
     """The path of a scenario, with nothing left in its queues."""
-    lines = [f"qdisc del dev {dev} root" for dev in ("rb", "ra")]
-    lines += [
-        f"qdisc add dev {dev} root {scenario[key]}" for dev, key in (("rb", "path"), ("ra", "acks"))
-    ]
-    words = ["ip", "netns", "exec", "r", "tc", "-force", "-batch", "-"]  # the first has none yet
-    subprocess.run(words, input="\n".join(lines), text=True, stderr=subprocess.DEVNULL)
+    lines = []
+    for dev, key in (("rb", "path"), ("ra", "acks")):
+        lines += [f"qdisc del dev {dev} root", f"qdisc add dev {dev} root {scenario[key]}"]
+    sh("ip netns exec r tc -batch -", "\n".join(lines))
 
 
 def enter(name: str) -> None:

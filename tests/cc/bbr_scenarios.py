@@ -120,6 +120,7 @@ def seen(lab: Lab, name: str, cc: str = "bbr3") -> Seen:
     netstat = folder / f"{name}.netstat"
     assert netstat.exists(), (folder / "log.txt").read_text(errors="replace")
     lines = (folder / f"{name}.rows").read_text(encoding="ascii").splitlines()
+    assert not [line for line in lines if line.startswith("lost ")]  # where too seldom looked at
     parsed = [shown for shown in map(parse_shown, lines) if shown is not None]
     rows = [{"t": shown.at_s - parsed[0].at_s, **shown.values} for shown in parsed]
     names, *values = [line for line in netstat.read_text().splitlines() if "TcpExt" in line]
