@@ -61,7 +61,8 @@ class Crowd:
     @property
     def name(self) -> str:
         """What is counted: flows, or nodes (two routers and two hosts a pair)."""
-        return f"{2 * self.flows + 2} nodes" if self.pairs else f"{self.flows} flows"
+        flows = "1 flow" if self.flows == 1 else f"{self.flows} flows"
+        return f"{2 * self.flows + 2} nodes" if self.pairs else flows
 
     def run(self, duration_s: float) -> RunDescription:
         flows = ", ".join(f"f{number}: null" for number in range(1, self.flows + 1))
