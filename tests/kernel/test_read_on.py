@@ -42,21 +42,19 @@ COSTS = {
     "iperf3/receiver": {"call_ns": 4100, "byte_ps": 110},
 }
 DESCRIPTIONS: dict[str, dict[str, Any]] = {
-    "loss-both-ways-jitter-byte-costs-shared": described(
+    "plain": described(),
+    "loss-both-ways-and-jitter": described(
         {"loss": {"model": "random", "p": 0.005}, "jitter_ms": 1.0},
         {"loss": {"model": "random", "p": 0.01}},
-        byte_cost_ns=0.5,
     ),
-    "bbr-loss-jitter-ordered-small-mtu": described(
-        {"loss": {"model": "random", "p": 0.01}, "jitter_ms": 1.0, "ordered": True},
-        cc="bbr",
-        mtu=576,
-        **OWN_CPUS,
-    ),
+    "jitter-ordered-small-mtu": described({"jitter_ms": 1.0, "ordered": True}, mtu=576),
+    "bbr-loss": described({"loss": {"model": "random", "p": 0.01}}, cc="bbr", **OWN_CPUS),
     "bbr-loss-four-streams": described(
         {"loss": {"model": "random", "p": 0.01}}, cc="bbr", streams=4
     ),
-    "five-flows-of-four-streams-own-cpus": described(flows=5, streams=4, **OWN_CPUS),
+    "five-flows-own-cpus": described(flows=5, **OWN_CPUS),
+    "sixteen-streams": described(streams=16, **OWN_CPUS),
+    "download-four-streams": described(direction="download", streams=4, **OWN_CPUS),
     "cpus-and-memory-by-host": described(
         {"loss": {"model": "random", "p": 0.001}},
         streams=4,
@@ -67,14 +65,14 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
         **OWN_CPUS,
     ),
     "charged-clock-reads": described(**OWN_CPUS | {"clock_reads": "charged"}),
+    "charged-and-shared": described(clock_reads="charged", streams=2),
     "byte-costs-dear-packets": described(
         {"rate_bps": 100 * MBIT}, byte_cost_ns=0.5, **OWN_CPUS | {"packet_cost_ns": 40_000}
     ),
+    "byte-costs-shared": described(byte_cost_ns=0.5),
     "dear-calls": described(syscall_cost_us=300.0, **OWN_CPUS),
     "free-calls": described(syscall_cost_us=0.0),
-    "program-costs-download-four-streams": described(
-        direction="download", streams=4, costs_of="made up", program_costs=COSTS, **OWN_CPUS
-    ),
+    "program-costs": described(costs_of="made up", program_costs=COSTS, **OWN_CPUS),
     "moderated": described(
         {"rate_bps": 200 * MBIT},
         {"rate_bps": 200 * MBIT},
@@ -83,9 +81,7 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
         buffers=BIG_BUFFERS,
         **OWN_CPUS,
     ),
-    "offloads-charged-and-shared": described(
-        {"rate_bps": 100 * MBIT}, offloads=True, clock_reads="charged", streams=2
-    ),
+    "offloads": described({"rate_bps": 100 * MBIT}, offloads=True),
     "tunnel-four-streams": described({"rate_bps": 10 * MBIT}, tunnel="gost+tcp", streams=4),
     "gateway": described(
         {"rate_bps": 10 * MBIT}, tunnel="gost+wss", placement="gateway", **OWN_CPUS
