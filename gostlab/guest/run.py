@@ -170,7 +170,7 @@ def needs_of(run: RunDescription, programs: Programs) -> Needs:
     iperf3 = programs.iperf3.path
     kept = [*(programs.tunnel.paths if programs.tunnel else ())]
     kept += [iperf3] if run.iperf3 != SYSTEM else []
-    # To read all of a GOST would take a sixth of a short run.
+    # To read all of a GOST is a twentieth of a short run.
     known = {each.path: each.sha256 for each in (programs.tunnel,) if each and each.is_hashed_alone}
     return Needs(
         programs=(
