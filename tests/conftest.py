@@ -25,6 +25,7 @@ from gostlab.setup.parts import (
     require_kernel,
     what_gost_says,
 )
+from tests import skips
 from tests.lab_command import Gost, Typed
 from tests.sandboxed import Lab
 
@@ -78,14 +79,13 @@ def no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One Chromium for all that is looked at."""
-    why_not = "no chromium, chromedriver and selenium here: ./lab setup --with test installs them"
-    pytest.importorskip("selenium", reason=why_not)
+    pytest.importorskip("selenium", reason="no selenium")
     from tests.analysis.browser import Browser
 
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     chromedriver = shutil.which("chromedriver")
     if chromium is None or chromedriver is None:
-        pytest.skip(why_not)
+        pytest.skip("no chromium")
     with Browser(chromium, chromedriver, tmp_path_factory.mktemp("chromium")) as started:
         yield started
 
@@ -114,7 +114,7 @@ def gost(tmp_path_factory: pytest.TempPathFactory) -> Gost:
 
     def of_version(version: str) -> TunnelBinary:
         if version not in found:
-            pytest.skip(f"there is no GOST {version} here")
+            skips.skip_without_gost(version)
         return found[version]
 
     return of_version
@@ -130,6 +130,7 @@ def why_no_kernel() -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(skips)
     folders = {folder_of(test) for test in TESTS.glob("**/test_*.py")}
     for folder in sorted(folders):
         config.addinivalue_line("markers", f"{folder}: stands in tests/{folder}")

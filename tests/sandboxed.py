@@ -271,9 +271,7 @@ class Lab:
     def require_programs_of_the_host(self) -> None:
         """Skip a test whose guest has the host's files, where set-up brought no programs for it."""
         if PLAIN.iperf3 not in self.parts.iperf3:
-            pytest.skip(
-                "a guest with the host's files lacks programs: ./lab setup as root has them"
-            )
+            pytest.skip("no programs for a guest on the host's files: ./lab setup as root")
 
     def by(self, program: TunnelBinary) -> dict[str, Any]:
         """What a run is handed besides whose tunnel is this program."""
@@ -298,8 +296,8 @@ class Lab:
         """
         try:
             return self.kernel if name == SHIPPED else kernel_for(name, self.parts)
-        except MissingPart as missing:
-            pytest.skip(str(missing))
+        except MissingPart:
+            pytest.skip(f"kernel {name} is not built: ./lab kernel add {name}")
 
     def run(self, run: RunDescription | str, *, ends: str = "ok", **handed: Any) -> Done:
         """Make a run, which may be `written` settings: it ends so, or anyhow: ""."""
@@ -421,7 +419,7 @@ def as_nobody(folder: Path) -> list[str]:
             parent.chmod(parent.stat().st_mode | 0o011)
     words = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
     if subprocess.run([*words, "test", "-r", str(sandbox.INIT)], check=False).returncode:
-        pytest.skip("an ordinary user cannot read this checkout")
+        pytest.skip("no ordinary user may read this checkout")
     return words
 
 

@@ -242,6 +242,5 @@ def test_a_signal_in_the_midst_of_a_finalizer_ends_all_the_same(number: str) -> 
         "cli.raise_on_signals()\n"
         "Finalized()\n"
         "time.sleep(60)",
-        timeout=30,
     )
     assert "KeyboardInterrupt" in done.stderr and "Finalized" not in done.stderr

@@ -1,15 +1,15 @@
 """`./lab completion SHELL`, tried in the shells themselves."""
 
 import importlib.util
-import shutil
 
 import pytest
 
 from gostlab.apps.completion import verb_of
 from tests.lab_command import said_by
+from tests.skips import require_programs
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("argcomplete") is None, reason="argcomplete is not installed"
+    importlib.util.find_spec("argcomplete") is None, reason="no argcomplete"
 )
 # What a person's shell does with a line at Tab, said on standard output, for each line in turn.
 BASH = """
@@ -37,8 +37,7 @@ rm -r $ZDOTDIR
 
 
 def completed(shell: str, *lines: str) -> list[str]:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+    require_programs(shell)
     argv = {
         "bash": ["bash", "--norc", "-c", BASH, "bash", *lines],
         "zsh": ["zsh", "-f", "-c", ZSH, "zsh", *lines],

@@ -343,7 +343,7 @@ def test_an_empty_shard_is_no_failure(tmp_path: Path, typed: Typed) -> None:
     words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", tmp_path]
     done = typed(*words, "--shard", f"{count}/{count}")
     if "missing" in done.stderr:
-        pytest.skip("no kernel here")
+        pytest.skip("no kernel: ./lab setup")
     assert done.returncode == 0, done.stderr
 
 

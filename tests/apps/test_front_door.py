@@ -33,7 +33,7 @@ def test_the_commits_that_blame_ignores_are_in_the_history() -> None:
     git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
     history = said_by(*git, "rev-parse", "--is-shallow-repository")
     if history.stdout.strip() != "false":
-        pytest.skip("no whole history here")
+        pytest.skip("no whole git history")
     assert commits
     for commit in commits:
         asked = said_by(*git, "merge-base", "--is-ancestor", commit, "HEAD")

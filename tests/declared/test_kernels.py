@@ -194,7 +194,7 @@ def test_what_cannot_be_added_is_said_before_anybody_waits(
     assert re.search(said, refusal(lambda: building.own_path(what, name)))
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch here")
+@pytest.mark.skipif(shutil.which("patch") is None, reason="no patch")
 def test_of_a_tree_what_applies_is_taken_and_hooks_stand_or_fall_together(
     registry: Path, tmp_path: Path
 ) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from gostlab.declared.folders import ROOT
 
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
+nbformat = pytest.importorskip("nbformat", reason="no nbformat")
+nbclient = pytest.importorskip("nbclient", reason="no nbclient")
+pytest.importorskip("ipykernel", reason="no ipykernel")
 
 NOTEBOOKS = ROOT / "docs" / "notebooks"
 SMALL = {

@@ -93,7 +93,7 @@ def test_every_file_in_experiments_runs_and_ours_open_with_question_and_drawing(
 
 def test_a_shipped_experiment_asks_what_it_asked(name: str) -> None:
     if name not in SHIPPED:
-        pytest.skip("an experiment of somebody's own")
+        pytest.skip("a private experiment")
     _, *forms = expanded(EXPERIMENTS / f"{name}.yaml")
     names = (sorted(run.name for run in runs) for runs in forms)
     assert dict(zip(FORMS, map(said_short, names), strict=True)) == kept()[name], (
@@ -109,7 +109,7 @@ def test_no_run_name_is_of_an_experiment_that_is_gone() -> None:
 def test_what_is_committed_is_shipped() -> None:
     listed = said_by("git", "ls-files", "experiments/*.yaml", cwd=EXPERIMENTS.parent)
     if listed.returncode:
-        pytest.skip("not a git checkout")
+        pytest.skip("no git checkout")
     unlisted = {Path(line).stem for line in listed.stdout.splitlines()} - set(SHIPPED)
     assert not unlisted, "their runs' names are not kept: python3 -m tests.experiments.run_names"
 

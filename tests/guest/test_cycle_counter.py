@@ -11,7 +11,7 @@ from gostlab.guest import cycle_counter
 from gostlab.guest.hold import can_hold
 from tests.lab_command import Gost
 
-pytestmark = pytest.mark.skipif(not can_hold(), reason="the instruction is x86-64's")
+pytestmark = pytest.mark.skipif(not can_hold(), reason="not x86-64")
 OLD, NEW = "3.0.0-rc8", "3.2.6"
 
 

@@ -385,7 +385,7 @@ def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:
 @pytest.mark.parametrize("version", OWN)
 def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, version: str) -> None:
     if OWN[version].may_lack and version not in lab.handed["iperf3"]:
-        pytest.skip(f"Debian's mirror has no iperf3 {version} any more")
+        pytest.skip(f"no iperf3 {version}: ./lab setup")
     near = direction(delay_ms=2.0)
     if not OWN[version].paces_udp:
         done = lab.run(

@@ -12,7 +12,7 @@ import pytest
 from gostlab.apps.bench.calibrate import free_ports, wait_for
 from gostlab.guest.hold import Held, can_hold
 
-pytestmark = pytest.mark.skipif(not can_hold(), reason="calls' numbers are those of x86-64")
+pytestmark = pytest.mark.skipif(not can_hold(), reason="not x86-64")
 
 
 @contextmanager

@@ -83,9 +83,10 @@ def test_a_process_that_somebody_stops_goes_on_as_if_nobody_had(
 
 @pytest.mark.parametrize("kernel", OLDER)
 def test_by_ptrace_alone_the_samples_are_the_same(
-    undisturbed: Callable[[str], Done], kernel: str, tmp_path: Path
+    lab: Lab, undisturbed: Callable[[str], Done], kernel: str, tmp_path: Path
 ) -> None:
     """Where the host denies seccomp(2), as some containers' filters do."""
+    lab.kernel_named(kernel)
     assert "seccomp" in declared_kernels()[kernel].features
     file = tmp_path / "run.json"
     file.write_text(json.dumps(described(kernel).to_json()), encoding="utf-8")

@@ -25,7 +25,7 @@ def kernel(request: pytest.FixtureRequest) -> str:
     """The name of a kernel that is built."""
     name = str(request.param)
     if parts.built_version(name) is None:
-        pytest.skip(f"kernel {name} is not built here: ./lab kernel add {name}")
+        pytest.skip(f"kernel {name} is not built: ./lab kernel add {name}")
     return name
 
 
@@ -82,7 +82,7 @@ def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:
             if not lost[-1] and done.goodput_bps > 7e6:
                 return
     assert lost != [True, True, True]
-    pytest.skip("this machine has no time for the real clock")
+    pytest.skip("too busy for the real clock")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_the_labs_own_congestion_controls_are_compiled_for_it(one_run: Done, ker
 def own(request: pytest.FixtureRequest) -> Kernel:
     """A kernel that somebody has added from a tree or a tarball."""
     if not request.param:
-        pytest.skip("there is no kernel of your own here: ./lab kernel add TREE --name NAME")
+        pytest.skip("no private kernel: ./lab kernel add TREE --name NAME")
     return own_kernels()[request.param]
 
 

@@ -126,7 +126,7 @@ def test_who_selects_and_looks_at_the_clock_between_two_reads_makes_his_own(
     lab: Lab, version: str
 ) -> None:
     if version not in lab.handed["iperf3"]:
-        pytest.skip(f"iperf3 {version} is not there")
+        pytest.skip(f"no iperf3 {version}: ./lab setup")
     assert reads_made(lab.run(describe(**described() | {"iperf3": version}))) == 0
 
 

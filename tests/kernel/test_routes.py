@@ -27,6 +27,6 @@ def test_packets_go_where_the_routes_of_the_moment_send_them(lab: Lab, kernel: s
 def test_the_kernels_record_says_by_which_profile_it_was_built(lab: Lab) -> None:
     record = written_record(lab.kernel)
     if record is None:
-        pytest.skip("the kernel is one of the user's own")
+        pytest.skip("the kernel is a private one")
     profile = str(record["profile"])
     assert profile.startswith((f"linux-{record['version']}-gcc-", "none: "))

@@ -25,11 +25,11 @@ from gostlab.declared.folders import cache_folder
 from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import own_root, sandbox
 from gostlab.machine.sandbox import Isolation
-from gostlab.setup.root import find_root
 from tests.lab_command import said_by
 from tests.machine.test_native import STATE
 from tests.offspring import adopt_orphans, foreign_namespaces, offspring
 from tests.sandboxed import Done, Lab, as_nobody, booting, describe, direction
+from tests.skips import NEEDS_ROOT, require_root_tree
 
 pytestmark = pytest.mark.sandbox
 
@@ -159,7 +159,7 @@ def test_the_runs_folder_stays_writable_whatever_holds_the_rest(lab: Lab, held) 
         assert stat.S_IMODE((done.folder / "g").stat().st_mode) == 0o640
 
 
-@pytest.mark.skipif(not BEST.landlock, reason="this kernel has no Landlock")
+@pytest.mark.skipif(not BEST.landlock, reason="no Landlock")
 def test_nothing_but_files_and_folders_can_be_left_in_the_results(lab: Lab) -> None:
     """Whoever reads or cleans them would follow a link out of the folder, wait at a FIFO, open a
     device.
@@ -332,7 +332,7 @@ def test_an_escaped_guest_can_do_what_is_not_held(
 ) -> None:
     """Where nothing holds it that is what its user may; may: None, anything."""
     if may is not None and isolation == NOTHING:
-        pytest.skip("this host has not that")
+        pytest.skip("no Landlock or no user namespaces")
     before = seen(victim)
     held(isolation)
 
@@ -411,7 +411,7 @@ def test_the_run_says_what_held_it_and_the_host_is_as_it_was_to_the_byte(lab: La
     assert after == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+@NEEDS_ROOT
 def test_an_ordinary_user_is_held_as_well(lab: Lab, tmp_path: Path) -> None:
     """Nobody's sandbox, and a folder of nobody's own that it must not write."""
     become = as_nobody(tmp_path)
@@ -449,13 +449,12 @@ cat /tmp/again/run/nothing; echo tried
 """
 
 
-@pytest.mark.skipif(not BEST.landlock, reason="this kernel has no Landlock")
+@pytest.mark.skipif(not BEST.landlock, reason="no Landlock")
 def test_on_its_own_root_a_guest_reads_nothing_of_the_hosts(
     lab: Lab, victim: Path, tmp_path: Path, held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its root mounts the host's files, and may read what is said in SECURITY.md."""
-    if find_root() is None:
-        pytest.skip("the sandbox's own root is not there: run ./lab setup --only root")
+    require_root_tree()
     monkeypatch.setenv("GOSTLAB_ROOT", "own")
     root = own_root.plain_root()
     home = tmp_path / "home"

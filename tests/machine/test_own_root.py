@@ -14,20 +14,18 @@ import pytest
 
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import CHECKOUT, own_root, root_of
-from gostlab.setup.root import Root, chosen_root, find_root
+from gostlab.setup.root import Root, chosen_root
 from tests.asked import run_of
 from tests.lab_command import said_by
 from tests.sandboxed import SAMPLED, describe, direction, without_root
+from tests.skips import require_root_tree
 
 pytestmark = pytest.mark.sandbox
 
 
 @pytest.fixture(scope="module")
 def made() -> Root:
-    found = find_root()
-    if found is None:
-        pytest.skip("the sandbox's own root is not there: run ./lab setup --only root")
-    return found
+    return require_root_tree()
 
 
 @pytest.fixture(scope="module")

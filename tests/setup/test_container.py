@@ -13,6 +13,7 @@ import pytest
 from gostlab.declared import folders
 from gostlab.setup import archive, parts, system
 from tests.lab_command import said_by
+from tests.skips import require_image_tests
 
 FILE = folders.ROOT / "Containerfile"
 # A student's first lab, with `lab` as the image's entry point.
@@ -85,13 +86,10 @@ def test_the_documented_classes_work_in_the_folder_of_whoever_starts_them() -> N
 @pytest.fixture
 def debian(tmp_path: Path) -> Iterator[Path]:
     """A fresh Debian in a folder, of the mirror that this machine uses."""
-    if os.environ.get("GOSTLAB_TEST_IMAGE") != "1":
-        pytest.skip("takes minutes and the mirror: GOSTLAB_TEST_IMAGE=1 asks for it")
-    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-        pytest.skip("needs root and debootstrap (apt install debootstrap)")
+    require_image_tests()
     mirror = archive.find_mirror()
     if mirror is None:
-        pytest.skip("this machine has no Debian mirror")
+        pytest.skip("no Debian mirror")
     root = tmp_path / "debian"
     argv = ["debootstrap", "--variant=minbase", mirror.codename, str(root), mirror.uri]
     done = said_by(*argv)
@@ -123,7 +121,7 @@ def test_its_steps_make_a_lab_that_boots_for_an_ordinary_user(debian: Path, tmp_
     """In a mount namespace of its own. The kernel is this machine's: it takes minutes to build."""
     kernel = next(iter(parts.built_kernels()), None)
     if kernel is None:
-        pytest.skip("the sandbox's kernel is missing: run ./lab setup")
+        pytest.skip("no kernel: ./lab setup")
     shared = debian / str(system.DEFAULT).lstrip("/") / "kernel" / kernel.parent.name
     shared.parent.mkdir(parents=True)
     shutil.copytree(kernel.parent, shared)

@@ -9,7 +9,7 @@ import pytest
 from gostlab.declared import folders
 from tests.lab_command import said_by
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc here")
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 OPTIONS = ["-nostdinc", "-D__KERNEL__", "-O2", "-I./include", '-DKBUILD_MODNAME="own"']
 HEADER = """#ifndef ONE
 #define ONE

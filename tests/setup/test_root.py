@@ -15,14 +15,12 @@ from gostlab.setup.root import Pinned
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 from tests.asked import refusal
 from tests.setup.programs import package
+from tests.skips import require_root_tree
 
 
 @pytest.fixture
 def made() -> root.Root:
-    found = root.find_root()
-    if found is None:
-        pytest.skip("the sandbox's own root is not there: run ./lab setup --only root")
-    return found
+    return require_root_tree()
 
 
 class Mirror:

@@ -17,7 +17,7 @@ from gostlab.setup.workbench import Workbench
 from tests.setup.programs import CONTROL, package
 
 pytestmark = pytest.mark.skipif(
-    not all(map(shutil.which, ("apt-get", "dpkg-deb", "gpg"))), reason="needs apt and gpg"
+    not all(map(shutil.which, ("apt-get", "dpkg-deb", "gpg"))), reason="no apt or no gpg"
 )
 
 

@@ -28,6 +28,7 @@ from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 from tests.lab_command import said_by
 from tests.setup.programs import packed_gost, script
+from tests.skips import NEEDS_ROOT
 
 # -- the relay
 
@@ -133,13 +134,13 @@ def test_a_question_of_the_defaults_needs_no_relay() -> None:
     assert "kernel" in names and not {"relay", "gost", "tunnels"} & set(names)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide Debian's packages")
+@NEEDS_ROOT
 @pytest.mark.parametrize("words", ["report x", "try --help"])
 def test_without_debians_packages_a_verb_that_makes_no_run_says_what_to_do(words: str) -> None:
     hidden = f"mount -t tmpfs none /usr/lib/python3/dist-packages && exec ./lab {words}"
     done = said_by("unshare", "-m", "sh", "-c", hidden)
     if "mount:" in done.stderr or "unshare:" in done.stderr:
-        pytest.skip("no mount namespaces here")
+        pytest.skip("no mount namespaces")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "./lab setup" in done.stderr
 
@@ -459,9 +460,7 @@ def test_what_cannot_be_set_up_is_a_sentence(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    shutil.which("go") is None and not Path("/usr/bin/go").exists(), reason="no Go here"
-)
+@pytest.mark.skipif(shutil.which("go") is None and not Path("/usr/bin/go").exists(), reason="no go")
 def test_without_the_pinned_go_the_machines_own_builds_the_relay_once_and_says_so(
     tmp_path: Path,
 ) -> None:
@@ -539,8 +538,8 @@ def test_a_vagrant_machine_gets_every_file_of_the_checkout() -> None:
 @pytest.mark.slow
 @pytest.mark.sandbox
 def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
-    if os.geteuid() != 0 or parts.find_parts().kernel is None:
-        pytest.skip("it is root's, where ./lab setup has built the kernel")
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
     script = provision_script().replace("/vagrant", str(folders.ROOT))
     script = script.replace("sudo ./lab setup --system", "./lab setup")  # not for all users here
     done = said_by("sh", "-c", script, stdin=subprocess.DEVNULL)
@@ -549,7 +548,7 @@ def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("vagrant") is None, reason="vagrant is not installed")
+@pytest.mark.skipif(shutil.which("vagrant") is None, reason="no vagrant")
 def test_vagrant_accepts_its_file(tmp_path: Path) -> None:
     own = {"VAGRANT_HOME": str(tmp_path), "VAGRANT_DOTFILE_PATH": str(tmp_path / "dot")}
     done = said_by("vagrant", "validate", env={**os.environ, **own})

@@ -14,8 +14,9 @@ from gostlab.declared import folders
 from gostlab.setup import parts, steps, system
 from gostlab.setup.side_by_side import Step
 from tests.lab_command import said_by
+from tests.skips import NEEDS_ROOT
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can build for all")
+pytestmark = NEEDS_ROOT
 SOMEBODY = 12345
 KERNEL = '{"version": "7.0"}'
 
@@ -61,7 +62,7 @@ def test_what_root_built_is_everybodys_and_read_only(shared: Path) -> None:
     as_somebody = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
     done = said_by(*as_somebody, sys.executable, "-c", asked)
     if "Permission denied" in done.stderr or "No module" in done.stderr:
-        pytest.skip("an ordinary user cannot read this checkout")
+        pytest.skip("no ordinary user may read this checkout")
     assert done.stdout.strip() == str(kernel), done.stderr
 
 

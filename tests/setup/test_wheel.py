@@ -13,6 +13,7 @@ import pytest
 from gostlab.declared import folders
 from gostlab.setup import archive, parts, root, wheel
 from tests.lab_command import said_by
+from tests.skips import require_image_tests
 
 SAMPLES = ("flows.json", "sockets.jsonl", "queues.jsonl", "iperf3.json")
 SOMEBODY = 1000
@@ -104,7 +105,7 @@ def test_a_full_disk_is_one_line_and_the_next_try_goes_on(
         env={**os.environ, "GOSTLAB_CACHE": str(full)},
     )
     if "unshare" in done.stderr:
-        pytest.skip("needs user namespaces")
+        pytest.skip("no user namespaces")
     assert "No space left on device: make room" in done.stdout, done
     assert root.chosen_root() is not None
 
@@ -147,12 +148,9 @@ def test_a_source_is_there_with_all_its_files_alone(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, in a folder with the libraries that it needs on each of the machines."""
-    if os.environ.get("GOSTLAB_TEST_IMAGE") != "1":
-        pytest.skip("takes minutes and the mirror: GOSTLAB_TEST_IMAGE=1 asks for it")
-    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-        pytest.skip("needs root and debootstrap (apt install debootstrap)")
+    require_image_tests()
     if archive.find_mirror() is None or root.find_root() is None:
-        pytest.skip("needs this machine's Debian mirror, and ./lab setup --only root")
+        pytest.skip("no Debian mirror or no root file system for guests")
     place = tmp_path_factory.mktemp("wheels")
     place.chmod(0o755)  # for somebody to read
     file = wheel.make_wheel(place)

@@ -88,8 +88,7 @@ def test_a_congestion_control_has_one_colour_everywhere(
 @pytest.mark.parametrize("blind", ["", "protanomaly", "deuteranomaly", "tritanomaly"])
 def test_no_two_congestion_controls_look_alike_to_any_eye(blind: str) -> None:
     """As eyes without any cone of a kind see them (Machado, Oliveira and Fernandes 2009)."""
-    why_not = "no colorspacious here: ./lab setup --with test installs it"
-    convert = pytest.importorskip("colorspacious", reason=why_not).cspace_convert
+    convert = pytest.importorskip("colorspacious", reason="no colorspacious").cspace_convert
     eye = {"name": "sRGB1+CVD", "cvd_type": blind, "severity": 100} if blind else "sRGB1"
     assert {*IN_LINUX, "bbr2", "bbr3", "bbrplus"} <= CC_COLOURS.keys()
     seen = {}

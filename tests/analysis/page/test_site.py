@@ -33,7 +33,8 @@ def test_every_page_is_written_from_the_results(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not (cache_folder() / SITE_TOOLS / "complete").is_file(), reason="./lab setup --with site"
+    not (cache_folder() / SITE_TOOLS / "complete").is_file(),
+    reason="no site tools: ./lab setup --with site",
 )
 def test_the_command_line_builds_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_runs(tmp_path / "results", 5)

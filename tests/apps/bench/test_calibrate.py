@@ -128,7 +128,7 @@ def test_a_relay_that_does_not_start_is_said_and_leaves_nothing(tmp_path: Path) 
 def test_a_chain_listens_spends_cpu_time_and_is_gone_after() -> None:
     relay = find_parts().relay
     if relay is None:
-        pytest.skip("./lab setup has not built the relay")
+        pytest.skip("no relay: ./lab setup")
     with calibrate.chain("iperf3", Way("gost", relay, "ws"), "0") as built:
         assert list(built.processes) == ["iperf3/receiver", "gost+ws/far", "gost+ws/near"]
         assert all(calibrate.so_far(each.pid)[0] > 0 for each in built.processes.values())

@@ -29,10 +29,10 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import CHECKOUT, MachineError
 from gostlab.runs import schedule
 from gostlab.setup import parts
-from gostlab.setup.root import find_root
 from tests.apps.cluster import stub_worker
 from tests.asked import refusal
 from tests.sandboxed import without_root
+from tests.skips import require_root_tree
 
 Runs = list[RunDescription]
 Workers = Callable[..., Cluster]
@@ -50,7 +50,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two workers of this machine, for all tests: they take seconds to start. They leave nothing
     behind.
     """
-    distributed = pytest.importorskip("distributed", reason="python3-distributed is not there")
+    distributed = pytest.importorskip("distributed", reason="no distributed")
     scratch = tmp_path_factory.mktemp("scratch")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", str(CHECKOUT))
@@ -213,10 +213,8 @@ def test_a_worker_whose_sandboxes_boot_on_another_root_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real worker says what it is: it has the same parts but for the root."""
-    distributed = pytest.importorskip("distributed", reason="python3-distributed is not there")
-    made = find_root()
-    if made is None:
-        pytest.skip("the sandbox's own root is not there: run ./lab setup --only root")
+    distributed = pytest.importorskip("distributed", reason="no distributed")
+    made = require_root_tree()
     monkeypatch.setenv("GOSTLAB_ROOT", "own")
     me, other = Identity(**worker.identify()), made.hash[::-1]
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
@@ -326,7 +324,7 @@ def test_without_the_package_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
+    pytest.importorskip("distributed", reason="no distributed")
     monkeypatch.setattr(dask_cluster, "CONNECT_S", 0.5)
     assert "no scheduler there" in refused("tcp://127.0.0.1:1")
 
@@ -344,7 +342,7 @@ def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPat
 def test_certificates_that_are_not_there_are_said_before_anybody_is_asked(
     named: dict[str, str], says: str
 ) -> None:
-    pytest.importorskip("distributed")
+    pytest.importorskip("distributed", reason="no distributed")
     import dask
 
     with dask.config.set({f"distributed.comm.tls.{name}": file for name, file in named.items()}):

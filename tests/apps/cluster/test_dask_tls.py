@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -24,11 +23,9 @@ from gostlab.declared import folders
 from gostlab.machine import CHECKOUT
 from tests.lab_command import Typed, said_by
 from tests.sandboxed import Lab
+from tests.skips import NEEDS_ROOT, require_programs
 
-pytestmark = [
-    pytest.mark.sandbox,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a namespace a name"),
-]
+pytestmark = [pytest.mark.sandbox, NEEDS_ROOT]
 EXPERIMENT = """\
 name: over
 title: Over TLS
@@ -88,9 +85,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(lab: Lab, folder: Path) -> Iterator[str]:
     """The scheduler's address, with two workers behind it."""
-    pytest.importorskip("distributed", reason="python3-distributed is not there")
-    if shutil.which("dask-scheduler") is None:
-        pytest.skip("dask-scheduler is not on PATH")
+    pytest.importorskip("distributed", reason="no distributed")
+    require_programs("dask-scheduler")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -168,7 +164,7 @@ def test_with_certificates_of_one_authority_two_machines_make_the_runs(
 def test_with_anothers_certificates_it_is_refused_in_one_line(
     address: str, typed: Typed, folder: Path, home: str
 ) -> None:
-    pytest.importorskip("distributed")  # whose settings are among Dask's
+    pytest.importorskip("distributed", reason="no distributed")  # whose settings are among Dask's
     from dask import config
 
     before = (folder / "log.txt").read_text().count("Register worker")

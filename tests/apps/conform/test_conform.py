@@ -21,7 +21,7 @@ SHIPPED = ROOT.parent / "shared" / "packetdrill" / "packetdrill-linux-amd64.xz"
 def packetdrill() -> Iterator[Path]:
     """The program in /tmp itself, which a guest has one of its own of."""
     if not SHIPPED.exists():
-        pytest.skip("there is no packetdrill here (it is not in Debian)")
+        pytest.skip("no packetdrill")
     handle, name = tempfile.mkstemp(prefix="packetdrill-")
     os.close(handle)
     program = Path(name)

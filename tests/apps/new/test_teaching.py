@@ -252,7 +252,7 @@ def test_with_points_asked_for_the_check_says_whether_they_are_there(room: Path)
 def without_the_labs_packages(tmp_path: Path, *words: object) -> CompletedProcess[str]:
     """A command on a machine that has Python and PyYAML, and none of the packages of set-up."""
     if os.geteuid() != 0:
-        pytest.skip("a mount of its own takes root")
+        pytest.skip("needs root")
     place = Path(yaml.__file__).parents[1]
     few = tmp_path / "few"
     for package in [*place.glob("yaml"), *place.glob("_yaml*")]:
@@ -263,7 +263,7 @@ def without_the_labs_packages(tmp_path: Path, *words: object) -> CompletedProces
         *(few, place, *words),
     )
     if done.returncode == 77:
-        pytest.skip("no mount here")
+        pytest.skip("no mount namespaces")
     return done
 
 

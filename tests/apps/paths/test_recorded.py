@@ -490,11 +490,11 @@ def test_ctrl_c_keeps_what_is_enough(
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 20
-    while not (tmp_path / "waiting").exists() and time.monotonic() < deadline:
+    while not (tmp_path / "waiting").exists():
+        assert process.poll() is None
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to ping, too
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == status, said
     assert words in said
     assert (tmp_path / "host.yaml").exists() is (status == 0)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.lab_command import Gost
 from tests.sandboxed import Lab, written
+from tests.skips import require_programs
 
 pytestmark = pytest.mark.sandbox
 
@@ -58,9 +59,7 @@ def joined(script: str) -> str:
 
 
 def needs(*programs: str) -> None:
-    for name in programs:
-        if shutil.which(name, path="/usr/bin:/usr/sbin") is None:
-            pytest.skip(f"there is no {name} here")
+    require_programs(*programs, path="/usr/bin:/usr/sbin")
 
 
 @pytest.mark.parametrize("tunnel", ["direct", "gost+ws", "wireguard"])

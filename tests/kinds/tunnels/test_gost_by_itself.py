@@ -201,7 +201,7 @@ def programs(gost: Gost) -> Callable[[str], str]:
     def path_of(version: str) -> str:
         if version != RELAY:
             return str(gost(version).path)
-        return str(find_parts(Path(RELAY)).relay or pytest.skip("there is no relay here"))
+        return str(find_parts(Path(RELAY)).relay or pytest.skip("no relay: ./lab setup"))
 
     return path_of
 

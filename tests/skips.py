@@ -1,0 +1,115 @@
+"""Reasons to skip a test, one text per cause, and a pytest plugin that counts them.
+
+The plugin prints a line per reason. With GOSTLAB_ALLOWED_SKIPS=FILE a session fails if a test was
+skipped for a reason that no line of the file matches; `.ci/allowed-skips` is that file for CI.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from gostlab.setup.root import Root, find_root
+
+ALLOWED_SKIPS = "GOSTLAB_ALLOWED_SKIPS"
+NO_GOST = "no GOST "
+PATTERNS = pytest.StashKey[list[re.Pattern[str]] | None]()
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def skip_without_gost(version: str) -> NoReturn:
+    pytest.skip(f"{NO_GOST}{version}: ./lab gost add FILE")
+
+
+def require_programs(*programs: str, path: str | None = None) -> None:
+    """Skip a test unless all the programs are on the search path."""
+    for name in programs:
+        if shutil.which(name, path=path) is None:
+            pytest.skip(f"no {name}")
+
+
+def require_root_tree() -> Root:
+    """Return the root file system that guests boot on, or skip the test."""
+    return find_root() or pytest.skip("no root file system for guests: ./lab setup --only root")
+
+
+def require_image_tests() -> None:
+    """Skip a test that installs a whole Debian unless it is requested and possible."""
+    if os.environ.get("GOSTLAB_TEST_IMAGE") != "1":
+        pytest.skip("takes minutes: GOSTLAB_TEST_IMAGE=1 requests it")
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    require_programs("debootstrap")
+
+
+def read_patterns(file: Path) -> list[re.Pattern[str]]:
+    """Read a list of regular expressions, one per line; blank lines and # lines are comments."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise pytest.UsageError(f"{ALLOWED_SKIPS}: {file}: {error.strerror}") from error
+    patterns = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("#"):
+            try:
+                patterns.append(re.compile(line.strip()))
+            except re.error as error:
+                raise pytest.UsageError(f"{file}:{number}: {line}: {error}") from error
+    return patterns
+
+
+def count_reasons(config: pytest.Config) -> Counter[str]:
+    """Count the skipped tests by reason; empty in a worker of pytest-xdist, which prints nothing."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    reports = terminal.stats.get("skipped", []) if terminal else []
+    return Counter(each.longrepr[2].removeprefix("Skipped: ") for each in reports)
+
+
+def unlisted_reasons(config: pytest.Config) -> list[str]:
+    """Return the reasons that no pattern matches in full."""
+    patterns = config.stash[PATTERNS]
+    if patterns is None:
+        return []
+    reasons = sorted(count_reasons(config))
+    return [reason for reason in reasons if not any(each.fullmatch(reason) for each in patterns)]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = os.environ.get(ALLOWED_SKIPS)
+    config.stash[PATTERNS] = read_patterns(Path(file)) if file else None
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    reasons = count_reasons(config)
+    if reasons:
+        terminalreporter.section("skipped tests by reason")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"skipped: {count}: {reason}")
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Fail the session for an unlisted reason; print what to know of skips behind pytest's last
+    line.
+    """
+    config = session.config
+    unlisted = unlisted_reasons(config)
+    if unlisted and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    yield
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    for reason in unlisted:
+        terminal.write_line(f"skipped for a reason not in {os.environ[ALLOWED_SKIPS]}: {reason}")
+    gost = sum(n for reason, n in count_reasons(config).items() if reason.startswith(NO_GOST))
+    if gost:
+        tests = "test of a real GOST was" if gost == 1 else "tests of a real GOST were"
+        terminal.write_line(f"{gost} {tests} skipped: ./lab gost add FILE brings one")
