@@ -18,7 +18,7 @@ from gostlab.apps.course.formula import FormulaError, evaluate, rounded, shown
 from gostlab.apps.course.grading import grade, said
 from gostlab.apps.course.lab import Lab, load_lab
 from gostlab.apps.course.roster import read_roster
-from gostlab.apps.course.upload import opened
+from gostlab.apps.course.upload import only_bad_input, opened
 from gostlab.apps.course.whole_class import Course, Line, Record, grade_all, lines_of, resembling
 from gostlab.console import Console
 from gostlab.describe.file.document import BadInput
@@ -76,7 +76,7 @@ def lab_of(found: Download) -> str:
     names: Counter[str] = Counter()
     for handed in found.hand_ins[:LOOKED_AT]:
         try:
-            with download.opened(found.path, handed) as folder:
+            with only_bad_input(handed.label), download.opened(found.path, handed) as folder:
                 told = (read_object(folder / ASSIGNMENT) or {}).get("lab")
         except BadInput:
             continue

@@ -137,7 +137,11 @@ def files_of_folder(path: Path) -> Iterator[File]:
             if not passed_by(name):
                 status = Path(place, name).lstat()
                 refused = "" if stat.S_ISREG(status.st_mode) else f"{name!r:.200}: {NO_FILE}"
-                yield File((below / name).as_posix(), f"{status.st_mtime:020.6f}", refused)
+                whole = (below / name).as_posix()
+                if whole != upload.encodable(whole):
+                    whole = upload.encodable(whole)
+                    refused = f"{whole:.200}: its name is not UTF-8"
+                yield File(whole, f"{status.st_mtime:020.6f}", refused)
 
 
 def passed_by(name: str) -> bool:
@@ -147,16 +151,14 @@ def passed_by(name: str) -> bool:
 
 def files_of_zip(path: Path) -> Iterator[File]:
     """A zip's files. Raises BadInput for one whose own names lead out."""
-    try:
-        with zipfile.ZipFile(path) as opened:
-            entries = opened.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as error:
-        raise BadInput(f"{path}: neither a folder nor a zip: {error}"[:300]) from None
+    what = f"{path}: neither a folder nor a zip"
+    with upload.only_bad_input(what), zipfile.ZipFile(path) as opened:
+        entries = opened.infolist()
     if len(entries) > MOST_ENTRIES:
         raise BadInput(f"{path}: more than {MOST_ENTRIES} files")
     for entry in entries:
         name, first = entry.filename, entry.filename.partition("/")[0]
-        if entry.is_dir() or not set(name.split("/")).isdisjoint(NOT_HANDED_IN):
+        if name.endswith("/") or not set(name.split("/")).isdisjoint(NOT_HANDED_IN):
             continue
         plain = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)
         refused = "" if plain else f"{name!r:.200}: {NO_FILE}"
@@ -164,7 +166,7 @@ def files_of_zip(path: Path) -> Iterator[File]:
             parts_of(name)
         except BadInput as error:
             refused = str(error)
-            if first in ("", "..", ".") or "\\" in first or not first.isprintable():
+            if first.partition("\\")[0] in ("", "..", "."):  # a backslash: on Windows
                 raise BadInput(f"{path}: {error}") from None
         yield File(name, "".join(f"{part:04d}" for part in entry.date_time), refused)
 
@@ -249,7 +251,7 @@ def of_gradescope(prefix: str, top: Top, told: Mapping[str, Any]) -> list[Handed
 def read_metadata(path: Path, name: str) -> dict[str, dict[str, Any]]:
     """Gradescope's submission_metadata.yml, what it says by a folder's name. Raises BadInput."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
+    with upload.only_bad_input(f"{path}: {name}"):
         if (path / name).is_symlink():
             raise BadInput(f"{path / name}: {NO_FILE}")
         with (zipfile.Path(path, name) if path.is_file() else path / name).open("rb") as file:
@@ -257,8 +259,6 @@ def read_metadata(path: Path, name: str) -> dict[str, dict[str, Any]]:
         if len(data) > MOST_METADATA_BYTES:
             raise BadInput(f"{path}: {name}: larger than any such file")
         found = yaml.load(data.decode("utf-8"), Loader=loader)  # a safe loader
-    except (*upload.BROKEN_ARCHIVE, yaml.YAMLError, RecursionError) as error:
-        raise BadInput(f"{path}: {name}: cannot be read: {error}"[:300]) from None
     if not isinstance(found, dict):
         raise BadInput(f"{path}: {name}: names no submissions")
     return {str(place): each for place, each in found.items() if isinstance(each, dict)}

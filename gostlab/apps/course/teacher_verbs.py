@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +33,7 @@ from gostlab.apps.course.formats import written
 from gostlab.apps.course.grading import RESULTS, Grade, find_runs, grade, lacks, nothing
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.course.rerun import compare
-from gostlab.apps.course.upload import NoHandIn, opened
+from gostlab.apps.course.upload import NoHandIn, only_bad_input, opened
 from gostlab.describe.file.document import BadInput
 from gostlab.results import ResultsError, read_object
 
@@ -103,15 +104,17 @@ def graded(arguments: argparse.Namespace) -> Grade:
     # An autograder has no teacher beside it who could give another option.
     asks_a_person = arguments.format in ("text", "json", "junit")
     try:
-        with opened(arguments.submission) as folder:
-            told = read_object(folder / ASSIGNMENT) or {}
-            named = str(told.get("student", ""))
-            student = known or (named if STUDENT.fullmatch(named) else "unknown")
-            assignment = asked_of(student)
-            lacking = lacks(assignment, told, key, arguments.submission)
-            if asks_a_person and lacking:
-                raise NotGraded(lacking)
-            found = grade(assignment, folder)
+        with ExitStack() as held:
+            with only_bad_input(arguments.submission):
+                folder = held.enter_context(opened(arguments.submission))
+                told = read_object(folder / ASSIGNMENT) or {}
+                named = str(told.get("student", ""))
+                student = known or (named if STUDENT.fullmatch(named) else "unknown")
+                assignment = asked_of(student)
+                lacking = lacks(assignment, told, key, arguments.submission)
+                if asks_a_person and lacking:
+                    raise NotGraded(lacking)
+                found = grade(assignment, folder)
             if known is None:
                 note = "the student is whom the hand-in names: --student says who it must be"
                 found = replace(found, notes=(note,))

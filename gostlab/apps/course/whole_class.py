@@ -6,12 +6,13 @@ An interruption costs the hand-ins that were being read.
 
 import contextlib
 import hashlib
+import json
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +24,7 @@ from gostlab.apps.course import download
 from gostlab.apps.course.answers import SEALED, as_number, read_answers, read_sealed
 from gostlab.apps.course.assignment import STUDENT, assigned
 from gostlab.apps.course.coursework import ASSIGNMENT
-from gostlab.apps.course.download import Download, HandedIn
+from gostlab.apps.course.download import Download, HandedIn, Who
 from gostlab.apps.course.formula import FormulaError
 from gostlab.apps.course.grading import (
     ByHand,
@@ -37,12 +38,13 @@ from gostlab.apps.course.grading import (
 )
 from gostlab.apps.course.lab import ANSWERS, Lab, load_lab
 from gostlab.apps.course.roster import Pupil, Roster
-from gostlab.apps.course.upload import NoHandIn
+from gostlab.apps.course.upload import NoHandIn, only_bad_input
 from gostlab.console import Console
 from gostlab.describe.file.document import BadInput
-from gostlab.results import EPOCH, ResultsError, read_object, write_json
+from gostlab.results import EPOCH, read_object, write_json
 from gostlab.setup.parts import hash_of_files
 
+NOT_ON_ROSTER = "whom the roster does not have"
 KEPT = "graded"  # the folder of what is done
 
 
@@ -84,11 +86,13 @@ def claimed(folder: Path) -> str:
 
 
 def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record:
-    """What comes of one hand-in, as it was kept or graded now. Raises OSError."""
+    """What comes of one hand-in, as it was kept or graded now. Raises OSError where that cannot be
+    kept; what reading the hand-in raises is its refusal.
+    """
     pupil = whose(handed, course.roster)
     file = out / KEPT / f"{hashlib.sha256(handed.label.encode()).hexdigest()[:24]}.json"
     try:
-        with download.opened(path, handed) as folder:
+        with only_bad_input(handed.label), download.opened(path, handed) as folder:
             owners = pupil.identifiers if pupil else ()
             secret = hashlib.sha256(course.secret or b"").hexdigest()
             made_by = [__version__, str(EPOCH), program_sum(course.lab), course.name, secret]
@@ -99,6 +103,7 @@ def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record
             if kept is not None:
                 return kept
             record = graded(folder, handed, pupil, course)
+            json.dumps(asdict(record), ensure_ascii=False).encode("utf-8")
     except BadInput as error:
         # Of what cannot be opened nothing is kept: looking again costs nothing.
         return unopened(handed, pupil, course, error, path)
@@ -131,6 +136,8 @@ def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course) 
     """Grade one hand-in. Raises BadInput for a lab that is not whole."""
     lab = load_lab(course.lab)
     claims = student = claimed(folder)
+    if claims and not course.secret and is_contradicted(handed, pupil, course.roster):
+        return Record(handed.label, "", "", refusal(handed, claims, NOT_ON_ROSTER))
     owner = pupil or course.roster.known_as(claims)
     if owner is not None and course.roster.known_as(claims) != owner:
         student = owner.primary  # the hand-in says another: it counts for nothing, and says so
@@ -155,6 +162,52 @@ def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course) 
                     or not (score_answer(point, answers.get(name, ""), assignment.values)[-1])
                 )
     return Record(handed.label, student, claims, "", found, answers, right)
+
+
+def is_contradicted(handed: HandedIn, pupil: Pupil | None, roster: Roster) -> bool:
+    """Whether the platform names somebody whom the roster would have, if he were of the course."""
+    return pupil is None and roster.names(handed.who.name, handed.who.number, handed.who.email)
+
+
+def refusal(handed: HandedIn, claims: str, why: str) -> str:
+    """Why a hand-in is nobody's: without a secret, its ticket proves nothing."""
+    who = handed.who
+    by = " ".join(each for each in (who.name, who.number, who.email, who.sid) if each)
+    return (
+        f"{handed.label}: handed in by {by}, {why}, as {claims}'s: add the platform's name or ID to"
+        " the roster, or give the course a --secret"
+    )
+
+
+def without_contested(found: Download, records: Sequence[Record], course: Course) -> list[Record]:
+    """The records, with a refusal where only the hand-in says whose it is and another account
+    handed in for that student, or that account for another student. With a secret the ticket says
+    whose it is.
+    """
+    if course.secret is not None:
+        return list(records)
+    accounts: dict[str, set[Who]] = {}  # by student
+    students: dict[Who, set[str]] = {}
+    pairs = list(zip(found.hand_ins, records, strict=True))
+    for handed, record in pairs:
+        if handed.who != Who() and record.student:
+            accounts.setdefault(record.student, set()).add(handed.who)
+            students.setdefault(handed.who, set()).add(record.student)
+    return [
+        replace(record, student="", claims="", grade=None, refused=refusal(handed, claims, why))
+        if (claims := record.student)
+        and handed.who in students
+        and whose(handed, course.roster) is None
+        and (
+            why := "who handed in for others too"
+            if len(students[handed.who]) > 1
+            else "and by others"
+            if len(accounts[claims]) > 1
+            else ""
+        )
+        else record
+        for handed, record in pairs
+    ]
 
 
 def answered(folder: Path, lab: Lab) -> dict[str, str]:
@@ -202,7 +255,7 @@ def read_record(file: Path, key: str) -> Record | None:
 
 
 def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Record]:
-    """What came of every hand-in, in the download's order. Raises OSError, ResultsError."""
+    """What came of every hand-in, in the download's order. Raises OSError."""
     (out / KEPT).mkdir(parents=True, exist_ok=True)
     path = found.path.resolve()
     # Ctrl-C goes to this process alone.
@@ -219,13 +272,29 @@ def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Rec
             ):
                 each.result()
         except BrokenProcessPool:
-            raise ResultsError(
-                f"{out}: a process that graded was ended (too little memory?): what was graded is"
-                " kept, and the same command goes on"
-            ) from None
+            pass  # one of those that were being graded is to blame: each is graded by itself
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    return [each.result() for each in running]
+    records = [
+        grade_alone(path, handed, course, out) if is_lost(each) else each.result()
+        for handed, each in zip(found.hand_ins, running, strict=True)
+    ]
+    return without_contested(found, records, course)
+
+
+def is_lost(graded: Future[Record]) -> bool:
+    """Whether a hand-in has no record because a process of the pool ended."""
+    return graded.cancelled() or isinstance(graded.exception(), BrokenProcessPool)
+
+
+def grade_alone(path: Path, handed: HandedIn, course: Course, out: Path) -> Record:
+    """Grade a hand-in in a process that nothing else depends on. Raises OSError."""
+    with ProcessPoolExecutor(1, None, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        try:
+            return pool.submit(grade_one, path, handed, course, out).result()
+        except BrokenProcessPool:
+            error = BadInput(f"{handed.label}: grading it ended its process (too little memory?)")
+            return unopened(handed, whose(handed, course.roster), course, error, path)
 
 
 # -- who counts

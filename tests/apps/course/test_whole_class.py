@@ -64,6 +64,12 @@ def grade(lab: Lab, typed: Typed) -> Typed:
     return lambda download, *words: typed(*words_for(lab, download, *words))
 
 
+def upload_of(folder: Path, beside: Path) -> bytes:
+    """A hand-in as a zip's bytes."""
+    upload.pack(folder, beside / "one.zip")
+    return (beside / "one.zip").read_bytes()
+
+
 def words_for(lab: Lab, download: Path, *words: object, jobs: int = 1) -> list[str]:
     beside = download.parent
     options = ["--roster", beside / "roster.csv", "--out", beside / "out", "--jobs", jobs]
@@ -392,3 +398,70 @@ def test_with_several_processes_the_grades_are_the_same(
     shutil.rmtree(everybody.parent / "out")
     assert main(words_for(lab, everybody, jobs=max(2, len(os.sched_getaffinity(0))))) == 0
     assert (everybody.parent / "out/grades.csv").read_bytes() == alone
+
+
+def test_what_a_hand_in_makes_python_raise_is_its_own_refusal(
+    lab: Lab, everybody: Path, grade: Typed
+) -> None:
+    # a zip with an entry without a name, which is an IndexError in `zipfile`
+    nameless = zipped({"0-warm-up/answers.yaml": b"x", "0/unnamed": b"x"}, everybody / "carol.zip")
+    nameless.write_bytes(nameless.read_bytes().replace(b"0/unnamed", b"\0/unnamed"))
+    # a text that UTF-8 cannot encode, in a prediction; a name that is not UTF-8
+    made = make_hand_in(everybody / "carol", asked_of(lab, "carol"))
+    rewrite(made / "predictions.json", r'"bdp_pkts": .*"', r'"bdp_pkts": "\ud800"')
+    shutil.copytree(everybody / "bob", everybody / os.fsdecode(b"\xff"))
+    done = grade(everybody)
+    assert done.returncode == 1
+    out = everybody.parent / "out"
+    assert points(out)["alice"] == str(lab.most) and points(out)["bob"] == str(lab.most - 2)
+    told = " ".join(done.stdout.split())
+    assert (
+        "carol.zip" in told and "no name of a file" in told and "counts: predictions.json" in told
+    )
+    assert "its name is not UTF-8" in told
+    assert "Traceback" not in done.stderr
+
+
+def test_a_hand_in_that_ends_its_process_costs_no_other(
+    lab: Lab, everybody: Path, grade: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = whole_class.graded
+
+    def graded(folder: Path, *more: object) -> whole_class.Record:
+        if "bob" in str(folder):
+            os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does where memory is short
+        return real(folder, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(whole_class, "graded", graded)
+    done = grade(everybody)
+    out = everybody.parent / "out"
+    assert points(out)["alice"] == str(lab.most) and points(out)["bob"] == "0"
+    assert "ended its process" in done.stdout + (out / "index.html").read_text("utf-8")
+
+
+def test_without_a_secret_a_hand_in_of_a_stranger_is_nobodys(
+    lab: Lab, tmp_path: Path, typed: Typed
+) -> None:
+    alice = upload_of(make_hand_in(tmp_path / "alice", asked_of(lab)), tmp_path)
+    bob = upload_of(make_hand_in(tmp_path / "bob", asked_of(lab, "bob")), tmp_path)
+
+    def graded(roster: str, names: dict[str, bytes]) -> tuple[dict[str, str], str]:
+        (tmp_path / "roster.csv").write_text(roster, encoding="utf-8")
+        download = zipped(
+            {f"{name}_0-warm-up.zip": one for name, one in names.items()}, tmp_path / "d.zip"
+        )
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        done = typed(*words_for(lab, download))
+        return points(tmp_path / "out"), " ".join(done.stdout.split())
+
+    # the roster has names, and this one is not among them
+    found, told = graded(ROSTER, {"uhlcarol_1_5": alice, "mallory_7_6": bob})
+    assert found["bob"] == "" and "mallory 7, whom the roster does not have" in told
+    assert found["alice"] == "" and found["carol"] == "0"
+    # it has none: two accounts for one student, or one for two, prove nothing
+    bare = "student\nalice\nbob\n"
+    assert graded(bare, {"smithalice_1_5": alice})[0]["alice"] == str(lab.most)
+    for names in ({"smithalice_1_5": alice, "mallory_7_6": alice}, {"m_7_5": alice, "m_7_6": bob}):
+        found, told = graded(bare, names)
+        assert (found["alice"], found["bob"]) == ("", "")
+        assert "as alice's" in told
