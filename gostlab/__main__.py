@@ -3,24 +3,10 @@
 import os
 import signal
 import sys
-from types import FrameType
 
-INTERRUPTED = 130
+from gostlab.early_signals import BLOCKED, EXIT_INTERRUPTED, exit_on_signals
 
-
-def at_once(_number: int, _frame: FrameType | None) -> None:
-    """While modules are being read nothing has begun, so there is nothing to put away. (An
-    exception could get lost there: Python drops those raised in its import's own callbacks.)
-    """
-    os.write(2, b"gostlab: interrupted before anything began\n")
-    os._exit(INTERRUPTED)
-
-
-if (
-    signal.getsignal(signal.SIGINT) is signal.default_int_handler
-):  # not where a background job ignores it
-    signal.signal(signal.SIGINT, at_once)
-signal.signal(signal.SIGTERM, at_once)
+exit_on_signals()
 
 from gostlab.apps.cli import main  # noqa: E402
 
@@ -28,12 +14,13 @@ from gostlab.apps.cli import main  # noqa: E402
 def command() -> int:
     """Run the verb of the command line; the exit status."""
     try:
-        status = main(sys.argv[1:])
-        # All is written: a signal on the way out changes nothing any more.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
+        try:
+            status = main(sys.argv[1:])
+        finally:  # all is written: a signal on the way out changes nothing any more
+            for number in BLOCKED:
+                signal.signal(number, signal.SIG_IGN)
     except KeyboardInterrupt:
-        status = INTERRUPTED
+        status = EXIT_INTERRUPTED
     return said(status)
 
 

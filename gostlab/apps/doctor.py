@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from gostlab import machine
+from gostlab import early_signals, machine
 from gostlab.declared import folders
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
@@ -312,6 +312,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="for a program to read")
     arguments = parser.parse_args(argv)
+    early_signals.raise_on_interrupt()
     findings = examine()
     missing = [finding.part for finding in findings if finding.state == "missing"]
     if arguments.json:
@@ -325,4 +326,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        early_signals.unblock()
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(early_signals.EXIT_INTERRUPTED)

@@ -244,3 +244,28 @@ def test_a_signal_in_the_midst_of_a_finalizer_ends_all_the_same(number: str) -> 
         "time.sleep(60)",
     )
     assert "KeyboardInterrupt" in done.stderr and "Finalized" not in done.stderr
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+def test_a_signal_that_comes_while_python_starts_ends_the_command_in_one_line(number: str) -> None:
+    """`./lab` blocks it until there is a handler: it is neither lost nor a traceback."""
+    block = ["env", f"--block-signal={number.removeprefix('SIG')}"]
+    if said_by(*block, "true").returncode:
+        pytest.skip("env of coreutils before 8.31 cannot block a signal")
+    pending = f'kill -{number.removeprefix("SIG")} $$; exec "$@"'  # at the worst moment of all
+    words = [sys.executable, "-m", "gostlab", "try", "--for", "3600s"]
+    done = said_by(*block, "sh", "-c", pending, "sh", *words, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "gostlab: interrupted before anything began\n"
+    assert "block-signal" in (ROOT / "lab").read_text("utf-8")
+
+
+def test_doctor_and_set_up_heed_a_signal_that_came_while_python_started() -> None:
+    block = ["env", "--block-signal=INT"]
+    if said_by(*block, "true").returncode:
+        pytest.skip("env of coreutils before 8.31 cannot block a signal")
+    for module in ("gostlab.apps.doctor", "gostlab.setup"):
+        words = ["sh", "-c", 'kill -INT $$; exec "$@"', "sh", sys.executable, "-m", module]
+        done = said_by(*block, *words, timeout=60)
+        assert done.returncode == 130
+        assert "Traceback" not in done.stderr
