@@ -2,6 +2,8 @@
 
 The plugin prints a line per reason. With GOSTLAB_ALLOWED_SKIPS=FILE a session fails if a test was
 skipped for a reason that no line of the file matches; `.ci/allowed-skips` is that file for CI.
+GOSTLAB_WRITE_SKIPPED=FILE writes the names of the skipped tests, and GOSTLAB_ONLY_TESTS=FILE runs
+the tests named there alone.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import pytest
 from gostlab.setup.root import Root, find_root
 
 ALLOWED_SKIPS = "GOSTLAB_ALLOWED_SKIPS"
+WRITE_SKIPPED = "GOSTLAB_WRITE_SKIPPED"
+ONLY_TESTS = "GOSTLAB_ONLY_TESTS"
 NO_GOST = "no GOST "
 PATTERNS = pytest.StashKey[list[re.Pattern[str]] | None]()
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -65,11 +69,15 @@ def read_patterns(file: Path) -> list[re.Pattern[str]]:
     return patterns
 
 
-def count_reasons(config: pytest.Config) -> Counter[str]:
-    """Count the skipped tests by reason; empty in a worker of pytest-xdist, which prints nothing."""
+def skip_reports(config: pytest.Config) -> list[pytest.TestReport]:
+    """Return the reports of skipped tests; empty in a worker of pytest-xdist, which prints nothing."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    reports = terminal.stats.get("skipped", []) if terminal else []
-    return Counter(each.longrepr[2].removeprefix("Skipped: ") for each in reports)
+    return terminal.stats.get("skipped", []) if terminal else []
+
+
+def count_reasons(config: pytest.Config) -> Counter[str]:
+    """Count the skipped tests by reason."""
+    return Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skip_reports(config))
 
 
 def unlisted_reasons(config: pytest.Config) -> list[str]:
@@ -84,6 +92,17 @@ def unlisted_reasons(config: pytest.Config) -> list[str]:
 def pytest_configure(config: pytest.Config) -> None:
     file = os.environ.get(ALLOWED_SKIPS)
     config.stash[PATTERNS] = read_patterns(Path(file)) if file else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests that ONLY_TESTS does not list, by their own name or their file's."""
+    file = os.environ.get(ONLY_TESTS)
+    if not file:
+        return
+    listed = set(Path(file).read_text(encoding="utf-8").splitlines())
+    selected = [item for item in items if {item.nodeid, item.nodeid.partition("::")[0]} & listed]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
+    items[:] = selected
 
 
 def pytest_terminal_summary(
@@ -103,6 +122,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """
     config = session.config
     unlisted = unlisted_reasons(config)
+    file = os.environ.get(WRITE_SKIPPED)
+    if file and config.pluginmanager.has_plugin("terminalreporter"):
+        names = sorted({report.nodeid for report in skip_reports(config)})
+        Path(file).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     if unlisted and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     yield

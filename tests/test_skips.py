@@ -26,13 +26,19 @@ def test_that_runs(): ...
 pytestmark = pytest.mark.slow
 
 
-def session(folder: Path, *allowed: str, workers: int = 0) -> CompletedProcess[str]:
+def session(
+    folder: Path, *allowed: str, workers: int = 0, **variables: str
+) -> CompletedProcess[str]:
     """Run three tests of which most are skipped, where these reasons are allowed."""
     (folder / "test_few.py").write_text(TESTS, encoding="utf-8")
     (folder / "allowed").write_text("# reasons\n\n" + "\n".join(allowed), encoding="utf-8")
     words = ["-c", os.devnull, "--rootdir", folder, "-p", "no:cacheprovider", "-p", "tests.skips"]
     words += ["-n", workers] if workers else []
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GOSTLAB_ALLOWED_SKIPS": "allowed"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "GOSTLAB_ALLOWED_SKIPS": "allowed",
+    } | variables
     argv = [sys.executable, "-m", "pytest", "-q", *words, "test_few.py"]
     return said_by(*argv, cwd=folder, env=environment)
 
@@ -55,6 +61,19 @@ def test_a_reason_that_is_not_allowed_in_full_fails_the_session(tmp_path: Path) 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "skipped for a reason not in allowed: no cat\n" in done.stdout
     assert "skipped for a reason not in allowed: no GOST 9.9: ./lab gost add FILE" in done.stdout
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_skipped_tests_can_be_written_down_and_run_alone(tmp_path: Path, workers: int) -> None:
+    if workers:
+        pytest.importorskip("xdist", reason="no pytest-xdist")
+    session(tmp_path, ".*", workers=workers, GOSTLAB_WRITE_SKIPPED="skipped")
+    skipped = (tmp_path / "skipped").read_text(encoding="utf-8").splitlines()
+    again = session(tmp_path, ".*", workers=workers, GOSTLAB_ONLY_TESTS="skipped")
+
+    few = "test_few.py::test_with"
+    assert skipped == [f"{few}_a_cat", f"{few}_gost[1]", f"{few}_gost[2]"]
+    assert "3 skipped" in again.stdout and "passed" not in again.stdout
 
 
 def test_a_list_that_is_no_list_is_refused_with_its_line(tmp_path: Path) -> None:
