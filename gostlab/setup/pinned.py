@@ -3,10 +3,10 @@ beside the machine's Python: what a part of the lab needs and Debian has not, an
 ordinary user's lab imports.
 """
 
-import importlib.util
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from gostlab.setup import archive
@@ -77,27 +77,29 @@ def install(
     bench.say(f"installing {names}")
     pip = make_environment(bench, folder, *how)
     log = bench.log(name)
-    run_logged([*pip, "install", "--quiet", "--disable-pip-version-check", *words], log)
+    run_logged([pip, "install", "--quiet", "--disable-pip-version-check", *words], log)
     complete.write_text(wanted, encoding="utf-8")
     return names
 
 
-def make_environment(bench: Workbench, folder: Path, *words: str) -> list[str | Path]:
-    """A new Python environment; what starts its pip. Raises SetupError."""
+def make_environment(bench: Workbench, folder: Path, *words: str) -> Path:
+    """Make a new Python environment and return its pip. Raises SetupError."""
     log = bench.log(folder.name)
     shutil.rmtree(folder, ignore_errors=True)
     venv = [base_python(), "-m", "venv", *words]
-    found = importlib.util.find_spec("ensurepip")
+    found = find_spec("ensurepip")
     if found is not None and found.origin is not None:
         run_logged([*venv, folder], log)
-        return [folder / "bin/pip"]
+        return folder / "bin/pip"
     run_logged([*venv, "--without-pip", folder], log)
     suite, package, wheel = PIP
     apt = archive.private_apt(bench.apt_folder, "pip", ": install this Python's venv")
     apt.read_suites([suite])
     [file] = apt.download_current([package], folder / "pip")
     run_logged(["dpkg-deb", "--extract", file, folder / "pip"], log)
-    return [folder / "bin/python", next((folder / "pip").glob(wheel)) / "pip"]
+    [pip] = (folder / "pip").glob(wheel)
+    run_logged([folder / "bin/python", pip / "pip", "install", "--no-index", pip], log)
+    return folder / "bin/pip"
 
 
 def base_python() -> str:

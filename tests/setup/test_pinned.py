@@ -47,3 +47,15 @@ def test_what_only_tests_import_is_listed_beside_the_rest_and_stays(
 
     assert not lists[0] & lists[1]
     assert [each for each in asked if each in both] == [*both, pinned.LIBRARIES]
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_an_environment_has_pip_where_this_python_has_no_ensurepip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinned, "find_spec", lambda _: None)
+    (tmp_path / "log").mkdir()
+    pip = pinned.make_environment(Workbench(tmp_path, 1, print, -1), tmp_path / "environment")
+    said = subprocess.run([pip, "--version"], capture_output=True, text=True, check=True)
+    assert str(tmp_path / "environment") in said.stdout
