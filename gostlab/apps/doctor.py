@@ -247,6 +247,9 @@ def _isolation() -> Finding:
         isolation = sandbox.available_isolation()
     except ImportError:
         return Finding("isolation", "absent", "not looked at before the packages are there", SETUP)
+    if isolation.reads_all:
+        to_do = "run as an ordinary user, or on a kernel with Landlock (SECURITY.md)"
+        return Finding("isolation", "absent", str(isolation), to_do)
     if isolation.namespaces:
         return Finding("isolation", "there", str(isolation))
     return Finding(

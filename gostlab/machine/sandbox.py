@@ -18,7 +18,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -45,6 +45,7 @@ from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
 from gostlab.machine.own_root import LINKS, OwnRoot, own_root
+from gostlab.machine.readable import named_by_commands, readable_as_root
 from gostlab.setup import landlock
 from gostlab.setup.landlock import UNUSED, checked, gain_no_rights, libc
 from gostlab.setup.modules import CompileError, Module, module_for
@@ -120,7 +121,7 @@ ENDED_BY = {
 # system calls' numbers are the same on every architecture, as of all that
 # are younger than Linux 5.1.
 CLONE_NEWIPC, CLONE_NEWNET = 0x08000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_PRIVATE = 2, 4, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_PRIVATE = 1, 2, 4, 1 << 18
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
 ADDR_NO_RANDOMIZE = 0x0040000
@@ -133,6 +134,7 @@ CAPABILITIES_KEPT = {1, 2}  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 IN_FOLDER = "write_file remove_dir remove_file make_dir make_reg make_sock refer truncate".split()
 IN_MEMORY = ("write_file", "remove_file", "make_reg", "truncate")
 READ = tuple(landlock.READING)
+SOCKETS = Path("/run")
 # What a kernel that is not linked statically is started with.
 LIBRARIES = tuple(Path(each) for each in ("/lib", "/lib64", "/usr/lib", "/usr/lib64"))
 # What the kernel asks of the host itself.
@@ -145,6 +147,10 @@ ASKED = tuple(
 )
 # User-Mode Linux tries a pseudo-terminal as it boots, and complains without.
 AT_TERMINALS = ("write_file", "ioctl_dev")
+
+
+# Mounts have no word for reading: where root has no Landlock, its sandbox is said to have none.
+UNHELD_READING = ", and as root it may read every file of this machine"
 
 
 @dataclass(frozen=True)
@@ -160,7 +166,13 @@ class Isolation:
         held = (["read-only mounts and no network (namespaces)"] if self.namespaces else []) + (
             [f"Landlock ABI {self.landlock}"] if self.landlock else []
         )
-        return " and ".join(held) or "only the guest's own read-only mount"
+        text = " and ".join(held) or "only the guest's own read-only mount"
+        return text + UNHELD_READING * self.reads_all
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether a process held so may read every file of the machine."""
+        return os.geteuid() == 0 and not self.landlock
 
 
 def boot_words(
@@ -234,6 +246,7 @@ def boot(
     terminal: bool = False,
     modules: Sequence[Module] = (),
     root: OwnRoot | None = None,
+    named: Sequence[Path] = (),
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
 
@@ -246,6 +259,7 @@ def boot(
     modules   congestion controls that its kernel is to load before the command runs
     limit_s   after which it is ended: of CPU time on the virtual clock, else of the wall clock
     root      the lab's own root, on which nothing of `keep` is seen; None: the host's files
+    named     what root's guest on the host's files may read besides the system's and `keep`
     Raises MachineError or OSError.
     """
     folder = folder.resolve()
@@ -270,8 +284,14 @@ def boot(
     }
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
     memory.enter()
-    readable = [kernel.resolve(), *root.readable(modules)] if root else None
-    held = partial(confine, isolation, folder, memory.folder, model.memory_mib, readable)
+    readable: list[Path] | None = None
+    if root is not None:
+        readable = [kernel.resolve(), *root.readable(modules)]
+    elif os.geteuid() == 0:
+        files_of_modules = (each.file for each in modules)
+        readable = readable_as_root([kernel, CHECKOUT, *keep, *named, *files_of_modules])
+    seen = [kernel, CHECKOUT, *keep, *named]
+    held = partial(confine, isolation, folder, memory.folder, model.memory_mib, readable, seen)
     hold = partial(settle, held, folder, cpu, os.getpid())
     try:
         process = start_kernel([str(kernel), *words], folder, memory, hold, terminal=terminal)
@@ -444,6 +464,7 @@ def start_run(
         terminal=bool(prompt),
         modules=modules,
         root=root,
+        named=named_by_commands(run),
     )
 
 
@@ -535,14 +556,17 @@ def confine(
     memory: Path,
     memory_mib: int,
     readable: Sequence[Path] | None = None,
+    seen: Sequence[Path] = (),
 ) -> None:
     """Hold this process and all that comes of it to one folder and that of its memory. Raises
     OSError.
 
     readable  all that it may read of the host (None: what its user may)
+    seen      what must not be covered
     """
     if isolation.namespaces:
         enter_namespaces(folder, memory_mib)
+        cover_sockets([folder, memory, *(readable or ()), *seen])
     drop_rights()
     if isolation.landlock:
         enter_landlock(isolation, folder, memory, readable)
@@ -563,6 +587,16 @@ def enter_namespaces(folder: Path, memory_mib: int) -> None:
     done = libc.mount(b"devpts", terminals, b"devpts", flags, b"ptmxmode=0666")
     checked(done, "/dev/pts")
     landlock.bind(Path("/dev/pts/ptmx"), Path("/dev/ptmx"))
+
+
+def cover_sockets(needed: Iterable[Path]) -> None:
+    """Cover the folder of the host's sockets (Docker's, D-Bus's), to which Landlock does not deny
+    a connection, where nothing needed lies in it. Raises OSError.
+    """
+    if SOCKETS.is_dir() and not any(path.is_relative_to(SOCKETS) for path in needed):
+        flags = ctypes.c_ulong(MS_RDONLY | MS_NOSUID | MS_NODEV)
+        done = libc.mount(b"tmpfs", os.fsencode(SOCKETS), b"tmpfs", flags, b"mode=0755")
+        checked(done, str(SOCKETS))
 
 
 def mount_memory(where: bytes, size_mib: int) -> None:
