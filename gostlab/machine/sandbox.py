@@ -218,7 +218,9 @@ def boot_words(
         # says this: 5 s of CPU time before its first process goes on.
         words.append("random.trust_cpu=1")
     words += [f"{name}={value}" for name, value in OF_PYTHON.items()]
-    return [*words, "--", "-S", FIRST_IN_ROOT if root else str(INIT)]
+    first = FIRST_IN_ROOT if root else str(INIT)
+    # The kernel joins these words and splits them again where it finds a space outside of quotes.
+    return [*words, "--", "-S", f'"{first}"' if " " in first else first]
 
 
 def cpu_model_words(model: CpuModel) -> list[str]:

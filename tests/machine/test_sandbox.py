@@ -5,6 +5,7 @@ behind.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -37,6 +38,17 @@ def test_it_boots_ticks_at_debians_250_hz_and_says_the_commands_exit_status(lab:
 
     assert "hello from gostlab" in done.log and "CONFIG_HZ=250" in done.log
     assert (done.folder / "exit").read_text() == "7\n"
+
+
+def test_it_boots_from_a_checkout_whose_path_has_a_space(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init = tmp_path / "my lab" / "init.py"
+    init.parent.mkdir()
+    shutil.copyfile(sandbox.INIT, init)
+    monkeypatch.setattr(sandbox, "INIT", init)
+
+    assert "hello" in lab.command("echo hello", keep=[init.parent]).log
 
 
 ENDS = "import sys\n{}\n"
