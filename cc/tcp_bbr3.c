@@ -1301,15 +1301,19 @@ static u32 bbr_undo_cwnd(struct sock *sk)
 	return tcp_snd_cwnd(tcp_sk(sk));
 }
 
-/* A retransmission timeout loses what was in flight: a loss of its round, before any ACK. */
+/*
+ * A retransmission timeout loses what was in flight: a loss of its round, before any ACK. Linux has
+ * called bbr_ssthresh() and then set the window to one packet: that window must not be saved in
+ * place of the one before, so the socket counts as in recovery before note_loss() saves.
+ */
 static void bbr_set_state(struct sock *sk, u8 new_state)
 {
 	struct bbr *bbr = bbr_of(sk);
 
 	if (!bbr || new_state != TCP_CA_Loss)
 		return;
-	note_loss(sk);
 	bbr->prev_ca_state = TCP_CA_Loss;
+	note_loss(sk);
 }
 
 static u32 bbr_min_tso_segs(struct sock *sk)

@@ -28,6 +28,10 @@
  *     whole part; the pacing has the rest.
  *  4. Without accurate ECN the flow sends no ECT, and is Reno at its own round trip (RFC 9331,
  *     4.3); its socket then says `prague-reno`. So it is on kernels before 7.0, always.
+ *  5. After idling for longer than a retransmission timeout the window is halved for each timeout
+ *     that has passed, down to the initial window (RFC 5681, 4.1). Linux does so itself, by
+ *     tcp_cwnd_restart(), but only for controls without a cong_control(); its sysctl
+ *     net.ipv4.tcp_slow_start_after_idle holds here too.
  *
  * Left out: windows of less than two packets; the detection of queues that mark as RFC 3168 has it
  * (the draft has it off); CUBIC in place of Reno after a loss, which the draft allows; what the
@@ -252,6 +256,26 @@ static void set_pacing_rate(struct sock *sk)
 	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
+/* On sending with nothing in flight: decision 5. */
+static void restart_after_idle(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 window = prague_of(sk)->window;
+	u64 restart_window = min(window, (u64)TCP_INIT_CWND << ONE_SHIFT);
+	s32 idle = tcp_jiffies32 - tp->lsndtime, rto = inet_csk(sk)->icsk_rto;
+
+	/* With packets out it is a retransmission. */
+	if (tp->packets_out || idle <= rto ||
+	    !READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle))
+		return;
+	tp->snd_ssthresh = tcp_current_ssthresh(sk);
+	while ((idle -= rto) > 0 && window > restart_window)
+		window >>= 1;
+	set_window(sk, max(window, restart_window));
+	tcp_snd_cwnd_set(tp, prague_of(sk)->window >> ONE_SHIFT);
+	set_pacing_rate(sk);
+}
+
 static void show(struct sock *sk)
 {
 	const struct prague *prague = prague_of(sk);
@@ -369,6 +393,7 @@ static u32 prague_min_tso_segs(struct sock *sk)
 }
 
 GOSTLAB_CONG_CONTROL(prague_cong_control)
+GOSTLAB_TX_START(restart_after_idle)
 
 static struct tcp_congestion_ops prague __read_mostly = {
 	.name = "prague",
@@ -377,6 +402,7 @@ static struct tcp_congestion_ops prague __read_mostly = {
 	.init = prague_init,
 	.release = prague_release,
 	.cong_control = GOSTLAB_HOOK(prague_cong_control),
+	GOSTLAB_ON_TX_START(restart_after_idle),
 	.ssthresh = prague_ssthresh,
 	.set_state = prague_set_state,
 	.undo_cwnd = prague_undo_cwnd,

@@ -44,7 +44,7 @@ slower in down:
    when: [{state: UP, after_s: 0.5, path: netem rate 5040000 limit 2000}]}
 pause: {seconds: 11, when: [{state: CRUISE, after_s: 2, app: [[0, 0], [6, null]]}]}
 aggregation: {seconds: 6, acks: netem delay 40ms limit 100000 slot 20ms 20ms}
-sub-packet: {seconds: 30, path: netem rate 64000 limit 50, acks: netem delay 10ms}
+sub-packet: {seconds: 40, path: netem rate 64000 limit 50, acks: netem delay 10ms}
 ten times more:
   {seconds: 5, path: netem rate 6000000 limit 2000,
    when: [{state: CRUISE, after_s: 2, path: netem rate 60000000 limit 2000}]}
@@ -52,6 +52,9 @@ ten times less:
   {seconds: 10, path: netem rate 60000000 limit 150,
    when: [{state: CRUISE, after_s: 2, path: netem rate 6000000 limit 150}]}
 policer: {seconds: 10, path: tbf rate 10mbit burst 60000 limit 3100}
+idle:
+  {seconds: 4, path: netem rate 12000000 limit 60,
+   when: [{after_s: 2, app: [[0, 0], [1.5, null]]}]}
 reordering:
   {seconds: 8,
    when: [{state: CRUISE, after_s: 1, path: netem rate 12000000 limit 400 delay 25ms reorder 97%},
@@ -59,6 +62,9 @@ reordering:
 delay spike:
   {seconds: 7, when: [{state: CRUISE, after_s: 2, acks: netem delay 1200ms limit 100000},
                       {after_s: 2.6, acks: netem delay 40ms limit 100000}]}
+late acks:
+  {seconds: 4, path: netem rate 12000000 limit 60,
+   when: [{after_s: 2, acks: netem delay 700ms limit 100000}]}
 shallow: {seconds: 10, path: netem rate 12000000 limit 12}
 long: {seconds: 42}
 one percent: {seconds: 25, path: netem rate 12000000 limit 400 loss 1%}

@@ -126,7 +126,7 @@ def test_a13_cruise_keeps_the_rate_although_acks_come_in_lumps(lab: Lab) -> None
 def test_a14_a_bdp_below_a_packet_has_four_in_flight(lab: Lab) -> None:
     run = seen(lab, "sub-packet")
     late = [
-        row for row in run.rows if row["t"] > 20 and row["state"] in ("CRUISE", "DOWN", "REFILL")
+        row for row in run.rows if row["t"] > 34 and row["state"] in ("CRUISE", "DOWN", "REFILL")
     ]
     assert late and min(row["cwnd_pkts"] for row in run.rows) >= 4
     rate = 64e3 * PAYLOAD

@@ -1,0 +1,46 @@
+"""The lab's own controls over a spurious retransmission timeout, which gives back the window that
+Linux cut to one packet, and over a pause of many timeouts.
+"""
+
+import itertools
+
+import pytest
+
+from gostlab.guest.watch.states import parse_shown
+from tests.cc.bbr_scenarios import Row, folder_of
+from tests.sandboxed import Lab
+
+pytestmark = pytest.mark.sandbox
+
+
+def window_pkts(row: Row) -> float:
+    return row["cwnd_pkts"] if "cwnd_pkts" in row else row["window_milli"] / 1000
+
+
+def rows_around_gap(lab: Lab, scenario: str, cc: str) -> tuple[Row, Row]:
+    """Return the rows on both sides of the only gap of more than 0.6 s between ACKs."""
+    lines = (folder_of(lab, (scenario,), cc) / f"{scenario}.rows").read_text("ascii").splitlines()
+    shown = [each for each in map(parse_shown, lines) if each is not None]
+    [rows] = [
+        (before.values, after.values)
+        for before, after in itertools.pairwise(shown)
+        if after.at_s - before.at_s > 0.6
+    ]
+    return rows
+
+
+@pytest.mark.parametrize("cc", ["bbr3", "bbr2", "bbrplus", "prague"])
+def test_the_first_ack_after_a_spurious_timeout_restores_the_window(lab: Lab, cc: str) -> None:
+    """ACKs come 660 ms late, and one by one: the first covers a packet that was not retransmitted."""
+    before, after = rows_around_gap(lab, "late acks", cc)
+    assert window_pkts(before) > 40
+    assert window_pkts(after) >= 0.95 * window_pkts(before)
+
+
+def test_prague_restarts_from_the_initial_window_after_idle(lab: Lab) -> None:
+    """RFC 5681, 4.1. 1.5 s are more timeouts than it takes to halve the window to ten packets."""
+    before, after = rows_around_gap(lab, "idle", "prague")
+    assert window_pkts(before) > 40
+    acked = after["delivered_pkts"] - before["delivered_pkts"]
+    assert window_pkts(after) <= 10 + acked <= 14
+    assert after["ssthresh_pkts"] >= 0.74 * window_pkts(before)
