@@ -5,7 +5,7 @@ For those who change a kernel, a tunnel or a setting and want to know what it di
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import MIN_RUNS, Summary, paired, paired_ratio
 from analysis.judge.table import RUNS, VERDICT, Column, Table, ratio, several, texts
 from analysis.read.folder import Run
+from gostlab.declared.errors import BadInput
 
 # A single run of another seed, or through a tunnel, may lie this many thresholds off by chance.
 FEW = 3
@@ -81,30 +82,28 @@ class Changes:
 def changes(
     before: Sequence[MatrixResults], after: Sequence[MatrixResults], threshold: float = 0.05
 ) -> Changes:
-    """Every cell that both have, by matrix and levels; of several variants that of the same
-    settings, else the fullest.
+    """Every cell that both have, by matrix and levels; of several variants those of the same
+    settings, else the fullest. Two versions of a user's source are variants of one question: the
+    old one is compared with the one that is there since.
 
-    threshold: a figure that moves by less, as a share, is the same.
+    threshold: a figure that moves by less, as a share, is the same. Raises BadInput where several
+    versions could be meant.
     """
     old, new = cells_by_place(before), cells_by_place(after)
-    counted = [
-        (cell, other)
-        for place, cells in old.items()
-        for cell in cells
-        if cell.counted and (other := partner(cell, new.get(place, ())))
-    ]
+    pairs = [pair for place in old if place in new for pair in partners(old[place], new[place])]
+    taken = {id(cell) for pair in pairs for cell in pair}
     found = (
         change_of(cell, other, watched, threshold)
-        for cell, other in counted
+        for cell, other in pairs
         if other.counted
         for watched in WATCHED
     )
     return Changes(
         tuple(filter(None, found)),
-        tuple(named(cell) for cell, other in counted if not other.counted),
-        tuple(named(cells[0]) for place, cells in old.items() if place not in new),
-        tuple(named(cells[0]) for place, cells in new.items() if place not in old),
-        tuple(made_differently(runs_of(before), runs_of(after))),
+        tuple(named(cell) for cell, other in pairs if not other.counted),
+        tuple(only_there(old, new, taken)),
+        tuple(only_there(new, old, taken)),
+        (*asked_differently(pairs), *made_differently(runs_of(before), runs_of(after))),
     )
 
 
@@ -117,10 +116,70 @@ def cells_by_place(matrices: Iterable[MatrixResults]) -> dict[Any, list[Cell]]:
     return found
 
 
-def partner(cell: Cell, others: Sequence[Cell]) -> Cell | None:
-    """The cell of the same question; else the first at the same levels."""
-    same = (other for other in others if other.example.settings == cell.example.settings)
-    return next(same, others[0] if others else None)
+def partners(cells: Sequence[Cell], others: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    """Pair the variants of one cell, those that count, with the other folder's. Raises BadInput."""
+    olds = [cell for cell in cells if cell.counted]
+    pairs: list[tuple[Cell, Cell]] = []
+    for question in dict.fromkeys(map(question_of, olds)):
+        mine = [cell for cell in olds if question_of(cell) == question]
+        theirs = [cell for cell in others if question_of(cell) == question]
+        known = {cell.example.settings for cell in mine}
+        fresh = [cell for cell in theirs if cell.example.settings not in known]
+        if len(theirs) == 1 and not fresh:
+            same = theirs[0].example.settings
+            pairs += [(cell, theirs[0]) for cell in mine if cell.example.settings == same]
+        elif len(mine) == len(fresh) == 1:
+            pairs.append((mine[0], fresh[0]))
+        elif theirs:
+            versions = [*mine, *fresh]
+            raise BadInput(
+                f"{named(mine[0])}: {several(len(mine), 'version')} before and"
+                f" {several(len(fresh), 'other')} after, and nothing says which to compare"
+                f" ({'; '.join(dict.fromkeys(map(version_words, versions)))}): run the new one into"
+                " a folder of its own (--results)"
+            )
+    return pairs or [(cell, others[0]) for cell in olds[:1]]
+
+
+def is_version(key: str) -> bool:
+    """Return whether a setting says which version of a user's own source a run was made with."""
+    return key.startswith("own_cc.") or key == "kernel_sha256"
+
+
+def question_of(cell: Cell) -> Any:
+    return tuple(pair for pair in cell.example.settings if not is_version(pair[0]))
+
+
+def version_words(cell: Cell) -> str:
+    """Name the versions of a cell's sources: mine 0a1b2c."""
+    versions = (pair for pair in cell.example.settings if is_version(pair[0]))
+    return ", ".join(f"{key.removeprefix('own_cc.')} {value}" for key, value in versions)
+
+
+def only_there(
+    places: Mapping[Any, Sequence[Cell]], others: Mapping[Any, Sequence[Cell]], taken: set[int]
+) -> Iterator[str]:
+    """Name the cells that the other folder has not, and the variants that have no partner there."""
+    for place, cells in places.items():
+        if place not in others:
+            yield named(cells[0])
+        known = {cell.example.settings for cell in others.get(place, ())}
+        for cell in cells if place in others else ():
+            if id(cell) not in taken and cell.counted and cell.example.settings not in known:
+                yield f"{named(cell)} ({version_words(cell) or cell.variant or 'other settings'})"
+
+
+def asked_differently(pairs: Iterable[tuple[Cell, Cell]]) -> list[str]:
+    """Name the settings in which compared cells differ, with both values."""
+    found = []
+    for cell, other in pairs:
+        old, new = dict(cell.example.settings), dict(other.example.settings)
+        found += [
+            f"{key}: {old.get(key, '–')} before, {new.get(key, '–')} after"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        ]
+    return list(dict.fromkeys(found))
 
 
 def named(cell: Cell) -> str:

@@ -1,7 +1,9 @@
 """The path when nothing is on it: pinged, and compared with what was requested."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gostlab.describe.checks import Check
@@ -9,12 +11,14 @@ from gostlab.describe.physics.limits import DISTRIBUTION_SCALE
 from gostlab.describe.physics.sizing import lossless
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.network import Network, NetworkError
+from gostlab.guest.network import Network, NetworkError, set_sysctls
 from gostlab.guest.shaping import Shaper
 from gostlab.guest.watch import fidelity
 
 # A ping of 64 bytes with its Ethernet and IP headers.
 PING_BITS = (64 + 20 + 14) * 8
+# ARP gives up after three requests, a second apart; a ping is waited for at least so long.
+ARP_WAITS_S, MIN_PING_WAIT_S = 3, 5
 
 
 def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str) -> list[Check]:
@@ -26,7 +30,10 @@ def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str)
     for flow in first_of_pair.values():
         path = shaper.path_of_flow(flow)
         its_name = name if flow is run.flows[0] else f"{name}_{flow.name}"
-        got_ms = ping_path(network, flow.sender, flow.receiver, steady=is_steady(path))
+        wait_s = ping_wait_s(run.longest_rtt_s(flow))
+        got_ms = ping_path(
+            network, flow.sender, flow.receiver, steady=is_steady(path), wait_s=wait_s
+        )
         jitter_ms = jitter_range_ms(path)
         checks.append(fidelity.check_idle_rtt(its_name, run, idle_rtt_ms(path), got_ms, jitter_ms))
     return checks
@@ -41,12 +48,41 @@ def refuse_wrong_path(checks: Sequence[Check]) -> None:
             )
 
 
-def ping_path(network: Network, source: str, receiver: str, *, steady: bool) -> list[float]:
+def ping_path(
+    network: Network, source: str, receiver: str, *, steady: bool, wait_s: int
+) -> list[float]:
     """Round-trip times, ms; more of them where they vary."""
     target = network.ip(receiver)
-    # ARP crosses the delay line too: what is sent before it has answered waits for it.
-    ping_rtts_ms(network, source, target, count=2 if steady else 8)
-    return ping_rtts_ms(network, source, target, count=2 if steady else 12)
+    # ARP crosses the delay line too: what is sent before it has answered waits for it. After a load
+    # the first pings wait for the queue to drain, or are dropped by it.
+    with suppress(NetworkError):
+        ping_rtts_ms(network, source, target, count=2 if steady else 8, wait_s=wait_s)
+    return ping_rtts_ms(network, source, target, count=2 if steady else 12, wait_s=wait_s)
+
+
+def ping_wait_s(longest_rtt_s: float) -> int:
+    """Return how long ping waits for its last answer: an ARP round trip, the echo's, and one more
+    second.
+    """
+    return max(MIN_PING_WAIT_S, math.ceil(2 * longest_rtt_s) + 1)
+
+
+def prolong_arp(network: Network, longest_rtt_s: float) -> None:
+    """Let routers ask for each other's address until the path can have answered, where that takes
+    longer than ARP's three seconds. A router that gave up would drop all packets in the middle of a
+    load: its neighbour's reply waits in the full queue.
+    """
+    if longest_rtt_s <= ARP_WAITS_S - 0.5:
+        return
+    requests = str(ARP_WAITS_S + math.ceil(longest_rtt_s))
+    for node in network.nodes:
+        values = {
+            f"net.ipv4.neigh.{interface.name}.{which}_solicit": requests
+            for interface in network.interfaces
+            if interface.node == node
+            for which in ("mcast", "ucast")
+        }
+        set_sysctls(network, node, values)
 
 
 def is_steady(path: Sequence[Mapping[str, Any]]) -> bool:
@@ -72,11 +108,13 @@ def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     return min(low, 0.0), max(high, 0.0)
 
 
-def ping_rtts_ms(network: Network, source: str, target: str, count: int = 5) -> list[float]:
+def ping_rtts_ms(
+    network: Network, source: str, target: str, *, count: int, wait_s: int
+) -> list[float]:
     """Round-trip times of `count` pings, ms. Raises NetworkError if none came back."""
     text = network.read(
         source,
-        ["ping", "-c", str(count), "-i", "0.2", "-W", "5", target],
+        ["ping", "-c", str(count), "-i", "0.2", "-W", str(wait_s), target],
         check=False,
         stdout_name="/dev/null",
     )

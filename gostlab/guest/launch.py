@@ -21,7 +21,8 @@ TUNNEL_PORT = 443
 SHARED_PORT, MOST_SHARED = 2000, 100
 JOIN_PORT = 1443  # within the middle of a chain
 PAIRS_OWN = 0  # the port of a pair of ends
-LISTEN_TIMEOUT_S = 10.0
+# How long an end may take until it listens: it may first talk to the other one.
+LISTEN_TIMEOUT_S, LISTEN_ROUND_TRIPS = 10.0, 10
 LOOPBACK = "127.0.0.1"
 MOST_WORDS = 300  # of what an end said last
 
@@ -88,6 +89,12 @@ class Launch:
     flows: Sequence[Flow] = ()  # all whose packets take it, in the run's order
     number: int = 0  # of the pair
     mark: str = ""  # what its processes' names and logs end in, where a run has several pairs
+
+    @property
+    def patience_s(self) -> float:
+        """How long an end may take until it is ready."""
+        rtts_ms = [flow.rtt_ms for flow in self.run.flows]
+        return LISTEN_TIMEOUT_S + LISTEN_ROUND_TRIPS * max(rtts_ms) / 1000
 
     @property
     def near(self) -> str:
@@ -215,9 +222,14 @@ class Launch:
         return path
 
     def wait_until_listening(self, node: str, port: int, protocol: str = "tcp") -> None:
-        """Wait until an end listens. Raises TunnelError if it dies first, or after 10 s."""
+        """Wait until an end listens. Raises TunnelError if it dies first, or loses patience."""
         wait_until_listening(
-            self.network, node, port, protocol=protocol, alive=self.ends.check_alive
+            self.network,
+            node,
+            port,
+            protocol=protocol,
+            alive=self.ends.check_alive,
+            patience_s=self.patience_s,
         )
 
     def last_words(self, node: str) -> str:
@@ -328,14 +340,17 @@ def wait_until_listening(
     *ports: int,
     protocol: str = "tcp",
     alive: Callable[[], None] = lambda: None,
+    patience_s: float = LISTEN_TIMEOUT_S,
 ) -> None:
-    """Wait until a node listens there. Raises TunnelError after 10 s, or what `alive` raises."""
-    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    """Wait until a node listens there. Raises TunnelError if it does not in time, or what `alive`
+    raises.
+    """
+    deadline = time.monotonic() + patience_s
     while missing := set(ports) - listening_ports(network, node, protocol):
         if time.monotonic() >= deadline:
             raise TunnelError(
                 f"{node}: nothing listens on {protocol} port {min(missing)} after"
-                f" {LISTEN_TIMEOUT_S:.0f} s"
+                f" {patience_s:.0f} s"
             )
         alive()
         time.sleep(0.02)

@@ -42,7 +42,7 @@ from gostlab.guest.environment import (
     run_environ,
     scratch_folder,
 )
-from gostlab.guest.idle import check_idle, refuse_wrong_path
+from gostlab.guest.idle import check_idle, prolong_arp, refuse_wrong_path
 from gostlab.guest.launch import Tunnel, TunnelError
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
 from gostlab.guest.order import Order
@@ -87,6 +87,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         cards = moderate_cards(network, run) if run.receive == "moderated" else {}
         for device, card in cards.items():
             offloads[device]["generic-receive-offload"] = card["gro"]
+        prolong_arp(network, max(map(run.longest_rtt_s, run.flows)))
         shaper = Shaper(network, run)
         # A queue's timers follow from its start, and from no call of the lab's before it.
         begin_anew(run.clock, run.seed)

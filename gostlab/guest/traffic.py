@@ -34,9 +34,9 @@ from gostlab.guest.network import Command
 from gostlab.guest.order import Order
 from gostlab.guest.reports import MOST_FILE_MIB, FlowResult, TrafficError
 
-# How much longer than its load iperf3 may take, on the run's clock: connecting n streams over a
-# long path, and draining what is queued when the time is up.
-GRACE_S = 60.0
+# How much longer than its load iperf3 may take, on the run's clock: connecting n streams, and
+# draining what is queued when the time is up; and that over a long path.
+GRACE_S, GRACE_ROUND_TRIPS = 60.0, 10
 POLL_S = 0.1
 # How long a server may take to write its own report once all clients have theirs.
 SERVER_PATIENCE_S = 10.0
@@ -205,7 +205,7 @@ def connect_all(
         found[flow.name] = Connected(client, held, lead_s(order.run, flow))
     for flow in flows:
         # A server takes its connections from here on, so each flow has a time of its own.
-        until_s = time.monotonic() + GRACE_S
+        until_s = time.monotonic() + grace_s(order.run, flow)
         check = partial(check_connecting, order, flow, found[flow.name].client, until_s)
         try:
             found[flow.name].server.hold(check)
@@ -222,7 +222,13 @@ def check_connecting(
     if client.poll() is not None:
         raise TrafficError(failure_of(order.run, flow, order.folder))
     if time.monotonic() > until_s:
-        raise TrafficError(f"{flow.name}: iperf3 did not connect within {GRACE_S:.0f} s")
+        waited_s = grace_s(order.run, flow)
+        raise TrafficError(f"{flow.name}: iperf3 did not connect within {waited_s:.0f} s")
+
+
+def grace_s(run: RunDescription, flow: Flow) -> float:
+    """Return how much longer than its load a flow's iperf3 may take."""
+    return GRACE_S + GRACE_ROUND_TRIPS * run.longest_rtt_s(flow)
 
 
 def lead_s(run: RunDescription, flow: Flow) -> float:
@@ -250,12 +256,7 @@ class Active:
     process: subprocess.Popen[bytes]
     ending: int  # a file descriptor that becomes readable when the process ends
     started_s: float
-
-    @property
-    def overdue_s(self) -> float:
-        """When it has taken too long: an http flow's duration is the most it may take."""
-        grace_s = 0.0 if self.flow.traffic.until_done else GRACE_S
-        return self.started_s + self.flow.duration_s + grace_s
+    overdue_s: float  # when it has taken too long
 
 
 class Timeline:
@@ -327,7 +328,9 @@ class Timeline:
             started_s = self.now_s
         ending = os.pidfd_open(process.pid)
         self._undo.callback(os.close, ending)
-        self._active[ending] = Active(flow, process, ending, started_s)
+        # an http flow's duration is the most it may take
+        most_s = flow.duration_s + (0.0 if flow.traffic.until_done else grace_s(order.run, flow))
+        self._active[ending] = Active(flow, process, ending, started_s, started_s + most_s)
         self._endings.register(ending, select.POLLIN)
 
     def _change(self, asked: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ Every bound is stated with the probability that a correct lab misses it.
 """
 
 import resource
+from itertools import pairwise
 
 import pytest
 from scipy.stats import binom
@@ -71,6 +72,29 @@ def test_loss_is_per_packet_with_offloads_off_and_binomial_and_the_idle_rtt_is_t
     assert low <= last["drops"] <= high
     judged = done.checks["delay_line_drops_forward"]
     assert judged["verdict"] == "ok" and 0 < judged["asked"][0] < judged["got"] < judged["asked"][1]
+
+
+def test_the_acks_of_a_queue_of_20_s_come_back_throughout_and_its_baseline_waits_for_it_to_drain(
+    lab: Lab,
+) -> None:
+    """ARP's answers wait in that queue too; a router that gave up on one would drop the ACKs."""
+    path = direction(rate_bps=100_000, delay_ms=10.0, buffer_pkts=170)
+
+    done = lab.run(describe(path, direction(delay_ms=10.0), duration_s=60.0, sample_ms=1000.0))
+
+    assert max(row["backlog_pkts"] for row in done.queue()) > 100
+    sent = [row["sent_pkts"] for row in done.queue(direction="reverse") if 5 < row["t_s"] < 58]
+    assert min(later - sooner for sooner, later in pairwise(sent)) >= 2
+    assert done.verdicts["idle_rtt_after"] == "ok"
+
+
+def test_a_round_trip_of_six_seconds_is_measured(lab: Lab) -> None:
+    path = direction(rate_bps=2_000_000, delay_ms=3000.0)
+
+    done = lab.run(describe(path, path, duration_s=20.0))
+
+    assert done.verdicts["idle_rtt_before"] == done.verdicts["idle_rtt_after"] == "ok"
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(6000, abs=2)
 
 
 def test_a_long_delay_line_has_its_delay_and_drops_nothing_that_no_loss_was_asked_for(

@@ -39,6 +39,9 @@ AS_ASKED = (
     " loss_detection read_on hops"
 ).split()
 RENAMED = {"duration": "duration_s", "sample": "sample_ms", "start_spread": "start_spread_s"}
+# iperf3's two ends wait 10 s for each other's messages (net.c, nread_read_timeout): the longest
+# round trip over which a test of one flow begins, and one of several, which wait for each other.
+IPERF3_RTT_S, IPERF3_RTT_OF_SEVERAL_S = 9.0, 8.0
 # What is asked of a tunnel besides; its default asks for nothing.
 TUNNEL_OPTIONS = "sndbuf rcvbuf nagle shared kcp_mode kcp_window kcp_parity".split()
 
@@ -293,7 +296,20 @@ def check_topology(asked: Asked, path: Path, flows: Sequence[Flow]) -> None:
 
 
 def check_programs(asked: Asked, flows: Sequence[Flow]) -> None:
-    """An iperf3 must hold a UDP rate, and TCP cross the path for ACKs. Raises BadInput."""
+    """An iperf3 must hold a UDP rate and hear from its other end in time, and TCP cross the path
+    for ACKs. Raises BadInput.
+    """
+    most_s = IPERF3_RTT_S if len(flows) == 1 else IPERF3_RTT_OF_SEVERAL_S
+    tests = (flow for flow in flows if flow.traffic.by_iperf3)
+    slow = next((flow for flow in tests if flow.rtt_ms > 1000 * most_s), None)
+    if slow:
+        name = next(
+            (word for word in ("rtt", "delay", "flows") if word in asked.written), "profile"
+        )
+        raise asked.node(name).bad(
+            f"{slow.name} has a round trip of {show_time(slow.rtt_ms / 1000)}: iperf3 gives up on"
+            f" its other end after 10 s, and needs one of {show_time(most_s)} at most"
+        )
     paced = [name for name, kind in OWN.items() if kind.paces_udp]
     if asked["iperf3"] not in (*paced, SYSTEM) and any(flow.kind == "udp" for flow in flows):
         raise asked.node("iperf3").bad_value(

@@ -13,11 +13,14 @@ from typing import Any, Self
 from gostlab.declared.errors import BadInput
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
+from gostlab.describe.physics.limits import DISTRIBUTION_SCALE
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.later_fields import from_json, later, to_json
 from gostlab.describe.resolve.links import links_crossed, nodes_named, paths_crossed, touches
 
 SCHEMA = 2
+# A queue that would take longer to drain is never filled: senders' buffers are smaller.
+MAX_QUEUED_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,26 @@ class RunDescription:
     def paths_of(self, flow: Flow) -> list[Mapping[str, Any]]:
         """The paths that a flow crosses one after the other, each as its sender sees it."""
         return paths_crossed(self.path, self.links, self.links_of(flow))
+
+    def longest_rtt_s(self, flow: Flow) -> float:
+        """Return how long a flow's packet and its answer may take at any time of the load: every
+        delay and jitter at its longest, every queue full at its lowest rate.
+        """
+        longest_s = flow.rtt_ms / 1000
+        for link, _ in self.links_of(flow) or [("", True)]:
+            path = self.links.get(link, self.path)
+            for way in path:
+                every = [path[way], *self.changes_of(link, way)]
+                reach = max(path[way]["distribution"] or [DISTRIBUTION_SCALE]) / DISTRIBUTION_SCALE
+                delay_ms = max(each.get("delay_ms", 0) for each in every) - path[way]["delay_ms"]
+                jitter_ms = reach * max(each.get("jitter_ms", 0) for each in every)
+                rate_bps = min(
+                    (each["rate_bps"] for each in every if each.get("rate_bps")), default=0
+                )
+                queued_bits = 8 * self.mtu * (path[way]["buffer_pkts"] or 0)
+                longest_s += (delay_ms + jitter_ms) / 1000
+                longest_s += queued_bits / rate_bps if rate_bps else 0.0
+        return min(longest_s, MAX_QUEUED_S)
 
     def links_of(self, flow: Flow) -> list[tuple[str, bool]]:
         """The links that a flow crosses, and whether forward; [] of one path for all."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.traffic import GRACE_S
+from gostlab.guest.traffic import grace_s
 from gostlab.guest.watch.acks import TRACEFS, trace_instance
 
 TICK_S = 0.01
@@ -200,7 +200,7 @@ class Watch:
     """
 
     def __init__(self, run: RunDescription, trace: DepartureTrace | None, why_not: str) -> None:
-        self._ticker = Ticker(run.length_s + GRACE_S)
+        self._ticker = Ticker(max(flow.end_s + grace_s(run, flow) for flow in run.flows))
         self._started_s = 0.0
         self._trace = trace
         self.late_ms: Sequence[float] = ()

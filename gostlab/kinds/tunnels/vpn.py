@@ -13,7 +13,6 @@ from gostlab.guest.launch import Launch, Leg, Tunnel, TunnelError, direct_entrie
 from gostlab.guest.network import NetworkError
 
 NETWORK_BITS = 30
-DEVICE_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -64,15 +63,15 @@ def lead_behind(launch: Launch) -> None:
 
 
 def wait_for_device(launch: Launch, node: str, device: str) -> None:
-    """Wait until an end has made its device. Raises TunnelError if it has none after 10 s."""
+    """Wait until an end has made its device. Raises TunnelError if it has none in time."""
     # Read here and not by a program: a process for each look is most of what a VPN's start takes.
-    deadline = time.monotonic() + DEVICE_TIMEOUT_S
+    deadline = time.monotonic() + launch.patience_s
     table = Path(f"/proc/{launch.network.pid(node)}/net/dev")
     while f"{device}:" not in table.read_text(encoding="ascii").split():
         launch.ends.check_alive()
         if time.monotonic() >= deadline:
             said = launch.last_words(node)
-            raise TunnelError(f"{node}: no device {device} after {DEVICE_TIMEOUT_S:.0f} s{said}")
+            raise TunnelError(f"{node}: no device {device} after {launch.patience_s:.0f} s{said}")
         time.sleep(0.05)
     script = "for _ in $(seq 200); do ip link show dev $0 2>/dev/null && exit 0; sleep 0.05; done"
     launch.network.log.run(node, ["/bin/sh", "-c", f"{script}; exit 1", device])
@@ -80,7 +79,9 @@ def wait_for_device(launch: Launch, node: str, device: str) -> None:
 
 def wait_inside(launch: Launch) -> None:
     """Wait until a packet goes through and one comes back. Raises TunnelError if none does."""
-    script = "for _ in $(seq 50); do ping -qc1 -W1 $0 && exit 0; sleep 0.1; done >/dev/null 2>&1"
+    wait_s = 1 + int(max(flow.rtt_ms for flow in launch.run.flows) / 1000)
+    ping = f"ping -qc1 -W{wait_s} $0"
+    script = f"for _ in $(seq 50); do {ping} && exit 0; sleep 0.1; done >/dev/null 2>&1"
     try:
         launch.on(launch.near, "/bin/sh", "-c", f"{script}; exit 1", inside_of(launch).far)
     except NetworkError:

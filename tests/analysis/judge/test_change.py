@@ -12,6 +12,7 @@ from analysis.judge.cells import to_matrices
 from analysis.judge.change import Change, Changes, changes, to_table
 from analysis.read.runs import load_results
 from gostlab.apps import cli
+from gostlab.declared.errors import BadInput
 
 
 def write(results: Path, cc: str, *goodputs: float, seed: int = 0, **more: Any) -> None:
@@ -86,6 +87,51 @@ def test_cells_that_only_one_has_are_named_and_are_no_regression(tmp_path: Path)
     assert found.only_before == ("main: 16 streams, gost+ws, Reno",)
     assert found.only_after == ("main: 16 streams, gost+ws, CUBIC",)
     assert not found.regressed and not found.made
+
+
+def write_version(results: Path, version: str, goodput_mbit: float) -> None:
+    """A run with a congestion control of the user's own, of that version."""
+    run = synthetic.cell("mine", 16) | {"own_cc": {"mine": version}}
+    synthetic.write_run(results, run, goodput_mbit=goodput_mbit, name=f"mine-{version}")
+
+
+def test_a_changed_source_is_compared_with_its_old_version_also_in_one_folder(
+    tmp_path: Path,
+) -> None:
+    write_version(tmp_path / "old", "aa11", 100.0)
+    write_version(tmp_path / "new", "aa11", 100.0)
+    write_version(tmp_path / "new", "bb22", 70.0)
+
+    found = compared(tmp_path)
+
+    assert goodput(found, "mine").verdict == "worse"
+    assert "own_cc.mine: aa11 before, bb22 after" in found.made
+    assert not found.only_before and not found.only_after
+
+
+@pytest.mark.parametrize(("old", "new"), [("ab", "ab"), ("ab", "c"), ("a", "abc")])
+def test_which_of_several_versions_is_meant_is_not_guessed(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    for folder, versions in (("old", old), ("new", new)):
+        for version in versions:
+            write_version(tmp_path / folder, version * 4, 100.0)
+
+    with pytest.raises(BadInput, match=r"nothing says which to compare.*mine aaaa; mine bbbb"):
+        compared(tmp_path)
+
+
+def test_a_variant_is_compared_with_the_one_of_its_own_settings_alone(tmp_path: Path) -> None:
+    write(tmp_path / "old", "bbr", 100.0)
+    for duration_s, goodput_mbit in ((30.0, 100.0), (10.0, 50.0)):
+        run = synthetic.cell("bbr", 16, duration_s=duration_s) | {"seed": 1}
+        name = f"bbr-{duration_s:g}"
+        synthetic.write_run(tmp_path / "new", run, goodput_mbit=goodput_mbit, name=name)
+
+    found = compared(tmp_path)
+
+    assert goodput(found).verdict == "same" and not found.made
+    assert found.only_after == ("main: 16 streams, gost+ws, BBR (duration 10 s)",)
 
 
 def test_what_made_them_is_compared(tmp_path: Path) -> None:
