@@ -2,7 +2,7 @@
 beside it takes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -13,13 +13,15 @@ from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import DIRECT, listed, span
 from analysis.drawings.heatmap import facet_order, norm_of, plot_heatmap
-from analysis.judge.cells import natural
+from analysis.judge.cells import Cell, natural
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.table import cc_name, rate, several
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.file.words import level_words
 
 PATH, TUNNEL, FETCH = "factor:path", "factor:tunnel", "fetch_median_s"
 OF_ALL = "goodput"
+SHARED = "tunnel_options.shared"  # among tunnels that have one connection no option of one alone
 MOST_PATHS = 6  # of a map's columns, whose numbers can be read
 
 
@@ -97,18 +99,27 @@ def ends(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     if rows.empty:
         return
     goodput = goodput_of(rows)
+    untuned = {cell.example.tunnel for cell in sweep.matrix.cells if not is_tuned(cell)}
     for cc in sorted(rows["cc"].unique(), key=cc_rank):
         of_cc = rows[rows["cc"] == cc]
         here = of_cc[of_cc["rtt_ms"] == rtts_of(of_cc)[0]]
         for loss in dict.fromkeys((here["loss_p"].min(), here["loss_p"].max())):
-            yield from of_a_path(here[here["loss_p"] == loss], goodput)
+            yield from of_a_path(here[here["loss_p"] == loss], goodput, untuned)
     if FETCH in rows and rows[FETCH].notna().any():
         what = "The short download beside it (median)"
         yield span(rows[rows["tunnel"] != DIRECT], FETCH, what, show=rate, unit=" s")
 
 
-def of_a_path(rows: pd.DataFrame, goodput: str) -> Iterator[str]:
-    """What tunnels carry on one path with one congestion control."""
+def is_tuned(cell: Cell) -> bool:
+    """Return whether a cell's tunnel has options other than its program's defaults."""
+    names = (name for name, _ in cell.example.settings)
+    return any(name.startswith("tunnel_options.") and name != SHARED for name in names)
+
+
+def of_a_path(rows: pd.DataFrame, goodput: str, untuned: Collection[str] = ()) -> Iterator[str]:
+    """What tunnels carry on one path with one congestion control; of the slowest what holds it, if
+    it is one of those with its program's defaults.
+    """
     known = rows[rows[goodput].notna()]
     tunnelled = known[known["tunnel"] != DIRECT]
     if tunnelled.empty:
@@ -128,6 +139,8 @@ def of_a_path(rows: pd.DataFrame, goodput: str) -> Iterator[str]:
         said = f"{place}: {which} carry most, {rates} Mbit/s (their runs overlap)"
     if len(level) < len(ranked):
         said += f", {least['tunnel']} least, {rate(least[goodput])}"
+        held_by = tunnel_kind(str(least["tunnel"])).held_by
+        said += f" ({held_by})" if held_by and least["tunnel"] in untuned else ""
     for alone in known.loc[known["tunnel"] == DIRECT, goodput]:
         said += f"; without a tunnel {rate(alone)}"
     yield f"{said}."

@@ -1,7 +1,6 @@
 """What a verb of the command line is, and the words that several share."""
 
 import argparse
-import difflib
 import json
 import os
 import re
@@ -13,6 +12,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+
+from gostlab.describe.file import document
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 RESULTS = Path("results")
@@ -85,8 +86,8 @@ def asked_by_shell() -> bool:
 
 def likeliest(word: str, known: Sequence[str]) -> str:
     """What was probably meant, in brackets; "" where nothing looks like it."""
-    close = difflib.get_close_matches(word.partition("=")[0][:60], known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    close = document.closest(word.partition("=")[0], known)
+    return f" (did you mean {close}?)" if close else ""
 
 
 Word = Callable[[argparse.ArgumentParser], object]  # adds itself to a verb's parser

@@ -66,6 +66,7 @@ class TunnelKind:
     carries: tuple[str, ...] = ("tcp",)  # what the application may send through it: tcp, udp
     # settings that are its own: sndbuf, rcvbuf, nagle, shared, kcp_mode
     options: tuple[str, ...] = ()
+    held_by: str = ""  # what of its program's defaults holds its rate, and which settings end that
     # of a forwarder: what frames the data across the path, the innermost first: at most so many
     # bytes, so many around them; over UDP the last is the whole packet with Ethernet's header
     frames: tuple[tuple[int, int], ...] = ()

@@ -9,7 +9,7 @@ run that it holds for.
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -84,6 +84,9 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         (bursts, whole),
         (short_queues, whole),
         (reordering, alone),
+        (ordering, alone),
+        (least_buffers, alone),
+        (hops_in_a_row, whole),
         (lengths, whole),
         (meetings, whole),
         (senders, whole),
@@ -330,6 +333,58 @@ def reordering(run: RunDescription) -> Iterator[Guard]:
         yield Guard("reordering", sentence, spread_ms, round(spacing_ms, 6), "ms")
 
 
+def ordering(run: RunDescription) -> Iterator[Guard]:
+    """Jitter that keeps the order makes packets wait for slower ones before them: a dense flow's
+    round trip is longer than the delays say. ACKs are taken to be half as dense as data.
+    """
+    for way in data_ways(run):
+        spacing_ms = 8000 * MTU_BYTES / (largest(run, way, "rate_bps") or UNLIMITED_BPS)
+        longer_ms = spread_ms = 0.0
+        for each in run.path:
+            jitter_ms, table = largest(run, each, "jitter_ms"), run.path[each]["distribution"]
+            if not (run.path[each]["ordered"] and jitter_ms):
+                continue
+            low, high = reach(table)
+            spread_ms = max(spread_ms, jitter_ms * (high - low))
+            apart = spacing_ms * (1 if each == way else 2) / jitter_ms
+            longer_ms += jitter_ms * ordering_delay(apart, tuple(table) if table else None)
+        if spread_ms > spacing_ms:
+            sentence = (
+                f"ordered: on lets no packet overtake a slower one: at the full rate the {way} data"
+                f" and their ACKs take about {longer_ms:.3g} ms more than the idle round trip"
+            )
+            yield Guard("ordering", sentence, spread_ms, round(spacing_ms, 6), "ms")
+
+
+def least_buffers(run: RunDescription) -> Iterator[Guard]:
+    """A buffer of 1bdp or more has room for TCP's first window: on a short path that is more than
+    was written.
+    """
+    rtt_s = sum(run.path[way]["delay_ms"] for way in run.path) / 1000
+    for way in data_ways(run):
+        rate_bps, room = run.path[way]["rate_bps"], run.path[way]["buffer_pkts"]
+        bdp_pkts = bdp_bytes(rate_bps or 0, rtt_s) / run.mtu
+        if room == FIRST_WINDOW_PKTS and 0 < round(bdp_pkts, 1) < FIRST_WINDOW_PKTS - 0.5:
+            sentence = (
+                f"the {way} queue holds {room} packets, and the path's BDP is {bdp_pkts:.2g}: a"
+                f" buffer of 1bdp or more has room for TCP's first window ({room}pkts says so,"
+                f" {max(1, round(bdp_pkts))}pkts is the BDP)"
+            )
+            yield Guard("least_buffer", sentence, round(bdp_pkts, 3), float(room), "packets")
+
+
+def hops_in_a_row(run: RunDescription) -> Iterator[Guard]:
+    """Of two hops the second is the path again, unless it has one of its own."""
+    if run.hops > 1 and "hop2" not in run.links:
+        once_ms = sum(run.path[way]["delay_ms"] for way in run.path)
+        sentence = (
+            f"{run.hops} hops are the path {run.hops} times in a row: the idle round trip is"
+            f" {run.hops * once_ms:g} ms, each hop's {once_ms:g} ms (links: {{hop2: …}} gives the"
+            " second a path of its own)"
+        )
+        yield Guard("hops", sentence, run.hops * once_ms, once_ms, "ms")
+
+
 def lengths(run: RunDescription) -> Iterator[Guard]:
     """A flow of fewer than twenty round trips is mostly its own beginning (an http flow never)."""
     for flow in run.flows:
@@ -444,19 +499,7 @@ def overtaken_share(spacing: float, table: tuple[int, ...] | None = None) -> flo
     delay below x - k spacings: the product of 1 - F(x - k spacing) over k, and its mean over x. F
     is the delay's distribution, even or a table's.
     """
-    if table:
-        ordered = sorted(entry / DISTRIBUTION_SCALE for entry in table)
-
-        def below(x: float) -> float:
-            return bisect_left(ordered, x) / len(ordered)
-
-        delays: Sequence[float] = ordered[:: max(1, len(ordered) // JITTER_STEPS)]
-    else:
-
-        def below(x: float) -> float:
-            return min(1.0, max(0.0, (x + 1) / 2))
-
-        delays = [2 * (step + 0.5) / JITTER_STEPS - 1 for step in range(JITTER_STEPS)]
+    below, delays = distribution_of(table)
     least = min(delays)
     in_order = 0.0
     for x in delays:
@@ -466,3 +509,39 @@ def overtaken_share(spacing: float, table: tuple[int, ...] | None = None) -> flo
             behind -= spacing
         in_order += product
     return 1 - in_order / len(delays)
+
+
+@lru_cache(maxsize=1000)
+def ordering_delay(spacing: float, table: tuple[int, ...] | None = None) -> float:
+    """Return by how many jitters packets, sent `spacing` jitters apart, are delayed on average if
+    none may overtake another.
+
+    A packet leaves when all before it have: with the largest of x_k - k spacings over k from 0,
+    x_k being the k-th before it. That is at most y with the product of F(y + k spacing) over k,
+    and the mean is low + the integral of 1 - that product from low to high.
+    """
+    below, _ = distribution_of(table)
+    low, high = reach(table)
+    step = (high - low) / JITTER_STEPS
+    mean = low
+    for number in range(JITTER_STEPS):
+        product, y = 1.0, low + (number + 0.5) * step
+        while y < high and product > 1e-6:
+            product *= below(y)
+            y += spacing
+        mean += (1 - product) * step
+    return mean
+
+
+def distribution_of(
+    table: Sequence[int] | None,
+) -> tuple[Callable[[float], float], Sequence[float]]:
+    """Return the share of delays below one, and delays in order, all in jitters: even ones, or a
+    table's.
+    """
+    if not table:
+        even = [2 * (step + 0.5) / JITTER_STEPS - 1 for step in range(JITTER_STEPS)]
+        return (lambda x: min(1.0, max(0.0, (x + 1) / 2))), even
+    ordered = sorted(entry / DISTRIBUTION_SCALE for entry in table)
+    thinned = ordered[:: max(1, len(ordered) // JITTER_STEPS)]
+    return (lambda x: bisect_left(ordered, x) / len(ordered)), thinned

@@ -289,7 +289,12 @@ def mbit(bps: float | None) -> str:
 
 
 def delay_text(delay: measures.Spread | None) -> str:
-    return "–" if delay is None else f"{delay.median:.0f}, {delay.p95:.0f}"
+    return "–" if delay is None else f"{ms(delay.median)}, {ms(delay.p95)}"
+
+
+def ms(value: float) -> str:
+    """A time in whole milliseconds, below ten with two digits that mean something: 0.42, 8.1."""
+    return f"{value:.0f}" if value >= 9.95 or not value else f"{value:.2g}"
 
 
 def rtt_words(cell: CellSummary) -> str:

@@ -1,5 +1,6 @@
 """Every trap is seen, with the number that decides, and only where it is one."""
 
+import itertools
 import math
 import random
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from gostlab.describe.checks import worst
-from gostlab.describe.guards import Guard, checks, guards, overtaken_share, survey
+from gostlab.describe.guards import Guard, checks, guards, ordering_delay, overtaken_share, survey
 from gostlab.describe.resolve.run_description import RunDescription
 from tests.asked import run_of
 
@@ -95,6 +96,25 @@ TRAPS: dict[str, list[Trap]] = {
         ({"changes": "[{at: 1s, jitter: 5ms}]"}, {}),
         ({"profile": "download-150ms", "direction": "download"}, {}),
         ({"profile": "download-150ms", "direction": "upload"}, None),
+    ],
+    # A packet each 0.6 ms, an ACK each 1.2 ms: the last of those that could have come waits.
+    "ordering": [
+        ({"jitter": "5ms"}, None),
+        ({"jitter": "0.05ms", "ordered": "on"}, None),
+        ({"rate": "20mbit", "delay": "60ms", "jitter": "30ms", "ordered": "on"}, {"says": "43.3"}),
+        ({"changes": "[{at: 1s, jitter: 5ms}]", "ordered": "on"}, None),
+    ],
+    # 10 Mbit/s over 2 ms are 1.7 packets.
+    "least_buffer": [
+        ({"rate": "10mbit", "delay": "1ms", "buffer": "1bdp"}, {"asked": 1.667, "limit": 10}),
+        ({"rate": "10mbit", "delay": "1ms", "buffer": "0.5bdp"}, None),
+        ({"rate": "10mbit", "delay": "6ms", "buffer": "1bdp"}, None),
+        ({"delay": "1ms"}, None),
+    ],
+    "hops": [
+        ({"hops": "2"}, {"asked": 200, "limit": 100, "says": "hop2"}),
+        ({"hops": "2", "links": "{hop2: {rtt: 1ms}}"}, None),
+        ({}, None),
     ],
     "few_round_trips": [
         ({"duration": "2s"}, None),
@@ -201,6 +221,9 @@ def test_the_share_is_that_of_packets_sent_on_their_way(
         earliest = min(earliest, arrival)
     # 4 standard errors of independent draws are 0.008.
     assert overtaken_share(spacing, table) == pytest.approx(overtaken / count, abs=0.01)
+    in_order = itertools.accumulate(arrivals, max)
+    waited = sum(at - number * spacing for number, at in enumerate(in_order)) / count
+    assert ordering_delay(spacing, table) == pytest.approx(waited, abs=0.02)
 
 
 def test_a_matrix_is_told_once_with_the_worst_and_how_many() -> None:
@@ -220,8 +243,8 @@ def test_any_run_has_sentences_and_finite_numbers() -> None:
     options: dict[str, list[str]] = {
         "offloads": ["on", "off"],
         "loss": ["0%", "1%"],
-        "jitter": ["0ms", "20ms"],
-        "delay": ["0ms", "1ms", "10s"],
+        "jitter": ["0ms", "1ms"],
+        "delay": ["1ms", "20ms", "4s"],
         "rate": ["1kbit", "100gbit"],
         "buffers": ["bdp", "debian", "system"],
         "streams": ["1", "128"],

@@ -12,8 +12,8 @@ from gostlab import api, results
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand, levels_in_order
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results.measures import Resent
-from gostlab.runs import schedule
+from gostlab.results.measures import Resent, Spread
+from gostlab.runs import schedule, summary
 from gostlab.runs.outcome import Outcome
 from gostlab.runs.summary import MOST_REASONS, MOST_ROWS, Reason, print_summary
 from tests.apps.verbs.test_answer import cell
@@ -94,6 +94,12 @@ def test_a_matrix_of_one_congestion_control_has_no_ratio(tmp_path: Path) -> None
     assert row(outcome_of(tmp_path), "1\u00a0% loss")[-8:] == [
         *("1", "10.0", "–", "120,", "120", "10,", "10", "ok")
     ]
+
+
+def test_a_short_time_keeps_two_digits_that_mean_something() -> None:
+    spread = Spread(0.421, 0.0386)
+    assert summary.delay_text(spread) == "0.42, 0.039"
+    assert [summary.ms(value) for value in (0, 8.14, 9.96, 143.4)] == ["0", "8.1", "10", "143"]
 
 
 def test_six_runs_have_an_interval(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def import_verb(arguments: argparse.Namespace) -> int:
     path = imported.write_import(order, observed, replay)
     loaded = profiles.load_profile(str(path))
     print(f"{order.name}: {profiles.summary(loaded)}")
+    print(*(f"assumed: {sentence}" for sentence in loaded.assumptions), sep="\n")
     if len(replay.trace):
         print(
             f"{len(replay.trace)} changes in {units.show_s(replay.length_s)}, capacity"

@@ -24,6 +24,7 @@ from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.profile import share_text
 from gostlab.describe.file.trace import MAX_ROWS
+from gostlab.describe.file.values import MAX_DELAY_S
 
 # A delay changes in place so often: netem lets a packet overtake one that it holds for longer.
 DELAY_BIN_S = 0.1
@@ -71,6 +72,7 @@ def replay_of(order: ImportOrder, observed: Observed) -> Replay:
         raise BadInput(
             f"{order.recordings[0].shown} says no rate: give one by --rate (like 50mbit)"
         )
+    check_delays(order, observed)
     delay_ms = least_delays_ms(order, observed)
     less_ms = 0.0 if observed.one_way else delay_ms[other(order.way)]
     probes, back_probes = (
@@ -94,6 +96,17 @@ def replay_of(order: ImportOrder, observed: Observed) -> Replay:
     if not observed.sendable_s and observed.probes and observed.rate_bps:
         trace = trace.iloc[:0]  # a rate and an RTT: no path over time
     return Replay(trace, length_s, rate_bps, delay_ms, error)
+
+
+def check_delays(order: ImportOrder, observed: Observed) -> None:
+    """Raises BadInput, naming the recording, for a delay that no path of the lab has."""
+    most_ms = 1000 * MAX_DELAY_S * (1 if observed.one_way else 2)
+    for probe in (*observed.probes, *observed.reverse_probes):
+        if probe.delay_ms is not None and not 0 <= probe.delay_ms <= most_ms:
+            raise BadInput(
+                f"{order.recordings[0].shown}: at {probe.at_s:.6g} s a delay of"
+                f" {probe.delay_ms:g} ms: not within 0 to {most_ms:g} ms (is it in another unit?)"
+            )
 
 
 def least_delays_ms(order: ImportOrder, observed: Observed) -> dict[str, float]:

@@ -17,7 +17,7 @@ from gostlab.declared.errors import bounded
 from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
-from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.document import BadInput, shown_path
 from gostlab.describe.file.settings import PATH_FIELDS
 from gostlab.describe.file.trace import changes_of
 from gostlab.describe.file.units import quoted
@@ -189,6 +189,10 @@ def write_profile(
                     os.replace(folder / final.name, final)
                 else:
                     final.unlink(missing_ok=True)
+    except BadInput as error:
+        # the file that it names is gone
+        told = str(error).replace(f"{shown_path(folder)}/", "")
+        raise BadInput(f"--name {name}: not written, as it would be no path: {told}") from None
     except OSError as error:
         raise BadInput(f"--out {out}: {error.strerror or error}") from None
     return out / f"{name}.yaml"

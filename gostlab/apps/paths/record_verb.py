@@ -69,7 +69,9 @@ def record_verb(arguments: argparse.Namespace) -> int:
     path = recorded.write_recorded(order, pings, date)
     if interrupted:
         complain(f"interrupted after {len(pings.answers)} answers, enough for a profile: kept")
-    print(f"{order.name}: {profiles.summary(profiles.load_profile(str(path)))}")
+    loaded = profiles.load_profile(str(path))
+    print(f"{order.name}: {profiles.summary(loaded)}")
+    print(*(f"assumed: {sentence}" for sentence in loaded.assumptions), sep="\n")
     print(path)
     return EXIT_OK
 

@@ -474,12 +474,34 @@ def unknown_key(node: Node, name: str, known: Iterable[str]) -> BadInput:
     return BadInput(f"{where}: {join(node.key, name)}: unknown key ({meant(name, known)})")
 
 
+# What Mininet, tc and iperf3 call what the lab's settings have by another name.
+NAMES_ELSEWHERE = {
+    "bandwidth": "rate",
+    "bw": "rate",
+    "congestion": "cc",
+    "latency": "delay",
+    "limit": "buffer",
+    "max_queue_size": "buffer",
+    "parallel": "streams",
+    "qdisc": "queue",
+    "queue_size": "buffer",
+    "time": "duration",
+}
+
+
+def closest(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that an unknown one, with or without dashes, was probably meant for."""
+    plain = name[:60].lower()
+    other = NAMES_ELSEWHERE.get(plain.lstrip("-").replace("-", "_"))
+    translated = [each for each in known if each.lstrip("-") == other]
+    return next(iter(translated or difflib.get_close_matches(plain, known, n=1)), None)
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """The advice for an unknown word: the likeliest, or all, of which forward.… stands once."""
     words = [str(word) for word in known]
-    close = difflib.get_close_matches(name[:60].lower(), words, n=1)
-    if close:
-        return f"did you mean {close[0]}?"
+    if close := closest(name, words):
+        return f"did you mean {close}?"
     beginnings = list(dict.fromkeys(re.sub(r"\..*", ".…", word) for word in words))
     more = len(beginnings) - MOST_NAMED
     shown = [*beginnings[:MOST_NAMED], f"and {more} more"] if more > 0 else beginnings

@@ -29,7 +29,7 @@ from gostlab.describe.file.settings import (
     setting_called,
 )
 from gostlab.describe.resolve.kernel_support import where_queues_act
-from gostlab.describe.resolve.run import resolve
+from gostlab.describe.resolve.run import TUNNEL_OPTIONS, asks_for_option, resolve
 from gostlab.describe.resolve.run_description import RunDescription
 
 MAX_RUNS = 20_000
@@ -215,12 +215,21 @@ def factor_name(name: str, factors: Factors) -> str:
 def expand_cells(
     experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
 ) -> Iterable[RunDescription]:
-    """Every combination, once: on the real clock CHARGES are no difference."""
+    """Every combination, once: on the real clock CHARGES are no difference, and what one of several
+    tunnels has is no matter of the others.
+    """
     found = defaultdict[str, list[RunDescription]](list)  # by their levels
+    options = options_of_some(settings, factors)
     for levels in itertools.product(*factors.values()):
         cell = dict(zip(factors, levels, strict=True))
         levels_written = {name: level.written for name, level in cell.items()}
         explicit = {**settings, **{level.name: level for level in levels}}
+        own = tunnel_kind(explicit["tunnel"].value).options if "tunnel" in explicit else ()
+        unfit = options.difference(own)
+        explicit = {name: each for name, each in explicit.items() if name not in unfit}
+        levels_written = {
+            name: level for name, level in levels_written.items() if cell[name].name not in unfit
+        }
         if "clock" in explicit and explicit["clock"].value == "real":
             levels_written = {
                 name: level for name, level in levels_written.items() if name not in CHARGES
@@ -230,6 +239,19 @@ def expand_cells(
         if run not in alike:
             alike.append(run)
             yield run
+
+
+def options_of_some(settings: Settings, factors: Factors) -> set[str]:
+    """The tunnels' options that are requested and that some of the requested tunnels have."""
+    every = [*settings.values(), *itertools.chain.from_iterable(factors.values())]
+    having = {
+        name for each in every if each.name == "tunnel" for name in tunnel_kind(each.value).options
+    }
+    return {
+        each.name
+        for each in every
+        if each.name in TUNNEL_OPTIONS and each.name in having and asks_for_option(each)
+    }
 
 
 def single_run(

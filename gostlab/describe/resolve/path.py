@@ -175,9 +175,10 @@ def resolve_direction(
         wanted["mtu_bytes"] = explicit["mtu"].value
     if "rtt" in explicit:
         wanted["delay_s"] = explicit["rtt"].value / shared_by if shaped else Fraction(0)
+        if not shaped:
+            wanted["jitter_s"] = Fraction(0)
     direction = replace(direction, **wanted)
     ordered = own("ordered")
     if ordered is not None and direction.jitter_s:
         direction = replace(direction, ordered=ordered.value == "on")
-    # A run's own delay may be shorter than the profile's jitter.
-    return replace(direction, jitter_s=min(direction.jitter_s, direction.delay_s))
+    return direction

@@ -3,6 +3,7 @@ settings can be; the topology who sends to whom; then come the ends' congestion 
 of the links, the flows with all of their numbers, and what machine and memory all of it needs.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,17 +14,17 @@ from gostlab.declared.kernels import FEATURES, Kernel
 from gostlab.declared.qdiscs import bottleneck_kinds, marking_kinds, qdisc_kinds
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.describe.file.costs import resolve_costs
-from gostlab.describe.file.profile import Machines
-from gostlab.describe.file.settings import DEFAULTS, Settings, default_setting
+from gostlab.describe.file.profile import DIRECTIONS, Machines
+from gostlab.describe.file.settings import DEFAULTS, Setting, Settings, default_setting
 from gostlab.describe.file.units import show_time
 from gostlab.describe.physics import sizing
-from gostlab.describe.physics.limits import MTU_BYTES
+from gostlab.describe.physics.limits import DISTRIBUTION_SCALE, MTU_BYTES
 from gostlab.describe.resolve.asked import Asked
 from gostlab.describe.resolve.ends import resolve_ends
 from gostlab.describe.resolve.flows import Flow, delays_ms
 from gostlab.describe.resolve.hosts import resolve_cpus, resolve_tcp_memory
 from gostlab.describe.resolve.kernel_support import fit_settings, where_queues_act
-from gostlab.describe.resolve.links import Path, memory_path
+from gostlab.describe.resolve.links import Path, memory_path, touches
 from gostlab.describe.resolve.load import hosts_of_run, link_names, resolve_flows, resolve_hosts
 from gostlab.describe.resolve.path import (
     load_profile_of,
@@ -65,6 +66,7 @@ def resolve(
     changes = resolve_changes(asked, profile, names, until_s)
     check_paths(asked, [path, *(sites or {}).values(), *links.values()])
     check_topology(asked, path, flows)
+    check_jitter(asked, path, links, flows, changes)
     check_programs(asked, flows)
     ccs = [ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows if flow.cc)]
     check_ecn(asked, kernel, flows, ccs)
@@ -110,23 +112,26 @@ def resolve(
     )
 
 
+def asks_for_option(setting: Setting) -> bool:
+    """Return whether a tunnel's option is more than its default, or than what each may lack."""
+    is_default = setting.name in DEFAULTS and setting.value == default_setting(setting.name).value
+    return not is_default and (setting.name, setting.value) != ("shared", "auto")
+
+
 def tunnel_options(asked: Asked) -> dict[str, Any]:
     """What is asked of the run's tunnel besides. Raises BadInput for what it does not have."""
     found = {}
     for name in (name for name in TUNNEL_OPTIONS if name in asked.written):
-        value = asked.written[name].value
-        if name in DEFAULTS and value == default_setting(name).value:
-            continue
-        if (name, value) == ("shared", "auto"):
-            if name not in asked.tunnel.options:
-                continue
-            value = "on"
-        if name not in asked.tunnel.options:
-            having = {kind.name for kind in tunnel_kinds().values() if name in kind.options}
-            raise asked.node(name).bad(
-                f"tunnel {asked['tunnel']} has no {name} ({', '.join(sorted(having))} have)"
-            )
-        found[name] = value
+        setting, has_it = asked.written[name], name in asked.tunnel.options
+        if asks_for_option(setting):
+            if not has_it:
+                having = {kind.name for kind in tunnel_kinds().values() if name in kind.options}
+                raise asked.node(name).bad(
+                    f"tunnel {asked['tunnel']} has no {name} ({', '.join(sorted(having))} have)"
+                )
+            found[name] = setting.value
+        elif (name, setting.value) == ("shared", "auto") and has_it:
+            found[name] = "on"
     return found
 
 
@@ -293,6 +298,39 @@ def check_topology(asked: Asked, path: Path, flows: Sequence[Flow]) -> None:
             delays_ms(flows, path)
         except ValueError as error:
             raise asked.node("topology").bad(str(error)) from None
+
+
+def check_jitter(
+    asked: Asked,
+    path: Path,
+    links: Mapping[str, Path],
+    flows: Sequence[Flow],
+    changes: Sequence[Mapping[str, Any]],
+) -> None:
+    """Jitter that would have a packet arrive before it was sent, at any time of the load: netem
+    would send it at once, and the delay be another. Raises BadInput.
+    """
+    own_ms = delays_ms(flows, path) if asked.topology.own_rtts else {}
+    named = {change["link"] for change in changes if "link" in change}
+    for link, way in itertools.product(dict.fromkeys(["", *links, *named]), DIRECTIONS):
+        base = links.get(link, path)[way]
+        ends = [flow.receiver if way == "forward" else flow.sender for flow in flows]
+        least_ms = min(own_ms.get(end, base["delay_ms"]) for end in ends) - base["delay_ms"]
+        reach = min(base["distribution"] or [-DISTRIBUTION_SCALE]) / DISTRIBUTION_SCALE
+        now = {key: base[key] for key in ("delay_ms", "jitter_ms")}
+        mine = [each for each in changes if each["direction"] == way and touches(each, link, links)]
+        for step in ({}, *mine):
+            now |= {key: step[key] for key in now if key in step}
+            if least_ms + now["delay_ms"] + reach * now["jitter_ms"] >= -1e-9:
+                continue
+            names = ["changes", "trace"] if step else ["links"] if link in links else []
+            names += [f"{way}.jitter", "jitter", f"{way}.delay", "delay", "rtt", "flows"]
+            name = next((name for name in names if name in asked.written), "profile")
+            raise asked.node(name).bad(
+                f"{way}: jitter of {show_time(now['jitter_ms'] / 1000)} is more than its delay of"
+                f" {show_time((least_ms + now['delay_ms']) / 1000)} allows: no packet arrives"
+                " before it was sent (less jitter, or a longer delay)"
+            )
 
 
 def check_programs(asked: Asked, flows: Sequence[Flow]) -> None:

@@ -20,6 +20,7 @@ TUNNEL = gost_relay(
     one_connection=True,
     since="2.11",
     frames=((10, 3), (32768, 8), (1348, 94)),  # correction, smux, KCP's packet
+    held_by="by default its window is 32 packets: any kcp_ setting brings 1024",
     options=("shared", "kcp_mode", "kcp_window", "kcp_parity"),
 )
 DEFAULTS = {

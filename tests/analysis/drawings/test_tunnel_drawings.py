@@ -148,6 +148,23 @@ def test_what_is_not_apart_from_the_first_shares_its_sentence(
     assert all(len(sentence.split()) <= 25 for sentence in answer.sentences)
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({}, "gost+kcp least, 0.5 (by default its window is 32 packets"), ({"kcp_parity": 0}, "0.5.")],
+)
+def test_the_slowest_tunnel_is_said_with_the_default_that_holds_it(
+    tmp_path: Path, options: dict[str, int], says: str
+) -> None:
+    for tunnel, rate in {"wireguard": 9.0, "gost+kcp": 0.5}.items():
+        levels = {"tunnel": tunnel, "loss": "1%", "cc": "cubic"}
+        asked = {"tunnel_options": options} if tunnel == "gost+kcp" else {}
+        synthetic.write_at(tmp_path, levels, asked=asked, goodput_mbit=rate)
+
+    [answer] = drawn(tmp_path, "by-path").answers
+
+    assert says in answer.sentences[0]
+
+
 def test_marks_are_drawn_by_control_on_a_figure_for_each_level_of_what_else_varies(
     tmp_path: Path,
 ) -> None:

@@ -173,6 +173,22 @@ def test_iperf3_and_flent_say_one_rate_and_one_round_trip(tmp_path: Path) -> Non
     assert not (tmp_path / "up.csv").exists()
 
 
+def test_retransmissions_are_no_loss_of_the_path_and_that_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    total = {"start": 0, "end": 1, "bits_per_second": 95.64e6, "retransmits": 30}
+    intervals = [{"streams": [{"start": 0, "rtt": 41_000}], "sum": total}]
+    (tmp_path / "up.json").write_text(
+        json.dumps({"start": {"test_start": {}}, "intervals": intervals})
+    )
+
+    assert imported(tmp_path, str(tmp_path / "up.json")) == 0
+
+    printed = capsys.readouterr().out
+    assert "assumed: No loss, though 30 segments were retransmitted" in printed
+    assert all(each in printed for each in load_profile(str(tmp_path / "up.yaml")).assumptions)
+
+
 MAHIMAHI, RATE = ["--rtt", "1ms", "--format", "mahimahi"], ["--rate", "1mbit"]
 
 
@@ -190,6 +206,7 @@ MAHIMAHI, RATE = ["--rtt", "1ms", "--format", "mahimahi"], ["--rate", "1mbit"]
         ('{"round_trips": 3, "config": 1}', RATE, "not what `irtt client -o` writes"),
         ("timestamp,rtt\nnow,3\n", RATE, "bad.txt:2: 'now' is not a time"),
         ("timestamp,rtt\n1,2\n2,x\n", RATE, "bad.txt:3: rtt 'x' is not a number"),
+        ("timestamp,rtt\n1,38\n2,38000\n", RATE, "bad.txt: at 1 s a delay of 38000 ms: not within"),
         ("timestamp,rtt\n1,2\n2,3\n", [], "says no rate: give one by --rate"),
         ("1\n2\n3\n", ["--rtt", "5ms", "--name", "A b"], "not a profile's name"),
     ],

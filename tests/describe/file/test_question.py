@@ -40,6 +40,26 @@ def test_a_bare_question_compares_cubic_with_bbr() -> None:
     assert asked == {"try-bbr-r1", "try-cubic-r1"}
 
 
+def test_an_option_of_one_of_the_tunnels_is_no_matter_of_the_others() -> None:
+    given = {**PATH, "cc": "bbr", "tunnel": "direct,gost+kcp", "kcp_parity": "0,3"}
+
+    runs = runs_of(to_question(given))
+
+    asked = {(run.tunnel, str(run.tunnel_options), str(run.factors)) for run in runs}
+    assert asked == {
+        ("direct", "{}", "{'tunnel': 'direct'}"),
+        ("gost+kcp", "{'kcp_parity': 0}", "{'kcp_parity': '0', 'tunnel': 'gost+kcp'}"),
+        ("gost+kcp", "{'kcp_parity': 3}", "{'kcp_parity': '3', 'tunnel': 'gost+kcp'}"),
+    }
+    assert {run.tunnel for run in runs_of(to_question({**given, "kcp_parity": "3"}))} == {
+        "direct",
+        "gost+kcp",
+    }
+    assert "direct has no kcp_parity" in refusal(
+        lambda: runs_of(to_question({**given, "tunnel": "direct,gost+ws"}))
+    )
+
+
 def test_a_saved_question_asks_for_the_same_runs(tmp_path: Path) -> None:
     question = to_question({**ASKED, "cc.client": "bbr", "changes": "[{at: 1s, rate: 9mbit}]"})
     file = tmp_path / "mine.yaml"

@@ -72,6 +72,16 @@ REFUSED = [
     ({"topology": "torus"}, "torus"),
     ({"topology": "parking-lot", "flows": "{a: {sender: 17}}"}, "there is no s17 in topolog"),
     ({"flows": "{a: {sender: 2}}"}, "sender belongs to topology dumbbell"),
+    # jitter that has packets arrive before they were sent, at any time and on any link
+    ({"rtt": "20ms", "jitter": "30ms"}, "jitter: forward: .*30 ms is more than its delay of 10 ms"),
+    ({"rtt": "20ms", "reverse.jitter": "11ms"}, "reverse: jitter of 11 ms"),
+    ({"changes": "[{at: 1s, jitter: 90ms}]"}, "changes: forward: jitter of 90 ms"),
+    ({"jitter": "9ms", "changes": "[{at: 1s, delay: 5ms}]"}, "delay of 5 ms allows"),
+    ({"hops": "2", "jitter": "9ms", "links": "{hop2: {rtt: 4ms}}"}, "links: .*delay of 2 ms"),
+    ({"topology": "dumbbell", "jitter": "9ms", "flows": "{a: {rtt: 4ms}}"}, "delay of 2 ms"),
+    # what iperf3's control connection does not wait for
+    ({"rtt": "10s", "duration": "200s"}, "rtt: flow1 has a round trip of 10 s: iperf3 gives up"),
+    ({"rtt": "8500ms", "flows": "{a: {}, b: {}}"}, "8.5 s: iperf3 gives up"),
     ({"hops": "3"}, "1 to 2"),
     ({"hops": "2", "topology": "dumbbell"}, "one behind the other in topology tunnel, not in d"),
     ({"links": "{hop2: {rtt: 1ms}}"}, "or there are two of them in a row"),

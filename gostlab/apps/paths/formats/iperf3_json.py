@@ -25,6 +25,7 @@ def read(document: Any) -> Observed:
         for stream in each["streams"][:1]
         if stream.get("rtt")
     ]
+    retransmitted = sum(each["sum"].get("retransmits", 0) for each in intervals)
     steady = [rate for at_s, rate in rates.items() if at_s >= SKIP_S] or list(rates.values())
     return Observed(
         length_s=float(intervals[-1]["sum"]["end"]),
@@ -35,6 +36,15 @@ def read(document: Any) -> Observed:
             " own may be higher, if something else held that test back.",
             "The least smoothed round trip of the loaded socket stands for the idle path's: a queue"
             " that never emptied is in it.",
+            *(
+                [
+                    f"No loss, though {retransmitted} segments were retransmitted: the recording"
+                    " does not say whether a full queue or the line lost them (write the line's"
+                    " into loss)."
+                ]
+                if retransmitted
+                else []
+            ),
         ),
     )
 
