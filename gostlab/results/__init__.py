@@ -47,7 +47,7 @@ EPOCHS = (
     "what comes before a load has no say in when its timers go off",
     "nor has what comes before a queue; a sample comes nearer to its instant, by fewer calls",
     "nor have the lab's own files, which a run reads at once; its idle time begins with it",
-    "a timeout leaves bbr3 and bbr2 their window; Prague restarts after idle; ARP waits for the path",
+    "a timeout leaves bbr3 and bbr2 their window; Prague restarts after idle; ARP is patient",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results
