@@ -191,7 +191,7 @@ INSIDE = {
     "cluster": "machine.sandbox setup.root",
     "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.workbench",
     "doctor": "early_signals describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.root setup.steps setup.system",
-    "fit": "describe.guards describe.resolve.run",
+    "fit": "describe.guards describe.resolve.run describe.resolve.windows",
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model guest.anew guest.carriers guest.ethtool guest.hosts guest.namespaces guest.reports guest.watch.netlink guest.watch.probes lazy machine.cpus machine.own_root machine.sandbox",
     "shell": "guest.environment guest.hosts guest.idle guest.network guest.shaping machine.sandbox",

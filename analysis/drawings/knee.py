@@ -17,9 +17,12 @@ from analysis.draw.style import FAINT, INK, cc_colour, finish, key, styled
 from analysis.judge.cells import Cell
 from analysis.judge.table import NBSP, rate
 from analysis.read.description import read_asked
+from gostlab.declared.kernels import SHIPPED, version_of
+from gostlab.declared.tunnels import IP_TCP_BYTES
 from gostlab.describe.file.units import show_rate, show_size
+from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
-from gostlab.describe.physics.sizing import window_bytes
+from gostlab.describe.physics.sizing import socket_windows
 
 # Payload of a full frame, as the rate of a path counts it.
 PAYLOAD_SHARE = 1448 / 1514
@@ -30,13 +33,16 @@ Place = tuple[str, float]  # tunnel, round trip in ms
 
 
 def window_of(cell: Cell) -> float | None:
-    """The window that a cell's buffers allow, bytes: half of what is kept for receiving (what Linux
-    offers), no more than what is kept for sending; None where nobody wrote them.
+    """The window that a cell's buffers allow any sender on its kernel, bytes; None where nobody
+    wrote them.
     """
-    buffers = read_asked(cell.example.folder).get("buffers")
-    if not isinstance(buffers, dict):
+    asked = read_asked(cell.example.folder)
+    if not isinstance(asked.get("buffers"), dict):
         return None
-    return window_bytes(buffers, cell.example.streams)
+    mss_bytes = asked.get("mtu", MTU_BYTES) - IP_TCP_BYTES
+    version = version_of(asked.get("kernel", SHIPPED))
+    streams, super_packets = cell.example.streams, bool(asked.get("offloads"))
+    return socket_windows(asked["buffers"], streams, version, mss_bytes, super_packets).min_bytes
 
 
 def places(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:
@@ -122,9 +128,9 @@ def least_windows(sweep: Sweep, table: object) -> Iterator[str]:
 DRAWING = Drawing(
     "knee",
     caption=(
-        "Goodput by the window that the socket buffers allow (half of rmem, no more than wmem, of"
-        " all streams): cells' medians. Dotted is what a window allows in a round trip, up to the"
-        " path's rate; upright, that rate times the round trip."
+        "Goodput by the window that the socket buffers allow any sender (the kernel's share of"
+        " rmem, no more than 0.6 of wmem, of all streams): cells' medians. Dotted is what a window"
+        " allows in a round trip, up to the path's rate; upright, that rate times the round trip."
     ),
     draw=draw,
     needs="buffers that were written down, and a run that counts",

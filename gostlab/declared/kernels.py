@@ -23,6 +23,7 @@ from gostlab.declared.source import records
 DECLARATION = "kernel.toml"
 RECORD = "kernel.json"  # beside a kernel that is built
 SHIPPED = "shipped"  # the one that ./lab setup builds
+SHIPPED_VERSION = (7,)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,31}")
 ALL_PATCHES = "*"
 
@@ -195,6 +196,15 @@ def known_names() -> tuple[str, ...]:
     return (SHIPPED, *declared_kernels(), *own_kernels())
 
 
+def version_of(name: str) -> tuple[int, ...]:
+    """Return the version of a kernel by its name, that of the shipped one if nobody here has it."""
+    if name != SHIPPED and name in (own := own_kernels()):
+        return own[name].version
+    if re.fullmatch(r"\d+(\.\d+)*", name):  # of kernel/versions, which a guest does not see
+        return tuple(map(int, name.split(".")))
+    return SHIPPED_VERSION
+
+
 def kernel_named(name: str) -> Kernel:
     """A kernel by what an experiment calls it. Raises BadInput."""
     if name in declared_kernels():
@@ -203,7 +213,7 @@ def kernel_named(name: str) -> Kernel:
         return own[name]
     # The one that the set-up builds takes every patch, or it is not built.
     if name == SHIPPED or strangers_welcome():
-        return Kernel(name, (7,), frozenset(FEATURES))
+        return Kernel(name, SHIPPED_VERSION, frozenset(FEATURES))
     raise BadInput(
         f"no kernel {name} (there are {', '.join(known_names())}; one of your own:"
         " ./lab kernel add TREE --name NAME)"

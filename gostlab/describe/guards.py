@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +33,7 @@ from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
 from gostlab.describe.resolve.flows import Flow, delays_ms
 from gostlab.describe.resolve.links import memory_path, touches
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.describe.resolve.windows import flow_windows
 
 # A burst above this share of the path's own content is a queue that no rate requested.
 BURST_SHARE = 0.1
@@ -200,11 +201,8 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
                 level = "warning" if allowed or "offloads" in run.factors else "error"
                 yield Guard("offloads_loss", sentence, LUMP_PKTS, 1, "packets", level)
     flow, *others = run.flows
-    if (
-        run.changes
-        or others
-        or not sizing.offloads_do_no_harm(run.path, flow.direction, flow.streams, flow.buffers)
-    ):
+    max_bytes = flow_windows(run, flow).max_bytes
+    if run.changes or others or not sizing.queue_never_decides(run.path, flow.direction, max_bytes):
         limit_bps = sizing.OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
         wanted_bps = sum(wanted(run, flow) for flow in run.flows)
         sentence = (
@@ -262,30 +260,32 @@ def replays(run: RunDescription) -> Iterator[Guard]:
 
 
 def windows(run: RunDescription) -> Iterator[Guard]:
-    """A flow whose streams' windows are below what path and queue hold is limited by them, whatever
+    """A flow whose buffers allow less than what path and queue hold is limited by them, whatever
     the congestion control. Debian's are the default on purpose; `bdp` makes them large enough.
     """
     for flow in run.flows:
-        window = sizing.window_bytes(flow.buffers, flow.streams)
-        if not flow.is_tcp or math.isinf(window) or not flow.rtt_ms:
+        found = flow_windows(run, flow)
+        if not flow.is_tcp or math.isinf(found.max_bytes) or not flow.rtt_ms:
             continue
         rate_bps = rate_of(run, flow)
         path_bytes = bdp_bytes(rate_bps, flow.rtt_ms / 1000)
         needed = path_bytes + room_pkts(run, flow) * MTU_BYTES
-        if window >= needed:
+        if found.min_bytes >= needed:
             continue
         which = f"{flow.name}'s" if len(run.flows) > 1 else "the"
-        what = (
-            f"{which} {units.show_size(window)} of window are less than the"
-            f" {units.show_size(needed)} that path and queue hold"
-        )
+        held = " to ".join(dict.fromkeys(map(units.show_size, (found.min_bytes, found.max_bytes))))
+        what = f"{which} {held} of window are less than the {units.show_size(needed)} that path and"
+        limits_bps = (window_limit_bps(each, flow.rtt_ms / 1000) for each in astuple(found))
+        shown = dict.fromkeys(units.show_rate(min(each, rate_bps)) for each in limits_bps)
         effect = (
-            f"about {units.show_rate(wanted(run, flow))} of {units.show_rate(rate_bps)}, by any"
-            " congestion control"
-            if window < path_bytes
+            f"about {' to '.join(shown)} of {units.show_rate(rate_bps)}, by any congestion control"
+            if found.min_bytes < path_bytes
             else "the queue is never full"
+            if found.max_bytes < needed
+            else "the queue may never be full"
         )
-        yield Guard("window_limit", f"{what}: {effect}", round(window), round(needed), "B")
+        sentence = f"{what} queue hold: {effect}"
+        yield Guard("window_limit", sentence, round(found.min_bytes), round(needed), "B")
 
 
 def bursts(run: RunDescription) -> Iterator[Guard]:
@@ -478,7 +478,7 @@ def wanted(run: RunDescription, flow: Flow) -> float:
         return float(flow.rate_bps or 0)
     if flow.kind == "ping":
         return 0.0
-    window = sizing.window_bytes(flow.buffers, flow.streams)
+    window = flow_windows(run, flow).max_bytes
     if math.isinf(window) or not flow.rtt_ms:
         return rate_of(run, flow)
     return window_limit_bps(window, flow.rtt_ms / 1000)

@@ -5,13 +5,14 @@ rate limit a connection, whichever is least; what else a run knows of (buffers, 
 left to the runs.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from statistics import mean
 
 from analysis.read.description import mean_loss
 from gostlab.describe.physics.response import cubic_throughput_bps, window_limit_bps
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.describe.resolve.windows import flow_windows
 
 SHARP = 4  # how sharply the least of several limits is the limit
 LEAST_LOSS = 1e-9
@@ -29,12 +30,17 @@ class Limits:
     loss: float  # of all packets, 0 to 1
     rtt_s: float
     flows: tuple[Flow, ...]
+    windows_bytes: tuple[float, ...]  # of each flow: what its buffers allow, all streams together
 
     @property
     def goodput_bps(self) -> float:
         """What the TCP flows get together, as theory has it (RFC 9438, RFC 7323)."""
         loss = min(0.5, self.loss)
-        wanted_bps = sum(flow_bps(flow, self.rtt_s, loss) for flow in self.flows if flow.is_tcp)
+        wanted_bps = sum(
+            flow_bps(flow, window_bytes, self.rtt_s, loss)
+            for flow, window_bytes in zip(self.flows, self.windows_bytes, strict=True)
+            if flow.is_tcp
+        )
         limits = [wanted_bps, HEADERS * self.rate_bps] if self.rate_bps else [wanted_bps]
         return max(LEAST_BPS, least_of(limits))
 
@@ -42,7 +48,13 @@ class Limits:
 def limits_of(run: RunDescription) -> Limits:
     way = run.path[run.data_direction]
     rtt_s = max(1e-3, sum(run.path[each]["delay_ms"] for each in run.path) / 1000)
-    return Limits(way["rate_bps"], mean_loss(way["loss"]), rtt_s, tuple(run.flows))
+    return Limits(
+        rate_bps=way["rate_bps"],
+        loss=mean_loss(way["loss"]),
+        rtt_s=rtt_s,
+        flows=tuple(run.flows),
+        windows_bytes=tuple(mean(astuple(flow_windows(run, flow))) for flow in run.flows),
+    )
 
 
 def least_of(limits: list[float]) -> float:
@@ -50,13 +62,9 @@ def least_of(limits: list[float]) -> float:
     return float(sum(limit**-SHARP for limit in limits) ** (-1 / SHARP))
 
 
-def flow_bps(flow: Flow, rtt_s: float, loss: float) -> float:
+def flow_bps(flow: Flow, window_bytes: float, rtt_s: float, loss: float) -> float:
     """What the connections of a flow get together on a path of any rate."""
-    limits = [1e12]
-    if isinstance(flow.buffers, Mapping):
-        # half of a receive buffer becomes window
-        window = min(flow.buffers["rmem"][2] / 2, flow.buffers["wmem"][2])
-        limits.append(window_limit_bps(window, rtt_s))
+    limits = [min(1e12, window_limit_bps(window_bytes / flow.streams, rtt_s))]
     if (flow.cc or "").startswith("bbr"):
         if loss > BBR_CLIFF:
             limits.append(1e6)

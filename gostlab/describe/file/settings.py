@@ -494,7 +494,8 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "offloads": Field(
         one_of("auto", "on", "off"),
-        "whether packets travel in lumps of up to 64 kB; auto: where it does no harm",
+        "whether packets travel in super-packets of up to 64 kB; auto: where it does no harm,"
+        " which from Linux 6.6 on is nowhere (they enlarge receive windows)",
         "off",
         default="auto",
     ),

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gostlab.describe.physics.limits import MAX_BUFFER_BYTES, MIB, MTU_BYTES, UNLIMITED_BPS
@@ -14,8 +15,18 @@ from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6 * MIB], "wmem": [4096, 16384, 4 * MIB]}
 # Below this share of the rate no queue builds that would care for lumps of up to 64 kB.
 OFFLOAD_SHARE = 0.9
+# Of a send buffer, what a sender at the path's rate has in flight (socket_windows).
+SEND_BUFFER_SHARE = 0.6
+# The first Linux whose receive windows follow sk_buffs (tcp: use scaling_ratio, dfa2f0483360).
+SCALING_RATIO_SINCE = (6, 6)
+# What an sk_buff takes besides its data, as veth delivers it (measured for MTUs of 1280 to 9000).
+SKB_OVERHEAD_BYTES = 832
 # Kernel memory that one full-size packet takes: its data, sk_buff and page rounding.
 PACKET_MEMORY_BYTES = 2500
+# How many times what path and queue hold the sockets of one stream hold at most, and those of any
+# number (tcp_memory_needed_mib has what was measured).
+MEMORY_PER_STREAM = 8
+MEMORY_PER_PATH = 16
 # More flows are counted together: each for itself they would need more memory than there is.
 MANY_FLOWS = 64
 FLOW_MEMORY_MIB = 5  # of a flow's programs, beyond BASE_MEMORY_MIB
@@ -58,10 +69,8 @@ def resolve_buffers(buffers: Buffers, path: Mapping[str, Any]) -> Buffers:
     return buffers
 
 
-def offloads_do_no_harm(
-    path: Mapping[str, Any], data_direction: str, streams: int, buffers: Buffers
-) -> bool:
-    """Whether packets may travel in lumps: nothing is lost or reordered, and all streams' windows
+def queue_never_decides(path: Mapping[str, Any], data_direction: str, window_bytes: float) -> bool:
+    """Whether super-packets meet no queue: nothing is lost or reordered, and all streams' windows
     stay so far below the rate that the bottleneck's queue decides nothing.
     """
     if any(
@@ -69,35 +78,76 @@ def offloads_do_no_harm(
     ):
         return False
     rate_bps = path["forward" if data_direction == "upload" else "reverse"]["rate_bps"]
-    window = window_bytes(buffers, streams)
-    if math.isinf(window) or round_trip_s(path) == 0:  # nobody knows the windows
+    if math.isinf(window_bytes) or round_trip_s(path) == 0:  # nobody knows the windows
         return False
-    limit_bps = window_limit_bps(window, round_trip_s(path))
+    limit_bps = window_limit_bps(window_bytes, round_trip_s(path))
     return rate_bps is None or limit_bps < OFFLOAD_SHARE * rate_bps
 
 
-def window_bytes(buffers: Buffers, streams: int) -> float:
-    """All streams' windows: half a receive buffer each (tcp_adv_win_scale's default), no more than
-    is kept for sending. Infinite where the kernel's own sizes are used.
+@dataclass(frozen=True)
+class Windows:
+    """How many bytes the socket buffers of a flow let be in flight, all streams together.
+
+    min_bytes  of a sender that never sends faster than the path carries, like BBR
+    max_bytes  of any: the receive window
+    """
+
+    min_bytes: float
+    max_bytes: float
+
+
+def socket_windows(
+    buffers: Buffers, streams: int, version: tuple[int, ...], mss_bytes: int, super_packets: bool
+) -> Windows:
+    """What buffers allow on a Linux of a version; infinite where they are the kernel's own.
+
+    A writer that waits for its send buffer is woken when a third of it is free
+    (sk_stream_write_space): a sender at the path's rate has two thirds of it in flight, less what
+    sk_buffs take (measured: 0.56 to 0.67, n = 18). One that sends bursts exceeds it, up to the
+    receive window: a super-packet that the congestion window splits goes on being filled, and only
+    a new one is checked against the buffer (tcp_sendmsg_locked).
     """
     if isinstance(buffers, str):
-        return math.inf
-    return float(streams * min(buffers["rmem"][2] / 2, buffers["wmem"][2]))
+        return Windows(math.inf, math.inf)
+    share = receive_window_share(version, mss_bytes, super_packets)
+    receive = streams * share * buffers["rmem"][2]
+    return Windows(min(receive, streams * SEND_BUFFER_SHARE * buffers["wmem"][2]), receive)
+
+
+def receive_window_share(version: tuple[int, ...], mss_bytes: int, super_packets: bool) -> float:
+    """The share of a receive buffer that Linux offers as window.
+
+    Before Linux 6.6 one half (tcp_adv_win_scale's default). Since then scaling_ratio / 256, which
+    tcp_measure_rcv_mss() learns from the first full segment, its bytes by its sk_buff's truesize:
+    0.63 of a buffer with packets of 1500 bytes, 0.77 where the first sk_buff has two segments.
+    """
+    if version < SCALING_RATIO_SINCE:
+        return 0.5
+    data = mss_bytes * (2 if super_packets else 1)
+    return (256 * data // (data + SKB_OVERHEAD_BYTES)) / 256
+
+
+def super_packets_enlarge_windows(version: tuple[int, ...]) -> bool:
+    """Whether a receive window depends on how many segments an sk_buff has."""
+    return version >= SCALING_RATIO_SINCE
 
 
 def tcp_memory_needed_mib(
     streams: int, legs: int, buffers: Buffers, path: Mapping[str, Any]
 ) -> int:
-    """Memory of all TCP sockets when every buffer of every leg is as full as it can be: above
-    Debian's about four times what the path can hold. iperf3 has a control connection besides.
+    """tcp_mem's third number, twice the first, at which windows stop growing: enough for the
+    sockets of all legs, of iperf3's control connection too. Buffers above Debian's fill on the leg
+    that crosses the path (measured, both ends together: up to 5.7 times what path and queue hold
+    with one stream, 15 times with 8 to 32, whatever the congestion control, loss and jitter).
     """
     sizes = DEBIAN_BUFFERS if isinstance(buffers, str) else buffers
-    connections = streams + 1
-    debian = connections * (DEBIAN_BUFFERS["rmem"][2] + DEBIAN_BUFFERS["wmem"][2])
-    leg = min(
-        connections * (sizes["rmem"][2] + sizes["wmem"][2]), max(debian, 4 * bytes_in_path(path))
-    )
-    return 64 + math.ceil(legs * leg / MIB)
+    largest = sizes["rmem"][2] + sizes["wmem"][2]
+    debian = DEBIAN_BUFFERS["rmem"][2] + DEBIAN_BUFFERS["wmem"][2]
+    connections, held = streams + 1, bytes_in_path(path)
+    leg = min(connections * largest, max(connections * debian, 4 * held))
+    per_path = min(streams * MEMORY_PER_STREAM, MEMORY_PER_PATH)
+    full = min(streams * largest, per_path * held) if largest > debian else 0
+    return max(64 + math.ceil(legs * leg / MIB), math.ceil(2 * full / MIB))
 
 
 def tcp_memory_shared_mib(flows: int, path: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from gostlab.declared.controls import needs_accurate_ecn, own_controls, parse_co
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
 from gostlab.declared.kernels import FEATURES, Kernel
 from gostlab.declared.qdiscs import bottleneck_kinds, marking_kinds, qdisc_kinds
-from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
+from gostlab.declared.tunnels import GOST, IP_TCP_BYTES, tunnel_kind, tunnel_kinds
 from gostlab.describe.file.costs import resolve_costs
 from gostlab.describe.file.profile import DIRECTIONS, Machines
 from gostlab.describe.file.settings import DEFAULTS, Setting, Settings, default_setting
@@ -107,7 +107,7 @@ def resolve(
         # kernel, unless they are requested.
         **(resolve_cpus(asked, machines, hosts) if asked.is_virtual else {}),
         **resolve_tcp_memory(asked, machines, hosts, can_have_own=machine == "sandbox"),
-        **receiving(asked, resolve_offloads(asked, path, flows, changes, links)),
+        **receiving(asked, resolve_offloads(asked, kernel, path, flows, changes, links)),
         **guest_memory(asked, memory_path(path, links, asked["hops"]), flows),
     )
 
@@ -197,21 +197,28 @@ def guest_memory(asked: Asked, path: Path, flows: Sequence[Flow]) -> dict[str, A
 
 def resolve_offloads(
     asked: Asked,
+    kernel: Kernel,
     path: Path,
     flows: Sequence[Flow],
     changes: Sequence[Mapping[str, Any]],
     links: Mapping[str, Path],
 ) -> bool:
     """Whether packets may travel in lumps: as asked, or where that does no harm to the one flow on
-    a path that stays what it is, and that surely is TCP.
+    a path that stays what it is, and that surely is TCP, on a kernel that gives it the same window.
     """
     if asked["offloads"] != "auto":
         return bool(asked["offloads"] == "on")
+    if sizing.super_packets_enlarge_windows(kernel.version):
+        return False
     in_datagrams = not flows[0].is_tcp or flows[0].traffic.is_counted or asked.tunnel.sent_by
     if len(flows) > 1 or changes or in_datagrams:
         return False
+    mss_bytes = asked.tunnel.inner_mtu(asked["mtu"]) - IP_TCP_BYTES
+    windows = sizing.socket_windows(
+        flows[0].buffers, flows[0].streams, kernel.version, mss_bytes, super_packets=True
+    )
     return all(
-        sizing.offloads_do_no_harm(each, asked["direction"], flows[0].streams, flows[0].buffers)
+        sizing.queue_never_decides(each, asked["direction"], windows.max_bytes)
         for each in (path, *links.values())
     )
 

@@ -86,5 +86,5 @@ def test_windows_are_drawn_against_what_a_round_trip_allows(tmp_path: Path) -> N
     made = drawn(tmp_path, "knee")
 
     [line] = labelled(made.pictures[0].figure, "lab cubic")
-    assert list(line.get_xdata()) == pytest.approx([500_000, 4_000_000])
+    assert list(line.get_xdata()) == pytest.approx([600_000, 4_800_000])
     assert made.answers[0].sentences[0].startswith("gost+ws")
