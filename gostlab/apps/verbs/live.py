@@ -28,6 +28,7 @@ from gostlab.declared.errors import BadInput
 from gostlab.describe.file.words import cell_words
 from gostlab.describe.physics.response import bdp_bytes
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.runs import summary
 from gostlab.runs.progress import Picture
 from gostlab.runs.schedule import Finished, Levels, place_of, rank_of
 
@@ -294,7 +295,9 @@ class Watched(Picture):
         bar = Text(ends[0])
         bar.append(self.blocks[-1] * round(share * length), style=colour(share))
         bar.append(" " * (length - round(share * length)) + ends[1])
-        waits = [f"{8000 * now.backlog_bytes / rate_bps:.0f} ms to wait"] if rate_bps else []
+        waits = (
+            [f"{summary.ms(8000 * now.backlog_bytes / rate_bps)} ms to wait"] if rate_bps else []
+        )
         held = f"queue: {now.packets:.0f} of {limit} packets"
         told = self.said(held, *waits, f"{now.drops:.0f} dropped", style="bold")
         told[0].stylize(colour(share), 0, len(held))
@@ -315,7 +318,7 @@ class Watched(Picture):
         mbit = 8 * max(0.0, now.acked_bytes - since.acked_bytes) / took_s / 1e6
         told = self.said(
             f"{who}: window {now.window_pkts:.0f} packets",
-            f"{now.srtt_ms:.0f} ms RTT · {mbit:.1f} Mbit/s",
+            f"{summary.ms(now.srtt_ms)} ms RTT · {mbit:.1f} Mbit/s",
             style="bold",
         )
         # the least of each column: BBR's four packets last less than a column of a long run

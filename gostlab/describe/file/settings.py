@@ -201,15 +201,21 @@ PATH_FIELDS: Mapping[str, Field] = {
         values.read_delay, "one way, in each direction: a round trip is twice as long", "20ms"
     ),
     "jitter": Field(
-        values.read_delay, "how far each packet's delay lies around the delay, each way", "2ms"
+        values.read_delay,
+        "how far each packet's delay lies around the delay, each way; no more than the delay",
+        "2ms",
     ),
     "loss": Field(read_loss, "per packet, in each direction: data and ACKs", "0.1%"),
     "buffer": Field(
-        values.BUFFER, "the bottleneck's queue, each way", "1bdp, 100pkts, 150kB, 300ms"
+        values.BUFFER,
+        "the bottleneck's queue, each way; 1bdp and more have room for TCP's first window, 10"
+        " packets",
+        "1bdp, 100pkts, 150kB, 300ms",
     ),
     "ordered": Field(
         one_of("on", "off"),
-        "whether jitter keeps the order of packets, wherever there is jitter",
+        "whether jitter keeps the order of packets, wherever there is jitter: dense ones then wait"
+        " for slower ones before them, and the round trip is longer",
         "on",
     ),
 }
@@ -248,7 +254,8 @@ SETTINGS: Mapping[str, Field] = {
     "hops": Field(
         values.HOPS,
         "how many paths lie one behind the other (topology tunnel): with 2 a tunnel is a"
-        " chain, client – gost – gost2 – target, and `direct` one connection over both",
+        " chain, client – gost – gost2 – target, and `direct` one connection over both; each is the"
+        " run's path, and so the round trip twice as long",
         "2",
         default="1",
     ),
