@@ -7,7 +7,7 @@ A kind is one file in gostlab/kinds/traffic/. It has, beside its declaration
     ask(order, flow) -> argv           the command of the end that begins
     read(flow, report, ran)            the flow's row from its client's report; raises TrafficError,
                                        or KeyError, TypeError or ValueError for one it cannot read
-    part(report, from_s, to_s)         if it is no tcp and has no rows: what its server's report
+    part(flow, report, from_s, to_s)   if it is no tcp and has no rows: what its receiver's report
                                        says of a part of its time
     rows(report)                       if it declares `rows`: of each measurement its seconds from
                                        the flow's start, and what was measured
@@ -24,7 +24,7 @@ from gostlab.declared.source import module_of
 from gostlab.declared.traffic import TrafficKind, traffic_kind, traffic_kinds
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.reports import SAID_NOTHING, SERVER, FlowResult, Ran, TrafficError
+from gostlab.guest.reports import SAID_NOTHING, SERVER, FlowResult, Ran, TrafficError, server_report
 
 # All of them, and now: an import while a run's clock goes would take some of the run's time.
 CARRIERS = {name: module_of(TRAFFIC_KINDS, kind.module) for name, kind in traffic_kinds().items()}
@@ -58,12 +58,12 @@ def result_of(
     ran_s: from when to when. Raises TrafficError if the report lacks it.
     """
     began_s, ended_s = ran_s
-    ran = Ran(flow.name, flow.kind, round(began_s, 6), round(ended_s, 6), window_s)
+    ran = Ran(flow.name, flow.kind, round(began_s, 6), round(ended_s, 6), window_s, report)
     kind = flow.traffic
     try:
         # What a program of the user's own prints may be much, and says nothing to the lab.
-        if has_no_results(kind, report):
-            of_server = report.with_stem(f"{report.stem}-server").read_text(encoding="utf-8")
+        if flow.is_tcp and has_no_results(kind, report):
+            of_server = server_report(report).read_text(encoding="utf-8")
             told: FlowResult = carrier(kind).read(flow, of_server[of_server.find("{") :], ran)
             return replace(told, counted_by=SERVER)
         text = "" if kind.is_counted else report.read_text(encoding="utf-8", errors="replace")

@@ -38,14 +38,25 @@ def counted(
 def in_sockets(flow: Flow, probes: Probes, tunnel: Tunnel, *, whole: bool = False) -> Part:
     """What a flow's TCP sockets carried and sent again in the part of the load that is measured, or
     in the whole of it.
+
+    What arrives behind a lost segment counts when it does, and not all at once with that segment's
+    retransmission: the receiver has it (SACK), although a program cannot read it yet. In a tunnel
+    with a connection of the flow's own, that is so of the connection across the path.
     """
     sending = SENDING_END[flow.direction]
     legs = {leg.name: leg for leg in tunnel.legs if leg.flow == flow.name}
     last = next(legs[name] for name in LAST_LEGS[sending] if name in legs)
     first = next(legs[name] for name in FIRST_LEGS[sending] if name in legs)
+    arrived = probes.bytes_arrived(last, sending, whole=whole)
+    across = {leg.flow: leg for leg in tunnel.legs if leg.name == "wan"}
+    owned = across.keys() == {leg.flow for leg in tunnel.legs}
+    if owned and last.name in ("exit", "app") and "wan2" not in legs and not whole:
+        # what its receiver has passed on, less what its sender knows to have arrived
+        receiving, path = "far" if sending == "near" else "near", across[flow.name]
+        passed_on = probes.counted(path, receiving, "bytes_received")
+        arrived += probes.bytes_arrived(path, sending) - passed_on
     return Part(
-        probes.counted(last, sending, "bytes_acked", whole=whole),
-        probes.counted(first, sending, "segments_retransmitted", whole=whole),
+        max(0, arrived), probes.counted(first, sending, "segments_retransmitted", whole=whole)
     )
 
 
@@ -59,7 +70,7 @@ def what_it_did(
     sender, receiver = flow.sender, flow.receiver
     if flow.direction == "download":
         sender, receiver = receiver, sender
-    sent, got = (probes.crossed(host, whole=whole) for host in (sender, receiver))
+    sent, got = (probes.crossed(flow.name, host, whole=whole) for host in (sender, receiver))
     payload = max(0, got.rx_bytes - HEADERS_BYTES * got.rx_pkts)
     others = [each for each in run.flows if each.name != flow.name]
     alone = not any({each.sender, each.receiver} & {sender, receiver} for each in others)

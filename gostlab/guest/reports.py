@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 PING_BYTES = 64  # of a ping flow's requests, and of their answers
@@ -43,7 +44,8 @@ class FlowResult:
     seconds: float  # over which the goodput is
     retransmits: int | None  # iperf3's Retr: its own sockets' segments sent again
     lost_datagrams: int | None  # udp
-    sent_datagrams: int | None
+    sent_datagrams: int | None  # of which those were lost
+    offered_bps: float | None = None  # udp: payload that its sender sent
     round_trips: Mapping[str, Any] | None = None  # ping
     fetches: Sequence[Mapping[str, Any]] | None = None  # short, by size
     # when its sender's socket sent its first and its last byte; None: nothing sampled tells it
@@ -84,10 +86,15 @@ class Ran:
     started_s: float
     ended_s: float
     window_s: tuple[float, float] = (0.0, math.inf)  # of the load, what is measured
+    report: Path = Path()  # of its client
 
     def is_measured(self, at_s: float) -> bool:
         """Whether an instant, counted from the flow's start, is in what is measured."""
         return self.window_s[0] <= self.started_s + at_s < self.window_s[1]
+
+    def share_measured(self, at_s: float, seconds: float) -> float:
+        """Return how much of a time, counted from the flow's start, is in what is measured."""
+        return share_inside(self.started_s + at_s, seconds, *self.window_s)
 
     def result(self, **what: Any) -> FlowResult:
         """What it did, by what its report says."""
@@ -100,6 +107,18 @@ class Ran:
         took_s = self.ended_s - self.started_s
         rate_bps = 8 * size_bytes / took_s
         return self.result(goodput_bps=rate_bps, bytes=size_bytes, seconds=round(took_s, 6), **more)
+
+
+def share_inside(at_s: float, seconds: float, from_s: float, to_s: float) -> float:
+    """Return how much of `seconds` from an instant on lies in a window: 0 to 1."""
+    if seconds <= 0:
+        return float(from_s <= at_s < to_s)
+    return max(0.0, min(at_s + seconds, to_s) - max(at_s, from_s)) / seconds
+
+
+def server_report(report: Path) -> Path:
+    """Return the file of what an iperf3 client's server reports."""
+    return report.with_stem(f"{report.stem}-server")
 
 
 def percentile(values: Sequence[float], share: float) -> float:

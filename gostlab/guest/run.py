@@ -30,7 +30,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter, hosts
 from gostlab.guest.anew import begin_anew
 from gostlab.guest.cards import moderate_cards
-from gostlab.guest.carriers import carrier, report_name
+from gostlab.guest.carriers import carrier, report_name, result_of
 from gostlab.guest.commands import Needs
 from gostlab.guest.counted import counted, in_sockets, what_it_did
 from gostlab.guest.environment import (
@@ -51,7 +51,7 @@ from gostlab.guest.reports import FlowResult, Part, TrafficError
 from gostlab.guest.shaping import Shaper, under_test
 from gostlab.guest.traffic import Load, run_flows
 from gostlab.guest.tunnel import program_of, start_tunnel
-from gostlab.guest.verdict import judge
+from gostlab.guest.verdict import check_rates, judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, keep_acks, sample_s, tracing_acks
 from gostlab.guest.watch.probes import Probes, host_cpu_use, program_cost_use
@@ -145,6 +145,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         },
     )
     checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacking)
+    checks.append(check_rates(run, flows, watches.queues))
     checks += check_repeats(run, programs.tunnel)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     results.write_json(folder / "fidelity.json", report(checks))
@@ -209,17 +210,25 @@ def measured_part(
         return list(load.flows)
     found = []
     for flow, did in zip(run.flows, load.flows, strict=True):
-        from_s = max(run.window_s[0], did.started_s)
-        to_s = min(run.window_s[1], did.started_s + did.seconds)
+        window_s = run.measured_s(flow)
+        from_s = max(window_s[0], did.started_s)
+        # iperf3's seconds may be its receiver's, whose clock begins before, or after, its sender's
+        over_s = did.ended_s if flow.traffic.by_iperf3 else did.started_s + did.seconds
+        to_s = min(window_s[1], over_s)
+        report = folder / report_name(run, flow)
         if flow.traffic.is_counted:
             _, part = what_it_did(run, flow, probes, tunnel)
-        elif flow.traffic.rows:  # its own measurements, of which only those were read
-            part = Part(did.bytes, did.retransmits)
+        elif flow.traffic.rows:  # what it measured itself
+            row = result_of(flow, report, (did.started_s, did.ended_s), window_s)
+            own = replace(did, round_trips=row.round_trips, fetches=row.fetches)
+            found.append(own.of_part(from_s, to_s, Part(row.bytes)))
+            continue
         elif flow.is_tcp:
             part = in_sockets(flow, probes, tunnel)
         else:
-            report = folder / report_name(run, flow, "-server")
-            part = carrier(flow.traffic).part(report, from_s - did.started_s, to_s - did.started_s)
+            part = carrier(flow.traffic).part(
+                flow, report, from_s - did.started_s, to_s - did.started_s
+            )
         found.append(did.of_part(from_s, to_s, part))
     return found
 

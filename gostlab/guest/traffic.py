@@ -77,9 +77,7 @@ def run_flows(order: Order) -> Load:
                 with suppress(subprocess.TimeoutExpired):
                     servers[flow.name].wait(SERVER_PATIENCE_S)
     results = tuple(
-        result_of(
-            flow, order.folder / report_name(run, flow), timeline.ends[flow.name], run.window_s
-        )
+        result_of(flow, order.folder / report_name(run, flow), timeline.ends[flow.name])
         for flow in run.flows
     )
     measured: dict[str, list[dict[str, Any]]] = {}

@@ -1,5 +1,7 @@
 """The verdict of a run: what its series, its flows and its legs say together."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -7,18 +9,23 @@ from typing import Any
 
 from gostlab.describe import guards
 from gostlab.describe.checks import Check
+from gostlab.describe.physics.capacity import CapacityOf
 from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
+from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.counted import LINKS
 from gostlab.guest.hosts import tcp_memory_limits, tcp_memory_of
 from gostlab.guest.namespaces import sysctl_file
 from gostlab.guest.network import Interface
+from gostlab.guest.reports import FlowResult
 from gostlab.guest.shaping import carries_data, path_of
 from gostlab.guest.traffic import Load
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.probes import Probes
 from gostlab.guest.watch.realclock import Watch
 from gostlab.results import measures, read_series
+
+ETHERNET_BYTES = 14
 
 
 def judge(
@@ -41,7 +48,6 @@ def judge(
         for flow in load.flows
     }
     last = {row["dev"]: row for row in samples}
-    received_bps, rate_bps = most_received(run, load, queues)
     return [
         *fidelity.check_cc(
             legs["legs"], run, {each.name for each in load.flows if each.counted_by == LINKS}
@@ -50,7 +56,6 @@ def judge(
         fidelity.check_cpu(of_hosts, measures.bottleneck_used(run.to_json(), samples), run.clock),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
         *fidelity.check_instants(run, probes.data_times),
-        fidelity.check_rate(received_bps, rate_bps * fidelity.payload_share(run)),
         *fidelity.check_offered(run, load.flows, idle),
         *fidelity.check_counts(load.flows),
         *fidelity.check_drops(last.values(), run),
@@ -76,25 +81,70 @@ def judge(
     ]
 
 
-def most_received(
-    run: RunDescription, load: Load, queues: Sequence[Interface]
-) -> tuple[float, float]:
-    """What came through the fullest bottleneck that carries data, over one window of all of its
-    flows, and its highest rate; bit/s.
+def check_rates(
+    run: RunDescription, results: Sequence[FlowResult], queues: Sequence[Interface]
+) -> Check:
+    """Check that no flow, and no direction's flows together, got more through a bottleneck than it
+    carries in the time of their results: the one that came nearest to it.
     """
-    did = {flow.name: flow.to_json() for flow in load.flows}
-    mine = [flow for flow in run.flows if flow.direction == run.flows[0].direction]
-    found = [(0.0, float(run.path[run.data_direction]["rate_bps"] or 0))]
+    did = {result.name: result for result in results}
+    found = []
     for queue in queues:
-        if (queue.role, queue.direction) != ("bottleneck", run.data_direction):
-            continue
-        rows = [did[flow.name] for flow in mine if flow.name in did and carries_data(queue, flow)]
-        window_s = measures.window_s(rows) if rows else 0.0
-        got_bps = 8 * sum(row["bytes"] for row in rows) / window_s if window_s else 0.0
-        own_bps = path_of(run, queue)["rate_bps"] or 0
-        changes = run.changes_of(queue.link, run.data_direction)
-        found.append((got_bps, max([own_bps, *(change.get("rate_bps", 0) for change in changes)])))
-    return max(found, key=lambda each: each[0] / each[1] if each[1] else 0.0)
+        crossing = [flow for flow in run.flows if sends_through(queue, flow)]
+        rows = [did[flow.name] for flow in crossing if flow.kind != "ping"]
+        if queue.role == "bottleneck" and rows:
+            found += [carried(run, queue, [row]) for row in rows]
+            found.append(carried(run, queue, rows))
+    return fidelity.check_rate(
+        max(found, key=lambda each: each.excess, default=fidelity.Carried("", 0.0, 0.0))
+    )
+
+
+def sends_through(queue: Interface, flow: Flow) -> bool:
+    """Return whether a flow's data leave by a queue, which may be one of each direction's."""
+    ordered = any(">" in host or "<" in host for host in queue.hosts)
+    return carries_data(queue, flow) and (ordered or queue.direction == flow.data_way)
+
+
+def carried(
+    run: RunDescription, queue: Interface, results: Sequence[FlowResult]
+) -> fidelity.Carried:
+    """Return what some flows got through a bottleneck together, beside the most that it carries."""
+    rows = [result.to_json() for result in results]
+    from_s, to_s = measures.span_s(rows)
+    path, seconds = path_of(run, queue), to_s - from_s
+    payload = sum(result.bytes for result in results)
+    if not path["rate_bps"] or seconds <= 0 or not payload:
+        return fidelity.Carried("", 0.0, 0.0)
+    rtt_s = max(flow.rtt_ms for flow in run.flows) / 1000
+    steps = [(0.0, path["rate_bps"])] + [
+        (change["at_s"], change["rate_bps"])
+        for change in run.changes_of(queue.link, str(queue.direction))
+        if "rate_bps" in change
+    ]
+    # What arrives has left before, and an iperf3's own seconds begin some round trips late.
+    shifts_s = [rtt_s * step / 4 for step in range(-4, 25)] if len(steps) > 1 else [0.0]
+    capacity = CapacityOf(steps)
+    max_bits = max(capacity.bits(from_s + by_s, to_s + by_s) for by_s in shifts_s)
+    on_wire = sum(
+        result.bytes / fidelity.payload_share(run, datagrams=sends_datagrams(result))
+        for result in results
+    )
+    share = payload / on_wire
+    under_way_bits = 0.0
+    if run.measures_a_part:
+        queued_bits = 8 * (path["buffer_pkts"] or 0) * (run.mtu + ETHERNET_BYTES)
+        under_way_bits = rtt_s * max(rate_bps for _, rate_bps in steps) + queued_bits
+    return fidelity.Carried(
+        whose=" and ".join(result.name for result in results),
+        got_bps=8 * payload / seconds,
+        max_bps=max_bits * share / seconds,
+        under_way_bps=under_way_bits / seconds,
+    )
+
+
+def sends_datagrams(result: FlowResult) -> bool:
+    return result.kind == "udp" or result.counted_by == LINKS
 
 
 def check_tcp_memory(run: RunDescription, probes: Probes, legs: Mapping[str, Any]) -> Check:

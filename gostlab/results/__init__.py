@@ -47,7 +47,8 @@ EPOCHS = (
     "what comes before a load has no say in when its timers go off",
     "nor has what comes before a queue; a sample comes nearer to its instant, by fewer calls",
     "nor have the lab's own files, which a run reads at once; its idle time begins with it",
-    "a timeout leaves bbr3 and bbr2 their window; Prague restarts after idle; ARP is patient",
+    "a timeout leaves bbr3 and bbr2 their window; Prague restarts after idle; ARP is patient;"
+    " bytes and seconds of a measured part are of one interval, a udp flow's its receiver's",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results

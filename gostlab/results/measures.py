@@ -99,7 +99,11 @@ def total_goodput_bps(did: Sequence[Row]) -> float:
     unless there is nothing else. Of several flows without times (an older lab's) the sum of their
     own rates, which may be above the link's. Raises KeyError, TypeError or ValueError.
     """
-    rows = [row for row in did if row["kind"] not in ("udp", "ping")] or list(did)
+    return goodput_of([row for row in did if row["kind"] not in ("udp", "ping")] or list(did))
+
+
+def goodput_of(rows: Sequence[Row]) -> float:
+    """Return what some flows got over one window, as `total_goodput_bps` does of all."""
     times = all(is_number(row.get(key)) for row in rows for key in ("started_s", "seconds"))
     if len(rows) == 1 or not times:
         return math.fsum(float(row["goodput_bps"]) for row in rows)
@@ -107,7 +111,13 @@ def total_goodput_bps(did: Sequence[Row]) -> float:
 
 
 def window_s(did: Sequence[Row]) -> float:
-    """From some flows' first start to their last end, or as much of that as is measured."""
+    """How long some flows took together, or as much of that as is measured."""
+    start_s, end_s = span_s(did)
+    return end_s - start_s
+
+
+def span_s(did: Sequence[Row]) -> tuple[float, float]:
+    """Return some flows' first start and last end, or as much of that as is measured."""
     spans = [
         (float(row["measured_from_s"]), float(row["measured_to_s"]))
         if is_number(row.get("measured_to_s"))
@@ -115,7 +125,20 @@ def window_s(did: Sequence[Row]) -> float:
         for row in did
     ]
     ran = [span for span in spans if span[1] > span[0]] or spans
-    return max(end for _, end in ran) - min(start for start, _ in ran)
+    return min(start for start, _ in ran), max(end for _, end in ran)
+
+
+def udp_beside_bps(folder: Path) -> float | None:
+    """Return what the udp flows of a run's folder got, which stand beside other kinds' goodput;
+    None of a run whose goodput is that of udp flows, or that has none of them.
+    """
+    try:
+        did = (read_object(folder / "flows.json") or {})["flows"]
+        rows = [row for row in did if row["kind"] == "udp"]
+        others = any(row["kind"] not in ("udp", "ping") for row in did)
+        return goodput_of(rows) if rows and others else None
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
 
 
 def goodput_bps(folder: Path) -> float | None:

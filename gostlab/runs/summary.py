@@ -68,6 +68,9 @@ class CellSummary:
     queue_delay_ms: measures.Spread | None
     # the same of what the path lost, where no socket resends
     path_lost: measures.Resent | None = None
+    # what udp flows got, which the goodput leaves out where there are others
+    udp_beside_bps: float | None = None
+    both_directions: bool = False  # the goodput is the sum of two directions' flows
 
     @property
     def path_rtt_ms(self) -> measures.Spread | None:
@@ -129,6 +132,8 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
     scatter = scatter_of(goodputs)
     resent = [found for end in counted if (found := measures.wan_resent(end.folder)) is not None]
     lost = [measures.path_lost(end.folder) for end in counted] if not resent else []
+    beside = [rate for end in counted if (rate := measures.udp_beside_bps(end.folder)) is not None]
+    loading = [flow for flow in runs[0].run.flows if flow.kind not in ("udp", "ping")]
     return CellSummary(
         matrix=runs[0].run.matrix,
         factors=runs[0].run.factors,
@@ -140,6 +145,8 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
         interval_bps=scatter.interval,
         states_bps=scatter.states,
         goodputs_bps=tuple(goodputs),
+        udp_beside_bps=median(beside) if beside else None,
+        both_directions=len({flow.direction for flow in loading or runs[0].run.flows}) > 1,
         wan_resent=middle(resent),
         path_lost=middle([each for each in lost if each is not None]),
         idle_rtt_ms=delays[0].idle_rtt_ms if delays else None,
@@ -232,10 +239,12 @@ def print_summary(cells: Sequence[CellSummary], first: Mapping[str, str], file: 
     times = ratios(cells, first)
     shown = list(islice(enumerate(cells), MOST_ROWS))
     for matrix in dict.fromkeys(cell.matrix for _, cell in shown):
-        table = new_table(matrix, first.get(matrix))
-        for index, cell in shown:
-            if cell.matrix == matrix:
-                table.add_row(*row_of(cell, times.get(index), compares=matrix in first))
+        rows = [(index, cell) for index, cell in shown if cell.matrix == matrix]
+        own = [cell for _, cell in rows]
+        table = new_table(matrix, first.get(matrix), own)
+        for index, cell in rows:
+            row = row_of(cell, times.get(index), compares=matrix in first, with_udp=has_udp(own))
+            table.add_row(*row)
         console.print(table)
         console.print()
     if len(cells) > MOST_ROWS:
@@ -247,15 +256,27 @@ def print_summary(cells: Sequence[CellSummary], first: Mapping[str, str], file: 
         console.print(f"and {len(lines) - MOST_REASONS} more reasons: fidelity.json of each run")
 
 
-def new_table(matrix: str, first_cc: str | None) -> Table:
+def has_udp(cells: Iterable[CellSummary]) -> bool:
+    """Return whether udp flows stand beside others, and so in a column of their own."""
+    return any(cell.udp_beside_bps is not None for cell in cells)
+
+
+def rate_heading(cells: Sequence[CellSummary]) -> str:
+    """Return the heading of a column of goodputs: which flows' they are, if not one direction's."""
+    both = ", both directions" if any(cell.both_directions for cell in cells) else ""
+    return f"Mbit/s{both}{', without UDP' if has_udp(cells) else ''}"
+
+
+def new_table(matrix: str, first_cc: str | None, cells: Sequence[CellSummary] = ()) -> Table:
     """An empty table of a matrix; with a column of ratios where it compares congestion controls."""
     table = plain_table()
     table.add_column(matrix, overflow="fold")
     for heading in (
         "n",
-        "Mbit/s",
+        rate_heading(cells),
         "95 % interval",
         f"/ {first_cc}",
+        *(["UDP"] if has_udp(cells) else []),
         "RTT, p95 ms",
         "queue, p95 ms",
     ):
@@ -265,7 +286,9 @@ def new_table(matrix: str, first_cc: str | None) -> Table:
     return table
 
 
-def row_of(cell: CellSummary, ratio: float | None, *, compares: bool) -> list[str]:
+def row_of(
+    cell: CellSummary, ratio: float | None, *, compares: bool, with_udp: bool = False
+) -> list[str]:
     """A cell's row; – where there is nothing to say."""
     ratio_text = "–" if ratio is None else f"{ratio:.2f}"
     return [
@@ -274,6 +297,7 @@ def row_of(cell: CellSummary, ratio: float | None, *, compares: bool) -> list[st
         cell.rate_words,
         cell.spread_words or "–",
         *([ratio_text] if compares else []),
+        *([mbit(cell.udp_beside_bps)] if with_udp else []),
         rtt_words(cell),
         delay_text(cell.queue_delay_ms),
         cell.verdict,

@@ -43,10 +43,13 @@ def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Pat
         {"kind": kind, "goodput_bps": bps} for kind, bps in (("tcp", 3), ("http", 4), ("udp", 9))
     )
     assert (total([tcp, http, udp]), total([udp])) == (7, 9)
+    assert measures.udp_beside_bps(tmp_path) is None  # it is the goodput
+    assert total([tcp, udp]) == 3 and measures.udp_beside_bps(tmp_path) == 9
     rateless = [[{"kind": "tcp", "goodput_bps": rate}] for rate in ("many", None)]
     for damaged in (None, 3, [3], [{"kind": "tcp"}], *rateless):
         assert total(damaged) is None
     assert measures.goodput_bps(tmp_path / "nowhere") is None
+    assert measures.udp_beside_bps(tmp_path / "nowhere") is None
 
 
 # -- the CPU

@@ -52,10 +52,13 @@ def answer_table(
     table.add_column("", overflow="fold")
     if bars:
         table.add_column("goodput", no_wrap=True, min_width=BAR_CELLS)
-    table.add_column("Mbit/s", justify="right", no_wrap=True)
+    with_udp = summary.has_udp(cells)
+    table.add_column(summary.rate_heading(cells), justify="right")
     table.add_column(spread_heading(cells), justify="right")
     if times:
         table.add_column(f"/ {next(iter(first.values()))}", justify="right", no_wrap=True)
+    if with_udp:
+        table.add_column("UDP", justify="right", no_wrap=True)
     if rtt_bars:
         table.add_column("RTT", no_wrap=True, min_width=RTT_CELLS)
     table.add_column("RTT, p95 ms", justify="right")
@@ -70,6 +73,7 @@ def answer_table(
         row += [cell.rate_words, spread_words(cell)]
         if times:
             row.append(f"{times[index]:.2f}" if index in times else "–")
+        row += [summary.mbit(cell.udp_beside_bps)] if with_udp else []
         if rtt_bars:
             row.append(Text(rtt_bar(cell, most_ms, blocks=blocks)))
         counted = f", {cell.counted} of {cell.runs} count" if cell.counted != cell.runs else ""

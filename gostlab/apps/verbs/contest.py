@@ -115,7 +115,15 @@ def sentences(found: Standings) -> list[str]:
         f"Jain's index {median(even):.2f}{spread}; shares and rates are those of"
         f" {runs[0].since_s:.3g} to {runs[0].until_s:.3g} s of the load.",
         yielding(found),
+        *beside(found),
     ]
+
+
+def beside(found: Standings) -> list[str]:
+    """What udp flows got, which have no share: they send what they were told to."""
+    if found.cell.udp_beside_bps is None:
+        return []
+    return [f"Beside them UDP got {summary.mbit(found.cell.udp_beside_bps)} Mbit/s."]
 
 
 def yielding(found: Standings) -> str:

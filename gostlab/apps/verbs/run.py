@@ -258,7 +258,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return list_runs([experiment], arguments.results, as_json=arguments.json)
     [outcome] = made([experiment], arguments, quiet=arguments.json or arguments.csv)
-    found = api.contests(outcome) if asked.is_contest else []
+    found = api.contests(outcome) if asked.ranks_flows else []
     cells = [each.cell for each in found] or api.summary(outcome)
     if arguments.json:
         about = {"experiment": asked.name, "folder": str(arguments.results / asked.name)}
@@ -270,7 +270,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.csv:
         print(contest.to_csv(found) if found else answer.to_csv(cells), end="")
         return exit_code(outcome)
-    if asked.is_contest:
+    if asked.ranks_flows:
         contest.print_contest(found, sys.stdout)
     else:
         answer.print_answer(cells, outcome.first_cc, sys.stdout)

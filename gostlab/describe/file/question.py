@@ -63,6 +63,12 @@ class Question:
     is_contest: bool = False  # flows that compete: who gets how much, not which is faster
 
     @property
+    def ranks_flows(self) -> bool:
+        """Return whether two flows or more take what the path leaves; udp and ping take a rate."""
+        taking = [its for its in self.settings.get("flows", {}).values() if takes_all(its)]
+        return self.is_contest and len(taking) > 1
+
+    @property
     def name(self) -> str:
         """The experiment's name, and its results' folder. More repetitions are the same name."""
         asked = {"settings": self.settings, "factors": self.factors, "seed": self.seed}
@@ -121,6 +127,10 @@ class Question:
     def to_experiment(self, place: Path) -> Experiment:
         """The experiment to stand at `place`; errors name the option. Raises BadInput."""
         return read_experiment(naming_options(parse_document(self.text, "try")), place)
+
+
+def takes_all(flow: Mapping[str, Any]) -> bool:
+    return flow.get("kind") not in ("udp", "ping")
 
 
 def place_of(name: str) -> int:

@@ -141,6 +141,14 @@ class RunDescription:
     def measures_a_part(self) -> bool:
         return self.window_s != (0.0, math.inf)
 
+    def measured_s(self, flow: Flow | None = None) -> tuple[float, float]:
+        """Return from when to when of the load a flow's results are taken over, or those of all
+        flows together: never beyond the instant at which the flow is to stop, as what drains from
+        queues after it takes no part in a rate.
+        """
+        from_s, to_s = self.window_s
+        return from_s, max(from_s, min(to_s, flow.end_s if flow else self.length_s))
+
     @property
     def length_s(self) -> float:
         """How long the load lasts: until its last flow is over (an http flow: at most)."""

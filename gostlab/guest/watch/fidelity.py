@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gostlab.declared.kernels import DECIDING, FEATURES, SHIPPED
@@ -77,8 +78,12 @@ FAILURES: Mapping[str, str] = {
         " {rtt_ms:.3g} ms: its sender had so much buffered when its time was up"
     ),
     "rate_within_bottleneck": (
-        "invalid, bit/s: more payload came through than the bottleneck carries: the path is not"
-        " what was asked, or the lab counts wrongly (a bug of gostlab)"
+        "invalid, bit/s: more payload of {whose} came through than the bottleneck carries: the path"
+        " is not what was asked, or the lab counts wrongly (a bug of gostlab)"
+    ),
+    "rate_within_part": (
+        "degraded, bit/s: of {whose} more payload was delivered in the measured part than the"
+        " bottleneck carries in its time, as some of it was sent before: measure a longer part"
     ),
     "replay_error": (
         "degraded, share: a bottleneck whose rate changed {changes} times delivered, per sample,"
@@ -310,22 +315,40 @@ def check_instants(run: RunDescription, times: Callable[[str], DataTimes | None]
     return checks
 
 
-def payload_share(run: RunDescription) -> float:
-    """How much of a bottleneck's rate can be payload: Ethernet's header of 14 bytes and TCP's and
-    IP's 52 (UDP's and IP's 28) are in every packet. A lump of many segments has them once.
+def payload_share(run: RunDescription, *, datagrams: bool) -> float:
+    """Return how much of a bottleneck's rate can be a flow's payload: Ethernet's header of 14 bytes
+    and TCP's and IP's 52 (UDP's and IP's 28) are in every packet. A GSO super-packet of TCP has
+    them once.
     """
-    if run.offloads:
+    if run.offloads and not datagrams:
         return 1.0
-    headers = 52 if all(flow.is_tcp for flow in run.flows) else 28
-    return (run.mtu - headers) / (run.mtu + 14)
+    return (run.mtu - (28 if datagrams else 52)) / (run.mtu + 14)
 
 
-def check_rate(received_bps: float, most_bps: float) -> Check:
-    """No more came through than the bottleneck can carry, but for what a clock's ends make of it;
-    0: there is none.
+@dataclass(frozen=True)
+class Carried:
+    """What one flow, or all of a direction together, got through one bottleneck."""
+
+    whose: str
+    got_bps: float  # payload
+    max_bps: float  # the most payload that the bottleneck carries in that time; 0: any
+    under_way_bps: float = 0.0  # what may have been under way when the part began that is measured
+
+    @property
+    def excess(self) -> float:
+        return self.got_bps / self.max_bps if self.max_bps else 0.0
+
+
+def check_rate(carried: Carried) -> Check:
+    """Compare what came through a bottleneck with what it can carry, but for what clocks make of
+    both ends. Of a part of the load it may be what a loss, or a queue of ACKs, held back before.
     """
-    bad = bool(most_bps) and received_bps > (1 + RATE_CLOCKS) * most_bps
-    return checked("rate_within_bottleneck", bad, round(most_bps) or None, round(received_bps))
+    got_bps, max_bps = round(carried.got_bps), round(carried.max_bps)
+    bad = bool(max_bps) and got_bps > (1 + RATE_CLOCKS) * max_bps
+    from_before = bad and got_bps <= (1 + RATE_CLOCKS) * max_bps + carried.under_way_bps
+    what = "rate_within_part" if from_before else "rate_within_bottleneck"
+    name, whose = "rate_within_bottleneck", carried.whose
+    return checked(what, bad, max_bps or None, got_bps, name, whose=whose)
 
 
 def check_replay(run: RunDescription, samples: Sequence[Mapping[str, Any]]) -> list[Check]:
@@ -372,7 +395,7 @@ def check_offered(
         sent = results.get(flow.name)
         if flow.kind != "udp" or sent is None or not flow.rate_bps:
             continue
-        got_bps = 8 * (sent.sent_datagrams or 0) * flow.datagram_bytes / flow.duration_s
+        got_bps = sent.offered_bps or 0.0
         burst_bps = 8 * UDP_BURST_PKTS * flow.datagram_bytes / flow.duration_s
         tolerance_bps = OFFERED_TOLERANCE * flow.rate_bps + 2 * burst_bps
         said = offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock)

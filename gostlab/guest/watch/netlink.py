@@ -50,7 +50,7 @@ TCP_INFO_NAMES = (
     " marked_pkts reord_seen snd_wnd_bytes"
 ).split()
 IN_MS = {name: f"{name[:-3]}_ms" for name in TCP_INFO_NAMES if name.endswith("_us")}
-SENDING = struct.Struct("=16xI4xI16xI20xI48xQ20xI4xI8xQ")  # what of it Sending has
+SENDING = struct.Struct("=16xI4xII12xI20xI48xQ20xI4xI8xQ")  # what of it Sending has
 NO_MIN_RTT = 0xFFFFFFFF
 
 
@@ -59,6 +59,7 @@ class Sending(NamedTuple):
 
     mss: int
     unacked_pkts: int
+    sacked_pkts: int
     since_sent_ms: int  # when it last sent data
     srtt_us: int
     bytes_acked: int

@@ -195,6 +195,11 @@ class Counts:
         """The sockets of one end of a leg."""
         return [key for key, (of, its, _) in self.sockets.items() if (of, its) == (leg, end)]
 
+    def sacked_bytes(self, leg: Leg, end: str) -> int:
+        """What the peer has of one end's data, but not yet in order."""
+        said = [self.sockets[key][2].sending for key in self.of(leg, end)]
+        return sum(each.sacked_pkts * each.mss for each in said)
+
     def grown(
         self, keys: Iterable[SocketKey], names: Iterable[str], before: Counts, zero: float
     ) -> dict[str, float]:
@@ -231,9 +236,11 @@ class Probes:
         interval_s: float,
     ) -> None:
         self.interval_s = interval_s
-        self._edges = [at_s for at_s in run.window_s if 0 < at_s < math.inf]
-        self._ends_early = run.window_s[1] < math.inf
-        self._counts: list[Counts] = []
+        # by flow, and of all together (""): the part of the load that is measured
+        parts = {"": run.measured_s(), **{each.name: run.measured_s(each) for each in run.flows}}
+        self._parts = parts if run.measures_a_part else {}
+        self._edges = sorted({at_s for part in self._parts.values() for at_s in part if at_s > 0})
+        self._counts: dict[float, Counts] = {}  # what had been counted, by edge
         # the kernel's name of a congestion control -> the run's, where that differs
         self._cc_names = {
             name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc
@@ -325,7 +332,7 @@ class Probes:
                 self._sample(at_s)
                 if self._edges[:1] == [at_s]:
                     self._edges.pop(0)
-                    self._counts.append(self._now())
+                    self._counts[at_s] = self._now()
                 if at_s < count * self.interval_s:
                     continue  # an edge of what is measured, between two samples
                 # An instant that has passed is left out, not made up for.
@@ -452,19 +459,9 @@ class Probes:
     def legs(self) -> dict[str, Any]:
         """legs.json: per leg what its sending sockets did, and the counters of every host."""
         self._collect_closed()
-        before, after = self._window()
+        before, after = self._window("")
         return {
-            "legs": [
-                {
-                    **self._ends_of(leg),
-                    "sockets": len(its),
-                    **after.grown(its, COUNTED, before, 0),
-                    **after.grown(its, TIMED, before, 0.0),
-                    **{name: n for name, n in after.grown(its, MARKED, before, 0).items() if n},
-                }
-                for leg in self._legs
-                for its in [after.of(leg, self._sending[leg.flow])]
-            ],
+            "legs": [self._leg(leg) for leg in self._legs],
             "nstat": {
                 node: {key: value - counts.get(key, 0) for key, value in after.nstat[node].items()}
                 for node, counts in before.nstat.items()
@@ -472,12 +469,32 @@ class Probes:
             "closed_sockets_missed": self.missed_closes,
         }
 
+    def _leg(self, leg: Leg) -> dict[str, Any]:
+        """Return what a leg's sending sockets did in the part of the load that is measured."""
+        before, after = self._window(leg.flow)
+        its = after.of(leg, self._sending[leg.flow])
+        return {
+            **self._ends_of(leg),
+            "sockets": len(its),
+            **after.grown(its, COUNTED, before, 0),
+            **after.grown(its, TIMED, before, 0.0),
+            **{name: n for name, n in after.grown(its, MARKED, before, 0).items() if n},
+        }
+
     def counted(self, leg: Leg, end: str, name: str, *, whole: bool = False) -> int:
         """What the sockets of one end of a leg counted in the part of the load that is measured, or
         in the whole of it.
         """
-        before, after = self._window(whole=whole)
+        before, after = self._window(leg.flow, whole=whole)
         return int(after.grown(after.of(leg, end), [name], before, 0)[name])
+
+    def bytes_arrived(self, leg: Leg, end: str, *, whole: bool = False) -> int:
+        """Return the bytes of one end of a leg that its peer got: acknowledged, or by SACK. What
+        arrives behind a lost segment arrives when it does, not all at once with its retransmission.
+        """
+        before, after = self._window(leg.flow, whole=whole)
+        sacked = after.sacked_bytes(leg, end) - before.sacked_bytes(leg, end)
+        return max(0, self.counted(leg, end, "bytes_acked", whole=whole) + sacked)
 
     def data_times(self, flow: str) -> DataTimes | None:
         """When a flow's data left; None where nothing sampled tells it."""
@@ -491,17 +508,22 @@ class Probes:
             if each and each.sent and (each.leg.flow, each.leg.name, each.end) == place
         )
 
-    def crossed(self, host: str, *, whole: bool = False) -> Crossed:
-        """What a host's links carried meanwhile."""
-        before, after = self._window(whole=whole)
+    def crossed(self, flow: str, host: str, *, whole: bool = False) -> Crossed:
+        """What a host's links carried in the part of the load in which a flow is measured, or in
+        the whole of it.
+        """
+        before, after = self._window(flow, whole=whole)
         return Crossed(*map(sub, after.crossed[host], before.crossed[host]))
 
-    def _window(self, *, whole: bool = False) -> tuple[Counts, Counts]:
-        """The counts at both ends of what is measured, or of the whole load."""
-        found = [] if whole else list(self._counts)
-        after = found.pop() if found and self._ends_early and not self._edges else None
-        before = found.pop() if found else self._before
-        return before, after or self._now()
+    def _window(self, flow: str, *, whole: bool = False) -> tuple[Counts, Counts]:
+        """The counts at both ends of what is measured of a flow, or of the whole load. A load that
+        was over before an edge counted nothing more until then.
+        """
+        if whole or not self._parts:
+            return self._before, self._now()
+        from_s, to_s = self._parts[flow]
+        before = self._before if from_s <= 0 else self._counts.get(from_s) or self._now()
+        return before, self._counts.get(to_s) or self._now()
 
     def _now(self) -> Counts:
         sockets = {

@@ -58,8 +58,12 @@ def read(flow: Flow, report: str, ran: Ran) -> FlowResult:
         }
         for size, took_s in sorted(by_size.items())
     ]
-    total = sum(size * len(took_s) for size, took_s in by_size.items())
-    return ran.over_all_its_time(total, fetches=rows)
+    # A download that is in a window in part counts there with that share of its bytes.
+    total = sum(
+        each["size_bytes"] * ran.share_measured(each["at_s"], each["seconds"])
+        for each in fetches_in(report)
+    )
+    return ran.over_all_its_time(round(total), fetches=rows)
 
 
 def rows(report: str) -> list[tuple[float, Mapping[str, Any]]]:

@@ -1,13 +1,16 @@
 """udp: iperf3 by UDP at a rate, beside the tunnel or through it."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from gostlab.declared.traffic import TrafficKind
 from gostlab.describe.physics.limits import UDP_BURST_PKTS
 from gostlab.describe.resolve.flows import Flow
 from gostlab.guest.order import Order
-from gostlab.guest.reports import FlowResult, Part, Ran
+from gostlab.guest.reports import FlowResult, Part, Ran, server_report, share_inside
 from gostlab.kinds.traffic.iperf3 import client_argv, server_argv
 from gostlab.setup.parts import OwnProgram, version_tuple
 
@@ -46,27 +49,72 @@ def offered(flow: Flow, iperf3: OwnProgram) -> str:
     )
 
 
-def part(report: Path, from_s: float, to_s: float) -> Part:
-    """From the receiver's intervals; of one that lies in it in part, as much as its share."""
+def intervals(report: Path) -> list[Mapping[str, Any]]:
+    """Return what an iperf3 counted in each of its intervals. Raises OSError, ValueError, KeyError.
+
+    Its sums at the end mix the sender's counts with the receiver's, and other ones in each version.
+    """
+    text = report.read_text(encoding="utf-8")
+    return [each["sum"] for each in json.loads(text[text.find("{") :])["intervals"]]
+
+
+def by_end(flow: Flow, report: Path) -> tuple[Path, Path]:
+    """Return the reports of the end that sends and of the one that receives."""
+    ends = report, server_report(report)
+    return ends if flow.direction == "upload" else (ends[1], ends[0])
+
+
+def length_s(told: Sequence[Mapping[str, Any]]) -> float:
+    return float(told[-1]["end"]) - float(told[0]["start"])
+
+
+def part(flow: Flow, report: Path, from_s: float, to_s: float) -> Part:
+    """Count by the receiver's intervals; of one that lies in it in part, as much as its share."""
+    # A server's clock begins half a round trip before its client's, a client's that much later.
+    later_s = flow.rtt_ms / 2000 * (-1 if flow.direction == "upload" else 1)
     got = lost = sent = 0.0
-    for each in json.loads(report.read_text(encoding="utf-8"))["intervals"]:
-        told = each["sum"]
-        inside_s = min(told["end"], to_s) - max(told["start"], from_s)
-        share = max(0.0, inside_s) / told["seconds"] if told["seconds"] else 0.0
-        got += share * told["bytes"]
-        lost += share * told["lost_packets"]
-        sent += share * told["packets"]
+    for each in intervals(by_end(flow, report)[1]):
+        share = share_inside(each["start"] + later_s, each["seconds"], from_s, to_s)
+        got += share * each["bytes"]
+        lost += share * each["lost_packets"]
+        sent += share * each["packets"]
     return Part(round(got), None, round(lost), round(sent))
 
 
+def arriving_s(got: Sequence[Mapping[str, Any]], waits_s: float) -> float:
+    """Return for how long data arrived at a receiver, by its intervals.
+
+    A server waits for a round trip (`waits_s`) and for what is queued until the first data are
+    there, and after the last ones for the word that they were the last, which a full queue may
+    lose. So the first interval with data and the last one are as long as their bytes take at the
+    rate of those between.
+    """
+    full = [each for each in got if each["bytes"]]
+    if len(full) < 3:
+        return length_s(got) - waits_s
+    first, *inner, last = full
+    rate = median(each["bytes"] / each["seconds"] for each in inner)
+    ends_s = (min(each["seconds"], each["bytes"] / rate) for each in (first, last))
+    return min(length_s(inner) + sum(ends_s), length_s(got) - waits_s)
+
+
 def read(flow: Flow, report: str, ran: Ran) -> FlowResult:
-    total = json.loads(report)["end"]["sum"]
-    lost, sent, seconds = int(total["lost_packets"]), int(total["packets"]), float(total["seconds"])
-    got = max(0, sent - lost) * flow.datagram_bytes
+    """Take what arrived from the receiver, over the time in which it arrived, or was sent if that
+    is longer: of few datagrams the last one arrives an interval before the next would.
+    """
+    sent, got = map(intervals, by_end(flow, ran.report))
+    size_bytes, lost, all_sent = (
+        sum(int(each[name]) for each in got) for name in ("bytes", "lost_packets", "packets")
+    )
+    offered_bps = 8 * sum(int(each["bytes"]) for each in sent) / length_s(sent)
+    sending_s = 8 * all_sent * flow.datagram_bytes / offered_bps if offered_bps else 0.0
+    waits_s = flow.rtt_ms / 1000 if flow.direction == "upload" else 0.0
+    seconds = round(max(arriving_s(got, waits_s), sending_s, 1e-6), 6)
     return ran.result(
-        goodput_bps=8 * got / seconds,
-        bytes=got,
+        goodput_bps=8 * size_bytes / seconds,
+        bytes=size_bytes,
         seconds=seconds,
         lost_datagrams=lost,
-        sent_datagrams=sent,
+        sent_datagrams=all_sent,
+        offered_bps=offered_bps,
     )

@@ -77,6 +77,14 @@ def test_a_row_has_bar_number_ratio_delay_resent_and_verdict() -> None:
     assert "95 % interval" not in text and "/ cubic" in text
 
 
+def test_what_udp_got_stands_beside_the_goodput_that_leaves_it_out() -> None:
+    text = printed(cell("cubic", 10, udp_beside_bps=5e6), cell("bbr", 40))
+    assert "Mbit/s, without UDP" in text
+    assert "5.00" in row(text, "stream, cubic") and "–" in row(text, "stream, bbr")
+    assert "UDP" not in printed(cell("cubic", 10))
+    assert "Mbit/s, both directions" in printed(cell("cubic", 10, both_directions=True))
+
+
 def test_two_runs_have_their_own_ends_and_six_an_interval() -> None:
     two = cell("bbr", 10, runs=2, goodputs_bps=(9e6, 11e6))
     assert "9.00 – 11.0, n = 2" in row(printed(two), "bbr") and "least – most" in printed(two)

@@ -50,6 +50,11 @@ def test_who_yields_to_whom_since_when_is_what_most_runs_say(
     assert "Jain's index 0.62" in said and "15 to 60 s" in said
 
 
+def test_udp_beside_flows_that_compete_is_said() -> None:
+    found = Standings(cell("cubic", udp_beside_bps=5e6), (contest(0.2),))
+    assert "Beside them UDP got 5.00 Mbit/s." in sentences(found)
+
+
 def test_flows_that_never_met_are_said_to_have_no_shares() -> None:
     file = io.StringIO()
     print_contest([standings()], file)

@@ -221,11 +221,16 @@ def test_flows_that_compete_are_one_cell_and_no_comparison_of_anything(flows: st
     asked = to_question({"flows": flows, "rate": "20mbit"})
 
     (run,) = runs_of(asked)
-    assert asked.is_contest and run.factors == {}
+    assert asked.is_contest and asked.ranks_flows and run.factors == {}
     assert [flow.cc for flow in run.flows] == ["cubic", "bbr"]
     assert len({flow.sender for flow in run.flows}) == 2
     with pytest.raises(BadInput, match="every flow has its own"):
         to_question({"flows": flows, "cc": "reno"})
+
+
+def test_a_flow_beside_udp_alone_is_ranked_against_nothing() -> None:
+    asked = to_question({"flows": "{a: {}, noise: {kind: udp, rate: 5mbit}, lag: {kind: ping}}"})
+    assert asked.is_contest and not asked.ranks_flows
 
 
 def test_alternatives_of_one_flow_are_the_factor() -> None:

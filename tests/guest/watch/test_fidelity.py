@@ -12,6 +12,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.reports import FlowResult
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.data_times import DataTimes
+from gostlab.guest.watch.fidelity import Carried
 from gostlab.guest.watch.realclock import (
     Gap,
     Packet,
@@ -134,9 +135,10 @@ PRUNED = {"target": {"TcpExtRcvPruned": 1}}
     ("check", "seen", "verdict"),
     [
         # What the bottleneck carried, and its rate.
-        (fidelity.check_rate, (100e6, 100e6), "ok"),
-        (fidelity.check_rate, (101e6, 100e6), "invalid"),
-        (fidelity.check_rate, (101e6, 0), "ok"),  # no bottleneck
+        (fidelity.check_rate, (Carried("a", 100e6, 100e6),), "ok"),
+        (fidelity.check_rate, (Carried("a", 101e6, 100e6),), "invalid"),
+        (fidelity.check_rate, (Carried("a", 101e6, 100e6, under_way_bps=2e6),), "degraded"),
+        (fidelity.check_rate, (Carried("a", 101e6, 0),), "ok"),  # no bottleneck
         # Drops of 100,000 packets, 1 % asked: a standard deviation of 31.5.
         (fidelity.check_loss, ("drops", 0.01, 1000, 100_000), "ok"),
         (fidelity.check_loss, ("drops", 0.01, 870, 100_000), "invalid"),
@@ -166,7 +168,11 @@ def test_a_check_fires_beyond_its_bound(
 
 
 def test_of_a_rate_on_the_wire_payload_has_its_packets_share() -> None:
-    assert fidelity.payload_share(describe()) == 1448 / 1514
+    assert fidelity.payload_share(describe(), datagrams=False) == 1448 / 1514
+    assert fidelity.payload_share(describe(), datagrams=True) == 1472 / 1514
+    lumps = describe(offloads=True)
+    assert fidelity.payload_share(lumps, datagrams=False) == 1
+    assert fidelity.payload_share(lumps, datagrams=True) == 1472 / 1514
 
 
 def queue(drops: int = 0, backlog: int = 5, role: str = "delay") -> dict[str, Any]:
@@ -251,7 +257,7 @@ def test_udp_must_offer_what_it_was_asked_to(
     rate_bps: int, sent: int, idle: float | None, verdict: str, cause: str
 ) -> None:
     run = describe(flows=[flow(kind="udp", cc=None, rate_bps=rate_bps, duration_s=10.0)])
-    offered = [result(kind="udp", sent_datagrams=sent)]
+    offered = [result(kind="udp", offered_bps=8 * 1448 * sent / 10)]
 
     [check] = fidelity.check_offered(run, offered, {"flow1": idle})
 

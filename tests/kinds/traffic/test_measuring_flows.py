@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import fetches
 from gostlab.guest.carriers import last_said, result_of
@@ -110,12 +111,83 @@ def test_a_total_of_a_part_is_of_that_part() -> None:
     assert total_goodput_bps([first, late, over]) == pytest.approx(1.2e6)
 
 
-def test_a_udp_flow_s_part_is_of_its_receiver_s_intervals(tmp_path: Path) -> None:
-    report = tmp_path / "server.json"
-    counts = {"bytes": 1000, "packets": 10, "lost_packets": 2, "seconds": 1.0}
-    intervals = [{"sum": {"start": at, "end": at + 1.0, **counts}} for at in (0.0, 1.0, 2.0, 3.0)]
-    report.write_text(json.dumps({"intervals": intervals}))
-    assert udp.part(report, 1.0, 3.5) == Part(2500, None, 5, 25)
+def of_udp(folder: Path, heading: str, *ends: list[tuple[float, float, int, int, int]]) -> Path:
+    """Write the reports of a udp flow's sender and receiver: of each interval when it began and
+    ended, and the bytes, lost datagrams and datagrams in it. Return its client's.
+    """
+    reports = [folder / "iperf3.json", folder / "iperf3-server.json"]
+    for path, rows in zip(reports if heading == "upload" else reports[::-1], ends, strict=True):
+        counts = ("bytes", "lost_packets", "packets")
+        intervals = [
+            {
+                "start": start,
+                "end": end,
+                "seconds": end - start,
+                **dict(zip(counts, its, strict=True)),
+            }
+            for start, end, *its in rows
+        ]
+        path.write_text(json.dumps({"intervals": [{"sum": each} for each in intervals]}))
+    return reports[0]
+
+
+def udp_flow(heading: str, seconds: int) -> Flow:
+    load = f"kind: udp, rate: 100kbit, direction: {heading}, duration: {seconds}s"
+    [flow] = one(f"{{rtt: 100ms, flows: {{u: {{{load}}}}}}}").flows
+    return replace(flow, datagram_bytes=1000)
+
+
+SECOND = (10_000, 2, 12)  # what arrives in a second, of 12 kB that are sent
+SENDER = [(float(at), at + 1.0, 12_000, 0, 12) for at in range(4)]
+FULL = [(float(at), at + 1.0, *SECOND) for at in range(1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "first", "last", "seconds"),
+    [
+        # The first data are there after a round trip, the last ones before the word that they are.
+        ("upload", (0.0, 1.0, 9_000, 2, 11), (4.0, 4.5, 2_000, 0, 2), 4.1),
+        # They wait in a queue that others had filled.
+        ("upload", (0.0, 1.0, 5_000, 1, 6), (4.0, 4.7, 6_000, 1, 7), 4.1),
+        # A client stops to count when its own time is up.
+        ("download", (0.0, 1.0, *SECOND), None, 4.0),
+    ],
+)
+def test_a_udp_flow_is_what_its_receiver_got_while_it_arrived(
+    tmp_path: Path, heading: str, first: Any, last: Any, seconds: float
+) -> None:
+    flow = udp_flow(heading, 4)
+    report = of_udp(tmp_path, heading, SENDER, [first, *FULL, *([last] if last else [])])
+
+    told = result_of(flow, report, (0.0, 5.0))
+
+    assert told.bytes == first[2] + 30_000 + (last[2] if last else 0)
+    assert told.seconds == pytest.approx(seconds)
+    assert told.goodput_bps == pytest.approx(8 * told.bytes / seconds)
+    assert told.offered_bps == pytest.approx(96_000)
+    assert told.sent_datagrams == sum(each[4] for each in (first, *FULL, last or [0] * 5))
+    # The two ends' clocks are half a round trip apart.
+    later_s = -0.05 if heading == "upload" else 0.05
+    assert udp.part(flow, report, 1.0 + later_s, 3.5 + later_s) == Part(25_000, None, 5, 30)
+
+
+def test_few_udp_datagrams_are_as_long_under_way_as_they_are_sent(tmp_path: Path) -> None:
+    flow = udp_flow("upload", 2)
+    sent = [(0.0, 1.0, 1000, 0, 1), (1.0, 2.0, 1000, 0, 1)]
+    told = result_of(flow, of_udp(tmp_path, "upload", sent, sent), (0.0, 3.0))
+    assert (told.seconds, told.goodput_bps) == (2.0, 8000)
+
+
+def test_a_download_that_ends_after_a_part_counts_there_in_part(tmp_path: Path) -> None:
+    flow = one("{flows: {web: {kind: short, sizes: [1MB]}}}").flows[0]
+    report = tmp_path / "short.jsonl"
+    rows = [{"at_s": at, "size_bytes": 10**6, "seconds": 2.0} for at in (0.0, 2.0, 4.0)]
+    report.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    assert result_of(flow, report, (0.0, 6.0)).bytes == 3 * 10**6
+    part = result_of(flow, report, (0.0, 6.0), (1.0, 4.5))
+    assert part.bytes == 10**6 / 2 + 10**6 + 10**6 / 4
+    assert part.fetches is not None and part.fetches[0]["count"] == 2  # those that began in it
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
