@@ -4,6 +4,7 @@ clock, whose CPU pays, and each host's own TCP memory.
 
 import re
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -227,7 +228,7 @@ def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(
     The arrivals are always the same ones. What the recursion makes of other seeds' has a standard
     deviation of 1.5 % (one CPU) and 2.0 % (two) about the theory.
     """
-    command = f"python3 -S {JOBS} {cpus} 0.5 1000 50000 {words}"
+    command = f"python3 -S {quote(str(JOBS))} {cpus} 0.5 1000 50000 {words}"
     model = CpuModel(host_cpus=cpus, clock_reads_are_free=True)
     found = said(lab, command, 1000, cpus=model, keep=[JOBS.parent])
 

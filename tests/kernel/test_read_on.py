@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -136,7 +137,7 @@ def ends(lab: Lab) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     equally long: where a program's stack begins decides how many pages its start takes, and so
     when the guest's kernel counts its pages again, which takes some reads of the clock.
     """
-    probe = f"ip link set lo up; python3 -S {read_on_probe.__file__}"
+    probe = f"ip link set lo up; python3 -S {quote(read_on_probe.__file__)}"
     said = [lab.command(f"{probe} {size}").printed for size in ("131072", "000000")]
     return {on.pop("case"): (on, off) for on, off in zip(*said, strict=True) if off.pop("case")}
 

@@ -1,6 +1,7 @@
 """`receive: moderated`: what packets wait for an end host's card, and who receives so."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ MODERATED = ("'ethtool -K two0 gro on'", f"'ethtool -C two0 rx-usecs {RX_USECS}'
 
 def probe(lab: Lab, *words: str) -> dict[str, Any]:
     """What moderation_probe.py prints, with calls that cost nothing."""
-    command = " ".join(["python3 -S", str(PROBE), *words])
+    command = " ".join(["python3 -S", quote(str(PROBE)), *words])
     return dict(lab.command(command, syscall_cost_us=0).printed[0])
 
 

@@ -1,5 +1,7 @@
 """Routes that the kernel remembers: packets go where they would without, whatever changes."""
 
+from shlex import quote
+
 import pytest
 
 from gostlab.declared.kernels import SHIPPED
@@ -12,7 +14,7 @@ pytestmark = pytest.mark.sandbox
 
 @pytest.mark.parametrize("kernel", [SHIPPED, "5.10"])
 def test_packets_go_where_the_routes_of_the_moment_send_them(lab: Lab, kernel: str) -> None:
-    probe = f"python3 -S {route_probe.__file__}"
+    probe = f"python3 -S {quote(route_probe.__file__)}"
     on, off = (lab.command(f"{probe} {word}", kernel=kernel).printed[0] for word in ("Y", "N"))
 
     assert (on["known"] > 80, off["known"]) == (True, 0)

@@ -4,6 +4,7 @@ be.
 
 import json
 import re
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ OURS = (
 def in_guest(lab: Lab, script: str, **asked: Any) -> Done:
     """What a script comes to in the checkout, in a guest that has what set-up made."""
     keep, cache = [cache_folder(), *lab.keep], cache_folder()
-    words = f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache}; {script}"
+    words = f"cd {quote(str(CHECKOUT))}; export GOSTLAB_CACHE={cache}; {script}"
     return lab.command(words, memory_mib=1024, keep=keep, **asked)
 
 

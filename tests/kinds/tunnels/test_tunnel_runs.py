@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_a_tunnel_that_cannot_listen_fails_the_run(
 
 # Of a ring three nodes would be a mesh.
 BY_NODES = {"parking-lot": 3, "ring": 4, "mesh": 3}
-MN = f"{FEW_OPEN_FILES} env -u PYTHONPATH mn --custom {CHECKOUT}/topo.py --controller none"
+MN = f"{FEW_OPEN_FILES} env -u PYTHONPATH mn --custom {quote(str(CHECKOUT))}/topo.py --controller none"
 # Nodes and hosts, without the wires between nodes.
 PING_EACH_OTHER = 'py net.ping([host for host in net.hosts if host.name[0] in "nrs"])'
 
