@@ -70,7 +70,7 @@ def read_patterns(file: Path) -> list[re.Pattern[str]]:
 
 
 def skip_reports(config: pytest.Config) -> list[pytest.TestReport]:
-    """Return the reports of skipped tests; empty in a worker of pytest-xdist, which prints nothing."""
+    """Return the reports of skipped tests; empty in a worker of pytest-xdist."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     return terminal.stats.get("skipped", []) if terminal else []
 

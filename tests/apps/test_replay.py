@@ -157,7 +157,7 @@ def test_a_script_goes_without_seeds_where_it_is_told_to(lab: Lab, plain: Path) 
     done = lab.command(
         f"mkdir /tmp/x; cp /run/host{script} /tmp/x/; SEEDLESS=1 sh /tmp/x/commands.sh"
         " /run/gostlab/again && cat /run/gostlab/again/qdisc-before-wan_b-eth1.txt; ip netns",
-        keep=lab.keep,
+        keep=[*lab.keep, plain],
     )
 
     assert "loss 1%" in done.log and "Mbit/s, Retr" in done.log, done.log
@@ -169,7 +169,7 @@ def test_an_interrupted_script_takes_away_what_it_made(lab: Lab, plain: Path) ->
         f"cp /run/host{plain}/commands.sh /tmp/; ip netns add mine;"
         " sh /tmp/commands.sh /run/gostlab/again 2>/dev/null & sleep 1.5; ip netns | wc -l; kill -TERM $!;"
         " wait $!; echo status $?; ip netns; pgrep -c iperf3",
-        keep=lab.keep,
+        keep=[*lab.keep, plain],
     )
 
     assert done.log.split("reboot")[0].split() == ["6", "status", "143", "mine", "0"], done.log
