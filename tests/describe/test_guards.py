@@ -105,6 +105,7 @@ TRAPS: dict[str, list[Trap]] = {
         ({"jitter": "0.12ms"}, {"says": "12%"}),
         ({"jitter": "5ms", "ordered": "on"}, None),
         ({"changes": "[{at: 1s, jitter: 5ms}]"}, {}),
+        ({"changes": "[{at: 1s, jitter: 5ms}]", "ordered": "on"}, None),
         ({"profile": "download-150ms", "direction": "download"}, {}),
         ({"profile": "download-150ms", "direction": "upload"}, None),
     ],
@@ -113,7 +114,7 @@ TRAPS: dict[str, list[Trap]] = {
         ({"jitter": "5ms"}, None),
         ({"jitter": "0.05ms", "ordered": "on"}, None),
         ({"rate": "20mbit", "delay": "60ms", "jitter": "30ms", "ordered": "on"}, {"says": "43.3"}),
-        ({"changes": "[{at: 1s, jitter: 5ms}]", "ordered": "on"}, None),
+        ({"changes": "[{at: 1s, jitter: 5ms}]", "ordered": "on"}, {"says": "more than the idle"}),
     ],
     # 10 Mbit/s over 2 ms are 1.7 packets.
     "least_buffer": [

@@ -74,6 +74,7 @@ def test_loss_is_per_packet_with_offloads_off_and_binomial_and_the_idle_rtt_is_t
     assert judged["verdict"] == "ok" and 0 < judged["asked"][0] < judged["got"] < judged["asked"][1]
 
 
+@pytest.mark.slow
 def test_the_acks_of_a_queue_of_20_s_come_back_throughout_and_its_baseline_waits_for_it_to_drain(
     lab: Lab,
 ) -> None:

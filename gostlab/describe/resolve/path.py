@@ -179,6 +179,8 @@ def resolve_direction(
             wanted["jitter_s"] = Fraction(0)
     direction = replace(direction, **wanted)
     ordered = own("ordered")
-    if ordered is not None and direction.jitter_s:
+    changes = explicit["changes"].value if "changes" in explicit else ()
+    has_jitter = direction.jitter_s or any(change["jitter"] for change in changes)
+    if ordered is not None and has_jitter:
         direction = replace(direction, ordered=ordered.value == "on")
     return direction

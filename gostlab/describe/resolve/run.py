@@ -326,13 +326,20 @@ def check_jitter(
         reach = min(base["distribution"] or [-DISTRIBUTION_SCALE]) / DISTRIBUTION_SCALE
         now = {key: base[key] for key in ("delay_ms", "jitter_ms")}
         mine = [each for each in changes if each["direction"] == way and touches(each, link, links)]
-        for step in ({}, *mine):
-            now |= {key: step[key] for key in now if key in step}
+        at_once = itertools.groupby(mine, key=lambda each: each["at_s"])
+        for steps in ([], *(list(group) for _, group in at_once)):
+            for step in steps:
+                now |= {key: step[key] for key in now if key in step}
             if least_ms + now["delay_ms"] + reach * now["jitter_ms"] >= -1e-9:
                 continue
-            names = ["changes", "trace"] if step else ["links"] if link in links else []
+            names = ["changes", "trace"] if steps else ["links"] if link in links else []
             names += [f"{way}.jitter", "jitter", f"{way}.delay", "delay", "rtt", "flows"]
             name = next((name for name in names if name in asked.written), "profile")
+            if least_ms + now["delay_ms"] < 0:
+                raise asked.node(name).bad(
+                    f"{way}: it would take {show_time(-least_ms / 1000)} from the path's delay for"
+                    " a flow with a shorter rtt, and that leaves less than none"
+                )
             raise asked.node(name).bad(
                 f"{way}: jitter of {show_time(now['jitter_ms'] / 1000)} is more than its delay of"
                 f" {show_time((least_ms + now['delay_ms']) / 1000)} allows: no packet arrives"

@@ -79,6 +79,10 @@ REFUSED = [
     ({"jitter": "9ms", "changes": "[{at: 1s, delay: 5ms}]"}, "delay of 5 ms allows"),
     ({"hops": "2", "jitter": "9ms", "links": "{hop2: {rtt: 4ms}}"}, "links: .*delay of 2 ms"),
     ({"topology": "dumbbell", "jitter": "9ms", "flows": "{a: {rtt: 4ms}}"}, "delay of 2 ms"),
+    (
+        {"topology": "dumbbell", "flows": "{a: {rtt: 4ms}}", "changes": "[{at: 1s, delay: 0ms}]"},
+        "changes: forward: .*for a flow with a shorter rtt",
+    ),
     # what iperf3's control connection does not wait for
     ({"rtt": "10s", "duration": "200s"}, "rtt: flow1 has a round trip of 10 s: iperf3 gives up"),
     ({"rtt": "8500ms", "flows": "{a: {}, b: {}}"}, "8.5 s: iperf3 gives up"),
