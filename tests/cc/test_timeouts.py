@@ -31,7 +31,7 @@ def rows_around_gap(lab: Lab, scenario: str, cc: str) -> tuple[Row, Row]:
 
 @pytest.mark.parametrize("cc", ["bbr3", "bbr2", "bbrplus", "prague"])
 def test_the_first_ack_after_a_spurious_timeout_restores_the_window(lab: Lab, cc: str) -> None:
-    """ACKs come 660 ms late, and one by one: the first covers a packet that was not retransmitted."""
+    """ACKs come 660 ms late, one by one: the first covers a packet that was not retransmitted."""
     before, after = rows_around_gap(lab, "late acks", cc)
     assert window_pkts(before) > 40
     assert window_pkts(after) >= 0.95 * window_pkts(before)

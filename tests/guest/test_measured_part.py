@@ -1,4 +1,4 @@
-"""What a part of a load is measured by: bytes and seconds of one interval, below the link's rate."""
+"""A part of a load is measured by bytes and seconds of one interval, below the link's rate."""
 
 from typing import Any
 

@@ -60,7 +60,9 @@ def test_what_root_built_is_everybodys_and_read_only(shared: Path) -> None:
     assert stat.S_IMODE((kernel.parent / "kernel.json").stat().st_mode) == 0o444
     asked = "from gostlab.setup import parts; print(parts.find_parts().kernel)"
     as_somebody = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
-    done = said_by(*as_somebody, sys.executable, "-c", asked)
+    # pytest's own folders are nobody's but root's
+    environ = {**os.environ, "GOSTLAB_CACHE": str(shared / "none")}
+    done = said_by(*as_somebody, sys.executable, "-c", asked, env=environ)
     if "Permission denied" in done.stderr or "No module" in done.stderr:
         pytest.skip("no ordinary user may read this checkout")
     assert done.stdout.strip() == str(kernel), done.stderr
