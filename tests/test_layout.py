@@ -27,7 +27,8 @@ DESCRIBE = {
         "gostlab.declared",
     },
 }
-WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared"}
+# What any room may use: a description, and the one reader of files that anybody may have written.
+WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared", "gostlab.reader"}
 READ = {"analysis.draw", "analysis.judge", "analysis.read"}
 BELOW_RUNS = {f"gostlab.{name}" for name in "console machine results setup visible".split()} | WORDS
 RUNS = {"gostlab.runs", *BELOW_RUNS}
@@ -63,6 +64,7 @@ ROOMS: dict[str, set[str]] = {
     "gostlab": {"gostlab.lazy"},  # the version
     "gostlab.early_signals": set(),
     "gostlab.lazy": set(),
+    "gostlab.reader": set(),
     "gostlab.kept": {"gostlab.lazy", "gostlab.declared"},
     "gostlab.visible": set(),
     "gostlab.console": {"gostlab.visible"},
@@ -175,6 +177,7 @@ PUBLIC = (
     "gostlab.describe.resolve.flows",
     "gostlab.describe.resolve.run_description",
     "gostlab.machine",  # which there is, and what is wrong with it
+    "gostlab.reader",  # files of others
     "gostlab.results",  # a run's folder
     "gostlab.results.contest",
     "gostlab.results.measures",

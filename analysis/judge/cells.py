@@ -509,5 +509,5 @@ def rmem_bytes(run: Run) -> float | None:
     """The kernel's greatest receive buffer; None where run.json has none."""
     try:
         return float(json.loads(str(dict(run.settings)["buffers.rmem"]))[-1])
-    except (KeyError, ValueError, TypeError, IndexError):
+    except (LookupError, ValueError, TypeError, OverflowError):
         return None

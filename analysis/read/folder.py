@@ -25,7 +25,7 @@ from analysis.read.values import (
     text,
 )
 from gostlab.describe.checks import VERDICTS, Check
-from gostlab.results import EPOCH, damage, epoch_of, is_number, read_series
+from gostlab.results import BROKEN_RECORDS, EPOCH, damage, epoch_of, is_number, read_series
 from gostlab.results.measures import (
     BOTTLENECK_FULL,
     bottleneck_used,
@@ -218,8 +218,8 @@ def load_run(folder: Path) -> Run | Broken:
     """Read one folder; what is wrong with it is in the answer, and nothing is raised for it."""
     try:
         found = asked_for(folder)
-    except Unreadable as error:
-        return Broken(folder, str(error))
+    except (Unreadable, *BROKEN_RECORDS) as error:
+        return Broken(folder, damage_of(error, "run.json"))
     found |= {"commands": steps_of(head_of(folder / "commands.sh")), "log_tail": logs_of(folder)}
     if not (folder / "status.json").exists():
         cut = "no status.json: it is running or was cut off"
@@ -232,9 +232,17 @@ def load_run(folder: Path) -> Run | Broken:
             raise Unreadable(wrong)
         is_ok = found["state"] == "ok"
         found |= measured(folder, found["flows"]) if is_ok else left_behind(folder)
-    except Unreadable as error:
-        found |= {"state": "corrupt", "error": str(error)}
+    except (Unreadable, *BROKEN_RECORDS) as error:
+        found |= {"state": "corrupt", "error": damage_of(error, "its files")}
     return Run(folder=folder, **found)
+
+
+def damage_of(error: Exception, where: str) -> str:
+    """Return what is wrong with a run, in a line, by what its reader met."""
+    if isinstance(error, Unreadable):
+        return str(error)
+    said = printable(f"{type(error).__name__}: {error}")[:200]
+    return f"{where}: not as the lab writes it ({said})"
 
 
 def ended(status: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,7 +298,7 @@ def together_mbit(folder: Path, flows: Sequence[Flow]) -> float:
         rows = objects(read_object(folder / "flows.json"), "flows", "flows.json")
     try:
         return total_goodput_bps(rows) / 1e6
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except BROKEN_RECORDS as error:
         raise Unreadable(f"flows.json: no goodput of its flows: {printable(str(error))}") from None
 
 

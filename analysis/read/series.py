@@ -24,13 +24,15 @@ import pandas as pd
 from analysis.read.description import Flow, data_direction
 from analysis.read.folder import Run
 from analysis.read.values import Unreadable, Value, optional_number, read_object
-from gostlab.results import is_number, measures, read_series
+from gostlab import reader
+from gostlab.results import BROKEN_RECORDS, is_number, measures, read_series
 from gostlab.results.measures import Latency, path_leg
 
 # The first part of a flow's (or of all flows' common) time, which no mean of a steady state
 # includes: slow start ends far above what loss allows, and it takes CUBIC several losses, 0.7 times
 # each, to come down.
 WARM_UP_SHARE = 0.25
+MAX_UNZIPPED_BYTES = 1 << 30
 # BBR's pacing gain in ProbeBW is 1.25, 0.75 or 1; in Startup 2.89, in Drain 0.35 (Cardwell et al.,
 # ACM Queue 14(5), 2016).
 PROBE_BW_GAINS = (0.7, 1.3)
@@ -225,12 +227,14 @@ def ssthresh_of(run: Run, flow: str) -> Series:
 
 
 def unzipped(path: Path) -> bytes:
-    """A gzip file's content, as far as it goes. Raises OSError."""
-    data, whole = path.read_bytes(), b""
+    """A gzip file's content, as far as it goes, but no more than MAX_UNZIPPED_BYTES. Raises
+    OSError.
+    """
+    data, whole = reader.read_bytes(path), b""
     try:
-        while data:
+        while data and len(whole) < MAX_UNZIPPED_BYTES:
             part = zlib.decompressobj(wbits=31)
-            whole += part.decompress(data)
+            whole += part.decompress(data, MAX_UNZIPPED_BYTES - len(whole))
             data = part.unused_data
     except zlib.error:
         return whole
@@ -272,7 +276,7 @@ def told_by(run: Run, measure: Callable[..., Value | None], *names: str) -> Valu
     try:
         asked = read_object(run.folder / "run.json")
         return measure(asked, *(read_series(run.folder, name) for name in names))
-    except (Unreadable, KeyError, TypeError, ValueError):
+    except (Unreadable, *BROKEN_RECORDS):
         return None
 
 

@@ -6,7 +6,6 @@ objects. What cannot be had so is `Unreadable`, with the file's name and what is
 
 import json
 import math
-import os
 import re
 import zlib
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from gostlab import reader
 from gostlab.results import is_number
 
 Record = TypeVar("Record")
@@ -35,11 +35,13 @@ class Unreadable(Exception):
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON object. Raises Unreadable."""
     try:
-        value = json.loads(path.read_bytes())
+        data = reader.read_bytes(path)
     except OSError as error:
         raise Unreadable(f"{path.name}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        wrong = f"not JSON ({printable(str(error))})" if path.stat().st_size else "it is empty"
+    try:
+        value = reader.decode(data)
+    except ValueError as error:
+        wrong = f"not JSON ({printable(str(error))})" if data else "it is empty"
         raise Unreadable(f"{path.name}: {wrong}") from error
     if not isinstance(value, dict):
         raise Unreadable(f"{path.name}: not an object")
@@ -173,8 +175,7 @@ def printable(said: str) -> str:
 def head_of(path: Path) -> str:
     """The first bytes of a text file; empty where it is not there."""
     try:
-        with path.open("rb") as file:
-            data = file.read(TEXT_BYTES + 1)
+        data = reader.read_bytes(path, TEXT_BYTES + 1)
     except OSError:
         return ""
     said = printable(data[:TEXT_BYTES].decode("utf-8", errors="replace"))
@@ -184,12 +185,8 @@ def head_of(path: Path) -> str:
 def tail_of(path: Path) -> str:
     """The last lines of a text file; empty where it is not there."""
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LOG_TAIL_BYTES))
-            data = file.read()
+        data, cut = reader.read_tail(path, LOG_TAIL_BYTES)
     except OSError:
         return ""
     lines = printable(data.decode("utf-8", errors="replace")).rstrip().split("\n")
-    cut = size > LOG_TAIL_BYTES
     return "\n".join((["[…]"] if cut else []) + lines[1 if cut else 0 :][-40:])

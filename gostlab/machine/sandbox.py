@@ -41,8 +41,8 @@ from gostlab.machine import (
     guest_argv,
     start_logged,
 )
-from gostlab.machine.allowance import memory_left, read_lines
-from gostlab.machine.logs import last_kernel_words
+from gostlab.machine.allowance import memory_left
+from gostlab.machine.logs import last_kernel_words, read_log
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
 from gostlab.machine.own_root import LINKS, OwnRoot, own_root
 from gostlab.machine.readable import named_by_commands, readable_as_root
@@ -306,7 +306,7 @@ def boot(
 def why_not_started(kernel: Path, folder: Path, isolation: Isolation, error: Exception) -> str:
     """Why a kernel could not be executed, or not be held."""
     if not isinstance(error, OSError):
-        said = read_lines(folder / "log.txt")[-1:] or ["log.txt there says no more"]
+        said = read_log(folder)[-1:] or ["log.txt there says no more"]
         return f"{folder}: the host would not hold the sandbox in it ({isolation}): {said[0]}"
     if error.errno == errno.EACCES and os.access(kernel, os.R_OK):
         return (
@@ -388,7 +388,7 @@ def why_no_boot(status: int, folder: Path, memory: MemoryPlace) -> str | None:
     """Why a guest's kernel did not get to its first process, by its exit status and what it said;
     None where neither tells.
     """
-    said = "\n".join(read_lines(folder / "log.txt"))
+    said = "\n".join(read_log(folder))
     causes = [cause for words, cause in SAID_BY_THE_KERNEL.items() if words in said]
     if status == -signal.SIGSYS:
         causes.append(KILLED_BY_A_FILTER)

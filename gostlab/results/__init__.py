@@ -4,12 +4,16 @@ A folder is finished when it has status.json, which is written last and by renam
 finished is run again. Names end in a hash of the inputs, so the same question finds its answer.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
 import math
 import os
+import re
 import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,9 +24,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
-from gostlab import __version__
+from gostlab import __version__, reader
 from gostlab.declared.errors import Complaint
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results import format as result_format
 from gostlab.results.format import SCHEMA
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
@@ -31,6 +36,8 @@ OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
 OWN_ERROR = "the lab's own error"
 # The same of one that this machine ended: a full disk, too little memory, a limit, a kill.
 FROM_OUTSIDE = "ended from outside"
+STATUS = "status.json"
+MAX_ERROR = 2000  # characters of a run's error
 # A run's last words are shorter: where less is free, they did not fit.
 LEAST_FREE_BYTES = 2**20
 
@@ -58,6 +65,20 @@ PART_LOCK = ".making"  # in a run's folder while it is made beside its place
 PART_WITHOUT_LOCK_S = 600.0
 
 
+# What a reader of a run's values may meet that stands on what the lab writes. Where it does, the
+# run is damaged, or says nothing; no reader lets one of them out.
+BROKEN_RECORDS = (
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
 class ResultsError(Complaint):
     """A results folder cannot be used; the message says why and what to do."""
 
@@ -76,7 +97,9 @@ def write_whole(path: Path, content: str | bytes, *, to_disk: bool = False) -> P
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with part.open("xb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            # Half of a surrogate pair, of a name that is not UTF-8, becomes a question mark.
+            data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+            file.write(data)
             if to_disk:
                 file.flush()
                 os.fsync(file.fileno())
@@ -87,57 +110,162 @@ def write_whole(path: Path, content: str | bytes, *, to_disk: bool = False) -> P
 
 
 def finish(
-    folder: Path, wall_s: float, complaint: str | None, *, from_outside: bool = False
+    folder: Path,
+    wall_s: float,
+    complaint: str | None,
+    *,
+    from_outside: bool = False,
+    run: RunDescription | None = None,
 ) -> dict[str, Any]:
     """Turn how a run ended into status.json, the last file of a folder; returns its contents. A run
-    that left no outcome.json (its machine died, or was ended: `complaint`) has failed.
+    that left no outcome.json (its machine died, or was ended: `complaint`) has failed, as has one
+    whose programs removed or replaced what it must leave behind.
+
+    run  whose folder it is: what run.json must say, and all that a good run leaves must be there
+    Raises OSError.
     """
-    path = folder / "outcome.json"
-    status = read_object(path)
-    if status is None or status.get("outcome") not in OUTCOMES:
-        words = f"ended without a word: {last_words(folder)}"
+    status = read_outcome(folder)
+    if status is None:
+        words, is_outside = (
+            f"ended without a word: {last_words(folder)}",
+            from_outside or not complaint,
+        )
+        if os.path.lexists(folder / "outcome.json"):  # written by rename, so never half of one
+            words, is_outside = "a program of the run replaced outcome.json", False
         if shutil.disk_usage(folder).free < LEAST_FREE_BYTES:
             words = f"the disk under {folder} is full: free some space"
-        status = {
-            "outcome": "failed",
-            "error": complaint or words,
-            "cause": FROM_OUTSIDE if from_outside or not complaint else None,
-            "guest_s": None,
-        }
+            is_outside = True
+        status = failure(complaint or words, FROM_OUTSIDE if is_outside else None)
+    for name in ("outcome.json", "status.json"):
+        remove(folder / name)
+    changed = run is not None and read_object(folder / "run.json") != run.to_json()
+    if run is not None and changed:
+        remove(folder / "run.json")
+        write_json(folder / "run.json", run.to_json())
+    # The machine's own files are gone by now (`clean_folder`): these are the answer.
+    kept = known_files(folder)
+    if run is not None and status["outcome"] == "ok":
+        names = {file.name for file in kept} - ({"run.json"} if changed else set())
+        lacking = [name for name in needed_files() if name not in names]
+        if lacking:
+            words = "a program of the run removed or replaced"
+            status = failure(f"{words} {', '.join(lacking)}"[:MAX_ERROR])
     status |= {
         "schema": SCHEMA,
         "epoch": EPOCH,
         "wall_s": round(wall_s, 3),
         "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    path.unlink(missing_ok=True)
-    # The machine's own files are gone by now (`clean_folder`): these are the answer.
-    kept = [file for file in sorted(folder.glob("[!.]*")) if file.is_file()]
-    status["files"] = {file.name: file.stat().st_size for file in kept}
+    status["files"] = {file.name: reader.plain_size(file) for file in kept}
     status["sha256"] = {file.name: sum_of(file) for file in kept}
     write_json(folder / "status.json", status)
     return dict(status)
 
 
+def finish_anew(folder: Path, run: RunDescription, wall_s: float, error: Exception) -> Any:
+    """Replace a folder that its run left unusable by one that says so; returns its status. Raises
+    OSError.
+    """
+    remove(folder)
+    folder.mkdir()
+    words = f"its folder could not be read: {type(error).__name__}: {error}"[:MAX_ERROR]
+    return finish(folder, wall_s, words, run=run)
+
+
+def failure(error: str, cause: str | None = None) -> dict[str, Any]:
+    """Return the outcome of a run that failed."""
+    return {"outcome": "failed", "error": error, "cause": cause, "guest_s": None}
+
+
+def read_outcome(folder: Path) -> dict[str, Any] | None:
+    """Return what a run's guest says of its end, each value of its type; None if it says none."""
+    found = read_object(folder / "outcome.json")
+    if found is None or found.get("outcome") not in OUTCOMES:
+        return None
+    error, guest_s = found.get("error"), found.get("guest_s")
+    return {
+        "outcome": found["outcome"],
+        "error": None if error is None else str(error)[:MAX_ERROR],
+        "cause": OWN_ERROR if found.get("cause") == OWN_ERROR else None,
+        "guest_s": guest_s if is_number(guest_s) else None,
+    }
+
+
+def known_files(folder: Path) -> list[Path]:
+    """Return the plain files of a run's folder whose names are of the format. Raises OSError."""
+    patterns = [re.compile(each.pattern) for each in result_format.files()]
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if any(each.fullmatch(path.name) for each in patterns) and reader.is_plain(path)
+    ]
+
+
+def needed_files() -> list[str]:
+    """Return the names that every folder of a good run has, but for status.json."""
+    return [each.name for each in result_format.files() if each.needed and each.name != STATUS]
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, however deep and whatever its modes; no link is followed. Raises
+    OSError.
+    """
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except FileNotFoundError:  # somebody else removes it
+        pass
+    except (OSError, RecursionError):
+        # Deeper than Python's rmtree can go, or with modes that forbid its owner.
+        for argv in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*argv, "--", path], stderr=subprocess.DEVNULL, check=False)
+        if os.path.lexists(path):
+            raise OSError(errno.EACCES, "cannot be removed", str(path)) from None
+
+
 def last_words(folder: Path) -> str:
     """The last line of a run's log that says something."""
-    try:
-        lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:
-        lines = []
+    lines = read_log(folder / "log.txt")
     said = [line.strip() for line in lines if line.strip() and "reboot:" not in line]
     return said[-1] if said else "its log is empty"
+
+
+def read_log(path: Path) -> list[str]:
+    """Return the last lines of a log, none of one that is not there."""
+    try:
+        data, _ = reader.read_tail(path, LOG_BYTES)
+    except OSError:
+        return []
+    return data.decode("utf-8", "replace").split("\n")
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """A JSON object; None if it is none, or not there (the guest may write what it likes)."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        value = reader.read_json(path)
+    except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None
 
 
+MAX_FLOAT = int(sys.float_info.max)
+LOG_BYTES = 64 << 10  # of a log's end
+# The columns of all series by the type of their values (tests hold them against format.toml).
+TEXT_COLUMNS = frozenset("cc dev direction end flow host leg link local node peer role".split())
+NUMBER_COLUMNS = frozenset(
+    [
+        *("applied_s", "at_s", "backlog_bytes", "backlog_pkts", "busy_ms", "bytes_acked"),
+        *("bytes_received", "cpu_busy_s", "cpu_idle_s", "cwnd_pkts", "data_segments_out"),
+        *("delay_ms", "delivered_pkts", "delivery_rate_bps", "drops", "jitter_ms", "lost_pkts"),
+        *("marked_pkts", "marks", "min_rtt_ms", "mss", "pacing_rate_bps", "rate_bps"),
+        *("reord_seen", "reordering", "rto_ms", "rtt_ms", "rttvar_ms", "rwnd_limited_ms"),
+        *("seconds", "segments_out", "segments_retransmitted", "sent_bytes", "sent_pkts"),
+        *("size_bytes", "snd_wnd_bytes", "sndbuf_limited_ms", "srtt_ms", "ssthresh_pkts", "t_s"),
+        *("tcp_memory_mib", "unacked_pkts"),
+    ]
+)
 # What a run's samples are of: NAME.jsonl; acks are in acks.csv.gz.
 SAMPLES = ("sockets", "queues", "hosts", "changes", "pings", "fetches", "acks")
 
@@ -147,29 +275,65 @@ def read_series(folder: Path, name: str, clock: str = "t_s") -> list[dict[str, A
     `at_s`), as far as they are whole. Empty where there is no such file.
     """
     try:
-        with (folder / f"{name}.jsonl").open(encoding="utf-8", errors="replace") as file:
-            return whole_rows(file, clock)
+        return whole_rows(reader.read_lines(folder / f"{name}.jsonl"), clock)
     except OSError:
         return []
 
 
-def whole_rows(lines: Iterable[str | bytes], clock: str = "t_s") -> list[dict[str, Any]]:
-    """The rows of a series; a line that was cut short, or has no such time, ends it."""
+def whole_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[dict[str, Any]]:
+    """The rows of a series; a line that was cut short, or is no row with such a time, ends it."""
     rows: list[dict[str, Any]] = []
     for line in lines:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             break
-        if not isinstance(row, dict) or not is_number(row.get(clock)):
+        if not isinstance(row, dict) or row.get(clock) is None or not is_row(row):
             break
         rows.append(row)
     return rows
 
 
+def is_row(row: Mapping[str, Any]) -> bool:
+    """Return whether the columns that the lab knows have values of their types, or null."""
+    for name, value in row.items():
+        if value is None:
+            continue
+        if name in NUMBER_COLUMNS:
+            good = is_number(value)
+        elif name in TEXT_COLUMNS:
+            good = type(value) is str and value.isprintable()
+        else:
+            good = name not in OBJECT_COLUMNS or (
+                type(value) is dict and all(map(OBJECT_COLUMNS[name], value.values()))
+            )
+        if not good:
+            return False
+    return True
+
+
+def is_number_or_null(value: object) -> bool:
+    return value is None or is_number(value)
+
+
+def is_scalar(value: object) -> bool:
+    """Return whether a value is a text, a finite number, a truth value or null."""
+    return isinstance(value, str | bool) or is_number_or_null(value)
+
+
 def is_number(value: object) -> bool:
-    """A finite number, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Return whether a value is a number that is finite in double precision, and no truth value."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return type(value) is int and -MAX_FLOAT <= value <= MAX_FLOAT
+
+
+# Those whose values are objects, and what the values inside must be.
+OBJECT_COLUMNS = {
+    "loss": is_scalar,
+    "bbr": is_number_or_null,
+    **dict.fromkeys(["host_busy_s", "host_packets_s", "host_tcp_memory_mib"], is_number),
+}
 
 
 def read_status(folder: Path) -> dict[str, Any] | None:
@@ -198,12 +362,13 @@ def damage(folder: Path, status: Mapping[str, Any]) -> str | None:
         return "status.json: no lengths and sums of files"
     for name in {**lengths, **sums}:
         file = folder / name
-        if "/" in name or name in (".", ".."):
+        if "/" in name or name in ("", ".", "..") or not name.isprintable():
             return f"status.json: {name!r:.80}: no file of a run"
         try:
-            length = file.stat().st_size
-        except OSError:
-            return f"{name:.80}: not there any more"
+            length = reader.plain_size(file)
+        except OSError as error:
+            is_gone = error.errno == errno.ENOENT
+            return f"{name:.80}: {'not there any more' if is_gone else error.strerror}"
         if name in lengths and length != lengths[name]:
             return f"{name:.80}: not as long as when the run finished"
         if name in sums and sum_of(file) != sums[name]:
@@ -223,7 +388,7 @@ def sum_of(file: Path) -> str | None:
 @lru_cache(maxsize=100_000)
 def sum_as_of(path: str, _mtime_ns: int, _ctime_ns: int, _size: int) -> str:
     """The same, read once as long as the file's times and size stay. Raises OSError."""
-    with open(path, "rb") as file:
+    with reader.open_plain(Path(path)) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -309,16 +474,16 @@ def make_way(folder: Path) -> None:
     if status is not None and epoch_of(status) != EPOCH:
         kept = folder.parent / OLDER / f"epoch-{epoch_of(status)}" / folder.name
         kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(kept, ignore_errors=True)
+        remove(kept)
         folder.rename(kept)
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink()
-    elif folder.exists():
+    if folder.is_symlink() or not folder.is_dir():
+        remove(folder)
+    else:
         # Out of the way in one step: another process may be about to take the place.
         doomed = folder.with_name(f".{folder.name[:160]}.part-old-{os.getpid()}")
-        shutil.rmtree(doomed, ignore_errors=True)
+        remove(doomed)
         folder.rename(doomed)
-        shutil.rmtree(doomed)
+        remove(doomed)
 
 
 def is_settled(folder: Path, run: RunDescription, *, retry_failed: bool) -> bool:
@@ -357,7 +522,7 @@ class Part(Making):
         """Let the finished folder take its place, unless another's answer is there: then that one
         stays and this one goes. Raises OSError.
         """
-        (self.folder / PART_LOCK).unlink(missing_ok=True)
+        remove(self.folder / PART_LOCK)
         # The rename comes first, as it takes only a free place: whose answer came between the look
         # and the rename keeps it.
         for last in (False,) * 9 + (True,):
@@ -377,7 +542,8 @@ class Part(Making):
 
     def discard(self) -> None:
         """Take it away, if it has not taken its place. It may be called twice."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            remove(self.folder)
         self._lock.close()
 
 
@@ -389,7 +555,8 @@ def prepare_beside(place: Path, run: RunDescription) -> Part:
         found = [Path(entry) for entry in entries if entry.name.startswith(beside)]
     for left in found:
         if is_abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)
+            with suppress(OSError):
+                remove(left)
     folder = place.with_name(f"{beside}{os.uname().nodename[:30]}-{os.urandom(4).hex()}")
     folder.mkdir()
     # It has its name only when it is held: unheld, the part would be taken for a dead one's.
@@ -476,7 +643,5 @@ def check_space(results: Path, needed_bytes: int) -> None:
 
 def clean_folder(folder: Path) -> None:
     """Remove what only the launcher and the machine needed from a run's folder."""
-    for name in ("boot.json", "parts.json", "exit"):
-        (folder / name).unlink(missing_ok=True)
-    for name in (".uml", ".host"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in ("boot.json", "parts.json", "exit", ".uml", ".host"):
+        remove(folder / name)

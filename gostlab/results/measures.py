@@ -22,7 +22,7 @@ from typing import Any
 
 from gostlab.describe.physics.capacity import CapacityOf
 from gostlab.describe.resolve.links import touches
-from gostlab.results import is_number, read_object, read_series
+from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_series
 
 Row = Mapping[str, Any]
 
@@ -145,7 +145,7 @@ def goodput_bps(folder: Path) -> float | None:
     """The same of a run's folder, in bit/s at the receivers; None where it cannot be read."""
     try:
         return total_goodput_bps((read_object(folder / "flows.json") or {})["flows"])
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except BROKEN_RECORDS:
         return None
 
 
@@ -179,7 +179,7 @@ def wan_resent(folder: Path) -> Resent | None:
         again = sum(int(row["segments_retransmitted"]) for row in wan)
         sent = sum(int(row["segments_out"]) for row in wan)
         return Resent(again, sent) if sent else None  # a program that sends datagrams has none
-    except (KeyError, TypeError, ValueError):
+    except BROKEN_RECORDS:
         return None
 
 
@@ -202,7 +202,7 @@ def path_lost(folder: Path) -> Resent | None:
             if role == "bottleneck"
         )
         return Resent(drops, max(offered))
-    except (KeyError, TypeError, ValueError):
+    except BROKEN_RECORDS:
         return None
 
 
@@ -501,7 +501,7 @@ def latency(folder: Path) -> Latency | None:
             srtt_ms(asked, did, read_series(folder, "sockets")),
             queue_delay_ms(asked, did, read_series(folder, "queues")),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except BROKEN_RECORDS:
         return None
 
 

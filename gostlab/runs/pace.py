@@ -1,13 +1,12 @@
 """How long runs take: a guess from what they ask, times how far it was off for those that ended."""
 
 import heapq
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gostlab import results
+from gostlab import reader, results
 from gostlab.describe.physics.limits import UNLIMITED_BPS
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
@@ -90,16 +89,13 @@ def sampled_s(folder: Path) -> float | None:
 def last_instant_s(file: Path) -> float | None:
     """The `t_s` of a series' last whole line."""
     try:
-        with file.open("rb") as series:
-            series.seek(0, 2)
-            series.seek(max(0, series.tell() - TAIL_BYTES))
-            tail = series.read()
+        tail, _ = reader.read_tail(file, TAIL_BYTES)
     except OSError:  # not there yet, or on another machine
         return None
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
         try:
-            at_s = json.loads(line)["t_s"]
-        except (ValueError, KeyError, TypeError):
+            at_s = reader.decode(line)["t_s"]
+        except results.BROKEN_RECORDS:
             continue
         return float(at_s) if results.is_number(at_s) else None
     return None

@@ -231,6 +231,8 @@ class Block:
                 job = self.start(run, making.folder, slot)
             except MachineError as error:  # too little memory for it, say: the rest goes on
                 job = NeverStarted(str(error))
+            except OSError as error:  # an open file or a process too many
+                job = NeverStarted(f"{error.filename or 'it'}: {error.strerror or error}")
             self.running[slot] = Running(run, making, job, time.monotonic())
 
     def bring_longest_forward(self) -> None:
@@ -260,12 +262,16 @@ class Block:
 
     def end(self, active: Running, complaint: str | None) -> Finished:
         """Settle a run that has ended, and tell of it."""
-        results.clean_folder(active.making.folder)
+        folder, run = active.making.folder, active.run
         spent_s = time.monotonic() - active.started_s
-        # A job on another machine comes back with its status.
-        status = getattr(active.job, "status", None) or results.finish(
-            active.making.folder, spent_s, complaint, from_outside=active.job.from_outside
-        )
+        try:
+            results.clean_folder(folder)
+            # A job on another machine comes back with its status.
+            status = getattr(active.job, "status", None) or results.finish(
+                folder, spent_s, complaint, from_outside=active.job.from_outside, run=run
+            )
+        except Exception as error:  # what a run's programs left there ends no other run
+            status = results.finish_anew(folder, run, spent_s, error)
         active.making.settle(active.run, retry_failed=self.retry_failed)
         if status.get("outcome") == "ok":  # what broke says nothing of the others
             self.forecast.finished(active.run, spent_s)

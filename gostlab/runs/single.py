@@ -65,7 +65,7 @@ def read_run(values: Mapping[str, Any], file: str) -> RunDescription:
         guards(run), run.name  # what is nonsense inside is found out here
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+    except results.BROKEN_RECORDS as error:
         raise BadInput(f"{file}: not a run that a lab wrote: {error!r}") from None
     return run
 
@@ -104,9 +104,12 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finish
         while job.poll() is None:
             time.sleep(POLL_S)
         complaint = job.complaint
-        results.clean_folder(part.folder)
         wall_s = time.monotonic() - began
-        results.finish(part.folder, wall_s, complaint, from_outside=job.from_outside)
+        try:
+            results.clean_folder(part.folder)
+            results.finish(part.folder, wall_s, complaint, from_outside=job.from_outside, run=run)
+        except Exception as error:  # what the run's programs left there
+            results.finish_anew(part.folder, run, wall_s, error)
         part.settle(run, retry_failed=retry_failed)
     return end_in(place, run)
 

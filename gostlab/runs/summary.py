@@ -170,7 +170,8 @@ def reasons_of(runs: Sequence[Finished]) -> tuple[Reason, ...]:
     for end in runs:
         verdict = str(end.verdict)
         checks = (results.read_object(end.folder / "fidelity.json") or {}).get("checks") or ()
-        for check in checks if verdict in EXPLAINED else ():
+        listed = checks if verdict in EXPLAINED and isinstance(checks, list) else ()
+        for check in listed:
             if isinstance(check, dict) and check.get("verdict") == verdict:
                 name = str(check.get("name"))
                 why = str(check.get("reason") or name)

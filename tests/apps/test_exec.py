@@ -75,7 +75,7 @@ def test_a_run_is_made_in_its_folder_and_leaves_nothing_beside_it(
 
     assert end.outcome == "ok" and results.is_finished(tmp_path / "deep/mine", run)
     assert only(tmp_path / "deep") == ["mine"]
-    assert only(tmp_path / "deep/mine") == ["run.json", "status.json"]
+    assert only(tmp_path / "deep/mine") == sorted([*results.needed_files(), "status.json"])
 
 
 def test_a_finished_run_is_not_made_again_and_a_failed_one_where_that_is_asked_for(
@@ -93,10 +93,10 @@ def test_a_finished_run_is_not_made_again_and_a_failed_one_where_that_is_asked_f
 def test_an_unfinished_folder_of_the_same_run_is_replaced(task: Task) -> None:
     task.folder.mkdir()
     results.write_json(task.folder / "run.json", task.run.to_json())
-    (task.folder / "log.txt").write_text("cut off")
+    (task.folder / "left.txt").write_text("cut off")
 
     assert single.execute(task, start).outcome == "ok"
-    assert not (task.folder / "log.txt").exists()
+    assert not (task.folder / "left.txt").exists()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,15 @@ from gostlab.apps.course.answers import TIME
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results import EPOCH, damage, is_number, measures, read_object, read_series
+from gostlab.results import (
+    BROKEN_RECORDS,
+    EPOCH,
+    damage,
+    is_number,
+    measures,
+    read_object,
+    read_series,
+)
 
 # The first part of a flow's time, which no mean of a steady state includes, as in the report.
 WARM_UP_SHARE = 0.25
@@ -40,16 +48,6 @@ NEEDED = ("run.json", "status.json", "fidelity.json", "flows.json", "legs.json",
 SERIES = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl")
 # A clock of a virtual machine, and of the laptop below it, may differ by so much.
 CLOCK_SLACK = timedelta(seconds=2)
-BROKEN_RECORDS = (
-    ArithmeticError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    OSError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 
 
 class Unreadable(ValueError):

@@ -27,7 +27,7 @@ from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled, r
 from gostlab.apps.course.lab import ANSWERS, Lab, Measured, Point
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results import read_object
+from gostlab.results import BROKEN_RECORDS, read_object
 
 RESULTS = "results"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
@@ -251,7 +251,7 @@ def described(results: Path, experiment: str) -> Iterator[tuple[str, tuple[Path,
             plain = NAME.fullmatch(run.experiment) and NAME.fullmatch(run.matrix)
             if plain and run.to_json() == values:
                 yield what_was_asked(values), (folder, run)
-        except (BadInput, TypeError, ValueError, AttributeError, KeyError):
+        except (BadInput, *BROKEN_RECORDS):
             continue
 
 

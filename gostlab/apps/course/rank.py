@@ -16,11 +16,12 @@ from statistics import fmean
 from gostlab import api
 from gostlab.apps.course import gradebooks
 from gostlab.apps.course.assignment import PUBLIC_KEY, number
-from gostlab.apps.course.evidence import BROKEN_RECORDS, Records, Unreadable, steady_rates
+from gostlab.apps.course.evidence import Records, Unreadable, steady_rates
 from gostlab.apps.course.formula import Value, filled, payload_mbit, shown
 from gostlab.apps.course.lab import Lab, Rank
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED
+from gostlab.results import BROKEN_RECORDS
 from gostlab.runs.progress import progress_on_stderr
 from gostlab.runs.schedule import Finished
 

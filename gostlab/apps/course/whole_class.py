@@ -41,7 +41,7 @@ from gostlab.apps.course.roster import Pupil, Roster
 from gostlab.apps.course.upload import NoHandIn, only_bad_input
 from gostlab.console import Console
 from gostlab.describe.file.document import BadInput
-from gostlab.results import EPOCH, read_object, write_json
+from gostlab.results import BROKEN_RECORDS, EPOCH, read_object, write_json
 from gostlab.setup.parts import hash_of_files
 
 NOT_ON_ROSTER = "whom the roster does not have"
@@ -247,7 +247,7 @@ def read_record(file: Path, key: str) -> Record | None:
             by_hand = tuple(ByHand(**row) for row in made["by_hand"])
             record["grade"] = Grade(**made | {"scored": scored, "by_hand": by_hand})
         return Record(**record | {"is_kept": True})
-    except (KeyError, TypeError, ValueError):
+    except BROKEN_RECORDS:
         return None
 
 

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab import machine, results
+from gostlab import machine, reader, results
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.units import show_rate
 from gostlab.describe.physics.sizing import lossless
@@ -115,7 +114,7 @@ def replay(folder: Path, *, on_own_root: bool = True) -> Replay:
     ):
         work = Path(scratch)
         for name in ("commands.sh", "env.json"):
-            shutil.copyfile(folder / name, work / name)
+            (work / name).write_bytes(reader.read_bytes(folder / name))
         (work / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
         guest = sandbox.boot(
             kernel,
@@ -135,6 +134,16 @@ def replay(folder: Path, *, on_own_root: bool = True) -> Replay:
         raise ResultsError(f"{folder}: the replay's machine ended and gave no reason: {words}")
     if "error" in replayed:
         raise ResultsError(f"{folder}: {replayed['error']}")
+    try:
+        return compared_with(folder, run, replayed, kernel, root)
+    except results.BROKEN_RECORDS as error:
+        raise BadInput(f"{folder}: not as the lab writes it ({error!r:.200})") from error
+
+
+def compared_with(
+    folder: Path, run: RunDescription, replayed: Mapping[str, Any], kernel: Path, root: Any
+) -> Replay:
+    """Compare a run's folder with what its replay left. Raises BROKEN_RECORDS."""
     # what they did in all of their time, as the script's reports tell it
     rows = (results.read_object(folder / "flows.json") or {"flows": []})["flows"]
     launched = {
@@ -163,14 +172,19 @@ def finished_run(folder: Path) -> RunDescription:
         raise BadInput(
             f"{folder}: the run {status['outcome']}, there is nothing to compare a replay with"
         )
+    if damage := results.damage(folder, status):
+        raise BadInput(f"{folder}: damaged: {damage}")
     try:
-        head = (folder / "commands.sh").read_text(encoding="utf-8")[:1000]
-    except (OSError, UnicodeDecodeError) as error:
+        head = reader.read_bytes(folder / "commands.sh", 1000).decode("utf-8", "replace")
+    except OSError as error:
         raise BadInput(f"{folder}: commands.sh cannot be read: {error}") from None
     if FORMAT not in head:
         older = "its commands.sh is an older lab's, which cannot be replayed"
         raise BadInput(f"{folder}: {older}: run the experiment again")
-    return RunDescription.from_json(results.read_object(folder / "run.json") or {})
+    try:
+        return RunDescription.from_json(results.read_object(folder / "run.json") or {})
+    except results.BROKEN_RECORDS as error:
+        raise BadInput(f"{folder}: run.json: not a run that a lab wrote: {error!r:.200}") from None
 
 
 def notes_on(
