@@ -1,6 +1,6 @@
 module gostlab/relay
 
-go 1.19
+go 1.24
 
 require (
 	github.com/gorilla/websocket v1.5.3

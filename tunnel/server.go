@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// acceptPause is how long to wait after accept failed, so that running out of
+// acceptPause is how long to wait after a listener failed, so that running out of
 // file descriptors does not become a busy loop.
 const acceptPause = 100 * time.Millisecond
 
@@ -141,14 +141,15 @@ func (s *server) listen(spec serviceSpec) (*service, error) {
 		}
 		return &service{
 			Closer: listener, handler: "udp", listener: "udp", address: listener.LocalAddr(),
-			serve: func() { listener.serve(s.acceptSession(spec)) },
+			serve: func() { listener.serve(s.acceptSession(spec), s.retry) },
 		}, nil
 	}
 
-	listener, err := net.Listen("tcp", spec.address)
+	opened, err := net.Listen("tcp", spec.address)
 	if err != nil {
 		return nil, err
 	}
+	var listener net.Listener = patientListener{opened, s.retry}
 	if spec.nagle {
 		listener = nagleListener{listener}
 	}
@@ -228,19 +229,41 @@ type streamHandler func(context.Context, net.Conn) error
 func (s *server) acceptStreams(listener net.Listener, handle streamHandler) {
 	for {
 		conn, err := listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		if err != nil {
 			return
 		}
-		if err != nil {
-			s.log.warn(err.Error(), nil) // out of file descriptors, or the peer is gone again
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-time.After(acceptPause):
-				continue
-			}
-		}
 		s.keep(conn, func() { s.carry(conn, handle) })
+	}
+}
+
+// retry returns whether to ask a listener again that failed: it logs why and pauses,
+// unless the listener or the server is closed.
+func (s *server) retry(err error) bool {
+	if errors.Is(err, net.ErrClosed) {
+		return false
+	}
+	s.log.warn(err.Error(), nil) // out of file descriptors, or the peer is gone again
+	select {
+	case <-s.ctx.Done():
+		return false
+	case <-time.After(acceptPause):
+		return true
+	}
+}
+
+// patientListener accepts until retry says no. An http.Server would give up at any
+// error that does not call itself temporary, and nobody would learn of it.
+type patientListener struct {
+	net.Listener
+	retry func(error) bool
+}
+
+func (l patientListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err == nil || !l.retry(err) {
+			return conn, err
+		}
 	}
 }
 

@@ -37,14 +37,17 @@ func listenUDP(spec serviceSpec) (*udpListener, error) {
 	}, nil
 }
 
-// serve reads datagrams until the socket is closed, and calls accept for each
+// serve reads datagrams until retry says no to an error, and calls accept for each
 // new session; accept must not block.
-func (l *udpListener) serve(accept func(*udpSession)) error {
+func (l *udpListener) serve(accept func(*udpSession), retry func(error) bool) {
 	buffer := make([]byte, datagramBuffer)
 	for {
 		n, source, err := l.ReadFromUDPAddrPort(buffer)
 		if err != nil {
-			return err
+			if retry(err) {
+				continue
+			}
+			return
 		}
 		datagram := append([]byte(nil), buffer[:n]...)
 		session, isNew := l.session(source)
