@@ -64,7 +64,7 @@ class TunnelKind:
     sent_by: str = ""
     since: str = ""  # of GOST's: the first version that has it, where the lab's relay has not
     carries: tuple[str, ...] = ("tcp",)  # what the application may send through it: tcp, udp
-    # settings that are its own: sndbuf, rcvbuf, nagle, shared, kcp_mode
+    # settings that are its own: sndbuf, rcvbuf, tun_queue, nagle, shared, kcp_mode
     options: tuple[str, ...] = ()
     held_by: str = ""  # what of its program's defaults holds its rate, and which settings end that
     # of a forwarder: what frames the data across the path, the innermost first: at most so many

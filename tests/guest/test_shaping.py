@@ -156,6 +156,16 @@ def test_each_queue_is_asked_for_its_limit_and_for_marks_where_it_is_to_be_told(
     assert [phrase.split()[0] for phrase in lacking] == ["ecn"] * WORDS[queue].count("ecn")
 
 
+def test_fq_limits_each_flow_to_the_buffer_and_not_to_the_kernels_100_packets() -> None:
+    fq = bottleneck("tbf", "fq", rate_bps=10**6, buffer_pkts=1000)[1]
+
+    assert fq.tc_options() == ["limit", "1000", "flow_limit", "1000"]
+    assert fq.differences(fq.installed({"limit": 1000, "flow_limit": 1000})) == []
+    assert fq.differences(fq.installed({"limit": 1000, "flow_limit": 100})) == [
+        "flow_limit 1000 packets asked, 100 packets installed"
+    ]
+
+
 def test_a_short_buffer_of_cake_has_room_for_what_cake_needs_of_memory() -> None:
     assert bottleneck("tbf", "cake", buffer_pkts=1)[1].limit == 1 << 16
 

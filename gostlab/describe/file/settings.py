@@ -366,6 +366,13 @@ SETTINGS: Mapping[str, Field] = {
         "OpenVPN's own receive buffer, in place of the system's",
         "512KiB",
     ),
+    "tun_queue": Field(
+        values.TUN_QUEUES,
+        "the queueing discipline of a VPN's own interface at both ends, with the kernel's"
+        " parameters; without it the kernel's own choice: pfifo_fast for tun (OpenVPN, ssh+tun),"
+        " none for WireGuard",
+        "fq_codel",
+    ),
     "mtu": Field(
         values.MTU,
         "the MTU of every link; a VPN's own follows from it",

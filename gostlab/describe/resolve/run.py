@@ -44,7 +44,7 @@ RENAMED = {"duration": "duration_s", "sample": "sample_ms", "start_spread": "sta
 # round trip over which a test of one flow begins, and one of several, which wait for each other.
 IPERF3_RTT_S, IPERF3_RTT_OF_SEVERAL_S = 9.0, 8.0
 # What is asked of a tunnel besides; its default asks for nothing.
-TUNNEL_OPTIONS = "sndbuf rcvbuf nagle shared kcp_mode kcp_window kcp_parity".split()
+TUNNEL_OPTIONS = "sndbuf rcvbuf tun_queue nagle shared kcp_mode kcp_window kcp_parity".split()
 
 
 def resolve(

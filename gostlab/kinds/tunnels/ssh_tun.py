@@ -15,6 +15,7 @@ TUNNEL = TunnelKind(
     version_pattern=r"OpenSSH_(\d[\w.]*)",
     legs=("inner", "wan"),
     carries=("tcp", "udp"),
+    options=("tun_queue",),
     one_connection=True,
     charged_as="ssh",
     packet_bytes=38,  # two lengths, type, channel, length, family, padding (least), tag

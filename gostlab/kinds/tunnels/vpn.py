@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gostlab.declared.qdiscs import qdisc_kind
 from gostlab.guest.launch import Launch, Leg, Tunnel, TunnelError, direct_entries, sink_ports
 from gostlab.guest.network import NetworkError
 
@@ -92,8 +93,27 @@ def wait_inside(launch: Launch) -> None:
         ) from None
 
 
+def install_tun_queue(launch: Launch) -> None:
+    """Install the requested queueing discipline on both ends' devices, if any, and read it back.
+
+    Raises TunnelError if another one is there afterwards, NetworkError if tc refuses it.
+    """
+    device = device_of(launch)
+    for _, queue in launch.options("tun_queue"):
+        wanted = qdisc_kind(queue).in_kernel
+        for node in (launch.near, launch.far):
+            launch.on(node, "tc", "qdisc", "replace", "dev", device, "root", wanted)
+            installed = launch.on(node, "tc", "qdisc", "show", "dev", device)
+            if not installed.startswith(f"qdisc {wanted} "):
+                raise TunnelError(f"{node}: {device} has {installed.strip()!r} and not {wanted}")
+
+
 def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
-    """A started VPN, for every flow but udp. `wan_port`: of its own connection, if it has one."""
+    """A started VPN, for every flow but udp. `wan_port`: of its own connection, if it has one.
+
+    Raises TunnelError or NetworkError if its tun_queue cannot be installed.
+    """
+    install_tun_queue(launch)
     ports = sink_ports(launch.run)
     own = inside_of(launch)
     inside = own.far if launch.far == launch.receiver else own.behind

@@ -15,6 +15,7 @@ TUNNEL = TunnelKind(
     legs=("inner",),
     over="udp",
     carries=("tcp", "udp"),
+    options=("tun_queue",),
     packet_bytes=60,  # IP, UDP, and WireGuard's type, receiver, counter and tag
     mtu_less=80,  # as wg-quick, which allows for IPv6 below
 )

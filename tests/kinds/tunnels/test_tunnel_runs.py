@@ -77,3 +77,11 @@ def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(lab: L
 def test_a_cc_that_nobody_has_is_refused_before_a_kernel_boots(lab: Lab) -> None:
     with pytest.raises(MachineError, match="no congestion control nobodys"):
         lab.run(describe(PATH, PATH, cc="nobodys"))
+
+
+def test_a_vpns_own_interface_has_the_queueing_discipline_that_was_asked(lab: Lab) -> None:
+    asked = {"tunnel": "openvpn+udp", "tunnel_options": {"tun_queue": "fq_codel"}}
+    done = lab.run(describe(PATH, PATH, cc="cubic", duration_s=1.0, **asked))
+
+    script = (done.folder / "commands.sh").read_text()
+    assert script.count("tc qdisc replace dev vpn0 root fq_codel") == 2
