@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.alarm import Alarm
 from gostlab.guest.carriers import (
     carrier,
     failure_of,
@@ -286,6 +287,9 @@ class Timeline:
         self._changes = list(order.run.changes)
         self._active: dict[int, Active] = {}  # by `ending`
         self._endings = select.poll()
+        self._alarm = Alarm()
+        undo.callback(self._alarm.close)
+        self._endings.register(self._alarm.descriptor, select.POLLIN)
         # When each flow began and ended, seconds from the start of the load.
         self.ends: dict[str, tuple[float, float]] = {}
         self._to_begin = [order.begin] if held else []
@@ -346,9 +350,9 @@ class Timeline:
         due_s = [self._due_s[flow.name] for flow in self._waiting[:1]]
         due_s += [0.0 for _ in self._to_begin]
         due_s += [change["at_s"] for change in self._changes[:1]]
-        at_most_s = min([POLL_S, *(instant - self.now_s for instant in due_s)])
-        ended = self._endings.poll(max(0.0, 1000 * at_most_s))
-        return [self._active[ending] for ending, _ in ended]
+        self._alarm.set([self.started_s + instant for instant in due_s])
+        ready = [descriptor for descriptor, _ in self._endings.poll(1000 * POLL_S)]
+        return [self._active[each] for each in ready if each in self._active]
 
     def _note_end(self, active: Active) -> None:
         """A flow is over. Raises TrafficError if it failed."""

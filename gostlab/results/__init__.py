@@ -56,7 +56,8 @@ EPOCHS = (
     "nor have the lab's own files, which a run reads at once; its idle time begins with it",
     "a timeout leaves bbr3 and bbr2 their window; Prague restarts after idle; ARP is patient;"
     " bytes and seconds of a measured part are of one interval, a udp flow's its receiver's;"
-    " the relay's TLS ClientHello is as large as GOST's",
+    " the relay's TLS ClientHello is as large as GOST's;"
+    " flows start, and paths change, at their instant and not up to a millisecond after it",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results

@@ -1,9 +1,14 @@
 """What is random in a host follows from its repetition's seed, whatever the congestion control."""
 
+from dataclasses import replace
+
 import pytest
 
+from gostlab.declared.kernels import SHIPPED
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.anew import BEGIN_ANEW
-from tests.sandboxed import Lab, describe, flow
+from gostlab.results.copies import samples_digest
+from tests.sandboxed import Lab, describe, flow, written
 
 pytestmark = pytest.mark.sandbox
 
@@ -46,3 +51,35 @@ def test_a_runs_ports_differ_between_repetitions_and_not_between_paired_controls
         return int(connection["local_port"])
 
     assert port(1001, "cubic") == port(1001, "bbr") != port(1002, "cubic")
+
+
+def lossless(seed: int, start_spread_s: float, *settings: str) -> RunDescription:
+    """One flow of 1 s on a path that loses nothing and has no jitter."""
+    plain = ("rate: 20mbit", "buffers: debian", "duration: 1s", *settings)
+    run = written(f"{{{', '.join(plain)}}}")
+    return replace(run, seed=seed, start_spread_s=start_spread_s)
+
+
+@pytest.mark.parametrize("kernel", [SHIPPED, "5.10"])
+@pytest.mark.parametrize("tunnel", ["direct", "gost+wss"])
+def test_starts_a_fraction_of_a_millisecond_apart_are_different_runs(
+    lab: Lab, kernel: str, tunnel: str
+) -> None:
+    """Seeds 1001 and 1003 draw 13.000 and 12.755 ms."""
+    asked = (f"kernel: '{kernel}'", f"tunnel: {tunnel}")
+    late, early = (lossless(seed, 0.02, *asked) for seed in (1001, 1003))
+    apart_s = late.start_offset_s("flow1") - early.start_offset_s("flow1")
+    assert 0.0002 < apart_s < 0.0003
+
+    one, other = lab.run(late), lab.run(early)
+
+    starts_s = [done.flows["flow1"]["started_s"] for done in (one, other)]
+    assert starts_s[0] - starts_s[1] == pytest.approx(apart_s, abs=2e-6)
+    assert samples_digest(one.folder) != samples_digest(other.folder)
+
+
+def test_repetitions_that_start_at_one_instant_without_losses_have_equal_samples(lab: Lab) -> None:
+    one, other = (lab.run(lossless(seed, 0.0)) for seed in (1001, 1002))
+
+    assert one.samples["sockets.jsonl"] != other.samples["sockets.jsonl"]  # their ports
+    assert samples_digest(one.folder) == samples_digest(other.folder)

@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple
 
 from gostlab.declared.controls import kernel_name
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.alarm import remove_timer_slack
 from gostlab.guest.hosts import has_own_tcp_memory
 from gostlab.guest.launch import Leg, Tunnel
 from gostlab.guest.namespaces import inside
@@ -320,6 +321,7 @@ class Probes:
 
     def _sample_until_stopped(self) -> None:
         try:
+            remove_timer_slack()
             count, last_s = 1, self.started_s
             while True:
                 at_s = min([count * self.interval_s, *self._edges[:1]])
