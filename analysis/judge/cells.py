@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from analysis.read.values import Scalar
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
 from gostlab.describe.file.words import cell_words
+from gostlab.results.copies import copies
 
 CC_ORDER = ("cubic", "bbr", "reno", "westwood")
 TUNNEL_ORDER = tuple(tunnel_kinds())
@@ -48,6 +50,7 @@ class Cell:
     variant: str  # "" or what sets it apart: "duration 10 s"
     factors: tuple[tuple[str, Scalar], ...]
     runs: tuple[Run, ...]  # all of them, whatever became of them
+    copies: frozenset[Path] = frozenset()  # folders of runs whose samples an earlier one has
 
     @property
     def key(self) -> str:
@@ -60,8 +63,8 @@ class Cell:
 
     @property
     def counted(self) -> tuple[Run, ...]:
-        """The runs that summaries rest on: finished and not invalid."""
-        return tuple(run for run in self.runs if run.counts)
+        """The runs that summaries rest on: finished, not invalid, and no copies."""
+        return tuple(run for run in self.runs if run.counts and run.folder not in self.copies)
 
     @property
     def but_cc(self) -> Any:
@@ -213,7 +216,8 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[MatrixR
             kept = {key: value for key, value in settings if key in apart}
             variant = ", ".join(dict.fromkeys(variant_words(key, kept) for key in kept))
             members.sort(key=lambda run: (run.repetition, run.seed, run.name))
-            cell = Cell(members[0].experiment, name, variant, factors, tuple(members))
+            alike = copies((run.folder, run.goodput_mbit) for run in members if run.counts)
+            cell = Cell(members[0].experiment, name, variant, factors, tuple(members), alike)
             variants.setdefault(variant, []).append(cell)
         matrices = [
             MatrixResults(name, variant, tuple(sorted(cells, key=cell_order)), draw)
@@ -451,6 +455,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, Run] | None) -> d
         "key": cell.key,
         "n": len(cell.counted),
         "left_out": len(cell.left_out),
+        "copies": len(cell.copies),
         "verdict": cell.verdict,
         "absent": cell.absent or "no valid run",
         "program": ", ".join(sorted(programs)),

@@ -181,16 +181,25 @@ def n_note(table: pd.DataFrame) -> str:
     if table.empty or table["n"].max() == 0:
         return "No run of this matrix counts yet."
     least, most = int(table.loc[table["n"] > 0, "n"].min()), int(table["n"].max())
-    said = f"n = {span_words(least, most)}"
+    said, copied = f"n = {span_words(least, most)}", copies_note(int(table["copies"].sum()))
     if most == 1:
-        return f"{said}: one run per cell. Nothing here says how far another would fall."
+        return f"{said}: one run per cell. Nothing here says how far another would fall.{copied}"
     if most < 6:
-        return f"{said} runs per cell: too few for an interval, which takes six."
+        return f"{said} runs per cell: too few for an interval, which takes six.{copied}"
     note = (
         f"{said} runs per cell. The interval is that of the median by order statistics, its exact"
         " coverage beside it"
     )
-    return note + ("; cells with fewer than six runs have none." if least < 6 else ".")
+    note += "; cells with fewer than six runs have none." if least < 6 else "."
+    return note + copied
+
+
+def copies_note(copies: int) -> str:
+    """Say that n is the number of distinct runs, where some are copies."""
+    if not copies:
+        return ""
+    are = "run is a copy" if copies == 1 else "runs are copies"
+    return f" {copies} more {are} of another one, sample by sample: n counts distinct runs."
 
 
 def shown_columns(

@@ -229,7 +229,7 @@ def summary(outcome: Outcome) -> list[CellSummary]:
 def contests(outcome: Outcome) -> list[Standings]:
     """What each cell came to whose flows compete, flow by flow. Raises OSError."""
     runs = schedule.by_cell(outcome.in_order).values()
-    found = [[contest.contest_of(end.folder) for end in ends if end.counts] for ends in runs]
+    found = [[contest.contest_of(end.folder) for end in schedule.distinct(ends)] for ends in runs]
     return [
         Standings(cell, tuple(filter(None, its)))
         for cell, its in zip(summary(outcome), found, strict=True)

@@ -24,6 +24,7 @@ from gostlab import results
 from gostlab.describe.file.experiment import Until
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import Job, MachineError
+from gostlab.results.copies import copies
 from gostlab.results.measures import State, goodput_bps, states_words
 from gostlab.runs.pace import GROWING, Forecast, Moving, sampled_s
 
@@ -312,6 +313,13 @@ def by_cell(ends: Iterable[Finished]) -> dict[str, list[Finished]]:
     return cells
 
 
+def distinct(ends: Iterable[Finished]) -> list[Finished]:
+    """Return the runs of a cell that count and are no copies of an earlier one."""
+    good = [end for end in ends if end.counts]
+    copied = copies((end.folder, goodput_bps(end.folder)) for end in good)
+    return [end for end in good if end.folder not in copied]
+
+
 @dataclass(frozen=True)
 class Standing:
     """How far a cell is that repeats until it is narrow enough."""
@@ -319,7 +327,7 @@ class Standing:
     cell: str
     until: Until
     repetitions: int  # so far, whatever became of them
-    values: tuple[float, ...]  # of the runs that count, in the order of repetition
+    values: tuple[float, ...]  # of the distinct runs that count, in the order of repetition
     halfwidth: float | None  # relative; None: too few, or in several states
     states: tuple[State, ...]  # (): one
 
@@ -331,8 +339,12 @@ class Standing:
 
     @property
     def wants_more(self) -> bool:
-        """Whether another repetition may help: not where none of the first ones counts."""
-        return not self.narrow and bool(self.values) and self.repetitions < self.until.most
+        """Whether another repetition may help: not where none of the first ones counts, or all are
+        copies of one.
+        """
+        enough = len(self.values) > 1 or self.repetitions < self.until.least
+        more = bool(self.values) and enough and self.repetitions < self.until.most
+        return not self.narrow and more
 
     @property
     def line(self) -> str:
@@ -370,7 +382,7 @@ def standings(
     cells = by_cell(sorted(repeated, key=lambda end: end.run.repetition))
     found = []
     for cell, ends in sorted(cells.items()):
-        goodputs = [goodput_bps(end.folder) for end in ends if end.counts]
+        goodputs = [goodput_bps(end.folder) for end in distinct(ends)]
         values = tuple(value for value in goodputs if value is not None)
         fallen = states(values)
         width = None if fallen else halfwidth(values)

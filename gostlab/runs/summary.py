@@ -16,7 +16,7 @@ from gostlab.describe.checks import VERDICTS
 from gostlab.describe.file.words import cell_words
 from gostlab.results import measures
 from gostlab.results.contest import Competitor, Contest
-from gostlab.runs.schedule import Finished, by_cell
+from gostlab.runs.schedule import Finished, by_cell, distinct
 
 # What stands below each other on a terminal before somebody would rather read a report.
 MOST_ROWS = 40
@@ -55,7 +55,7 @@ class CellSummary:
     matrix: str
     factors: Mapping[str, Any]
     runs: int
-    counted: int
+    counted: int  # distinct ones
     verdict: str  # the worst of its runs', or how the first that does not count ended
     reasons: tuple[Reason, ...]  # of runs that are degraded or invalid, each check's once
     goodput_bps: float | None
@@ -71,6 +71,7 @@ class CellSummary:
     # what udp flows got, which the goodput leaves out where there are others
     udp_beside_bps: float | None = None
     both_directions: bool = False  # the goodput is the sum of two directions' flows
+    copies: int = 0  # more runs that would count, with the samples of another
 
     @property
     def path_rtt_ms(self) -> measures.Spread | None:
@@ -126,7 +127,7 @@ def cell_summaries(ends: Iterable[Finished], scatter_of: ScatterOf) -> list[Cell
 
 
 def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
-    counted = [end for end in runs if end.counts]
+    counted = distinct(runs)
     goodputs = [value for end in counted if (value := measures.goodput_bps(end.folder)) is not None]
     delays = [delay for end in counted if (delay := measures.latency(end.folder)) is not None]
     scatter = scatter_of(goodputs)
@@ -152,6 +153,7 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
         idle_rtt_ms=delays[0].idle_rtt_ms if delays else None,
         srtt_ms=typical(delay.srtt_ms for delay in delays),
         queue_delay_ms=typical(delay.queue_delay_ms for delay in delays),
+        copies=sum(end.counts for end in runs) - len(counted),
     )
 
 
@@ -329,11 +331,22 @@ def rtt_words(cell: CellSummary) -> str:
 
 
 def reason_lines(cells: Iterable[CellSummary]) -> list[str]:
-    """Why cells are degraded or invalid, each reason once, with its cells."""
+    """Why cells are degraded or invalid, or have fewer distinct runs, each reason once, with its
+    cells.
+    """
+    cells = list(cells)
     said: dict[Reason, list[str]] = {}
     for cell in cells:
         for reason in cell.reasons:
             said.setdefault(reason, []).append(f"{cell.matrix}: {cell.label}")
-    return [
+    lines = [
         f"{reason.verdict}: {'; '.join(labels)}: {reason.why}" for reason, labels in said.items()
     ]
+    return lines + [copies_line(cell) for cell in cells if cell.copies]
+
+
+def copies_line(cell: CellSummary) -> str:
+    return (
+        f"n = {cell.counted}: {cell.label}: {cell.copies} more of its runs are copies, sample by"
+        " sample: without losses or jitter, repetitions differ only in their starts (start_spread)"
+    )

@@ -254,6 +254,7 @@ def write_measured(
         | dict.fromkeys(("pacing_rate_bps", "delivery_rate_bps"), int(bps))
         | {"t_s": float(t), "local": f"10.0.1.1:{40000 + s}", "cc": cc, "bytes_acked": 1448000 * t}
         | {"cwnd_pkts": 100 * t + 10 * s, "srtt_ms": 166.0 + 2 * t, "busy_ms": 1000.0 * (t - 1)}
+        | {"delivered_pkts": 1000 * t + run["seed"]}  # runs of two seeds are no copies
         for t in range(1, seconds + 1)
         for s in range(min(streams, 3))
     ]

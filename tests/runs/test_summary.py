@@ -30,12 +30,15 @@ matrices:
 BUSY = {"name": "cpu_idle_share", "reason": "the CPU was busy"}
 
 
-def finish(folder: Path, run: RunDescription, mbit: float, verdict: str = "ok") -> None:
+def finish(
+    folder: Path, run: RunDescription, mbit: float, verdict: str = "ok", *, distinct: bool = True
+) -> None:
     """A run that ended well: `mbit`, an RTT of 120 ms and a queue of 125 kB (10 ms) throughout."""
     place = results.prepare(folder, run)
     flow = {"name": run.flows[0].name, "kind": "tcp", "started_s": 0.0, "ended_s": 10.0}
     checks = [] if verdict == "ok" else [{**BUSY, "verdict": verdict}]
     socket = {"flow": flow["name"], "leg": "wan", "end": "near", "srtt_ms": 120.0}
+    socket["delivered_pkts"] = run.repetition if distinct else 1
     queue = {"role": "bottleneck", "direction": "forward", "node": "a", "dev": "b"}
     for name, rows in {
         "flows.json": [{"flows": [{**flow, "goodput_bps": mbit * 1e6}]}],
@@ -52,7 +55,12 @@ def finish(folder: Path, run: RunDescription, mbit: float, verdict: str = "ok") 
 
 
 def outcome_of(
-    tmp_path: Path, repetitions: int = 1, broken: str = "", verdict: str = "degraded"
+    tmp_path: Path,
+    repetitions: int = 1,
+    broken: str = "",
+    verdict: str = "degraded",
+    *,
+    distinct: bool = True,
 ) -> Outcome:
     """The experiment, finished: CUBIC has 10 Mbit/s, BBR 20 and one more per repetition."""
     file = tmp_path / "mine.yaml"
@@ -61,7 +69,7 @@ def outcome_of(
     runs = expand(experiment)
     for run in runs:
         mbit = 10.0 if run.cc == "cubic" else 19.0 + run.repetition
-        finish(tmp_path, run, mbit, verdict if run.cell == broken else "ok")
+        finish(tmp_path, run, mbit, verdict if run.cell == broken else "ok", distinct=distinct)
     ends = tuple(schedule.end_of(run, tmp_path) for run in runs)
     return Outcome("mine", ends, levels=levels_in_order(experiment))
 
@@ -185,3 +193,14 @@ def test_a_damaged_verdict_is_no_verdict(damage: str, tmp_path: Path) -> None:
     ends = tuple(schedule.end_of(end.run, tmp_path) for end in outcome.ends)
 
     assert {cell.verdict for cell in api.summary(replace(outcome, ends=ends))} == {"no verdict"}
+
+
+def test_copies_count_once_and_have_no_interval(tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path, 6, distinct=False)
+
+    text = " ".join(printed(outcome).split())
+    cubic = next(each for each in api.summary(outcome) if each.label.endswith("cubic"))
+    assert (cubic.runs, cubic.counted, cubic.copies) == (6, 1, 5)
+    assert (cubic.goodputs_bps, cubic.interval_bps, cubic.spread_words) == ((10e6,), None, "")
+    assert "n = 1: 4 streams, cubic: 5 more of its runs are copies, sample by sample" in text
+    assert row(outcome, "4 streams, cubic")[3:6] == ["1", "of", "6"]

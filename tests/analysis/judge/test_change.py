@@ -178,3 +178,12 @@ def test_bad_folders_are_one_line_and_exit_code_2(
     assert cli.main(["compare", *(str(places.get(word, word)) for word in words)]) == 2
     told = capsys.readouterr().err
     assert len(told.splitlines()) == 1 and told.startswith("gostlab: ")
+
+
+def test_copies_are_one_pair(tmp_path: Path) -> None:
+    for name, rate in (("old", 100.0), ("new", 80.0)):
+        for repetition in range(1, 7):
+            run = synthetic.cell("bbr", 16, repetition=repetition) | {"seed": 1}
+            synthetic.write_run(tmp_path / name, run, goodput_mbit=rate, name=f"r{repetition}")
+    row = goodput(compared(tmp_path))
+    assert (row.n, row.low, row.high) == (1, None, None)

@@ -19,7 +19,16 @@ from analysis.judge.table import n_note
 def test_a_table_says_on_how_many_runs_it_rests_and_whether_there_are_intervals(
     counts: list[int], said: str
 ) -> None:
-    note = n_note(pd.DataFrame({"n": counts}))
+    note = n_note(pd.DataFrame({"n": counts, "copies": 0}))
 
     assert said in note
     assert ("have none" in note) == (counts == [3, 6])
+
+
+def test_a_table_says_how_many_runs_are_copies_of_others() -> None:
+    note = n_note(pd.DataFrame({"n": [1, 2], "copies": [4, 3]}))
+
+    assert note.startswith("n = 1 to 2 runs per cell: too few")
+    assert note.endswith(
+        "7 more runs are copies of another one, sample by sample: n counts distinct runs."
+    )
