@@ -10,11 +10,12 @@ from matplotlib.patches import Patch
 
 from analysis.draw.spots import shows
 from analysis.draw.style import INK, cut, finish, key, new_figure, styled
-from analysis.judge.targets import AGREES, DISAGREES, Target, counted_verdict, reference_of
+from analysis.judge.targets import AGREES, DISAGREES, ONE_OF, Target, counted_verdict, reference_of
 from analysis.read.study import FACTORS, TOLERANCE
 
 # Blue and vermilion, distinct to people with any kind of colour vision; the markers differ too.
 LOOKS = {AGREES: ("#0072B2", "o"), DISAGREES: ("#D55E00", "D")}
+LOOKS |= dict.fromkeys(ONE_OF.values(), ("#666666", "s"))
 BAND, WIDE_BAND = "#d9e6d3", "#eef3eb"  # within which a number agrees, and a count
 # Dots further out lie at the edge, as arrows.
 EDGE = 100.0

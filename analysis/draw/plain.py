@@ -7,6 +7,7 @@ where the lab's cells lie furthest apart.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ from analysis.draw.sentences import (
 from analysis.judge.cells import Cell, natural, spoken_order
 from analysis.judge.statistics import Summary
 from analysis.judge.table import NBSP, cc_name, percent, rate
-from analysis.judge.targets import AGREES, DISAGREES, JUDGED, Target
+from analysis.judge.targets import AGREES, DISAGREES, JUDGED, ONE_OF, Target, counted_verdict
 from analysis.read.study import FACTORS, TOLERANCE, level
 from analysis.read.values import Scalar
 from gostlab.describe.file.words import level_words, says_where
@@ -473,9 +474,11 @@ def study_sentence(rows: Sequence[Target], called: str) -> str:
     """
     said: list[str] = []
     for words, alike, ran in agreements(rows, called):
-        missing = len(alike) - len(ran)
+        states = Counter(row.verdict for row in alike if row.verdict in ONE_OF.values())
+        missing = len(alike) - len(ran) - states.total()
         near = sum(row.verdict == DISAGREES and row.in_spread for row in ran)
         notes = [f"{near} more in the spread of the lab's runs"] if near else []
+        notes += [counted_verdict(verdict, number) for verdict, number in states.items()]
         notes += [f"{missing} more without a run that counts"] if missing else []
         rule = f"{'' if said else 'agree '}{rule_of(alike)}"
         said.append(f"{words} {rule}" + (f" ({', '.join(notes)})" if notes else ""))
@@ -488,7 +491,7 @@ def agreement_claim(rows: Sequence[Target], called: str) -> str:
     ran = [row for *_, of_figure in counted for row in of_figure]
     if not ran:
         return ""
-    missing = len(rows) - len(ran)
+    missing = sum(row.verdict not in (*JUDGED, *ONE_OF.values()) for row in rows)
     none = f", {missing} more without a run" if missing else ""
     agree = sum(row.verdict == AGREES for row in ran)
     whole = f"{agree} of {len(ran)} of the {called}'s numbers agree{none}"

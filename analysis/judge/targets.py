@@ -28,11 +28,14 @@ from analysis.read.measured import LEAST_RUNS, Measured, shipped
 from analysis.read.study import TOLERANCE, Claim, Study, claims_of, is_about, level
 from gostlab.describe.file.experiment import Published
 from gostlab.describe.file.words import cell_words
+from gostlab.results.measures import states_words
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"
 MOST_NAMED = 4  # cells of one reason, before the rest is a count
 JUDGED = (AGREES, DISAGREES)
-VERDICTS = (*JUDGED, NO_RUN, INVALID)
+# What few runs show of a cell that is known to have several states: it is neither right nor wrong.
+ONE_OF = {2: "one of two states", 3: "one of three states"}
+VERDICTS = (*JUDGED, *ONE_OF.values(), NO_RUN, INVALID)
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,19 @@ def target_rows(study: Study, matrices: Iterable[MatrixResults]) -> tuple[Target
     cells = [cell for matrix in matrices for cell in matrix.cells]
     full = shipped(study.name)
     return tuple(
-        replace(target, full=full.get((target.matrix, target.cell, target.target.figure)))
+        beside(target, full.get((target.matrix, target.cell, target.target.figure)))
         for published in study.published
         for target in judged(published, cells)
     )
+
+
+def beside(target: Target, full: Measured | None) -> Target:
+    """Put the shipped full form beside a target: of several states too few runs show only one."""
+    target = replace(target, full=full)
+    shown = ONE_OF.get(len(full.states)) if full else None
+    if shown is None or target.verdict not in JUDGED or not borrows(target):
+        return target
+    return replace(target, verdict=shown)
 
 
 def validation_verdict(rows: Sequence[Target]) -> bool:
@@ -246,7 +258,9 @@ def targets_note(rows: Sequence[Target]) -> str:
 
 
 def counted_verdict(verdict: str, number: int) -> str:
-    """1 agrees, 2 agree, 2 invalid runs only."""
+    """1 agrees, 2 agree, 2 invalid runs only, 2 show one of two states."""
+    if verdict in ONE_OF.values():
+        return f"{number} {'shows' if number == 1 else 'show'} {verdict}"
     plural = number != 1 and verdict in JUDGED
     return f"{number} {verdict.removesuffix('s') if plural else verdict}"
 
@@ -284,13 +298,21 @@ def rates_table(rows: Sequence[Target], called: str) -> Table | None:
             "cell": row.cell,
             "value": row.target.value,
             "got": " or ".join(map(rate, row.got.typical)) if row.got else "",
-            # from least to most of the lab's runs; "" where they are too few
-            "spread": "–".join(dict.fromkeys(map(rate, (row.spread or ())[:2]))),
+            "spread": spread_of(row),
             "holds": holds_words(row),
         }
         for row in rates
     )
     return Table("rates", f"The {called}'s rates", rates_note(rates), columns, shown)
+
+
+def spread_of(row: Target) -> str:
+    """From the least to the most of the lab's runs, or the states of those that are shipped; ""
+    where they are too few.
+    """
+    if row.full and row.full.states and borrows(row):
+        return states_words(row.full.states, rate)
+    return "–".join(dict.fromkeys(map(rate, (row.spread or ())[:2])))
 
 
 def holds_words(row: Target) -> str:
@@ -308,6 +330,11 @@ def rates_note(rates: Sequence[Target]) -> str:
     said = f"“Yes”: {median} is within {100 * TOLERANCE:.0f} % of the value."
     if any(row.spread for row in rates):
         said += " “In spread”: it lies between the least and the most of the lab's runs."
+    if any(row.verdict in ONE_OF.values() for row in rates):
+        said += (
+            " “One of two states”: the full form's runs fall into several, of which so few runs"
+            " show one: it neither agrees nor disagrees."
+        )
     for made_by in sorted({row.full.made_by for row in rates if row.full and borrows(row)}):
         said += f" The full form's runs are shipped, none was made here: {made_by}."
     return said
@@ -318,19 +345,34 @@ def borrows(row: Target) -> bool:
     return row.full is not None and row.n < LEAST_RUNS
 
 
-def measured_rows(rows: Iterable[Target], made_by: str) -> tuple[Measured, ...]:
-    """What enough runs measured, to be shipped (analysis.read.measured)."""
+def measured_rows(
+    rows: Iterable[Target], matrices: Iterable[MatrixResults], made_by: str
+) -> tuple[Measured, ...]:
+    """What enough runs measured, to be shipped (analysis.read.measured): of each row that cell of
+    the same settings, of any matrix, that has most runs.
+    """
+    cells = [cell for matrix in matrices for cell in matrix.cells]
+    told = [(row, fullest(row, cells)) for row in rows if not row.target.flow]
     return tuple(
         Measured(
             row.matrix,
             row.cell,
             row.target.figure,
-            min(row.got.values),
-            row.got.median,
-            max(row.got.values),
-            row.n,
+            min(got.values),
+            got.median,
+            max(got.values),
+            got.n,
             made_by,
+            got.states,
         )
-        for row in rows
-        if row.got is not None and row.n >= LEAST_RUNS and not row.target.flow
+        for row, got in told
+        if got is not None and got.n >= LEAST_RUNS
     )
+
+
+def fullest(row: Target, cells: Sequence[Cell]) -> Summary | None:
+    """A row's figure over the cell of its settings that has most runs; None if no run has it."""
+    settings = next((cell.example.settings for cell in cells if cell.key == row.key), None)
+    alike = [cell for cell in cells if cell.example.settings == settings]
+    found = [summary_of(row.target, cell, cells) for cell in alike]
+    return max(filter(None, found), key=lambda got: got.n, default=None)

@@ -81,7 +81,8 @@ def write_report(
         name = file_name(chapter.study.name)
         written.text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
         made_by = made_by_line(chapter.results.runs)
-        if several := measured_rows(chapter.targets, made_by):
+        matrices = to_matrices(chapter.results.runs, chapter.study)
+        if several := measured_rows(chapter.targets, matrices, made_by):
             written.text(f"tables/{name}-measured.csv", measured.to_csv(several))
         for table in chapter.tables:
             written.text(f"tables/{table.name}.csv", table.to_csv())

@@ -1,13 +1,13 @@
 """What the lab's own full forms measured, as it is shipped: the spread that stands beside a quick
 form's single runs.
 
-    ./lab run thesis-tunnel && ./lab report thesis-tunnel
+    ./lab run thesis-tunnel --matrix main --matrix states && ./lab report thesis-tunnel
     cp results/report/tables/thesis-tunnel-measured.csv measurements/thesis-tunnel.csv
 """
 
 import csv
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from io import StringIO
 from types import MappingProxyType
@@ -16,6 +16,7 @@ import pandas as pd
 
 from analysis.read.values import printable
 from gostlab.declared.folders import ROOT
+from gostlab.results.measures import State
 
 FOLDER = ROOT / "measurements"
 # A spread of fewer runs is none.
@@ -36,6 +37,7 @@ class Measured:
     most: float
     n: int
     made_by: str  # kernel, programs and version of the lab
+    states: tuple[State, ...] = ()  # that the runs fall into; (): one
 
     @property
     def key(self) -> Key:
@@ -59,9 +61,21 @@ def to_measured(row: Mapping[str, str]) -> Measured:
         printable(row[name]) for name in ("matrix", "cell", "figure", "made_by")
     )
     least, median, most = (float(row[name]) for name in ("least", "median", "most"))
-    return Measured(matrix, cell, figure, least, median, most, int(row["n"]), made_by)
+    states = tuple(map(to_state, (row.get("states") or "").split()))
+    return Measured(matrix, cell, figure, least, median, most, int(row["n"]), made_by, states)
+
+
+def to_state(text: str) -> State:
+    """Parse a state as the file has it: 180.5x7. Raises ValueError."""
+    value, _, runs = text.partition("x")
+    return State(float(value), int(runs))
 
 
 def to_csv(rows: Iterable[Measured]) -> str:
-    table = pd.DataFrame(list(rows))
+    table = pd.DataFrame(
+        [
+            {**asdict(row), "states": " ".join(f"{s.value:.6g}x{s.runs}" for s in row.states)}
+            for row in rows
+        ]
+    )
     return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))

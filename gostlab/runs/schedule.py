@@ -330,6 +330,7 @@ class Standing:
     values: tuple[float, ...]  # of the distinct runs that count, in the order of repetition
     halfwidth: float | None  # relative; None: too few, or in several states
     states: tuple[State, ...]  # (): one
+    copies: int = 0  # more runs that would count, with the samples of another
 
     @property
     def narrow(self) -> bool:
@@ -342,9 +343,9 @@ class Standing:
         """Whether another repetition may help: not where none of the first ones counts, or all are
         copies of one.
         """
-        enough = len(self.values) > 1 or self.repetitions < self.until.least
-        more = bool(self.values) and enough and self.repetitions < self.until.most
-        return not self.narrow and more
+        copied = self.copies > 0 and len(self.values) == 1 and self.repetitions >= self.until.least
+        may_help = bool(self.values) and not copied
+        return not self.narrow and may_help and self.repetitions < self.until.most
 
     @property
     def line(self) -> str:
@@ -382,12 +383,14 @@ def standings(
     cells = by_cell(sorted(repeated, key=lambda end: end.run.repetition))
     found = []
     for cell, ends in sorted(cells.items()):
-        goodputs = [goodput_bps(end.folder) for end in distinct(ends)]
+        counted = distinct(ends)
+        goodputs = [goodput_bps(end.folder) for end in counted]
         values = tuple(value for value in goodputs if value is not None)
         fallen = states(values)
         width = None if fallen else halfwidth(values)
         rule = until[ends[0].run.matrix]
-        found.append(Standing(cell, rule, len(ends), values, width, fallen))
+        copied = sum(end.counts for end in ends) - len(counted)
+        found.append(Standing(cell, rule, len(ends), values, width, fallen, copied))
     return found
 
 

@@ -37,8 +37,9 @@ def noisy(run: RunDescription) -> float | None:
     )
 
 
-def over(folder: Path, goodput: float | None) -> Job:
+def over(folder: Path, goodput: float | None, samples: str = "") -> Job:
     """A run that is over at once: None fails, a negative goodput is invalid."""
+    (folder / "queues.jsonl").write_text(samples, encoding="utf-8")
     if goodput is None:
         return Job(folder, {**GOOD, "outcome": "failed"}, polls=0)
     flow = {"kind": "tcp", "goodput_bps": abs(goodput)}
@@ -74,6 +75,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         text: str = EXPERIMENT,
         stop_after: int = 10**6,
         folder: str = "results",
+        samples: str = "",
     ) -> tuple[int, list[str]]:
         file.write_text(text)
         started: list[str] = []
@@ -82,7 +84,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
             if len(started) == stop_after:
                 raise KeyboardInterrupt
             started.append(described.name)
-            return over(place, answer(described))
+            return over(place, answer(described), samples)
 
         monkeypatch.setattr(sandbox, "start_run", start)
         where = ["--results", str(tmp_path / folder), "--jobs", "1"]
@@ -163,6 +165,18 @@ def test_failures_do_not_go_on_for_ever(lab: Callable, capsys: pytest.CaptureFix
         assert line.startswith(begin) and line.endswith(end)
     assert lab(broken)[1] == []
     assert per_cc(lab(lambda run: 1e8, "--retry-failed")[1]) == {"bbr": 6, "reno": 5}
+
+
+def test_a_cell_of_copies_is_repeated_no_more_than_least(
+    lab: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They agree to the bit, and say nothing: it is not narrow."""
+    assert per_cc(lab(lambda run: 1e8, samples='{"t_s": 1.0}\n')[1]) == {
+        "bbr": 6,
+        "cubic": 6,
+        "reno": 6,
+    }
+    assert "not narrow enough after 6: main-bbr-" in capsys.readouterr().out
 
 
 def test_least_is_what_must_count_before_a_cell_is_judged(lab: Callable) -> None:

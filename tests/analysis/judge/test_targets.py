@@ -1,13 +1,16 @@
 """What a study published beside what the lab got."""
 
+import csv
 import math
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import synthetic
 
-from analysis.judge.cells import to_matrices
+from analysis.draw.plain import study_sentence
+from analysis.judge.cells import MatrixResults, to_matrices
 from analysis.judge.figures_of_merit import MERITS
 from analysis.judge.targets import (
     figure_words,
@@ -18,11 +21,12 @@ from analysis.judge.targets import (
     validation_verdict,
 )
 from analysis.read import measured
-from analysis.read.measured import Measured, to_csv
+from analysis.read.measured import Measured, to_csv, to_measured
 from analysis.read.runs import load_results
 from analysis.read.study import Claim, Study
 from gostlab.declared.drawings import merit_names
 from gostlab.describe.file.experiment import Published
+from gostlab.results.measures import State
 
 
 def entry(figure: str, factors: tuple = (), matrix: str = "main", **what: Any) -> Published:
@@ -221,12 +225,69 @@ def test_few_runs_have_the_spread_that_is_shipped(tmp_path: Path, monkeypatch: A
     assert "lab 1.0" in rates_table([row], "thesis").note
 
 
+def matrices_of(results: Path) -> list[MatrixResults]:
+    return to_matrices(load_results(results, "made-up").runs)
+
+
 def test_what_enough_runs_measured_can_be_shipped(tmp_path: Path) -> None:
     write(tmp_path, "bbr", 330.0, 331.0, 335.0, 340.0, 1088.0)
     write(tmp_path, "cubic", 180.0)
     rows = rows_of(tmp_path, entry("goodput_mbit", value=467.0))
-    (told,) = measured_rows(rows, "lab 1.0")
+    (told,) = measured_rows(rows, matrices_of(tmp_path), "lab 1.0")
     assert (told.least, told.median, told.most, told.n) == (330.0, 335.0, 1088.0, 5)
+
+
+TWO_STATES = (339.0, 340.0, 341.0, 700.0, 701.0, 342.0, 343.0)
+
+
+def test_a_matrix_that_repeats_a_cell_more_often_says_what_is_shipped_of_it(tmp_path: Path) -> None:
+    write(tmp_path, "bbr", 339.0)
+    for repetition, goodput in enumerate(TWO_STATES, 1):
+        asked = synthetic.cell("bbr", 16, repetition=repetition, matrix="states")
+        synthetic.write_run(tmp_path, asked, goodput_mbit=goodput, name=f"states-{repetition}")
+    rows = rows_of(tmp_path, entry("goodput_mbit", value=467.0))
+
+    (told,) = measured_rows(rows, matrices_of(tmp_path), "lab 1.0")
+
+    assert (told.matrix, told.least, told.most, told.n) == ("main", 339.0, 701.0, 7)
+    assert told.states == (State(341.0, 5), State(700.5, 2))
+    (read,) = map(to_measured, csv.DictReader(StringIO(to_csv([told]))))
+    assert read == told
+
+
+def test_a_run_of_a_cell_with_two_shipped_states_is_neither_right_nor_wrong(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    write(tmp_path, "bbr", 339.0)
+    write(tmp_path, "cubic", 100.0)
+    asked = [
+        entry("goodput_mbit", (("cc", cc),), value=value)
+        for cc, value in (("bbr", 467.0), ("cubic", 101.0))
+    ]
+    cells = [row.cell for row in rows_of(tmp_path, *asked)]
+    states = (State(341.0, 18), State(700.5, 2))
+    shipped = [
+        Measured("main", cells[0], "goodput_mbit", 330.0, 341.0, 705.0, 20, "lab 1.0", states),
+        Measured("main", cells[1], "goodput_mbit", 99.0, 100.0, 101.0, 5, "lab 1.0"),
+    ]
+    (tmp_path / "made-up.csv").write_text(to_csv(shipped), encoding="utf-8")
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    measured.shipped.cache_clear()
+
+    rows = rows_of(tmp_path, *asked)
+
+    measured.shipped.cache_clear()
+    assert [row.verdict for row in rows] == ["one of two states", "agrees"]
+    table = rates_table(rows, "thesis")
+    assert [(told["spread"], told["holds"]) for told in table.rows] == [
+        ("341 (18 of 20) or 700 (2 of 20)", "one of two states"),
+        ("99–101", "yes"),
+    ]
+    assert "neither agrees nor disagrees" in table.note
+    assert "Of 2: 1 agrees, 1 shows one of two states." in to_table(rows).note
+    assert study_sentence(rows, "thesis") == (
+        "1 of 1 of the thesis's rates agree within 10\u00a0% (1 shows one of two states)."
+    )
 
 
 def test_a_file_of_measured_values_that_is_spoilt_is_none(tmp_path: Path, monkeypatch: Any) -> None:

@@ -86,7 +86,7 @@ def write_losses(results: Path) -> None:
         for cc, rate in zip(("cubic", "bbr"), rates, strict=True):
             for repetition in (1, 2):
                 asked = {"matrix": "loss", "cc": cc, "factors": {"cc": cc, "loss": loss}}
-                asked |= {"repetition": repetition, "loss": {"model": "random", "p": loss}}
+                asked |= {**synthetic.repeated(repetition), "loss": {"model": "random", "p": loss}}
                 verdict = "degraded" if (cc, loss) == ("bbr", 0.01) else "ok"
                 name = f"loss-{loss}-{cc}-{repetition}"
                 write(results, asked, name, goodput_mbit=rate, verdict=verdict)
