@@ -91,7 +91,7 @@ ROOMS: dict[str, set[str]] = {
     "analysis.page": {"gostlab.results", *READ, *WORDS},
     "gostlab.api": {"analysis.page", *READ, *RUNS},
     "gostlab.apps": set(),
-    "gostlab.apps.command": set(),
+    "gostlab.apps.command": {"gostlab.describe.file"},
     **{
         f"gostlab.apps.{app}": {f"gostlab.apps.{each}" for each in others.split()}
         | CORE
