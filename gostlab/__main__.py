@@ -4,9 +4,10 @@ import os
 import signal
 import sys
 
-from gostlab.early_signals import BLOCKED, EXIT_INTERRUPTED, exit_on_signals
+from gostlab.startup import BLOCKED, EXIT_INTERRUPTED, exit_on_signals, open_streams
 
 exit_on_signals()
+open_streams()
 
 from gostlab.apps.cli import main  # noqa: E402
 

@@ -32,7 +32,7 @@ WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared", "gostlab.reader"}
 READ = {"analysis.draw", "analysis.judge", "analysis.read"}
 BELOW_RUNS = {f"gostlab.{name}" for name in "console machine results setup visible".split()} | WORDS
 RUNS = {"gostlab.runs", *BELOW_RUNS}
-CORE = {"gostlab", "gostlab.early_signals", "gostlab.lazy", "gostlab.api", *READ, *RUNS}
+CORE = {"gostlab", "gostlab.startup", "gostlab.lazy", "gostlab.api", *READ, *RUNS}
 # A file each, which stands on the core and is found by what it declares: no other room may import
 # one, nor name it.
 KINDS = {"gostlab.kinds", "analysis.drawings"}
@@ -62,14 +62,14 @@ IN_GUEST = {"replay", "shell"}
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.declared"},
     "gostlab": {"gostlab.lazy"},  # the version
-    "gostlab.early_signals": set(),
+    "gostlab.startup": set(),
     "gostlab.lazy": set(),
     "gostlab.reader": set(),
     "gostlab.kept": {"gostlab.lazy", "gostlab.declared"},
     "gostlab.visible": set(),
     "gostlab.console": {"gostlab.visible"},
     "gostlab.declared": set(),
-    "gostlab.setup": {"gostlab.declared", "gostlab.early_signals", "gostlab.visible"},
+    "gostlab.setup": {"gostlab.declared", "gostlab.startup", "gostlab.visible"},
     **DESCRIBE,
     "gostlab.describe": {*DESCRIBE, "gostlab.declared"},
     "gostlab.results": {"gostlab", *WORDS},
@@ -98,7 +98,7 @@ ROOMS: dict[str, set[str]] = {
         | ({"gostlab.guest"} if app in IN_GUEST else set())
         for app, others in APPS.items()
     },
-    "gostlab.__main__": {"gostlab.apps.cli", "gostlab.early_signals"},
+    "gostlab.__main__": {"gostlab.apps.cli", "gostlab.startup"},
 }
 
 
@@ -190,10 +190,10 @@ PUBLIC = (
 INSIDE = {
     "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox runs.pace setup.root setup.workbench",
     "catalogue": "runs.pace",
-    "cli": "early_signals lazy setup.steps setup.workbench",
+    "cli": "startup lazy setup.steps setup.workbench",
     "cluster": "machine.sandbox setup.root",
     "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.workbench",
-    "doctor": "early_signals describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.root setup.steps setup.system",
+    "doctor": "startup describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.root setup.steps setup.system",
     "fit": "describe.guards describe.resolve.run describe.resolve.windows",
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model guest.anew guest.carriers guest.ethtool guest.hosts guest.namespaces guest.reports guest.watch.netlink guest.watch.probes lazy machine.cpus machine.own_root machine.sandbox",

@@ -15,7 +15,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from types import FrameType
 from typing import Any
 
-from gostlab import early_signals, lazy, machine, results
+from gostlab import lazy, machine, results, startup
 from gostlab.apps import command, completion, doctor
 from gostlab.apps.bench import bench_verb
 from gostlab.apps.conform import conform_verb
@@ -123,7 +123,7 @@ def raise_on_signals() -> None:
     """From here on SIGTERM ends like Ctrl-C, by an exception: nothing of a run stays behind. So
     does SIGHUP, of a terminal that goes away. What is ignored (by nohup) stays ignored.
     """
-    early_signals.raise_on_interrupt()
+    startup.raise_on_interrupt()
     signal.signal(signal.SIGTERM, interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, interrupt)

@@ -22,6 +22,10 @@ RESULTS = Path("results")
 NOT_A_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
 
 
+NO_VALUE = re.compile(r"--?[^=]+=--")
+MAX_MESSAGE = 1000  # characters; the longest list of choices is shorter
+
+
 class Once(argparse.Action):
     """Stores an option's value; one that is given twice is an error, as the first would be lost."""
 
@@ -54,6 +58,9 @@ class Words(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Any = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
+        for word in args or ():
+            if NO_VALUE.fullmatch(word):  # argparse takes the two dashes away and has no value
+                self.error(f"{word:.80}: -- is no value")
         found, unknown = super().parse_known_args(args, namespace)
         # A word that may be left out may also stand behind options, where argparse looks for none.
         for action in self._actions:
@@ -76,6 +83,8 @@ class Words(argparse.ArgumentParser):
             known = choices.replace("'", "").split(", ")
             close = likeliest(word, known) or f" (known: {', '.join(known)})"
             message = f"{what} {word!r:.80}: not known{close}"
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[: MAX_MESSAGE // 2]}…{message[-MAX_MESSAGE // 4 :]}"
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message}: {self.prog} --help says more\n")
 
 
@@ -161,6 +170,8 @@ def count(text: str) -> int:
 def folder(text: str) -> Path:
     """The folder that a word names, which need not be there. Raises ArgumentTypeError."""
     path = Path(text)
+    if not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r:.200}: no name of a folder (not printable)")
     if path.exists() and not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a file (name a folder)")
     return path

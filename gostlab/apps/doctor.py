@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from gostlab import early_signals, machine
+from gostlab import machine, startup
 from gostlab.declared import folders
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
@@ -315,7 +315,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="for a program to read")
     arguments = parser.parse_args(argv)
-    early_signals.raise_on_interrupt()
+    startup.raise_on_interrupt()
     findings = examine()
     missing = [finding.part for finding in findings if finding.state == "missing"]
     if arguments.json:
@@ -330,7 +330,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     try:
-        early_signals.unblock()
+        startup.unblock()
+        startup.open_streams()
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit(early_signals.EXIT_INTERRUPTED)
+        sys.exit(startup.EXIT_INTERRUPTED)

@@ -39,11 +39,13 @@ class Task:
 
 def read_task(file: str, folder: Path | None) -> Task:
     """The run that a file describes: a run.json, or one entry of what `run --dry-run --json` lists,
-    which has its folder. file: its path, or - for standard input. Raises BadInput, OSError.
+    which has its folder. file: its path, or - for standard input. Raises BadInput.
     """
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         value = json.loads(text)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{file}: not JSON ({error})") from None
     if not isinstance(value, Mapping):

@@ -2,9 +2,10 @@
 
 import sys
 
-from gostlab.early_signals import exit_on_signals
+from gostlab.startup import exit_on_signals, open_streams
 
 exit_on_signals()
+open_streams()
 
 from gostlab.setup.steps import main  # noqa: E402
 

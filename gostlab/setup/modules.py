@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +47,7 @@ OWN_LINE = re.compile(r"(?:[^\s:]*/)?\b(?:control\.c|cc_\w+\.ko)(?=[:\s])")
 # secrets. So it reads its own folder and this machine's programs alone.
 LIMITS = (2 << 30, 120, 512 << 20)  # memory and longest file in bytes, CPU time in seconds
 LIMIT_S = 300
+MAX_SAID_BYTES, MAX_LINES, MAX_LINE = 1 << 20, 60, 300  # of what the compiler says
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")
 EVERYTHING = (*landlock.READING, *landlock.WRITING)
 
@@ -205,32 +207,48 @@ def run(argv: Sequence[str | Path], said: str, *, reads: Path, writes: Path) -> 
         if abi:
             landlock.enter(abi, landlock.READING | landlock.WRITING, allowed)
 
-    try:
-        done = subprocess.run(
-            argv,
-            env={**environ, "LC_ALL": "C", "TMPDIR": str(writes)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            preexec_fn=confine,
-            timeout=LIMIT_S,
-        )
-    except FileNotFoundError as error:
-        raise parts.MissingPart(f"{argv[0]} is missing: run ./lab setup") from error
-    except subprocess.TimeoutExpired:
-        raise CompileError(f"{said}: {argv[0]} did not end within {LIMIT_S} s") from None
-    words = told(done.stdout.splitlines(), said)
-    if done.returncode != 0:
-        raise CompileError("\n".join(words) or f"{said}: {argv[0]} ended with {done.returncode}")
+    # A file, and no pipe: LIMITS holds how long it may be.
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                argv,
+                env={**environ, "LC_ALL": "C", "TMPDIR": str(writes)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                preexec_fn=confine,  # noqa: PLW1509
+                process_group=0,
+            )
+        except FileNotFoundError as error:
+            raise parts.MissingPart(f"{argv[0]} is missing: run ./lab setup") from error
+        try:
+            status = process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise CompileError(f"{said}: {argv[0]} did not end within {LIMIT_S} s") from None
+        finally:  # on a signal, too: whatever it has started ends with it
+            end_group(process)
+        output.seek(0)
+        lines = output.read(MAX_SAID_BYTES).decode("utf-8", "replace").splitlines()
+    words = told(lines, said)
+    if status != 0:
+        raise CompileError("\n".join(words) or f"{said}: {argv[0]} ended with {status}")
     return words
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End all that is left of a process group, by the process that leads it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def told(lines: Sequence[str], said: str) -> list[str]:
     """What the compiler said, at the file's own name, without make's own words."""
     kept = [line for line in lines if not re.match(r"(?:make(?:\[\d+\])?:|\s*(?:CC|LD) )", line)]
-    return [OWN_LINE.sub(lambda _: said, line) for line in kept]
+    words = [OWN_LINE.sub(lambda _: said, line)[:MAX_LINE] for line in kept if line.strip()]
+    if len(words) > MAX_LINES:
+        words[MAX_LINES:] = [f"… and {len(words) - MAX_LINES} lines more"]
+    return words
 
 
 def renamed(file: Path, old: str, new: str) -> Path:

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
-from gostlab import early_signals
+from gostlab import startup
 from gostlab.declared import folders, needs
 from gostlab.declared.errors import BadInput
 from gostlab.declared.kernels import SHIPPED
@@ -379,7 +379,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What is made here is for everybody to read, whatever root's umask is.
         os.umask(0o022)
         cache = system.system_folder() or cache
-    early_signals.raise_on_interrupt()
+    startup.raise_on_interrupt()
     signal.signal(signal.SIGTERM, _exit_on_signal)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         # The steps are no part of the terminal's group.

@@ -247,6 +247,37 @@ def test_a_signal_in_the_midst_of_a_finalizer_ends_all_the_same(number: str) -> 
     assert "KeyboardInterrupt" in done.stderr and "Finalized" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["try", "--jobs", "x" * 100_000], "invalid int value"),
+        (["try", "--queue=--"], "--queue=--: -- is no value"),
+        (["report", "x", "--results", "a\nb"], "no name of a folder"),
+    ],
+)
+def test_a_bad_word_of_any_length_is_one_short_line(
+    words: list[str], said: str, typed: Typed
+) -> None:
+    done = typed(*words)
+    assert done.returncode == 2 and said in done.stderr
+    assert done.stderr.count("\n") == 1 and len(done.stderr) < 1500
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-", "</dev/null >&- 2>&-"])
+def test_a_closed_stream_changes_no_exit_code(closed: str) -> None:
+    words = shlex.join([sys.executable, "-m", "gostlab", "window", "100mbit", "80ms"])
+    assert said_by("sh", "-c", f"{words} {closed}").returncode == 0
+    bad = shlex.join([sys.executable, "-m", "gostlab", "window", "100mbit", "x"])
+    assert said_by("sh", "-c", f"{bad} {closed}").returncode == 2
+
+
+def test_a_stream_that_cannot_encode_a_character_has_its_escape() -> None:
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = run_lab("run", "µ.yaml", env=environ)
+    assert done.returncode == 2 and "\\xb5" in done.stderr
+    assert run_lab("window", "100mbit", "80ms", env=environ).returncode == 0
+
+
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
 def test_a_signal_that_comes_while_python_starts_ends_the_command_in_one_line(number: str) -> None:
     """`./lab` blocks it until there is a handler: it is neither lost nor a traceback."""

@@ -156,14 +156,14 @@ def test_a_kernel_that_is_not_built_says_how_to_build_it(own: Path) -> None:
 
 def test_seccomp_is_asked_of_kernels_that_have_it(own: Path) -> None:
     assert parts.seccomp_words(own / "linux") == []
-    words = boot_words(own, MachineModel(64, "real"), seccomp=())
+    words = boot_words(MachineModel(64, "real"), seccomp=())
     assert "seccomp=on" not in words
 
 
 def test_no_guest_waits_for_random_numbers_and_a_seeded_one_takes_its_seeds(own: Path) -> None:
     """Linux 6.1 makes its first ones of its timer's jitter where it is told nothing: 5 s of CPU."""
-    assert "random.trust_cpu=1" in boot_words(own, MachineModel(64, "real"))
-    virtual = boot_words(own, MachineModel(64))
+    assert "random.trust_cpu=1" in boot_words(MachineModel(64, "real"))
+    virtual = boot_words(MachineModel(64))
     assert {"uml_seed=1", "random.trust_cpu=1"} & set(virtual) == {"uml_seed=1"}
 
 

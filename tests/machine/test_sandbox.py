@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -15,9 +16,9 @@ import pytest
 
 from gostlab import machine
 from gostlab.declared.kernels import SHIPPED, declared_kernels
-from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import MachineError, sandbox
 from gostlab.machine.memory import memory_place
+from tests.lab_command import said_by
 from tests.offspring import adopt_orphans, all_gone, mounts_in
 from tests.sandboxed import STARTING, Done, Lab, booting, kill_a_guests_parent
 from tests.terminal import terminal
@@ -168,18 +169,20 @@ def test_a_guest_that_does_nothing_is_ended(lab: Lab) -> None:
     assert not all_gone()
 
 
-def test_a_folder_the_kernels_command_line_cannot_carry_is_refused(
-    lab: Lab, tmp_path: Path
-) -> None:
-    folder = tmp_path / "a,b"
-    folder.mkdir()
+def test_too_few_open_files_are_refused_and_a_soft_limit_is_raised() -> None:
+    code = (
+        "import resource; from gostlab.machine import sandbox;"
+        " resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {})); sandbox.allow_open_files();"
+        " print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    raised = said_by(sys.executable, "-c", code.format(40, 400))
+    assert raised.stdout.strip() == str(sandbox.MIN_OPEN_FILES)
+    refused = said_by(sys.executable, "-c", code.format(40, 40))
+    assert "this process may have 40 files open" in refused.stderr and "ulimit -n" in refused.stderr
 
-    with pytest.raises(MachineError, match="comma"):
-        sandbox.boot_words(folder, MachineModel(64, "real"))
 
-
-@pytest.mark.parametrize("above", ["with a space", "/dev/shm"])
-def test_a_folder_with_a_space_and_one_in_the_hosts_memory_work(lab: Lab, above: str) -> None:
+@pytest.mark.parametrize("above", ["with a space", 'a,b"c\\d\ne', "/dev/shm"])
+def test_a_folder_of_any_name_and_one_in_the_hosts_memory_work(lab: Lab, above: str) -> None:
     """/dev/shm is covered inside, and where the guest's own memory would go without a place of its
     own.
     """

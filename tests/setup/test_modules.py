@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -184,3 +186,32 @@ def test_a_hostile_file_is_held_to_its_folder_and_to_limits(
     with pytest.raises(modules.CompileError, match=says):
         add(lab, file)
     assert not controls.own_controls()
+
+
+def test_what_a_compiler_started_ends_with_its_limit_and_what_it_says_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modules, "LIMIT_S", 1)
+    script = "cd $0; sleep 300 & echo $! >child; yes error | head -c 9000000; wait"
+    with pytest.raises(modules.CompileError, match="did not end within 1 s"):
+        modules.run(["sh", "-c", script, tmp_path], "mine.c", reads=tmp_path, writes=tmp_path)
+    child = int((tmp_path / "child").read_text())
+    for _ in range(500):  # until whoever has adopted it has seen it end
+        if not is_running(child):
+            break
+        time.sleep(0.01)
+    assert not is_running(child)
+
+    monkeypatch.undo()
+    script = "yes error | head -c 9000000; exit 1"
+    with pytest.raises(modules.CompileError) as failed:
+        modules.run(["sh", "-c", script], "mine.c", reads=tmp_path, writes=tmp_path)
+    assert len(str(failed.value)) < 1000 and "lines more" in str(failed.value)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z" and os.path.exists(f"/proc/{pid}")

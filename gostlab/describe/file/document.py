@@ -166,13 +166,27 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-        where = f"{origin}:{mark.line + 1}" if mark is not None and line_numbers else origin
+        line = None if mark is None else mark.line + 1
+        if isinstance(error, yaml.reader.ReaderError):  # a character that no YAML has
+            line = 1 + text[: character_index(text, error)].count("\n")
+        where = f"{origin}:{line}" if line is not None and line_numbers else origin
         if mark is not None and text[mark.index : mark.index + 1] == "\t":
             problem = "a tab where spaces should be"
         raise BadInput(f"{where}: not YAML: {problem}") from None
     except (ValueError, OverflowError) as error:
         # PyYAML lets some through, as of a character beyond Unicode.
-        raise BadInput(f"{origin}: not YAML: {error}") from None
+        where = origin
+        if isinstance(error, UnicodeEncodeError) and line_numbers:
+            line = 1 + text[: error.start].count("\n")
+            where = f"{origin}:{line}"
+        raise BadInput(f"{where}: not YAML: {error}") from None
+
+
+def character_index(text: str, error: Any) -> int:
+    """Return where in a text a character is that YAML does not allow. libyaml counts bytes."""
+    if error.encoding == "unicode":
+        return int(error.position)
+    return len(text.encode("utf-8", "replace")[: error.position].decode("utf-8", "ignore"))
 
 
 class Parser:

@@ -128,3 +128,9 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 
 def test_a_value_outside_a_file_has_no_line() -> None:
     assert Node("--set cc", None, "").bad("x").args == ("--set cc: x",)
+
+
+@pytest.mark.parametrize("character", ["\0", "\x07", "\ud800", "\ufffe"])
+def test_a_character_that_yaml_has_not_is_named_with_its_line(character: str) -> None:
+    text = f"µ: é\nb: 1\nc: a{character}b\n"
+    assert refused(text).startswith("a.yaml:3: not YAML: ")
