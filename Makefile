@@ -19,7 +19,7 @@
 .PHONY: run test fast bench validate catalogue results kernel doctor clean setup setup-test
 .PHONY: wheel wheel-sources
 .PHONY: lint check-format check-python check-gofmt unit unit-fast beside-unit go-test go-fuzz
-.PHONY: vagrant test-vagrant
+.PHONY: vagrant test-vagrant fuzz
 
 CACHE := $(shell python3 -P -c 'import sys; sys.path.insert(0, "."); \
 	from gostlab.setup import parts; print(parts.cache_folder())')
@@ -147,6 +147,10 @@ go-test:
 go-fuzz:
 	cd tunnel && for target in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_EXECS)x . || exit 1; done
+
+# Bad input for every reader: GOSTLAB_FUZZ cases in all.
+fuzz:
+	GOSTLAB_FUZZ=$${GOSTLAB_FUZZ:-10000} $(PYTHON) -m pytest -q $(PARALLEL) tests/fuzz
 
 vagrant:
 	@if command -v vagrant >/dev/null; then vagrant validate; \

@@ -7,6 +7,7 @@ none; 130 interrupted.
 """
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -44,6 +45,10 @@ VERBS = (
 )
 
 INTERRUPT_AGAIN_S = 0.01
+NO_PROCESS = (
+    "no further process can be started: end some, or raise the limit (ulimit -u; in a container"
+    " --pids-limit)"
+)
 
 FIRST_WORDS = """\
 gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says how they went.
@@ -64,10 +69,11 @@ def main(argv: Sequence[str]) -> int:
         if not argv:
             print(FIRST_WORDS)
             return command.EXIT_BAD_INPUT
-        if argv[0] == "setup":  # before Debian's packages are there
-            return int(setup.main(list(argv[1:])))
-        if argv[0] == "doctor":
-            return int(doctor.main(list(argv[1:])))
+        if argv[0] in ("setup", "doctor"):  # before Debian's packages are there
+            try:
+                return int((setup if argv[0] == "setup" else doctor).main(list(argv[1:])))
+            except OSError as error:
+                return complain_of_system(error)
         return in_words(argv)
 
 
@@ -100,8 +106,16 @@ def in_words(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return command.EXIT_FAILED
     except OSError as error:
-        command.complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        return complain_of_system(error)
+
+
+def complain_of_system(error: OSError) -> int:
+    """Print what the system refused, in one line; return the exit code."""
+    if error.errno == errno.EAGAIN and error.filename is None:
+        command.complain(NO_PROCESS)
         return command.EXIT_FAILED
+    command.complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+    return command.EXIT_FAILED
 
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:

@@ -34,7 +34,7 @@ def add(what: str, name: str | None = None, cache: Path | None = None) -> parts.
     """Keep a GOST: a file, packed or not, or a release. Raises BadInput, SetupError, OSError."""
     kept_in = (cache or cache_folder()) / "gost"
     with tempfile.TemporaryDirectory(prefix="gostlab-gost-") as scratch:
-        path = Path(what).expanduser()
+        path = parts.home_expanded(what)
         if not path.is_file():
             path = fetched(what, Path(scratch))
         program = unpacked(path, Path(scratch))

@@ -127,7 +127,7 @@ def add_own(bench: Workbench, path: Path, name: str) -> Added:
 
 def own_path(what: str, name: str | None) -> Path:
     """The tree or tarball that a user means, with a name that it can have. Raises BadInput."""
-    path = Path(what).expanduser()
+    path = parts.home_expanded(what)
     if not path.exists():
         raise BadInput(
             f"{what}: neither a version that the lab knows ({', '.join(declared_names())})"

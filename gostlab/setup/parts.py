@@ -528,6 +528,11 @@ def find_gosts(cache: Path | None = None) -> dict[str, TunnelBinary]:
     return found
 
 
+def home_expanded(path: str | Path) -> Path:
+    """Return a path with its ~ expanded; one of an unknown user stays as it is."""
+    return Path(os.path.expanduser(path))
+
+
 def _find_gost(named: Path | None) -> tuple[Path | None, GostSays | None, str]:
     """The GOST that runs take which do not ask for one, what it says, and why it."""
     env = os.environ.get("GOSTLAB_GOST")
@@ -536,7 +541,7 @@ def _find_gost(named: Path | None) -> tuple[Path | None, GostSays | None, str]:
             if str(asked) == RELAY:
                 return None, None, f"{why} says so"
             added = find_gosts().get(str(asked))
-            binary = added.path if added else asked.expanduser().resolve()
+            binary = added.path if added else home_expanded(asked).resolve()
             said = what_gost_says(binary)
             if said is None or too_old(said):
                 raise MissingPart(f"{asked} ({why}): {why_no_gost(binary)}")

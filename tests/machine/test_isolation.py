@@ -510,8 +510,8 @@ cat /etc/passwd && ls /etc/ssl/certs >/dev/null && ls /usr/bin >/dev/null && ech
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's files have no secrets from him")
-@pytest.mark.skipif(not BEST.landlock, reason="this kernel has no Landlock")
+@NEEDS_ROOT
+@pytest.mark.skipif(not BEST.landlock, reason="no Landlock")
 def test_roots_guest_on_the_hosts_files_reads_what_an_ordinary_user_may(
     lab: Lab, victim: Path, held
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import stat
 import zlib
 from fractions import Fraction
 from pathlib import Path
@@ -107,6 +108,8 @@ def read_recording(path: Path) -> Recording:
     """A file's text, unpacked where it is gzipped. Raises BadInput."""
     shown = shown_path(path)
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadInput(f"{shown}: not a file")
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if data[:2] == b"\x1f\x8b":
