@@ -68,7 +68,17 @@ def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called:
         WINDOW,
         *(*DELAYS, LINK, IDLE, VERDICT),
     )
-    return cell_table(table, cells, name, "Goodput", n_note(table), columns, GOODPUT_KEPT)
+    note = n_note(table) + which_flows(cells)
+    return cell_table(table, cells, name, "Goodput", note, columns, GOODPUT_KEPT)
+
+
+def which_flows(cells: Sequence[Cell]) -> str:
+    """Return what a run's goodput leaves out, or adds up, where that is not one direction's."""
+    runs = [cell.example.flows for cell in cells]
+    beside = any({"udp"} < {flow.kind for flow in flows} - {"ping"} for flows in runs)
+    both = any(len({flow.direction for flow in flows if flow.competes}) > 1 for flows in runs)
+    said = " UDP's is not in it: see flow by flow." if beside else ""
+    return said + (" It is the sum of both directions." if both else "")
 
 
 def cell_table(

@@ -360,8 +360,9 @@ def curve_of(points: Sequence[tuple[float, float]]) -> Curve:
 
 def udp_curves(run: Run, flow: Flow, start_s: float) -> list[Curve]:
     """(time, bytes received) of a UDP flow by its receiver's report; [] where none tells."""
-    alone = ["iperf3-server.json"] if len(run.flows) == 1 else []
-    for name in (f"iperf3-{flow.name}-server.json", *alone):
+    receiver = "" if flow.direction == "download" else "-server"
+    alone = [f"iperf3{receiver}.json"] if len(run.flows) == 1 else []
+    for name in (f"iperf3-{flow.name}{receiver}.json", *alone):
         try:
             intervals = read_object(run.folder / name).get("intervals")
         except Unreadable:

@@ -327,7 +327,8 @@ def write_over_time(
                 for t in range(int(each["duration_s"]))
             ]
             report = {"intervals": [{"sum": each_sum} for each_sum in sums]}
-            put(folder, f"iperf3-{each['name']}-server.json", report)
+            receiver = "-server" if each["direction"] == "upload" else ""
+            put(folder, f"iperf3-{each['name']}{receiver}.json", report)
             continue
         delivered, t_s = 0.0, start
         while t_s < start + each["duration_s"] - sample_s / 2:

@@ -55,7 +55,10 @@ def intervals(report: Path) -> list[Mapping[str, Any]]:
     Its sums at the end mix the sender's counts with the receiver's, and other ones in each version.
     """
     text = report.read_text(encoding="utf-8")
-    return [each["sum"] for each in json.loads(text[text.find("{") :])["intervals"]]
+    found = [each["sum"] for each in json.loads(text[text.find("{") :])["intervals"]]
+    if not found or length_s(found) <= 0:
+        raise ValueError(f"{report.name}: no intervals")
+    return found
 
 
 def by_end(flow: Flow, report: Path) -> tuple[Path, Path]:

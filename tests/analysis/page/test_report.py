@@ -16,10 +16,10 @@ import synthetic
 from matplotlib.figure import Figure
 
 from analysis.draw.style import save
-from analysis.judge.cells import to_matrices
+from analysis.judge.cells import Cell, to_matrices
 from analysis.page.chapter import to_chapter
 from analysis.page.report import write_report
-from analysis.page.tables import path_table
+from analysis.page.tables import path_table, which_flows
 from analysis.read.runs import load_results
 from analysis.read.study import Study, load_study, same
 from gostlab.apps import cli
@@ -428,3 +428,16 @@ def test_the_report_has_the_path_of_every_link_that_has_its_own(tmp_path: Path) 
     shown = shown_paths(tmp_path, "link", "forward_rate_mbit", "forward_delay_ms")
     assert shown == [("–", "1,967", "84"), ("hop2", "10", "5")]
     assert "A link that is named" in report(tmp_path, tmp_path / "out", PLAIN).text
+
+
+def test_a_table_says_which_flows_a_goodput_is_of(tmp_path: Path) -> None:
+    udp = {"kind": "udp", "cc": None, "rate_bps": 10**6, "start_s": 0.0, "duration_s": 10.0}
+    loads = {"a": [{}], "b": [{}, udp], "c": [{}, {"direction": "download"}], "d": [udp]}
+    said = {}
+    for name, flows in loads.items():
+        asked = synthetic.several(*flows)
+        run = synthetic.loaded(synthetic.write_run(tmp_path, asked, name=name))
+        said[name] = which_flows([Cell("made-up", "m", "", (), (run,))])
+    assert said["a"] == said["d"] == ""
+    assert "UDP's is not in it" in said["b"] and "both directions" not in said["b"]
+    assert "both directions" in said["c"] and "UDP" not in said["c"]

@@ -70,8 +70,10 @@ def test_a_flow_that_starts_and_ends_within_a_window_has_its_own_rate_there(tmp_
     assert rates.value == pytest.approx([30.0] * 20)
 
 
-def test_udp_s_rate_is_what_its_receiver_reports(tmp_path: Path) -> None:
+@pytest.mark.parametrize("heading", ["upload", "download"])
+def test_udp_s_rate_is_what_its_receiver_reports(tmp_path: Path, heading: str) -> None:
     udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000, "start_s": 5.0, "duration_s": 10.0}
+    udp["direction"] = heading
     rates = {"flow1": 50.0, "flow2": lambda t: 29.0 if t < 10 else 27.0}
     run = made(tmp_path, synthetic.several({}, udp), rates)
     rates = series.flow_rates(run, 1.0)["flow2"]
