@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,15 @@ def require_programs(*programs: str, path: str | None = None) -> None:
     for name in programs:
         if shutil.which(name, path=path) is None:
             pytest.skip(f"no {name}")
+
+
+def require_mounts() -> None:
+    """Skip a test unless this process may mount in a mount namespace, as root mostly may."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    argv = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+    if subprocess.run(argv, capture_output=True).returncode:
+        pytest.skip("no mount namespaces")
 
 
 def require_root_tree() -> Root:

@@ -19,7 +19,7 @@ from gostlab.declared.folders import cache_folder
 from gostlab.machine import CHECKOUT
 from tests.lab_command import said_by
 from tests.sandboxed import Lab, describe, direction
-from tests.skips import NEEDS_ROOT
+from tests.skips import NEEDS_ROOT, require_mounts
 
 pytestmark = [pytest.mark.sandbox, NEEDS_ROOT]
 SOMEBODY = 12345  # no user of this machine
@@ -52,6 +52,7 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def inside(lab: Lab, results: Path, tmp_path: Path) -> Inside:
     """Run `./lab WORDS` in a place; `orders` as tests.machine.confined takes them."""
+    require_mounts()
     made = cache_folder()
 
     def run(

@@ -23,7 +23,7 @@ from gostlab.declared import folders
 from gostlab.machine import CHECKOUT
 from tests.lab_command import Typed, said_by
 from tests.sandboxed import Lab
-from tests.skips import NEEDS_ROOT, require_programs
+from tests.skips import NEEDS_ROOT, require_mounts, require_programs
 
 pytestmark = [pytest.mark.sandbox, NEEDS_ROOT]
 EXPERIMENT = """\
@@ -74,6 +74,7 @@ def on_a_machine(name: str, hidden: Path, words: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    require_mounts()
     made = tmp_path_factory.mktemp("tls")
     make_certificates(made / "home", "rsa:3072")
     make_certificates(made / "elsewhere", "rsa:2048")  # found sooner, and as good for a stranger
