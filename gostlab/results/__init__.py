@@ -40,6 +40,7 @@ STATUS = "status.json"
 MAX_ERROR = 2000  # characters of a run's error
 # A run's last words are shorter: where less is free, they did not fit.
 LEAST_FREE_BYTES = 2**20
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 # What a run.json means, in the lab's order of time. A change to what the lab does for the same
@@ -166,8 +167,10 @@ def finish(
 
 def finish_anew(folder: Path, run: RunDescription, wall_s: float, error: Exception) -> Any:
     """Replace a folder that its run left unusable by one that says so; returns its status. Raises
-    OSError.
+    OSError; the error itself where it is the disk's and not the run's.
     """
+    if isinstance(error, OSError) and error.errno in OF_THE_DISK:
+        raise error
     remove(folder)
     folder.mkdir()
     words = f"its folder could not be read: {type(error).__name__}: {error}"[:MAX_ERROR]

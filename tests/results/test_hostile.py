@@ -3,6 +3,7 @@ failed run in one line, for every reader, and costs no other run anything.
 """
 
 import copy
+import errno
 import json
 import os
 import random
@@ -304,3 +305,9 @@ def test_verbs_say_a_line_of_a_status_that_nobody_writes_to(tmp_path: Path) -> N
     os.mkfifo(place / "status.json")
     done = run_lab("replay", place, timeout=60)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+def test_a_full_disk_is_no_run_s_failure(run: RunDescription, tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="No space left"):
+        results.finish_anew(tmp_path / "run", run, 1.0, full)

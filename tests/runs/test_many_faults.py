@@ -513,3 +513,40 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     for key, more in most_more.items():
         assert found[key][1] <= found[key][0] + more, (key, found)
     assert most[1] <= 2 * most[0], most
+
+
+HOSTILE = """\
+name: hostile
+title: a program that leaves what it likes
+settings: {profile: plain-100ms, rate: 10mbit, delay: 5ms, duration: 1s}
+matrices:
+  - name: main
+    settings:
+      flows:
+        mine:
+          kind: command
+          server: |
+            exec python3 -c 'import os, socket
+            there, _ = socket.create_server(("", int(os.environ["PORT"]))).accept()
+            while there.recv(65536): pass'
+          client: |
+            cd /run/gostlab; mkdir -p exit/x boot.json.d status.json/x a/b/c
+            touch "$(printf '\\377x')"; truncate -s 50M sparse.bin; rm -f commands.sh run.json
+            python3 -c 'import os, socket
+            to = socket.create_connection((os.environ["HOST"], int(os.environ["PORT"])))
+            for _ in range(10): to.sendall(bytes(65536))'
+    factors: {cc: [cubic]}
+  - name: other
+    factors: {cc: [cubic]}
+"""
+
+
+def test_what_a_program_leaves_in_its_folder_is_its_own_runs_failure(tmp_path: Path) -> None:
+    file = tmp_path / "hostile.yaml"
+    file.write_text(HOSTILE, encoding="utf-8")
+    for _ in range(2):
+        done = run_lab("run", file, "--machine", "sandbox", "--results", tmp_path / "results")
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert "1 good" in done.stdout and "1 failed" in done.stdout
+        assert "a program of the run removed or replaced run.json, commands.sh" in done.stderr
+    assert "2 of 2 runs are finished already" in done.stderr + done.stdout

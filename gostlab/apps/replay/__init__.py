@@ -172,8 +172,6 @@ def finished_run(folder: Path) -> RunDescription:
         raise BadInput(
             f"{folder}: the run {status['outcome']}, there is nothing to compare a replay with"
         )
-    if damage := results.damage(folder, status):
-        raise BadInput(f"{folder}: damaged: {damage}")
     try:
         head = reader.read_bytes(folder / "commands.sh", 1000).decode("utf-8", "replace")
     except OSError as error:
