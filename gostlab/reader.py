@@ -88,6 +88,14 @@ def read_bytes(path: Path, limit: int = -1) -> bytes:
         return file.read(limit)
 
 
+def read_named(path: Path) -> bytes:
+    """Return the content of a plain file that a person named; links count. Raises OSError."""
+    try:
+        return read_bytes(Path(os.path.realpath(path)))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 def read_tail(path: Path, size: int) -> tuple[bytes, bool]:
     """Return a plain file's last bytes, and whether there are others before. Raises OSError."""
     with open_plain(path) as file:

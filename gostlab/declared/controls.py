@@ -105,6 +105,8 @@ def module_name(cc: str) -> str:
 
 def source_text(path: Path) -> str:
     """A C file. Raises BadInput."""
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{from_root(path)}: cannot be read: not a file")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -14,6 +14,7 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.guards import guards
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine.cpus import alone_on_the_real_clock, claimed_cpus
+from gostlab.reader import read_named
 from gostlab.results import ResultsError
 from gostlab.runs.pace import expected_s
 from gostlab.runs.schedule import POLL_S, Finished, Starter, end_in
@@ -42,7 +43,7 @@ def read_task(file: str, folder: Path | None) -> Task:
     which has its folder. file: its path, or - for standard input. Raises BadInput.
     """
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == "-" else read_named(Path(file)).decode()
         value = json.loads(text)
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror or error}") from None

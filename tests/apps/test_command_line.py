@@ -116,6 +116,21 @@ def test_bad_words_are_one_line_and_exit_code_2(
     assert list(here.iterdir()) == []
 
 
+OF_FILES = (
+    *("exec FIFO out", "cc check FIFO", "lab ticket 3 --secret FIFO --students x"),
+    *("grade 0 FIFO", "lab rank 9 FIFO", "run FIFO", "profile import FIFO", "try --trace FIFO"),
+)
+
+
+@pytest.mark.parametrize("words", OF_FILES)
+def test_a_fifo_or_a_device_in_the_place_of_a_file_is_refused(
+    refused: Refused, here: Path, words: str
+) -> None:
+    os.mkfifo(here / "fifo")
+    for named in ("fifo", "/dev/zero"):
+        assert named in refused(*words.replace("FIFO", named).split())
+
+
 def test_a_wrong_file_is_named_with_its_line(refused: Refused, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(EXPERIMENT.replace("duration: 5s", "duration: 5"))

@@ -3,6 +3,7 @@
 import argparse
 import gzip
 import json
+import os
 import random
 import shlex
 import shutil
@@ -31,6 +32,10 @@ def words(chance: random.Random) -> list[str]:
     Path("file.yaml").write_text(EXPERIMENT, encoding="utf-8")
     Path("file.txt").write_text("1\n2\n5\n", encoding="utf-8")
     Path("folder").mkdir()
+    os.mkfifo("fifo")
+    # What the examples name: a course's secret and its students.
+    Path("F").write_text("0123456789abcdef" * 2, encoding="utf-8")
+    Path("T").write_bytes(chance.choice((b"alice\n", b"\xff\n", b"a\0b\r\n")))
     if example and chance.random() < 0.4:
         made = shlex.split(example)
     else:

@@ -146,5 +146,15 @@ WORDS = (
         "é",
         "x" * 300,
     ),
-    *("no such file", "out", "file.txt", "file.yaml", "folder", "results", "run.json"),
+    *(
+        "no such file",
+        "out",
+        "file.txt",
+        "file.yaml",
+        "folder",
+        "fifo",
+        "fifo",
+        "results",
+        "run.json",
+    ),
 )

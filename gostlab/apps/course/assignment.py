@@ -22,6 +22,7 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED, load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.reader import read_named
 
 PUBLIC_KEY = b"gostlab's public key for courses without a secret"
 LEAST_SECRET_BYTES = 16
@@ -176,7 +177,7 @@ def read_secret(path: Path | None) -> bytes | None:
     if path is None:
         return None
     try:
-        secret = path.read_bytes().strip()
+        secret = read_named(path).strip()
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from None
     if len(secret) < LEAST_SECRET_BYTES:

@@ -105,6 +105,8 @@ def read_download(path: Path) -> Download:
         raise BadInput(f"{path}: a link: name the folder or the zip itself")
     if not path.exists():
         raise BadInput(f"{path}: no such folder or zip")
+    if not path.is_dir() and not path.is_file():
+        raise BadInput(f"{path}: neither a folder nor a zip")
     prefix, tops = "", tops_of(files_of_folder(path) if path.is_dir() else files_of_zip(path))
     while len(tops) == 1 and wraps(tops[0]):
         prefix += tops[0].name + "/"

@@ -34,7 +34,7 @@ from gostlab.apps.course.grading import RESULTS, Grade, find_runs, grade, lacks,
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.course.rerun import compare
 from gostlab.apps.course.upload import NoHandIn, only_bad_input, opened
-from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.document import BadInput, load_text
 from gostlab.results import ResultsError, read_object
 
 
@@ -43,7 +43,7 @@ def ticket(arguments: argparse.Namespace) -> int:
     if arguments.secret is None:
         raise BadInput("--secret is missing: without one students need no tickets")
     key = read_secret(arguments.secret)
-    names = arguments.students.read_text(encoding="utf-8").split("\n")
+    names = load_text(arguments.students, MOST_STUDENTS_BYTES).split("\n")
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(["student", "lab", "course", "ticket"])
     for student in dict.fromkeys(name.strip() for name in names if name.strip()):
@@ -124,6 +124,9 @@ def graded(arguments: argparse.Namespace) -> Grade:
             raise
         # of the upload: the lab and what the teacher wrote were read before
         return nothing(asked_of(known or "unknown"), [str(error)])
+
+
+MOST_STUDENTS_BYTES = 2**20
 
 
 class NotGraded(BadInput):

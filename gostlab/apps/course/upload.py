@@ -140,6 +140,8 @@ def entries_of(archive: Path) -> Iterator[tuple[str, bool, Callable[[], IO[bytes
     """Of each entry of a zip or a tar its name, whether it is a folder, and what opens it; None: it
     is no file. Raises NoHandIn for what is neither, and what its readers raise.
     """
+    if not archive.is_file():
+        raise NoHandIn(f"{archive}: not a file")
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as opened_zip:
             for each in opened_zip.infolist():
