@@ -91,6 +91,8 @@ def read_bytes(path: Path, limit: int = -1) -> bytes:
 def read_named(path: Path) -> bytes:
     """Return the content of a plain file that a person named; links count. Raises OSError."""
     try:
+        if path.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         return read_bytes(Path(os.path.realpath(path)))
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
