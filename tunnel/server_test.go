@@ -25,7 +25,8 @@ func acceptingFD(t *testing.T, port int) int {
 }
 
 func TestNoListenerEndsInSilence(t *testing.T) {
-	for _, carrier := range []string{"tcp", "relay", "relay+tls", "relay+ws", "relay+wss", "relay+mws"} {
+	carriers := []string{"tcp", "relay", "relay+tls", "relay+ws", "relay+wss", "relay+mws"}
+	for _, carrier := range carriers {
 		t.Run(carrier, func(t *testing.T) {
 			addresses, logged := serveLogged(t, []string{carrier + "://127.0.0.1:0/127.0.0.1:1"}, nil)
 			address, err := net.ResolveTCPAddr("tcp", addresses[0])
