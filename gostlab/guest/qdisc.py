@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from gostlab.guest.network import NetworkError
 
@@ -45,7 +45,7 @@ class Qdisc:
     """One queueing discipline, as requested or as read back."""
 
     kind: str  # the kernel's name of it
-    compared: tuple[Compared, ...] = ()  # its values, as far as the kernel shows them
+    compared: ClassVar[tuple[Compared, ...]] = ()  # its values, as far as the kernel shows them
     of_class: str = (
         ""  # the class that has its rate, under which the next qdisc stands, if it has one
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from gostlab.declared.qdiscs import QdiscKind
 from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS, MTU_BYTES
@@ -38,7 +38,7 @@ class Queue(Qdisc):
     target_us: int = 0  # how long packets may wait; 0: the kernel's own
     threshold_us: int = 0  # packets of ECT(1) that have waited so long are marked besides; 0: none
 
-    compared = (
+    compared: ClassVar[tuple[Compared, ...]] = (
         Compared("target_us", "target", "µs", abs_tol=CODEL_TOLERANCE_US),
         Compared("threshold_us", "ce_threshold", "µs", abs_tol=CODEL_TOLERANCE_US),
     )
