@@ -7,7 +7,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -149,7 +148,7 @@ def forget_lost_labs(folder: Path) -> None:
     another root by now, where nobody has used them for a day: a lab in a container may share the
     cache, and is not seen here. Raises OSError.
     """
-    lately = time.time() - FORGOTTEN_AFTER_S
+    lately = folder.stat().st_mtime - FORGOTTEN_AFTER_S  # no clock that jumps in between
     with contextlib.suppress(FileExistsError):
         (folder / "of").symlink_to(CODE)
     for other in folder.parent.iterdir():
