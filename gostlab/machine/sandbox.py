@@ -104,6 +104,12 @@ KILLED_BY_A_FILTER = (
     "a filter of system calls (seccomp) around this process killed the sandbox's kernel:"
     " docker run --security-opt seccomp=unconfined, or ask the machine's administrator"
 )
+# A program of the guest's is a process of the host's: EAGAIN is its limit of those.
+NO_PROCESS = "clone failed, errno = 11"
+NO_PROCESS_LEFT = (
+    "the host had no process left for the guest's programs: end some, or raise the limit (ulimit"
+    " -u, a control group's pids.max, docker run --pids-limit)"
+)
 # What env.json has of a kernel's record.
 OF_A_KERNEL = (
     *("version", "hz", "source", "source_sha256", "sha256", "inputs_hash"),
@@ -371,6 +377,8 @@ class Guest(Watched):
         status = super().poll()
         if status is not None:
             self.memory.leave()
+            if self.complaint is None and NO_PROCESS in "\n".join(read_log(self._folder)):
+                self.complaint, self.from_outside = NO_PROCESS_LEFT, True
             if self.complaint is None and not (self._folder / "exit").exists():
                 cause = why_no_boot(status, self._folder, self.memory)
                 if cause:

@@ -139,6 +139,8 @@ def finish(
             words = f"the disk under {folder} is full: free some space"
             is_outside = True
         status = failure(complaint or words, FROM_OUTSIDE if is_outside else None)
+    elif complaint and from_outside and status["outcome"] == "failed":
+        status = failure(complaint, FROM_OUTSIDE)
     for name in ("outcome.json", "status.json"):
         remove(folder / name)
     changed = run is not None and read_object(folder / "run.json") != run.to_json()

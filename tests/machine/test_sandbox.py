@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import machine
+from gostlab import machine, results
 from gostlab.declared.kernels import SHIPPED, declared_kernels
 from gostlab.machine import MachineError, sandbox
 from gostlab.machine.memory import memory_place
@@ -124,6 +124,20 @@ def test_a_guest_killed_while_it_starts_processes_leaves_none(
 def limited(lab: Lab, command: str, clock: str = "virtual", limit_s: float = 2.0) -> sandbox.Guest:
     """A guest that runs a command and is ended after so long."""
     return lab.boot(["/bin/sh", "-c", command], clock=clock, limit_s=limit_s)
+
+
+def test_a_host_that_has_no_process_left_is_to_blame_and_not_the_run(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """The guest's programs are processes of the host; its kernel prints what the host refused."""
+    guest = limited(lab, "echo 'start_userspace : clone failed, errno = 11'")
+    guest.wait()
+    assert guest.complaint == sandbox.NO_PROCESS_LEFT and guest.from_outside
+
+    ended = {"outcome": "failed", "error": "Mininet cannot build topology tunnel"}
+    results.write_json(tmp_path / "outcome.json", ended)
+    status = results.finish(tmp_path, 1.0, guest.complaint, from_outside=guest.from_outside)
+    assert (status["error"], status["cause"]) == (guest.complaint, results.FROM_OUTSIDE)
 
 
 @pytest.mark.parametrize(
