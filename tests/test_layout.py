@@ -200,7 +200,7 @@ INSIDE = {
     "shell": "guest.environment guest.hosts guest.idle guest.network guest.shaping machine.sandbox",
     "validate": "machine.cpus",
     "worst": "describe.guards setup.pinned",
-    "verbs": "runs.outcome",
+    "verbs": "describe.resolve.windows runs.outcome",
 }
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
 

@@ -41,6 +41,7 @@ class QdiscKind:
     marks_at: int = -1
     marks_also: tuple[int, ...] = ()
     marks_in: tuple[int, ...] = ()
+    flow_queues: int = 0  # how many queues it hashes flows into; 0: all share one
     has_target: bool = False  # of how long packets may wait
     since: tuple[int, ...] = ()  # the first Linux that has it, if one of kernel/versions has not
     kernel_name: str = ""  # what tc and the kernel call it, if not by its name

@@ -32,6 +32,12 @@ LEGS = (APP, WAN, JOIN, WAN2, EXIT, INNER)
 CHAIN_LEGS = (APP, WAN, WAN2, EXIT)  # of a middle end that dials on unasked
 JOINED_LEGS = (APP, WAN, JOIN, WAN2, EXIT)  # of one that consists of two ends
 DATAGRAM_LEGS = (APP, EXIT)  # of a forwarder whose own connection is in datagrams
+# OpenSSH's CHAN_TCP_WINDOW_DEFAULT, and channelWindowSize of golang.org/x/crypto/ssh.
+SSH_WINDOWS_BYTES = (2 * 2**20, 2 * 2**20)
+# golang.org/x/net/http2: what a server takes before it grants more (MaxUploadBufferPerStream, and
+# as much per connection), and a client of each stream (transportDefaultStreamFlow).
+HTTP2_WINDOWS_BYTES = (2**20, 4 * 2**20)
+HTTP2_CONNECTION_BYTES = (2**20, 2**30)
 ETHERNET_BYTES = 14  # the header; what the kernel counts of a frame
 IP_TCP_BYTES = 20 + 20 + 12  # IPv4 and TCP, with timestamps
 
@@ -76,6 +82,11 @@ class TunnelKind:
     mtu_less: int = 0  # of a VPN: by how much its device's MTU is less than the link's
     most_streams: int = 0  # how many of them it carries at once; 0: any number
     one_connection: bool = False  # whether all streams share one across the path
+    # what one stream may have in flight by its program's own flow control, bytes from the near end
+    # to the far one and back (0: as much as the path holds), and the name of that flow control
+    stream_windows: tuple[int, int] = (0, 0)
+    connection_windows: tuple[int, int] = (0, 0)  # of all streams of a flow together
+    windows_by: str = ""
     spellings: tuple[str, ...] = ()  # further names by which an experiment may ask for it
     charged_as: str = ""  # whose costs in machines/ its ends have; "": its own name's
 

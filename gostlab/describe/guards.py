@@ -14,6 +14,9 @@ from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from gostlab.declared.controls import needs_accurate_ecn
+from gostlab.declared.kernels import version_of
+from gostlab.declared.qdiscs import qdisc_kinds
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.checks import Check
@@ -41,6 +44,8 @@ BURST_SHARE = 0.1
 LUMP_PKTS = 65_536 // MTU_BYTES
 # A few changes of rate under netem differ from a token bucket's only while the old queue drains.
 MOST_NETEM_RATES = 10
+# How likely a hash that puts two flows into one queue must be to be said.
+SHARED_QUEUE_CHANCE = 0.05
 # Steps of the integral over jitter: the share is then exact to a few in ten thousand.
 JITTER_STEPS = 1000
 # The warnings after which a number may be another than the one requested, each with what has a say
@@ -82,6 +87,9 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         (rates, alone),
         (replays, whole),
         (windows, whole),
+        (tunnel_windows, whole),
+        (unmarked, whole),
+        (shared_queues, whole),
         (bursts, whole),
         (short_queues, whole),
         (reordering, alone),
@@ -286,6 +294,78 @@ def windows(run: RunDescription) -> Iterator[Guard]:
         )
         sentence = f"{what} queue hold: {effect}"
         yield Guard("window_limit", sentence, round(found.min_bytes), round(needed), "B")
+
+
+def tunnel_windows(run: RunDescription) -> Iterator[Guard]:
+    """A window of the tunnel's own, beside TCP's: what its program lets one stream have in flight,
+    and of OpenVPN over TCP what its fixed socket buffers hold.
+    """
+    kind = tunnel_kind(run.tunnel)
+    for flow in run.flows:
+        if not run.tunnel_way(flow) or not flow.is_tcp or not flow.rtt_ms:
+            continue
+        rate_bps = rate_of(run, flow)
+        path_bytes = bdp_bytes(rate_bps, flow.rtt_ms / 1000)
+        back = flow.data_way == "reverse"
+        windows: dict[str, float] = {}
+        if kind.stream_windows[back]:
+            together = kind.connection_windows[back] or math.inf
+            windows[kind.windows_by] = min(flow.streams * kind.stream_windows[back], together)
+        if kind.over == "tcp" and kind.is_vpn:
+            windows |= openvpn_windows(run)
+        for whose, window in windows.items():
+            if window < path_bytes:
+                limit_bps = window_limit_bps(window, flow.rtt_ms / 1000)
+                sentence = (
+                    f"{whose} lets {flow.name} have {units.show_size(window)} in flight: at most"
+                    f" {units.show_rate(limit_bps)} of {units.show_rate(rate_bps)} in a round trip"
+                    f" of {flow.rtt_ms:g} ms, by any congestion control"
+                )
+                yield Guard("tunnel_window", sentence, round(window), round(path_bytes), "B")
+
+
+def openvpn_windows(run: RunDescription) -> Iterator[tuple[str, float]]:
+    """What sndbuf and rcvbuf hold of packets of one segment each. The kernel doubles a size that a
+    program sets (socket(7)); a writer that waits is woken when a third of it is free.
+    """
+    inside = tunnel_kind(run.tunnel).inner_mtu(run.mtu)
+    share = sizing.receive_window_share(version_of(run.kernel), inside, super_packets=False)
+    for name, part in (
+        ("sndbuf", 2 / 3 * inside / (inside + sizing.SKB_OVERHEAD_BYTES)),
+        ("rcvbuf", share),
+    ):
+        if name in run.tunnel_options:
+            size = run.tunnel_options[name]
+            yield f"OpenVPN's {name} of {units.show_size(size)}", 2 * part * size
+
+
+def unmarked(run: RunDescription) -> Iterator[Guard]:
+    """A scalable congestion control across queues that never mark: losses alone slow it."""
+    for flow in run.flows:
+        if run.ecn == "off" and flow.is_tcp and needs_accurate_ecn(flow.cc or ""):
+            sentence = (
+                f"{flow.name}'s {flow.cc} meets no queue that marks packets: it answers losses"
+                " alone, as Reno does (ecn: l4s with queue: dualpi2, or fq_codel, marks)"
+            )
+            yield Guard("unmarked", sentence, None, None, "")
+            return
+
+
+def shared_queues(run: RunDescription) -> Iterator[Guard]:
+    """A queue for each flow by a hash: of many flows two share one, and each has half a share."""
+    queues = qdisc_kinds()[run.queue].flow_queues if run.queue in qdisc_kinds() else 0
+    connections = sum(flow.streams for flow in run.flows)
+    if not queues or connections < 2:
+        return
+    apart = math.prod(1 - index / queues for index in range(min(connections, queues + 1)))
+    if 1 - apart >= SHARED_QUEUE_CHANCE:
+        sharing = connections * (1 - (1 - 1 / queues) ** (connections - 1))
+        sentence = (
+            f"{run.queue} hashes {connections} connections into {queues} queues: in"
+            f" {1 - apart:.0%} of runs at least two share one, and each of those gets half of what"
+            f" others get ({sharing:.2g} connections on average)"
+        )
+        yield Guard("shared_queue", sentence, round(1 - apart, 4), SHARED_QUEUE_CHANCE, "")
 
 
 def bursts(run: RunDescription) -> Iterator[Guard]:

@@ -33,6 +33,8 @@ FAR = {"rate": "100gbit", "buffer": "100pkts", "delay": "200ms"}
 FAR_WITHOUT_LIMIT = FAR | {"buffers": "system", "delay": "110ms"}
 OLDER = THESIS | {"kernel": "5.10"}
 RECEIVE_BOUND = "{rmem: [4KiB, 128KiB, 2MiB], wmem: [4KiB, 16KiB, 8MiB]}"
+SSH_FAR = {"rate": "1gbit", "delay": "83.5ms", "tunnel": "ssh"}
+OPENVPN = {"rate": "100mbit", "delay": "30ms", "tunnel": "openvpn+tcp"}
 LUMPS = {"offloads": "on"}
 LOSSY = LUMPS | {"loss": "0.1%"}
 UDP = "{kind: udp, rate: 10mbit}"
@@ -83,6 +85,34 @@ TRAPS: dict[str, list[Trap]] = {
         (THESIS | {"streams": "24"}, {"says": "the queue may never be full"}),
         (THESIS | {"streams": "128"}, None),
         (SECOND_FAR | {"buffer": "100pkts"}, None),
+    ],
+    # A tunnel's own flow control, per stream, and of OpenVPN over TCP its socket buffers.
+    "tunnel_window": [
+        (SSH_FAR, {"asked": 2 * 2**20, "says": "100.5 Mbit/s of 1 Gbit/s"}),
+        (SSH_FAR | {"streams": "4"}, {"asked": 8 * 2**20, "says": "SSH's channel window"}),
+        (SSH_FAR | {"rate": "90mbit"}, None),
+        (SSH_FAR | {"tunnel": "direct"}, None),
+        (SSH_FAR | {"tunnel": "gost+h2"}, {"asked": 2**20, "says": "HTTP/2's flow control"}),
+        (SSH_FAR | {"tunnel": "gost+h2", "streams": "4"}, {"asked": 2**20}),
+        (SSH_FAR | {"tunnel": "gost+h2", "direction": "download"}, {"asked": 4 * 2**20}),
+        (OPENVPN | {"sndbuf": "64KiB"}, {"asked": near(52_411, rel=0.1), "says": "sndbuf"}),
+        (OPENVPN | {"rcvbuf": "64KiB"}, {"asked": near(74_062, rel=0.15), "says": "rcvbuf"}),
+        (OPENVPN | {"sndbuf": "2MiB"}, None),
+        (OPENVPN | {"sndbuf": "64KiB", "tunnel": "openvpn+udp"}, None),
+    ],
+    "unmarked": [
+        ({"cc": "prague"}, {"says": "as Reno does"}),
+        ({"cc": "prague", "queue": "dualpi2", "bottleneck": "tbf", "ecn": "l4s"}, None),
+        ({"cc": "cubic"}, None),
+    ],
+    # 1 - (1 - 1/1024) (1 - 2/1024) …
+    "shared_queue": [
+        ({"queue": "fq_codel", "bottleneck": "tbf", "streams": "2"}, None),
+        (
+            {"queue": "fq_codel", "bottleneck": "tbf", "streams": "16"},
+            {"asked": near(0.1111, abs=1e-4)},
+        ),
+        ({"queue": "fifo", "streams": "16"}, None),
     ],
     # shorter than a first window
     "short_queue": [

@@ -67,3 +67,9 @@ def test_tcp_memory_holds_what_large_buffers_hold_after_losses(lab: Lab, loss: s
     done = lab.run(written(f"{{{far}, loss: {loss}, buffers: bdp}}"))
 
     assert done.verdicts["tcp_memory"] == "ok", done.checks["tcp_memory"]
+
+
+def test_a_guest_says_too_that_a_scalable_control_meets_no_marks(lab: Lab) -> None:
+    done = lab.run(written("{duration: 2s, cc: prague}"))
+
+    assert "as Reno does" in done.checks["guard_unmarked"]["reason"]

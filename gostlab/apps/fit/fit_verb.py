@@ -20,6 +20,7 @@ from gostlab.apps.paths import profile_writer
 from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file.document import named_values
 from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedRow
+from gostlab.describe.file.units import show_size
 from gostlab.runs import summary
 
 FIGURE = "fitted.png"
@@ -112,9 +113,11 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     path = str(found.profile)
     if arguments.json:
         said = {"profile": path, "figure": str(figure), **asdict(found.fitted)}
+        said["explaining_window_bytes"] = order.explaining_window()
         print(json.dumps(said, indent=2))
         return 0
     print_fitted(found.fitted, sys.stdout)
+    print(*window_lines(order), sep="", end="")
     print(f"figure: {figure}")
     is_named = order.out.resolve() == OWN_PROFILES.resolve()
     print(f"{path} · use it: --set profile={order.name if is_named else path}")
@@ -167,6 +170,20 @@ def print_order(order: orders.FitOrder, file: TextIO) -> None:
         f" {order.whole_s(row)} s: {order.most()[0]} runs at most"
     )
     print(*lines, sep="\n", file=file)
+    print(*window_lines(order), sep="", end="", file=file)
+
+
+def window_lines(order: orders.FitOrder) -> list[str]:
+    """What is said of a fit whose numbers a window explains as well as a loss."""
+    window = order.explaining_window()
+    if window is None:
+        return []
+    least, most = map(show_size, window)
+    return [
+        f"without any loss, a window of {least} to {most} for each connection explains the fitted"
+        " numbers as well: add numbers of another RTT, or of more loss-tolerant congestion control"
+        " (BBR), or measure the sockets' windows (ss -ti: rwnd_limited, sndbuf_limited)\n"
+    ]
 
 
 def print_fitted(fitted: Fitted, file: TextIO) -> None:

@@ -17,6 +17,7 @@ from gostlab.describe.file.fitted import FIT, JUDGE
 from gostlab.describe.file.profile import Profile
 from gostlab.describe.file.settings import Setting, merged, read_override
 from gostlab.describe.file.units import rate, share
+from gostlab.describe.physics.response import bdp_bytes
 from gostlab.describe.resolve.run import resolve
 from gostlab.describe.resolve.run_description import RunDescription
 
@@ -24,6 +25,7 @@ MATRIX = "fit"
 # A short run is a sixth of a whole one, and no shorter than this many round trips and seconds: what
 # a window needs to open.
 SHORT_SHARE, LEAST_ROUND_TRIPS, LEAST_SHORT_S = 6, 20, 3
+PAYLOAD_AT_MOST = 0.9  # of a path's rate: what reaches it says nothing about a window
 PROBES = 16  # places at which theory's short way is held against the long one
 
 
@@ -96,6 +98,24 @@ class FitOrder:
             explicit["clock"] = read_override("clock", "real")[0]
         run = resolve(self.experiment, MATRIX, explicit, written, self.machine)
         return replace(run, repetition=ask.repetition, seed=1000 * self.seed + ask.repetition)
+
+    def explaining_window(self) -> tuple[float, float] | None:
+        """Return which windows of a connection (bytes, from and to) explain every number to fit on
+        without any loss; None if there is none, no loss is free, or the path's rate explains them.
+        """
+        if not any(free.sets.rpartition(".")[2] == "loss" for free in self.free):
+            return None
+        least, most = 0.0, math.inf
+        for number, row in enumerate(self.measurements.used(FIT)):
+            run = self.run(Ask((0.5,) * len(self.free), number, True))
+            rate_bps, rtt_s = run.path[run.data_direction]["rate_bps"], run.flows[0].rtt_ms / 1000
+            at_rate = rate_bps and row.most_bps >= PAYLOAD_AT_MOST * rate_bps
+            if at_rate or not rtt_s or not all(flow.is_tcp for flow in run.flows):
+                return None
+            connections = sum(flow.streams for flow in run.flows)
+            least = max(least, bdp_bytes(row.least_bps, rtt_s) / connections)
+            most = min(most, bdp_bytes(row.most_bps, rtt_s) / connections)
+        return (least, most) if 0 < least <= most < math.inf else None
 
     def most(self) -> tuple[int, float]:
         """How many runs there may be at most, and how long their loads are together (s)."""

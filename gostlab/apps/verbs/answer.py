@@ -30,13 +30,18 @@ def bar(value: float, most: float, cells: int, *, blocks: bool = True) -> str:
 
 
 def print_answer(
-    cells: Sequence[summary.CellSummary], first: Mapping[str, str], file: TextIO
+    cells: Sequence[summary.CellSummary],
+    first: Mapping[str, str],
+    file: TextIO,
+    more: Sequence[str] = (),
 ) -> None:
-    """The table, why cells are degraded or invalid, and the sentence of fastest and slowest."""
+    """The table, why cells are degraded or invalid, the sentence of fastest and slowest, and more
+    lines.
+    """
     console = summary.console_on(file, WIDTH)
     blocks = "utf" in (console.encoding or "").lower()
     console.print(answer_table(cells, first, console.width, blocks=blocks))
-    for line in [*fastest_lines(cells), *summary.reason_lines(cells)]:
+    for line in [*fastest_lines(cells), *summary.reason_lines(cells), *more]:
         console.print(line, soft_wrap=True)
 
 

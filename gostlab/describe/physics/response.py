@@ -62,6 +62,22 @@ def cubic_loss(rate_bps: float, rtt_s: float) -> float:
     return min(1.0, max(by_cubic, 1.5 / window**2))
 
 
+def cubic_epoch_s(full_window: float, rtt_s: float) -> float:
+    """How long CUBIC grows from a loss at a full window (segments) to the next.
+
+    RFC 9438: K = ((1 − β) W_max / C)^⅓ in its own region (4.2, equation 2); in the Reno-friendly
+    one α = 3 (1 − β) / (1 + β) segments per round trip (4.3). The sooner of both. Raises ValueError
+    for an RTT not above 0.
+
+    >>> round(cubic_epoch_s(333, 0.2), 1)
+    6.3
+    """
+    check_rtt(rtt_s)
+    missing = (1 - CUBIC_BETA) * full_window
+    alpha = 3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA)
+    return min(float((missing / CUBIC_C) ** (1 / 3)), missing / alpha * rtt_s)
+
+
 def window_limit_bps(window_bytes: float, rtt_s: float) -> float:
     """Rate in bit/s with this much in flight: a window per round trip (RFC 7323, 1.1)."""
     check_rtt(rtt_s)

@@ -11,6 +11,7 @@ QDISC = QdiscKind(
     says="a fair share for every flow, each with CoDel (RFC 8290); ecn: l4s adds its threshold",
     option="NET_SCH_FQ_CODEL",
     marks=True,
+    flow_queues=1024,
     has_target=True,
     marks_at=12,
     marks_also=(28,),

@@ -33,15 +33,17 @@ QDISC = (
     # 1024 queues, target 15 ms.
     QdiscKind(
         name="fq_pie",
+        flow_queues=1024,
         says="a fair share for every flow, each with PIE",
         option="NET_SCH_FQ_PIE",
         marks=True,
         has_target=True,
         marks_at=16,
     ),
-    # 128 queues.
+    # 128 queues, by a hash of 1024 values.
     QdiscKind(
         name="sfq",
+        flow_queues=1024,
         says="a fair share for every flow, tail drop from the longest",
         option="NET_SCH_SFQ",
     ),

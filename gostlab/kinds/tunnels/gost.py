@@ -5,7 +5,14 @@ GOST's own command lines say relay+ws for gost+ws, and so may an experiment: bot
 commands.
 """
 
-from gostlab.declared.tunnels import QUIC_GO, gost_relay, tunnel_kind
+from gostlab.declared.tunnels import (
+    HTTP2_CONNECTION_BYTES,
+    HTTP2_WINDOWS_BYTES,
+    QUIC_GO,
+    SSH_WINDOWS_BYTES,
+    gost_relay,
+    tunnel_kind,
+)
 from gostlab.guest.launch import LOOPBACK, Launch, Tunnel
 from gostlab.kinds.tunnels.forwarding import forwarder_legs
 
@@ -39,14 +46,33 @@ TUNNEL = (
         transport="mtls", says="relay over TLS, multiplexed", one_connection=True, since="2.11"
     ),
     # Channels of one connection.
-    gost_relay(transport="ssh", says="relay over SSH", one_connection=True, since="2.11"),
+    gost_relay(
+        transport="ssh",
+        says="relay over SSH",
+        one_connection=True,
+        stream_windows=SSH_WINDOWS_BYTES,
+        windows_by="SSH's channel window",
+        since="2.11",
+    ),
     # Streams of one connection. The end of a stream may overtake what was sent before it, and cut
     # that off: so it is of h2, h2c and grpc.
     gost_relay(
-        transport="h2", says="relay over HTTP/2 with TLS", one_connection=True, since="2.11"
+        transport="h2",
+        says="relay over HTTP/2 with TLS",
+        one_connection=True,
+        stream_windows=HTTP2_WINDOWS_BYTES,
+        connection_windows=HTTP2_CONNECTION_BYTES,
+        windows_by="HTTP/2's flow control",
+        since="2.11",
     ),
     gost_relay(
-        transport="h2c", says="relay over HTTP/2 without TLS", one_connection=True, since="2.11"
+        transport="h2c",
+        says="relay over HTTP/2 without TLS",
+        one_connection=True,
+        stream_windows=HTTP2_WINDOWS_BYTES,
+        connection_windows=HTTP2_CONNECTION_BYTES,
+        windows_by="HTTP/2's flow control",
+        since="2.11",
     ),
     gost_relay(
         transport="grpc", says="relay over gRPC with TLS", one_connection=True, since="3.0.0-rc8"

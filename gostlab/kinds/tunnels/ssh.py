@@ -1,6 +1,6 @@
 """ssh: `ssh -L`, all streams as channels of one connection, each with a window of its own."""
 
-from gostlab.declared.tunnels import CHAIN_LEGS, TunnelKind
+from gostlab.declared.tunnels import CHAIN_LEGS, SSH_WINDOWS_BYTES, TunnelKind
 from gostlab.guest.launch import LOOPBACK, Launch, Tunnel
 from gostlab.kinds.tunnels.forwarding import forwarder_legs
 from gostlab.kinds.tunnels.openssh import start_ssh
@@ -16,6 +16,8 @@ TUNNEL = TunnelKind(
     chain=CHAIN_LEGS,
     options=("shared",),
     one_connection=True,
+    stream_windows=SSH_WINDOWS_BYTES,
+    windows_by="SSH's channel window",
     frames=((32768, 44),),  # channel data: two lengths, type, channel, length, padding, tag
 )
 

@@ -16,7 +16,13 @@ from analysis.draw.style import save
 from gostlab.apps.fit.fit import Told
 from gostlab.apps.fit.fit_figure import fit_figure
 from gostlab.apps.fit.fit_files import numbers_bare, write_fitted
-from gostlab.apps.fit.fit_verb import conclusion, parameter_lines, print_fitted, verdict
+from gostlab.apps.fit.fit_verb import (
+    conclusion,
+    parameter_lines,
+    print_fitted,
+    verdict,
+    window_lines,
+)
 from gostlab.apps.fit.fitting import order_of, own_settings
 from gostlab.apps.fit.free import reaching, read_all_free, read_word
 from gostlab.apps.fit.measurements import (
@@ -266,6 +272,20 @@ def test_theory_says_of_a_place_what_it_says_of_its_run(tmp_path: Path, buffers:
 
 
 # -- the profile
+
+
+def test_numbers_that_one_window_explains_are_said_to_be(tmp_path: Path) -> None:
+    """40 Mbit/s over 60 ms are 300 kB in flight; BBR's 80 Mbit/s are not."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(TEXT, encoding="utf-8")
+    how = {"out": tmp_path, "results": tmp_path / "results", "force": True}
+    alone = order_of("plain-100ms", str(file), fit_on={"cc": ["cubic"]}, **how)
+    both = order_of("plain-100ms", str(file), fit_on={"cc": ["cubic", "bbr"]}, **how)
+
+    window = alone.explaining_window()
+    assert window is not None and window[0] < 300_000 < window[1]
+    assert "without any loss, a window of" in window_lines(alone)[0]
+    assert both.explaining_window() is None and window_lines(both) == []
 
 
 def test_the_profile_has_the_fit_and_can_be_read(tmp_path: Path) -> None:
