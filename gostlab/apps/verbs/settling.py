@@ -19,6 +19,7 @@ from gostlab.runs.schedule import Finished, by_cell
 
 MAX_SLICES, MIN_SLICES = 20, 8  # of what a run measured
 TOLERANCE = 0.05  # within which a rate counts as settled
+MIN_LATE_RATIO = 1.1  # from which the beginning is said to weigh
 MIN_EPOCHS = 3
 
 
@@ -40,7 +41,7 @@ def settling_lines(ends: Sequence[Finished], cells: Sequence[summary.CellSummary
         if found and cell.goodput_bps:
             settled_s = median(each.settled_s for each in found)
             late_ratio = median(each.late_ratio for each in found)
-            if abs(late_ratio - 1) > TOLERANCE:
+            if late_ratio > MIN_LATE_RATIO:
                 lines.append(
                     f"{cell.label}: the rate settled after about {settled_s:.2g} s:"
                     f" {summary.mbit(cell.goodput_bps)} Mbit/s over all {measured_s:g} s,"
