@@ -52,9 +52,9 @@ def settling_lines(ends: Sequence[Finished], cells: Sequence[summary.CellSummary
         epoch_s = epoch_of(runs[0].run)
         if epoch_s and measured_s < MIN_EPOCHS * epoch_s:
             lines.append(
-                f"{cell.label}: CUBIC takes about {epoch_s:.2g} s from one loss to the next when it"
-                f" fills this queue (RFC 9438), and {measured_s:g} s are measured: a longer run may"
-                f" say something else (--for {4 * epoch_s:.0f}s)"
+                f"{cell.label}: from one loss to the next takes CUBIC about {epoch_s:.2g} s here"
+                f" (RFC 9438), and {measured_s:g} s are measured: --for {4 * epoch_s:.0f}s may say"
+                " something else"
             )
     return lines
 
