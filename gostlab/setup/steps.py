@@ -69,7 +69,7 @@ TEST_PACKAGES = (
     " python3-distributed openssl"  # a cluster, and its certificates
     " python3-nbclient python3-ipykernel"  # the notebooks
     " rsync openssh-client ngtcp2-client ngtcp2-server"  # programs as flows
-    " gpg"  # a mirror with a key of its own
+    " gpg gpg-agent"  # a mirror with a key of its own
 ).split()
 # What `./lab bench` counts and times system calls with; else it leaves those figures out.
 BENCH_PACKAGES = ["linux-perf", "util-linux"]
