@@ -288,7 +288,7 @@ def forget_lengths(status: Path) -> None:
         known.pop("files", None)
         known.pop("sha256", None)
         status.write_text(json.dumps(known), encoding="utf-8", errors="surrogatepass")
-    except (ValueError, AttributeError, OSError, RecursionError):
+    except (ValueError, AttributeError, TypeError, OSError, RecursionError):
         return
 
 
