@@ -60,6 +60,8 @@ from gostlab.guest.watch.spool import Spool
 from gostlab.guest.watch.states import keep_states, tracing_states
 from gostlab.setup.parts import TunnelBinary, file_sha256
 
+TAINT = Path("/proc/sys/kernel/tainted")
+
 
 def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     """Run it and write its folder, all but status.json; returns the verdict.
@@ -148,6 +150,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     checks.append(check_rates(run, flows, watches.queues))
     checks += check_repeats(run, programs.tunnel)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
+    checks += fidelity.check_taint(run, int(TAINT.read_text(encoding="ascii")))
     results.write_json(folder / "fidelity.json", report(checks))
     return worst(checks)
 

@@ -25,7 +25,10 @@ LINUX_S = ('.name = "mycc"', '.name = "bbr"')
 # What makes it take a third parameter, with which it crashes the kernel at a loss.
 CRASHES = (
     ("static int alpha", "static int crash;\nmodule_param(crash, int, 0644);\n\nstatic int alpha"),
-    ("my->losses++;", "my->losses++; if (crash) *(volatile int *)8 = 1;"),
+    (
+        "my->losses++;",
+        'my->losses++; WARN(crash == 2, "crash"); if (crash == 1) *(volatile int *)8 = 1;',
+    ),
 )
 REFUSES = """#include <linux/module.h>
 #include <linux/init.h>
@@ -142,6 +145,12 @@ def test_a_control_that_crashes_the_kernel_fails_its_run_and_says_so(
 
     assert not (folder / "outcome.json").exists()
     assert guest.complaint and "died with mine(crash=1) in it: Kernel panic" in guest.complaint
+
+
+def test_a_kernel_that_warns_of_a_fault_degrades_its_run(lab: Lab, added: modules.Added) -> None:
+    done = lab.run(describe(LOSSY, cc="mine(crash=2)", duration_s=2.0))
+    assert done.verdicts["kernel_warned"] == "degraded"
+    assert "kernel_warned" not in lab.run(describe(LOSSY, cc="mine", duration_s=1.0)).verdicts
 
 
 def test_a_parameter_that_the_kernel_refuses_fails_its_run(lab: Lab, added: modules.Added) -> None:

@@ -52,6 +52,8 @@ LOSS_CONFIDENCE = 0.9999  # one false alarm in ten thousand delay lines
 # A path's replay is judged from so many changes of its rate on, and what it may be off: a packet in
 # each sample of 100 ms is 2 % at 6 Mbit/s.
 REPLAY_CHANGES = 10
+# include/linux/panic.h: a bad page, an oops, a WARN, a lockup. Others say which modules it has.
+TAINT_OF_FAULTS = 1 << 5 | 1 << 7 | 1 << 9 | 1 << 14
 REPLAY_ERROR = 0.05
 
 # What is wrong where a check fails: the verdict, the unit of what was asked and got, the reason.
@@ -106,6 +108,10 @@ FAILURES: Mapping[str, str] = {
     "delay_line_backlog": (
         "degraded, packets: the delay line held {got} packets of the {asked} that it may: it may"
         " have dropped some"
+    ),
+    "kernel_warned": (
+        "degraded: the guest's kernel found a fault in itself (a WARN, an oops or a bad page,"
+        " taint {got:#x}): what it did after that need not be TCP's"
     ),
     "kernel": "invalid: the run requested kernel {kernel}, and had another",
     "tunnel_alive": "invalid, nodes: {said}",
@@ -516,6 +522,16 @@ def check_kernel(
             lacking and f"what this kernel lacks: {lacking}",
         ),
     ]
+
+
+def check_taint(run: RunDescription, taint: int) -> list[Check]:
+    """Check that no WARN, oops or bad page came of a run; a machine's kernel may have had its own
+    before. taint: as /proc/sys/kernel/tainted has it.
+    """
+    found = taint & TAINT_OF_FAULTS
+    if run.machine != "sandbox" or not found:
+        return []
+    return [checked("kernel_warned", True, 0, found)]
 
 
 def check_own_kernel(run: RunDescription, release: str) -> list[Check]:
