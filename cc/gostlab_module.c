@@ -38,6 +38,7 @@ static u32 ring_head, ring_tail; /* words written and read, modulo 2^32 */
 static u64 lost;
 
 int gostlab_register_congestion_control(struct tcp_congestion_ops *ca);
+void gostlab_unregister_congestion_control(struct tcp_congestion_ops *ca);
 
 static void put_word(u64 word)
 {
@@ -167,10 +168,14 @@ static const struct proc_ops state_file = {
 	.proc_lseek = noop_llseek,
 };
 
+/* The module's file is there while any of its controls is registered. */
+static unsigned int registered;
+static struct proc_dir_entry *state_entry;
+
 int gostlab_register_congestion_control(struct tcp_congestion_ops *ca)
 {
-	static bool has_file;
 	char name[MODULE_NAME_LEN + 8];
+	int err;
 
 	if (gostlab_as) {
 		const char *colon = strchr(gostlab_as, ':');
@@ -180,9 +185,22 @@ int gostlab_register_congestion_control(struct tcp_congestion_ops *ca)
 			return 0;
 		strscpy(ca->name, colon + 1, TCP_CA_NAME_MAX);
 	}
-	if (!has_file) {
+	err = tcp_register_congestion_control(ca);
+	if (err)
+		return err;
+	if (!registered++) {
 		snprintf(name, sizeof(name), "gostlab-%s", THIS_MODULE->name);
-		has_file = proc_create(name, 0400, NULL, &state_file);
+		state_entry = proc_create(name, 0400, NULL, &state_file);
 	}
-	return tcp_register_congestion_control(ca);
+	return 0;
+}
+
+void gostlab_unregister_congestion_control(struct tcp_congestion_ops *ca)
+{
+	if (!ca->list.next) /* gostlab_as left it out */
+		return;
+	if (!--registered)
+		proc_remove(state_entry); /* or NULL, where there was no memory for one */
+	tcp_unregister_congestion_control(ca);
+	ca->list.next = NULL;
 }

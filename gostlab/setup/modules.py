@@ -34,6 +34,7 @@ KBUILD = """obj-m := {module}.o
 {module}-y := control.o gostlab_module.o
 CFLAGS_control.o := -DGOSTLAB -I$(src)
 CFLAGS_control.o += -Dtcp_register_congestion_control=gostlab_register_congestion_control
+CFLAGS_control.o += -Dtcp_unregister_congestion_control=gostlab_unregister_congestion_control
 CFLAGS_gostlab_module.o := -DGOSTLAB
 """
 # The kernel's struct module holds the name in so many bytes (MODULE_NAME_LEN, 64 bits).

@@ -224,3 +224,22 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return state.rpartition(")")[2].split()[0] != "Z" and os.path.exists(f"/proc/{pid}")
+
+
+REFUSED_BY_NAME = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+loaded = libc.syscall(313, os.open("{file}", os.O_RDONLY), b"gostlab_as=bbr3:reno", 0)
+print(os.strerror(ctypes.get_errno()) if loaded else "loaded")
+print([name for name in os.listdir("/proc") if "gostlab" in name])
+"""
+
+
+def test_a_module_that_cannot_register_leaves_no_file(lab: Lab) -> None:
+    """It would be one whose code is gone. Linux has a reno already."""
+    module = modules.module_for("bbr3", lab.kernel)
+    assert module is not None
+    script = REFUSED_BY_NAME.format(file=module.file)
+    done = lab.command(f"python3 -S -c '{script}'", keep=[module.file.parent])
+    error, files = done.log.splitlines()[-3:-1]
+    assert (error != "loaded", files) == (True, "[]")
