@@ -20,18 +20,21 @@ export KBUILD_BUILD_VERSION=1 KBUILD_BUILD_TIMESTAMP="Thu Jan  1 00:00:00 UTC 19
 unset SUBARCH CROSS_COMPILE MAKEFLAGS MFLAGS 2>/dev/null || true
 
 cd "$source_tree"
-for file in "$here"/patches/*.patch; do
-    name=$(basename "$file")
-    if grep -qxF "$name" .gostlab-patched 2>/dev/null; then continue; fi
-    patch --forward --no-backup-if-mismatch --silent -p1 <"$file" ||
-        { echo "kernel: $name does not apply to this source" >&2; exit 3; }
+# Without fuzz: a hunk whose context has changed may belong elsewhere. All of a patch or nothing of
+# it, so that another source can be told apart from a half-patched one.
+apply() {
+    local name
+    name=$(basename "$1")
+    if grep -qxF "$name" .gostlab-patched 2>/dev/null; then return; fi
+    local patch=(patch --forward --fuzz=0 --no-backup-if-mismatch --silent -p1)
+    if ! { "${patch[@]}" --dry-run <"$1" && "${patch[@]}" <"$1"; }; then
+        echo "kernel: $name does not apply to this source" >&2
+        exit 3
+    fi
     echo "$name" >>.gostlab-patched
-done
-
-if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ] && ! grep -qxF instrument.diff .gostlab-patched; then
-    patch --forward --no-backup-if-mismatch --silent -p1 <"$here/profiles/instrument.diff"
-    echo instrument.diff >>.gostlab-patched
-fi
+}
+for file in "$here"/patches/*.patch; do apply "$file"; done
+if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ]; then apply "$here/profiles/instrument.diff"; fi
 
 # Nothing but what options names, and what that needs. Where this machine can it is linked
 # statically: the same file then runs on any Linux, whatever its C library is.

@@ -148,7 +148,10 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     none_in_apt = f"no apt mirror here offers a linux-source ≥ {OLDEST} that fits"
     pin = parts.read_pin((folders.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
     if "sha256" not in pin:
-        raise SetupError(f"{none_in_apt}, and kernel/pin pins no tarball")
+        raise SetupError(
+            f"{none_in_apt}, and kernel/pin pins no tarball: pin one there, or name a kernel with"
+            " GOSTLAB_KERNEL"
+        )
     origin = f"linux {pin['version']} from kernel.org"
     bench.say(f"fetching {origin}, about 150 MB")
     tarball = folder / "download" / f"linux-{pin['version']}.tar.xz"

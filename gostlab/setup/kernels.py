@@ -215,16 +215,20 @@ def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
 # -- patches
 
 
-def applies(tree: Path, patch: Patch, *how: str) -> bool:
-    """Whether a tree takes a patch; how: words of patch's (--dry-run leaves the tree as it is)."""
-    words = ["patch", "--force", "--silent", "-p1", "--no-backup-if-mismatch", *how, "--directory"]
-    done = subprocess.run([*words, tree], input=patch.text(), text=True, capture_output=True)
+# Without fuzz: a hunk whose context has changed may belong elsewhere.
+PATCH = ("patch", "--force", "--silent", "--fuzz=0", "-p1", "--no-backup-if-mismatch")
+
+
+def applies(tree: Path, patch: Patch, *options: str) -> bool:
+    """Return whether a tree takes a patch; --dry-run among patch's options leaves it as it is."""
+    argv: list[str | Path] = [*PATCH, *options, "--directory", tree]
+    done = subprocess.run(argv, input=patch.text(), text=True, capture_output=True)
     return done.returncode == 0
 
 
-def apply(tree: Path, patch: Patch, *how: str) -> None:
-    """Patch a tree. Raises SetupError."""
-    if not applies(tree, patch, *how):
+def apply(tree: Path, patch: Patch, *options: str) -> None:
+    """Apply all of a patch, or leave the tree as it is. Raises SetupError."""
+    if not (applies(tree, patch, "--dry-run", *options) and applies(tree, patch, *options)):
         raise SetupError(f"{from_root(patch.file)} does not apply to this source")
 
 
@@ -275,11 +279,12 @@ def apply_whole(tree: Path, group: Sequence[Patch]) -> bool:
     """Apply all patches of a group, or none."""
     done: list[Patch] = []
     for patch in group:
-        if not applies(tree, patch, "--dry-run"):
+        try:
+            apply(tree, patch)
+        except SetupError:
             for each in reversed(done):
                 apply(tree, each, "--reverse")
             return False
-        apply(tree, patch)
         done.append(patch)
     return True
 

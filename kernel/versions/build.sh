@@ -20,7 +20,7 @@ unset SUBARCH CROSS_COMPILE MAKEFLAGS MFLAGS 2>/dev/null || true
 cd "$source_tree"
 version=$(make --silent kernelversion)
 if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ] && ! grep -qx CONFIG_GCOV=y .gostlab-options; then
-    patch --forward --no-backup-if-mismatch --silent -p1 \
+    patch --forward --fuzz=0 --no-backup-if-mismatch --silent -p1 \
         <"$here/../profiles/instrument-${version%.*}.diff"
     echo CONFIG_GCOV=y >>.gostlab-options
 fi

@@ -210,6 +210,28 @@ def test_of_a_tree_what_applies_is_taken_and_hooks_stand_or_fall_together(
     assert (tree / "costs.c").read_text() == "old\n"  # taken back
 
 
+@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch here")
+def test_a_patch_of_which_a_part_does_not_fit_leaves_the_tree_as_it_is(
+    registry: Path, tmp_path: Path
+) -> None:
+    """Nor does one fit whose context has changed."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    context = PATCH.format("hooks.c").replace("1 +1 @@\n", "1,3 +1,3 @@\n 1\n") + " 3\n"
+    patch = kernels.Patch(registry / "9.1" / "0009-both.patch")
+    patch.file.write_text(PATCH.format("costs.c") + context, encoding="utf-8")
+    (tree / "costs.c").write_text("old\n", encoding="utf-8")
+    for text in ("0\nold\n3\n", "1\nold\n4\n"):
+        (tree / "hooks.c").write_text(text, encoding="utf-8")
+        with pytest.raises(SetupError, match=r"0009-both\.patch does not apply"):
+            building.apply(tree, patch)
+        assert (tree / "costs.c").read_text() == "old\n"
+    (tree / "hooks.c").write_text("1\nold\n3\n", encoding="utf-8")
+    building.apply(tree, patch)
+    assert (tree / "costs.c").read_text() == "new\n"
+    assert (tree / "hooks.c").read_text() == "1\nnew\n3\n"
+
+
 def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_another_tree(
     tmp_path: Path,
 ) -> None:

@@ -200,3 +200,28 @@ def test_iperf3_ends_as_it_would(lab: Lab) -> None:
     assert [each.pop() for each in off] == [0, 0, 0, 0]
     assert on == off
     assert [each[0] for each in on] == [0, 0, 1, 137]  # how the client ended
+
+
+EDGE = """
+import ctypes, os, select
+libc, buffer = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(100)
+def read(offset):
+    return libc.read(out, ctypes.byref(buffer, offset), ctypes.c_size_t(100 - offset))
+out, into = os.pipe()
+os.set_blocking(out, False)
+watch = select.epoll()
+watch.register(out, select.EPOLLIN | select.EPOLLET)
+libc.prctl(0x676f7374, ctypes.c_ulong(100))
+os.write(into, bytes(40))
+print(len(watch.poll(1)), read(0))  # the kernel reads on, and finds nothing
+os.write(into, bytes(10))
+print(len(watch.poll(1)), read(40))  # the edge is reported once
+"""
+
+
+@pytest.mark.parametrize(
+    "kernel", [SHIPPED, *(name for name in declared_kernels() if name != "7.3")]
+)
+def test_data_that_came_since_a_read_found_none_are_read(lab: Lab, kernel: str) -> None:
+    done = lab.command(f"python3 -S -c '{EDGE}'", kernel=kernel)
+    assert done.log.splitlines()[-3:-1] == ["1 40", "1 10"]

@@ -149,3 +149,38 @@ def test_a_patch_that_does_not_fit_is_named(pretended: Path) -> None:
     (pretended / "source/new").write_text("other content\n", encoding="utf-8")
     done = build(pretended, "A=y\n")
     assert done.returncode == 3 and "0001.patch does not apply" in done.stderr
+
+
+FUZZY = """--- a/one
++++ b/one
+@@ -1 +1 @@
+-old
++new
+--- a/two
++++ b/two
+@@ -1,7 +1,7 @@
+ 1
+ 2
+ 3
+-old
++new
+ 5
+ 6
+ 7
+"""
+
+
+def test_a_patch_whose_context_has_changed_is_not_applied_nor_any_part_of_it(
+    pretended: Path,
+) -> None:
+    """By default patch(1) would ignore that the first line is another."""
+    (pretended / "kernel/patches/0002.patch").write_text(FUZZY, encoding="utf-8")
+    (pretended / "source/one").write_text("old\n", encoding="utf-8")
+    (pretended / "source/two").write_text("other\n2\n3\nold\n5\n6\n7\n", encoding="utf-8")
+    done = build(pretended, "A=y\n")
+    assert done.returncode == 3 and "0002.patch does not apply" in done.stderr
+    assert (pretended / "source/one").read_text() == "old\n"
+
+    (pretended / "source/two").write_text("1\n2\n3\nold\n5\n6\n7\n", encoding="utf-8")
+    assert build(pretended, "A=y\n").returncode == 0
+    assert (pretended / "source/one").read_text() == "new\n"
