@@ -369,9 +369,10 @@ SETTINGS: Mapping[str, Field] = {
     "tun_queue": Field(
         values.TUN_QUEUES,
         "the queueing discipline of a VPN's own interface at both ends, with the kernel's"
-        " parameters; without it the kernel's own choice: pfifo_fast for tun (OpenVPN, ssh+tun),"
+        " parameters; default: the kernel's own choice, pfifo_fast for tun (OpenVPN, ssh+tun),"
         " none for WireGuard",
         "fq_codel",
+        default="default",
     ),
     "mtu": Field(
         values.MTU,

@@ -130,7 +130,7 @@ def read_rate(node: Node) -> int | None:
 # By the one name that a queue has here: tc's pfifo is fifo.
 QUEUES = one_of_names(lambda: spelled(QUEUE)).to(lambda name: spelled(QUEUE)[name])
 # Those that tc installs without a parameter: red must be told its limit.
-TUN_QUEUES = one_of("fifo", "fq", "fq_codel", "codel", "cake", "pie", "fq_pie", "sfq")
+TUN_QUEUES = one_of("default", "fifo", "fq", "fq_codel", "codel", "cake", "pie", "fq_pie", "sfq")
 
 
 @takes(list_of(text_of, least=1).schema)
