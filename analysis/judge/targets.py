@@ -335,8 +335,15 @@ def rates_note(rates: Sequence[Target]) -> str:
             " “One of two states”: the full form's runs fall into several, of which so few runs"
             " show one: it neither agrees nor disagrees."
         )
-    for made_by in sorted({row.full.made_by for row in rates if row.full and borrows(row)}):
-        said += f" The full form's runs are shipped, none was made here: {made_by}."
+    makers: dict[str, list[str]] = {}
+    for row in rates:
+        if row.full and borrows(row):
+            makers.setdefault(row.full.made_by, []).append(row.cell)
+    usual, *others = sorted(makers, key=lambda made_by: -len(makers[made_by])) or [""]
+    if usual:
+        said += f" The full form's runs are shipped, none was made here: {usual}."
+    for made_by in others:
+        said += f" Those of {'; '.join(makers[made_by])}: {made_by}."
     return said
 
 

@@ -268,7 +268,7 @@ def test_a_run_of_a_cell_with_two_shipped_states_is_neither_right_nor_wrong(
     states = (State(341.0, 18), State(700.5, 2))
     shipped = [
         Measured("main", cells[0], "goodput_mbit", 330.0, 341.0, 705.0, 20, "lab 1.0", states),
-        Measured("main", cells[1], "goodput_mbit", 99.0, 100.0, 101.0, 5, "lab 1.0"),
+        Measured("main", cells[1], "goodput_mbit", 99.0, 100.0, 101.0, 5, "lab 0.9"),
     ]
     (tmp_path / "made-up.csv").write_text(to_csv(shipped), encoding="utf-8")
     monkeypatch.setattr(measured, "FOLDER", tmp_path)
@@ -284,6 +284,7 @@ def test_a_run_of_a_cell_with_two_shipped_states_is_neither_right_nor_wrong(
         ("99–101", "yes"),
     ]
     assert "neither agrees nor disagrees" in table.note
+    assert f"none was made here: lab 1.0. Those of {cells[1]}: lab 0.9." in table.note
     assert "Of 2: 1 agrees, 1 shows one of two states." in to_table(rows).note
     assert study_sentence(rows, "thesis") == (
         "1 of 1 of the thesis's rates agree within 10\u00a0% (1 shows one of two states)."
