@@ -79,7 +79,10 @@ def spoil_json(path: Path, chance: random.Random) -> None:
         case 2:
             lines[at] = json.dumps(chance.choice(VALUES))
         case _:
-            lines[at] = json.dumps(mutate_json(json.loads(lines[at]), chance))
+            try:
+                lines[at] = json.dumps(mutate_json(json.loads(lines[at]), chance))
+            except (ValueError, RecursionError):  # spoilt before
+                lines[at] = spoil(lines[at], chance)
     with path.open("w", encoding="utf-8", errors="surrogatepass") as file:
         file.write("\n".join(lines) + "\n")
 

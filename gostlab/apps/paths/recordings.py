@@ -9,6 +9,10 @@ from typing import Any
 
 from gostlab.declared.errors import BadInput
 
+# What a reader meets where a JSON file has something else than it expects; a number of 400 digits
+# is an OverflowError.
+UNEXPECTED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
 
 class Unreadable(BadInput):
     """A recording that lacks what its format needs; the message names file and line."""
@@ -70,7 +74,7 @@ def json_format(
             return read(json.loads(recordings[0].text))
         except Unreadable as error:
             raise Unreadable(f"{shown}: {error}") from None
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except UNEXPECTED as error:
             told = f"{type(error).__name__}: {error}"
             raise Unreadable(f"{shown}: not {file} ({told})") from None
 

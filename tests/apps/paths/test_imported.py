@@ -204,6 +204,11 @@ MAHIMAHI, RATE = ["--rtt", "1ms", "--format", "mahimahi"], ["--rate", "1mbit"]
         ("1\n2\n3\n", ["--rtt", "5ms", "--bin", "0ms"], '--bin "0ms": not within 1ms to 10000ms'),
         ("1\n2\n3\n", ["--format", "leoreplayer"], "leoreplayer takes 2 files"),
         ('{"round_trips": 3, "config": 1}', RATE, "not what `irtt client -o` writes"),
+        (
+            f'{{"x_values": [0], "results": {{"TCP upload": [1{"0" * 400}]}}}}',
+            RATE,
+            "not one of Flent's data files",
+        ),
         ("timestamp,rtt\nnow,3\n", RATE, "bad.txt:2: 'now' is not a time"),
         ("timestamp,rtt\n1,2\n2,x\n", RATE, "bad.txt:3: rtt 'x' is not a number"),
         ("timestamp,rtt\n1,38\n2,38000\n", RATE, "bad.txt: at 1 s a delay of 38000 ms: not within"),
