@@ -29,7 +29,7 @@ from tests.analysis.conftest import sketch
 # Whole pages: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
 
-HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \ud800\x00\x1b[31m\u202e'
+HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \x00\x1b[31m\u202e'
 
 
 class Page(HTMLParser):
