@@ -81,10 +81,12 @@ def faults(
         finally:
             os._exit(status)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    lines = report.read_text("utf-8").splitlines() if report.exists() else []
+    found = [Fault(**json.loads(line)) for line in lines]
     if status != 0:
         last = max(map(int, (path.name for path in scratch.glob("[0-9]*"))), default=-1)
-        return [Fault(last, [], f"the process ended with {status}")]
-    return [Fault(**json.loads(line)) for line in report.read_text("utf-8").splitlines()]
+        found.append(Fault(last, [], f"the process ended with {status}"))
+    return found
 
 
 def hold(scratch: Path, *, processes: bool) -> None:

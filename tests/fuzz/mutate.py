@@ -1,5 +1,6 @@
 """Mutations of texts, JSON values and files: what breaks readers."""
 
+import copy
 import json
 import os
 import random
@@ -24,13 +25,15 @@ def mutate_json(value: Any, chance: random.Random) -> Any:
     for _ in range(chance.randint(1, 3)):
         holders = list(_holders(value))
         if not holders:
-            return chance.choice(VALUES)
+            return copy.deepcopy(chance.choice(VALUES))
         holder, key = chance.choice(holders)
         match chance.randrange(6):
             case 0:
                 del holder[key]
             case 1 if isinstance(holder, list):
-                holder[key:key] = [holder[key]] * chance.choice((1, 50))
+                holder[key:key] = [
+                    copy.deepcopy(holder[key]) for _ in range(chance.choice((1, 50)))
+                ]
             case 1:
                 holder[f"{key}'"] = holder.pop(key)
             case 2:
@@ -39,7 +42,7 @@ def mutate_json(value: Any, chance: random.Random) -> Any:
                 factor = chance.choice((-1, 0, 1e-9, 0.5, 1e3, 1e30))
                 holder[key] = holder[key] * factor if abs(holder[key]) < 1e250 else 0
             case _:
-                holder[key] = chance.choice(VALUES)
+                holder[key] = copy.deepcopy(chance.choice(VALUES))
     return value
 
 
