@@ -14,8 +14,7 @@ from pathlib import Path
 from gostlab import api, machine
 from gostlab.apps import command, shell
 from gostlab.apps.cluster import dask_cluster
-from gostlab.apps.verbs import answer, contest, live
-from gostlab.apps.verbs.settling import settling_lines
+from gostlab.apps.verbs import answer, contest, live, settling
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
 from gostlab.describe.file.document import named_values
@@ -274,7 +273,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if asked.ranks_flows:
         contest.print_contest(found, sys.stdout)
     else:
-        settled = settling_lines(outcome.in_order, cells)
+        settled = settling.settling_lines(outcome.in_order, cells)
         answer.print_answer(cells, outcome.first_cc, sys.stdout, settled)
     print(f"kept in {arguments.results / asked.name}", end="")
     print("" if arguments.repeat >= 6 else " · --repeat 6 gives intervals and keeps these runs")

@@ -344,7 +344,10 @@ def test_series_are_read_only_where_a_matrix_asks_for_them(
 def test_a_table_has_the_flows_figures_beside_each_other(tmp_path: Path) -> None:
     for repetition in range(1, 4):
         run = synthetic.several(*TWO, repetition=repetition, seed=repetition)
-        made(tmp_path, run, second_from(20.0 if repetition < 3 else 70.0), name=f"r{repetition}")
+        rates = second_from(20.0 if repetition < 3 else 70.0)
+        if repetition == 2:  # samples equal to the first one's would make it a copy
+            rates["flow2"] = turning(20.0, to=48.001, else_=1.0)
+        made(tmp_path, run, rates, name=f"r{repetition}")
     (matrix,) = matrices_of(tmp_path)
     (row,) = [row for _, row in to_table(matrix.cells, Study("x", "x")).iterrows()]
     asked = {"topology": "dumbbell", "rtt_ms": 10.0, "loss_p": 0.0, "ordered": 0.0, "flows": 2}
