@@ -52,8 +52,8 @@ def settling_lines(ends: Sequence[Finished], cells: Sequence[summary.CellSummary
         epoch_s = epoch_of(runs[0].run)
         if epoch_s and measured_s < MIN_EPOCHS * epoch_s:
             lines.append(
-                f"{cell.label}: CUBIC's cycle takes about {epoch_s:.2g} s (RFC 9438) of the"
-                f" {measured_s:g} s measured: --for {4 * epoch_s:.0f}s may differ"
+                f"{cell.label}: CUBIC's cycle (RFC 9438) lasts about {epoch_s:.2g} s,"
+                f" {measured_s:g} s are measured: --for {4 * epoch_s:.0f}s may differ"
             )
     return lines
 
