@@ -7,6 +7,7 @@
 #   make test-vagrant `vagrant up` for real, and the README in there
 #   make bench        how fast the lab is, as ratios
 #   make validate     does the path do what a run says, and do flows behave on it as published?
+#   make pinned       does the lab still do what it did? (run names, help, every file of short runs)
 #   make results      the site's pages from result folders, docs/results.md and the docs' tables
 #   make catalogue    every experiment's quick form, and one report of all (FORM= for the full)
 #   make kernel       build the sandbox's kernel
@@ -19,7 +20,7 @@
 .PHONY: run test fast bench validate catalogue results kernel doctor clean setup setup-test
 .PHONY: wheel wheel-sources
 .PHONY: lint check-format check-python check-gofmt unit unit-fast beside-unit go-test go-fuzz
-.PHONY: vagrant test-vagrant fuzz
+.PHONY: vagrant test-vagrant fuzz pinned pinned-write
 
 CACHE := $(shell python3 -P -c 'import sys; sys.path.insert(0, "."); \
 	from gostlab.setup import parts; print(parts.cache_folder())')
@@ -69,6 +70,13 @@ bench:
 validate: setup
 	$(PYTHON) -m pytest tests/guest/test_emulation.py
 	@./lab validate
+
+# tests/data/pinned/: compare it, or write it anew in the commit that means to change behaviour.
+pinned:
+	@$(PYTHON) -m tools.pin_behaviour check
+
+pinned-write:
+	@$(PYTHON) -m tools.pin_behaviour write
 
 FORM := --quick
 EXPERIMENTS = $(basename $(notdir $(wildcard experiments/*.yaml)))
