@@ -54,6 +54,10 @@ class Who:
     email: str = ""
     sid: str = ""
 
+    @property
+    def words(self) -> str:
+        return " ".join(each for each in (self.name, self.number, self.email, self.sid) if each)
+
 
 @dataclass(frozen=True)
 class HandedIn:

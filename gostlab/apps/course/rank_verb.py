@@ -14,14 +14,7 @@ from gostlab.apps.course.lab import ANSWERS, Lab, Rank, load_lab
 from gostlab.apps.course.rank import Entry, HiddenPath
 from gostlab.apps.course.roster import Roster, read_roster
 from gostlab.apps.course.upload import only_bad_input
-from gostlab.apps.course.whole_class import (
-    NOT_ON_ROSTER,
-    claimed,
-    is_contradicted,
-    refusal,
-    whose,
-    without_places,
-)
+from gostlab.apps.course.whole_class import claimed, unconfirmed, whose, without_places
 from gostlab.console import Console
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput
@@ -35,7 +28,7 @@ def rank_students(arguments: argparse.Namespace) -> int:
         raise BadInput(f"{lab.title}: nothing is ranked there (lab 9 ranks congestion controls)")
     secret = read_secret(arguments.secret)
     roster = read_roster(arguments.roster) if arguments.roster else Roster(())
-    entries = entries_in(arguments.what, lab.rank, roster, secret)
+    entries = entries_in(arguments.what, lab.rank, roster)
     paths = rank.paths_of(lab, lab.rank, arguments.course, secret)
     out = arguments.out or Path(f"ranked-{lab.name}")
     found = rank.rank_all(lab, lab.rank, entries, paths, out, arguments.jobs, say)
@@ -51,7 +44,7 @@ def rank_students(arguments: argparse.Namespace) -> int:
     return EXIT_OK if any(each.rank for each in found) else EXIT_FAILED
 
 
-def entries_in(what: Path, asked: Rank, roster: Roster, secret: bytes | None = None) -> list[Entry]:
+def entries_in(what: Path, asked: Rank, roster: Roster) -> list[Entry]:
     """What there is to rank: a C file, a hand-in's folder, or a download. Raises BadInput."""
     if what.is_symlink() or not what.exists():
         raise BadInput(f"{what}: no such C file, folder or zip")
@@ -66,10 +59,11 @@ def entries_in(what: Path, asked: Rank, roster: Roster, secret: bytes | None = N
         try:
             with only_bad_input(handed.label), download.opened(found.path, handed) as folder:
                 claims = claimed(folder)
-                if claims and not secret and is_contradicted(handed, pupil, roster):
-                    raise BadInput(refusal(handed, claims, NOT_ON_ROSTER))
+                # A ticket is not held against the secret here: nothing but the name is a proof.
+                if roster.pupils and (why := unconfirmed(handed, pupil, claims)):
+                    raise BadInput(why)
                 pupil = pupil or roster.known_as(claims)
-                student = pupil.primary if pupil else claims or handed.label
+                student = pupil.primary if pupil else handed.who.words or claims or handed.label
                 entry = entry_of(folder, student, asked)
         except BadInput as error:
             said = without_places(str(error).replace(f"{found.path}/", ""))

@@ -99,15 +99,6 @@ class Roster:
         found = [pupil for pupil in self.pupils if bare(name) in pupil.spellings]
         return found[0] if len(found) == 1 else None
 
-    def names(self, who: str, number: str, email: str) -> bool:
-        """Whether it has names, numbers or addresses of the form that a platform gave, so that one
-        who is not found by them is not on it.
-        """
-        return any(
-            (who and pupil.spellings) or (number and pupil.canvas_id) or (email and pupil.email)
-            for pupil in self.pupils
-        )
-
     def in_canvas(self, number: str) -> Pupil | None:
         return next((each for each in self.pupils if number and each.canvas_id == number), None)
 

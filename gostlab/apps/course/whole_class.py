@@ -7,12 +7,13 @@ An interruption costs the hand-ins that were being read.
 import contextlib
 import hashlib
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
@@ -24,7 +25,7 @@ from gostlab.apps.course import download
 from gostlab.apps.course.answers import SEALED, as_number, read_answers, read_sealed
 from gostlab.apps.course.assignment import STUDENT, assigned
 from gostlab.apps.course.coursework import ASSIGNMENT
-from gostlab.apps.course.download import Download, HandedIn, Who
+from gostlab.apps.course.download import Download, HandedIn
 from gostlab.apps.course.formula import FormulaError
 from gostlab.apps.course.grading import (
     ByHand,
@@ -44,7 +45,6 @@ from gostlab.describe.file.document import BadInput
 from gostlab.results import BROKEN_RECORDS, EPOCH, read_object, write_json
 from gostlab.setup.parts import hash_of_files
 
-NOT_ON_ROSTER = "whom the roster does not have"
 KEPT = "graded"  # the folder of what is done
 
 
@@ -76,7 +76,14 @@ def whose(handed: HandedIn, roster: Roster) -> Pupil | None:
     """Whom of the roster the platform says that it is from, or the name of the student's folder."""
     who = handed.who
     found = roster.known_as(who.email, who.sid) or roster.in_canvas(who.number)
-    return found or roster.named(who.name) or roster.known_as(handed.label.partition("/")[0])
+    return found or roster.named(who.name or top_of(handed)) or roster.known_as(top_of(handed))
+
+
+def top_of(handed: HandedIn) -> str:
+    """The name of a hand-in's folder or archive at the top of the download, without suffix."""
+    first = handed.label.partition("/")[0]
+    archive = download.ARCHIVE.fullmatch(first)
+    return first[: archive.start(1) - 1] if archive else first
 
 
 def claimed(folder: Path) -> str:
@@ -136,8 +143,8 @@ def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course) 
     """Grade one hand-in. Raises BadInput for a lab that is not whole."""
     lab = load_lab(course.lab)
     claims = student = claimed(folder)
-    if claims and not course.secret and is_contradicted(handed, pupil, course.roster):
-        return Record(handed.label, "", "", refusal(handed, claims, NOT_ON_ROSTER))
+    if course.secret is None and (why := unconfirmed(handed, pupil, claims)):
+        return Record(handed.label, "", "", f"{why}, or give the course a --secret")
     owner = pupil or course.roster.known_as(claims)
     if owner is not None and course.roster.known_as(claims) != owner:
         student = owner.primary  # the hand-in says another: it counts for nothing, and says so
@@ -164,50 +171,23 @@ def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course) 
     return Record(handed.label, student, claims, "", found, answers, right)
 
 
-def is_contradicted(handed: HandedIn, pupil: Pupil | None, roster: Roster) -> bool:
-    """Whether the platform names somebody whom the roster would have, if he were of the course."""
-    return pupil is None and roster.names(handed.who.name, handed.who.number, handed.who.email)
-
-
-def refusal(handed: HandedIn, claims: str, why: str) -> str:
-    """Why a hand-in is nobody's: without a secret, its ticket proves nothing."""
-    who = handed.who
-    by = " ".join(each for each in (who.name, who.number, who.email, who.sid) if each)
-    return (
-        f"{handed.label}: handed in by {by}, {why}, as {claims}'s: add the platform's name or ID to"
-        " the roster, or give the course a --secret"
-    )
-
-
-def without_contested(found: Download, records: Sequence[Record], course: Course) -> list[Record]:
-    """The records, with a refusal where only the hand-in says whose it is and another account
-    handed in for that student, or that account for another student. With a secret the ticket says
-    whose it is.
+def unconfirmed(handed: HandedIn, pupil: Pupil | None, claims: str) -> str:
+    """Return why a hand-in may be another's than it claims; "" if its owner is known or its own
+    folder or archive is named after the student whom it claims.
     """
-    if course.secret is not None:
-        return list(records)
-    accounts: dict[str, set[Who]] = {}  # by student
-    students: dict[Who, set[str]] = {}
-    pairs = list(zip(found.hand_ins, records, strict=True))
-    for handed, record in pairs:
-        if handed.who != Who() and record.student:
-            accounts.setdefault(record.student, set()).add(handed.who)
-            students.setdefault(handed.who, set()).add(record.student)
-    return [
-        replace(record, student="", claims="", grade=None, refused=refusal(handed, claims, why))
-        if (claims := record.student)
-        and handed.who in students
-        and whose(handed, course.roster) is None
-        and (
-            why := "who handed in for others too"
-            if len(students[handed.who]) > 1
-            else "and by others"
-            if len(accounts[claims]) > 1
-            else ""
+    if pupil is not None or not claims:
+        return ""
+    if by := handed.who.words:
+        return (
+            f"{handed.label}: handed in by {by}, whom the roster does not have, as {claims}'s: add"
+            " the platform's name or ID to the roster"
         )
-        else record
-        for handed, record in pairs
-    ]
+    if re.search(rf"(?<![^\W_]){re.escape(claims)}(?![^\W_])", top_of(handed), re.IGNORECASE):
+        return ""
+    return (
+        f"{handed.label}: claims to be {claims}'s, and its name says another: name it after its"
+        " student, or add that name to the roster"
+    )
 
 
 def answered(folder: Path, lab: Lab) -> dict[str, str]:
@@ -275,11 +255,10 @@ def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Rec
             pass  # one of those that were being graded is to blame: each is graded by itself
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    records = [
+    return [
         grade_alone(path, handed, course, out) if is_lost(each) else each.result()
         for handed, each in zip(found.hand_ins, running, strict=True)
     ]
-    return without_contested(found, records, course)
 
 
 def is_lost(graded: Future[Record]) -> bool:

@@ -404,7 +404,7 @@ def test_what_a_hand_in_makes_python_raise_is_its_own_refusal(
     lab: Lab, everybody: Path, grade: Typed
 ) -> None:
     # a zip with an entry without a name, which is an IndexError in `zipfile`
-    nameless = zipped({"0-warm-up/answers.yaml": b"x", "0/unnamed": b"x"}, everybody / "carol.zip")
+    nameless = zipped({"0-warm-up/answers.yaml": b"x", "0/unnamed": b"x"}, everybody / "dora.zip")
     nameless.write_bytes(nameless.read_bytes().replace(b"0/unnamed", b"\0/unnamed"))
     # a text that UTF-8 cannot encode, in a prediction; a name that is not UTF-8
     made = make_hand_in(everybody / "carol", asked_of(lab, "carol"))
@@ -415,9 +415,7 @@ def test_what_a_hand_in_makes_python_raise_is_its_own_refusal(
     out = everybody.parent / "out"
     assert points(out)["alice"] == str(lab.most) and points(out)["bob"] == str(lab.most - 2)
     told = " ".join(done.stdout.split())
-    assert (
-        "carol.zip" in told and "no name of a file" in told and "counts: predictions.json" in told
-    )
+    assert "dora.zip" in told and "no name of a file" in told and "counts: predictions.json" in told
     assert "its name is not UTF-8" in told
     assert "Traceback" not in done.stderr
 
@@ -458,10 +456,38 @@ def test_without_a_secret_a_hand_in_of_a_stranger_is_nobodys(
     found, told = graded(ROSTER, {"uhlcarol_1_5": alice, "mallory_7_6": bob})
     assert found["bob"] == "" and "mallory 7, whom the roster does not have" in told
     assert found["alice"] == "" and found["carol"] == "0"
-    # it has none: two accounts for one student, or one for two, prove nothing
+    # it has none: a name of the platform proves nothing, be it the only one
     bare = "student\nalice\nbob\n"
-    assert graded(bare, {"smithalice_1_5": alice})[0]["alice"] == str(lab.most)
-    for names in ({"smithalice_1_5": alice, "mallory_7_6": alice}, {"m_7_5": alice, "m_7_6": bob}):
-        found, told = graded(bare, names)
-        assert (found["alice"], found["bob"]) == ("", "")
-        assert "as alice's" in told
+    found, told = graded(bare, {"mallory_7_6": alice})
+    assert found["alice"] == "" and "mallory 7, whom the roster does not have, as alice's" in told
+    # with what the roster needs, it does
+    known = "student,canvas id\nalice,1\nbob,2\n"
+    assert graded(known, {"smithalice_1_5": alice})[0]["alice"] == str(lab.most)
+
+
+@pytest.mark.parametrize(
+    ("name", "earned"),
+    [
+        ("0-warm-up-alice (1).zip", "all"),
+        ("Alice/0-warm-up.zip", "all"),
+        ("malice.zip", ""),
+        ("h-17/0-warm-up-alice.zip", ""),
+        ("bob.zip", ""),  # and Bob gets none
+    ],
+)
+def test_a_folder_of_hand_ins_says_by_their_names_whose_they_are(
+    lab: Lab, tmp_path: Path, roster: Path, grade: Typed, name: str, earned: str
+) -> None:
+    roster.write_text("student\nalice\nbob\n", encoding="utf-8")
+    alice = upload_of(make_hand_in(tmp_path / "alice", asked_of(lab)), tmp_path)
+    (tmp_path / "all" / name).parent.mkdir(parents=True)
+    (tmp_path / "all" / name).write_bytes(alice)
+    (tmp_path / "all/bobs.txt").write_text("")
+
+    done = grade(tmp_path / "all")
+
+    got = points(tmp_path / "out")
+    assert got["alice"] == (str(lab.most) if earned else "")
+    assert got["bob"] == ("0" if name == "bob.zip" else "")
+    if name in ("malice.zip", "h-17/0-warm-up-alice.zip"):
+        assert "claims to be alice's" in " ".join(done.stdout.split())
