@@ -24,7 +24,7 @@ MAX_BYTES_BY_NAME = dict.fromkeys(
     ],
     64 << 20,
 )
-MAX_BYTES_BY_SUFFIX = {".json": 512 << 20, ".gz": 1 << 30}
+MAX_BYTES_BY_SUFFIX = {".json": 512 << 20, ".gz": 1 << 30, ".c": 4 << 20}
 MAX_BYTES = 4 << 30
 MAX_LINE_BYTES = 4 << 20  # of a series
 MAX_DIGITS = 308  # of an integer: more are above every double

@@ -68,7 +68,7 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.kept": {"gostlab.lazy", "gostlab.declared"},
     "gostlab.visible": set(),
     "gostlab.console": {"gostlab.visible"},
-    "gostlab.declared": set(),
+    "gostlab.declared": {"gostlab.reader"},
     "gostlab.setup": {"gostlab.declared", "gostlab.startup", "gostlab.visible"},
     **DESCRIBE,
     "gostlab.describe": {*DESCRIBE, "gostlab.declared"},

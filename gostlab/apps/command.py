@@ -202,9 +202,14 @@ GOST = word(
 )
 
 
+MAX_COMPLAINT = 8000  # characters: a file of others may have a value of any length
+
+
 def complain(sentence: str) -> None:
     """One line for the person who can mend it, if there is still a terminal to say it on."""
     with suppress(OSError):
+        if len(sentence) > MAX_COMPLAINT:  # what is to be done stands at its end
+            sentence = f"{sentence[: MAX_COMPLAINT // 2]} … {sentence[-MAX_COMPLAINT // 2 :]}"
         say(f"gostlab: {sentence}")
 
 

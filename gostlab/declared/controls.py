@@ -9,6 +9,7 @@ An experiment writes a control by name, and may set its parameters: `mycc(alpha=
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from typing import Any
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import CONTROLS, from_root, own_cc_folder
 from gostlab.declared.source import records
+from gostlab.reader import plain_size
 
 # Those in Linux's tree; whether this kernel has one, only a run can say.
 NAMES_IN_LINUX = (
@@ -105,9 +107,8 @@ def module_name(cc: str) -> str:
 
 def source_text(path: Path) -> str:
     """A C file. Raises BadInput."""
-    if path.exists() and not path.is_file():
-        raise BadInput(f"{from_root(path)}: cannot be read: not a file")
     try:
+        plain_size(Path(os.path.realpath(path)))
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"

@@ -1,5 +1,6 @@
 """Bad input: one line on standard error that says what and where, exit code 2, no traceback."""
 
+import json
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from gostlab.apps import cli
 from gostlab.apps.command import Verb
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import host_has_netem
+from tests.analysis.synthetic import FIXTURE
 from tests.lab_command import ROOT, Refused, Typed, run_lab, said_by
 
 
@@ -129,6 +131,17 @@ def test_a_fifo_or_a_device_in_the_place_of_a_file_is_refused(
     os.mkfifo(here / "fifo")
     for named in ("fifo", "/dev/zero"):
         assert named in refused(*words.replace("FIFO", named).split())
+
+
+def test_a_complaint_is_short_whatever_a_file_holds(refused: Refused, here: Path) -> None:
+    with (here / "huge.c").open("wb") as file:
+        file.truncate(1 << 40)
+    assert "huge.c: cannot be read: larger" in refused("cc", "check", "huge.c")
+    (run,) = (FIXTURE / "made-up/ok-tunnel-bbr").glob("run.json")
+    of_words = {**json.loads(run.read_text("utf-8")), "sample_ms": "x" * 100_000}
+    (here / "run.json").write_text(json.dumps(of_words))
+    said = refused("exec", "run.json", "out")
+    assert len(said) < 9000 and said.endswith('is no float")\n')
 
 
 def test_a_wrong_file_is_named_with_its_line(refused: Refused, tmp_path: Path) -> None:

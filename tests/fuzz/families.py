@@ -332,7 +332,23 @@ ROSTER = "student,name,email,sid\nalice,Alice Smith,alice@x.org,11\nbob,Bob Ott,
 
 
 def classroom(chance: random.Random) -> list[str]:
-    """A platform's download of a whole class, packed or not, for the grader or the ranking."""
+    """A platform's download of a whole class, packed or not, for the grader."""
+    made, download = class_download(chance)
+    return ["grade", str(made.parent / "lab"), str(download), *OF_A_CLASS]
+
+
+def ranking(chance: random.Random) -> list[str]:
+    """A download, or a C file, for the ranking, whose runs are not started."""
+    _, download = class_download(chance)
+    source = written(small(CONTROLS, "template.c")[0], "mine.c", chance)
+    return ["lab", "rank", "9", chance.choice((source, str(download))), *OF_A_CLASS]
+
+
+OF_A_CLASS = ("--roster", "roster.csv", "--out", "out", "--jobs", "1")
+
+
+def class_download(chance: random.Random) -> tuple[Path, Path]:
+    """Return a good hand-in and a download that holds it, now and then spoilt."""
     made = good_hand_in(Path("..").resolve() / "hand-in")
     one = Path("one.zip")
     shutil.make_archive("one", "zip", made.parent, made.name)
@@ -347,11 +363,7 @@ def classroom(chance: random.Random) -> list[str]:
         file = chance.choice(inside)
         packed = zipfile.is_zipfile(file) and chance.random() < 0.6
         (spoil_entries if packed else spoil_file)(file, chance)
-    options = ["--roster", "roster.csv", "--out", "out", "--jobs", "1"]
-    if chance.random() < 0.3:
-        source = written(small(CONTROLS, "template.c")[0], "mine.c", chance)
-        return ["lab", "rank", "9", chance.choice((source, str(download))), *options]
-    return ["grade", str(made.parent / "lab"), str(download), *options]
+    return made, download
 
 
 def spoil_entries(path: Path, chance: random.Random) -> None:
@@ -375,6 +387,7 @@ def spoil_entries(path: Path, chance: random.Random) -> None:
 
 
 FAMILIES = {
-    each.__name__: each for each in (words, yaml, recording, results, report, hand_in, classroom)
+    each.__name__: each
+    for each in (words, yaml, recording, results, report, hand_in, classroom, ranking)
 }
 WITH_PROCESSES = ("classroom",)

@@ -18,7 +18,8 @@ SHARES = {
     "results": (12, 25),
     "report": (1, 2),
     "hand_in": (5, 8),
-    "classroom": (4, 5),
+    "classroom": (3, 4),
+    "ranking": (1, 4),
 }
 
 

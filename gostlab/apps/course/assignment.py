@@ -16,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gostlab.apps.course.formula import FormulaError, Value, filled
-from gostlab.apps.course.lab import Lab
+from gostlab.apps.course.formula import Value, filled
+from gostlab.apps.course.lab import Lab, formulas_of
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED, load_experiment
 from gostlab.describe.resolve.expand import expand
@@ -155,10 +155,8 @@ def assign(lab: Lab, student: str, course: str, ticket: str) -> Assignment:
         name: choices[number(ticket, name) % len(choices)] for name, choices in lab.drawn.items()
     }
     assignment = Assignment(lab, student, course, ticket, values)
-    try:
-        assignment.sets  # noqa: B018  # a formula that has no value is the lab's fault: say it now
-    except FormulaError as error:
-        raise BadInput(f"{lab.folder}: sets: {error}") from None
+    with formulas_of(lab):
+        assignment.filled({**lab.sets, **(lab.own.sets if lab.own else {})})
     return assignment
 
 

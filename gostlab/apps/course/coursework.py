@@ -20,9 +20,25 @@ from gostlab.apps.course.answers import (
 from gostlab.apps.course.assignment import Assignment, assign
 from gostlab.apps.course.formula import filled, shown
 from gostlab.apps.course.grading import what_was_asked
-from gostlab.apps.course.lab import ANSWERS, CHECKS, GUIDE, Lab, Point, list_labs, load_lab
+from gostlab.apps.course.lab import (
+    ANSWERS,
+    CHECKS,
+    GUIDE,
+    Lab,
+    Point,
+    formulas_of,
+    list_labs,
+    load_lab,
+)
 from gostlab.declared.folders import ROOT
-from gostlab.describe.file.document import BadInput, Node, load_document, mapping_of
+from gostlab.describe.file.document import (
+    MAX_BYTES,
+    BadInput,
+    Node,
+    load_document,
+    load_text,
+    mapping_of,
+)
 from gostlab.describe.resolve.run_description import RunDescription
 
 ASSIGNMENT, TASK, FIGURE = "assignment.json", "TASK.md", "figure.png"
@@ -38,23 +54,16 @@ def begin(assignment: Assignment, folder: Path) -> None:
             f"{folder}: another assignment is there ({there.get('lab')}, {there.get('student')}):"
             " choose another --folder"
         )
+    with formulas_of(assignment.lab):
+        task, sheet = task_of(assignment), empty_sheet(assignment)
     folder.mkdir(parents=True, exist_ok=True)
     results.write_json(folder / ASSIGNMENT, assignment.to_json())
-    (folder / TASK).write_text(task_of(assignment), encoding="utf-8")
+    (folder / TASK).write_text(task, encoding="utf-8")
     for name in (GUIDE, FIGURE):  # the lab itself may lie in an image, out of reach
         if (assignment.lab.folder / name).is_file():
             shutil.copyfile(assignment.lab.folder / name, folder / name)
     if not (folder / ANSWERS).exists():
-        template = (assignment.lab.folder / ANSWERS).read_text(encoding="utf-8")
-        sheet = re.sub(
-            r"^student:.*$",
-            f"student: {json.dumps(assignment.student)}",
-            template,
-            count=1,
-            flags=re.MULTILINE,
-        )
-        (folder / ANSWERS).write_text(filled(sheet, assignment.told), encoding="utf-8")
-
+        (folder / ANSWERS).write_text(sheet, encoding="utf-8")
     rank = assignment.lab.rank
     if rank and not (folder / rank.file).exists():
         shutil.copyfile(ROOT / rank.start, folder / rank.file)
@@ -84,6 +93,14 @@ def find_coursework(word: str) -> tuple[Path, Assignment]:
     path = Path(word)
     folder = path if (path / ASSIGNMENT).is_file() else FOLDER / load_lab(word).name
     return folder, open_coursework(folder)
+
+
+def empty_sheet(assignment: Assignment) -> str:
+    """The lab's answers.yaml with a student's name and values. Raises BadInput, FormulaError."""
+    template = load_text(assignment.lab.folder / ANSWERS, MAX_BYTES)
+    student = f"student: {json.dumps(assignment.student)}"
+    sheet = re.sub(r"^student:.*$", lambda _: student, template, count=1, flags=re.MULTILINE)
+    return filled(sheet, assignment.told)
 
 
 def task_of(assignment: Assignment) -> str:

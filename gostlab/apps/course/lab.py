@@ -3,7 +3,8 @@ for each student, what is measured, and what earns points.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -267,6 +268,15 @@ def check_filled(folder: Path) -> None:
             for number, line in enumerate(text.splitlines(), 1):
                 if found := TO_FILL.search(line):
                     raise BadInput(f"{path}:{number}: still to be written: {found[1]}")
+
+
+@contextmanager
+def formulas_of(lab: Lab) -> Iterator[None]:
+    """Make a formula without a value the lab's fault: BadInput."""
+    try:
+        yield
+    except FormulaError as error:
+        raise BadInput(f"{lab.folder}: {error}") from None
 
 
 def load_lab(word: str) -> Lab:

@@ -18,7 +18,7 @@ from gostlab.apps.course import gradebooks
 from gostlab.apps.course.assignment import PUBLIC_KEY, number
 from gostlab.apps.course.evidence import Records, Unreadable, steady_rates
 from gostlab.apps.course.formula import Value, filled, payload_mbit, shown
-from gostlab.apps.course.lab import Lab, Rank
+from gostlab.apps.course.lab import Lab, Rank, formulas_of
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED
 from gostlab.results import BROKEN_RECORDS
@@ -80,7 +80,8 @@ def paths_of(lab: Lab, rank: Rank, course: str, secret: bytes | None) -> list[Hi
         }
         if any(values == path.values for path in found):
             continue
-        sets = {name: filled(text, values) for name, text in rank.sets.items()}
+        with formulas_of(lab):
+            sets = {name: filled(text, values) for name, text in rank.sets.items()}
         seed = 1 + number(drawn, "seed") % MAX_SEED
         found.append(HiddenPath(len(found) + 1, values, sets, seed))
         if len(found) == rank.paths:

@@ -53,6 +53,19 @@ def test_the_task_has_fixed_settings_and_drawn_ones() -> None:
     assert f"| buffers | `{{rmem: [4KiB, 128KiB, {asked.values['rmem_kib']}KiB]" in task_of(asked)
 
 
+def test_a_formula_without_a_value_in_a_labs_sheet_is_a_sentence(
+    here: Path, refused: Refused
+) -> None:
+    shutil.copytree(load_lab("0").folder, here / "mine")
+    with (here / "mine/answers.yaml").open("a") as sheet:
+        sheet.write("# <no_s>\n")
+
+    said = refused("lab", "start", "mine", "--student", "alice")
+
+    assert "mine: no_s: there is no such value" in said
+    assert not (here / "coursework").exists()
+
+
 def test_a_lab_of_ones_own_is_found_again_from_its_folder(here: Path) -> None:
     own = here / "course/mine"
     shutil.copytree(load_lab("0").folder, own)
