@@ -157,6 +157,7 @@ def _boots(kernel: Path) -> Finding:
                 cpu=machine.usable_cpus()[0],
                 limit_s=BOOT_LIMIT_S,
                 root=own,
+                trial=True,
             )
             guest.wait()
             booted = Path(scratch, "exit").exists()

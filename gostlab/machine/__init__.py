@@ -62,7 +62,7 @@ class Job(Protocol):
 
     def poll(self) -> int | None:
         """The exit status, None while it runs, ends it when its wall-clock limit has passed. Raises
-        CannotBoot where that is why it ended.
+        CannotBoot where that is why it ended, and a guest of the lab's own does not boot either.
         """
 
     def kill(self) -> None:

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from gostlab import reader
 from gostlab.declared.controls import IN_LINUX, Control
 from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import CHECKOUT, sandbox, usable_cpus
@@ -41,7 +42,7 @@ def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
         )
         guest.wait()
         try:
-            names, refused = (folder / "said").read_text(encoding="utf-8").splitlines()
+            names, refused = reader.read_bytes(folder / "said").decode("utf-8").splitlines()
         except (OSError, ValueError):
             words = (
                 f"its init does not end ({guest.complaint})"

@@ -79,6 +79,8 @@ VIRTUAL_EPOCH_NS = 1_700_000_000_000_000_000
 # A file that a guest's program opens is one that its kernel opens: a run of one flow has between 65
 # and 100 at once, and with fewer its pings fail.
 MIN_OPEN_FILES = 256
+# A guest that shows whether any boots here.
+TRIAL_MIB, TRIAL_LIMIT_S = 128, 30.0
 # What the guest's kernel says when it cannot run here, and what that means.
 SAID_BY_THE_KERNEL = {
     "noexec": (
@@ -248,6 +250,7 @@ def boot(
     modules: Sequence[Module] = (),
     root: OwnRoot | None = None,
     named: Sequence[Path] = (),
+    trial: bool = False,
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
 
@@ -261,6 +264,7 @@ def boot(
     limit_s   after which it is ended: of CPU time on the virtual clock, else of the wall clock
     root      the lab's own root, on which nothing of `keep` is seen; None: the host's files
     named     what root's guest on the host's files may read besides the system's and `keep`
+    trial     the command is the lab's own: why it did not boot is why none would
     Raises MachineError or OSError.
     """
     folder = folder.resolve()
@@ -300,7 +304,24 @@ def boot(
     except (subprocess.SubprocessError, OSError) as error:
         memory.leave()
         raise MachineError(why_not_started(kernel, folder, isolation, error)) from error
-    return Guest(process, limit_s, folder, memory, modules, of_work=model.clock == "virtual")
+    try_boot = None if trial else partial(check_boots, kernel, cpu=cpu, keep=keep, root=root)
+    of_work = model.clock == "virtual"
+    return Guest(process, limit_s, folder, memory, modules, of_work=of_work, try_boot=try_boot)
+
+
+def check_boots(kernel: Path, *, cpu: int, keep: Sequence[Path], root: OwnRoot | None) -> None:
+    """Boot a small guest that does nothing. Raises CannotBoot where its kernel says why it did not
+    get to its first process.
+    """
+    with tempfile.TemporaryDirectory(prefix="gostlab-boot-") as scratch:
+        folder, argv, model = Path(scratch), ["/bin/true"], MachineModel(TRIAL_MIB)
+        asked: dict[str, Any] = {"cpu": cpu, "limit_s": TRIAL_LIMIT_S, "keep": keep, "root": root}
+        try:
+            boot(kernel, folder, argv, model, **asked, trial=True).wait()
+        except CannotBoot:
+            raise
+        except (MachineError, OSError):
+            return  # no room for one more guest says nothing of the others
 
 
 def allow_open_files() -> None:
@@ -369,9 +390,11 @@ class Guest(Watched):
         modules: Sequence[Module] = (),
         *,
         of_work: bool = False,
+        try_boot: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(process, limit_s, of_work=of_work)
         self._folder, self.memory, self._modules = folder, memory, modules
+        self._try_boot = try_boot
 
     def poll(self) -> int | None:
         status = super().poll()
@@ -381,10 +404,14 @@ class Guest(Watched):
                 self.complaint, self.from_outside = NO_PROCESS_LEFT, True
             if self.complaint is None and not (self._folder / "exit").exists():
                 cause = why_no_boot(status, self._folder, self.memory)
-                if cause:
+                if cause and self._try_boot is None:
                     raise CannotBoot(cause)
                 self.complaint = why_it_ended(status, self.memory)
-                if self.complaint:
+                if cause and self._try_boot is not None:
+                    # A run's program, too, may write into the log what a kernel says.
+                    self._try_boot()
+                    self.complaint = f"its kernel ended, and other guests boot here ({cause})"
+                elif self.complaint:
                     self.from_outside = True
                 elif self._modules:
                     self.complaint = self._last_words()

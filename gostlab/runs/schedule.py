@@ -24,6 +24,7 @@ from gostlab import results
 from gostlab.describe.file.experiment import Until
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import Job, MachineError
+from gostlab.reader import is_plain
 from gostlab.results.copies import copies
 from gostlab.results.measures import State, goodput_bps, states_words
 from gostlab.runs.pace import GROWING, Forecast, Moving, sampled_s
@@ -258,6 +259,11 @@ class Block:
                 self.waiting.appendleft(active.run)
                 return None
             complaint = f"{loss}, for the {MOST_LOST}rd time: it is not run again"
+        except MachineError:  # of every run
+            raise
+        except Exception as error:  # what a run's programs did to its folder ends no other run
+            active.job.kill()
+            complaint = f"it cannot be watched: {error}"
         del self.running[slot]
         return self.end(active, complaint)
 
@@ -421,7 +427,7 @@ class Running:
     def as_moving(self) -> Moving:
         """How far it is, from what its folder holds."""
         now_s = time.monotonic()
-        if self.load_began_s is None and (self.making.folder / GROWING[0]).exists():
+        if self.load_began_s is None and is_plain(self.making.folder / GROWING[0]):
             self.load_began_s = now_s
         loaded_s = sampled_s(self.making.folder)
         if loaded_s != self.loaded_s:

@@ -13,6 +13,7 @@ from gostlab import results
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.guards import guards
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import MachineError
 from gostlab.machine.cpus import alone_on_the_real_clock, claimed_cpus
 from gostlab.reader import read_named
 from gostlab.results import ResultsError
@@ -104,9 +105,15 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finish
         began = time.monotonic()
         job = start(run, part.folder, cpus[0])
         held.callback(job.kill)
-        while job.poll() is None:
-            time.sleep(POLL_S)
-        complaint = job.complaint
+        try:
+            while job.poll() is None:
+                time.sleep(POLL_S)
+            complaint = job.complaint
+        except MachineError:
+            raise
+        except Exception as error:  # what the run's programs did to its folder
+            job.kill()
+            complaint = f"it cannot be watched: {error}"
         wall_s = time.monotonic() - began
         try:
             results.clean_folder(part.folder)

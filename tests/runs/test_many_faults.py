@@ -550,3 +550,41 @@ def test_what_a_program_leaves_in_its_folder_is_its_own_runs_failure(tmp_path: P
         assert "1 good" in done.stdout and "1 failed" in done.stdout
         assert "a program of the run removed or replaced run.json, commands.sh" in done.stderr
     assert "2 of 2 runs are finished already" in done.stderr + done.stdout
+
+
+FORGED = """\
+name: forged
+title: a program that ends its kernel, or locks its folder
+settings: {profile: plain-100ms, rate: 10mbit, delay: 5ms, duration: 1s}
+matrices:
+  - name: main
+    settings:
+      flows: {mine: {kind: command, server: SERVER, client: exit 1}}
+    factors: {cc: [cubic]}
+  - name: other
+    factors: {cc: [cubic]}
+"""
+POWER_OFF = "exec python3 -c 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'"
+# Root's run with the rights of an ordinary user to files.
+OVERRIDES = "-dac_override,-dac_read_search"
+AS_USER = ["setpriv", f"--bounding-set={OVERRIDES}", f"--inh-caps={OVERRIDES}"]
+
+
+@pytest.mark.parametrize(
+    ("server", "says"),
+    [
+        (f"echo noexec >> /run/gostlab/log.txt; {POWER_OFF}", "other guests boot here"),
+        ("chmod 0 /run/gostlab; exec sleep 30", "its folder could not be read"),
+    ],
+    ids=["a log of a kernel that cannot boot", "a folder that nobody may read"],
+)
+def test_what_a_program_does_to_its_kernel_or_folder_ends_no_other_run(
+    tmp_path: Path, server: str, says: str
+) -> None:
+    file = tmp_path / "forged.yaml"
+    file.write_text(FORGED.replace("SERVER", f'"{server}"'), encoding="utf-8")
+    lab = [*(AS_USER if os.geteuid() == 0 else ()), sys.executable, "-m", "gostlab"]
+    done = said_by(*lab, "run", file, "--machine", "sandbox", "--results", tmp_path / "results")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "1 good" in done.stdout and "1 failed" in done.stdout
+    assert says in done.stderr
