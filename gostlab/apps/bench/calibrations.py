@@ -1,7 +1,6 @@
 """What numbers of the machine model were taken from, taken anew: `./lab bench --part NAME`."""
 
 import gzip
-import json
 import re
 import shlex
 import shutil
@@ -11,9 +10,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from gostlab import reader
 from gostlab.apps.bench import against_sandbox, calibrate, packets
 from gostlab.apps.bench.figures import Figure, tell
-from gostlab.apps.bench.timed import Bench, load, read_json
+from gostlab.apps.bench.timed import Bench, load
 from gostlab.declared import folders
 from gostlab.setup.parts import RELAY, tunnel_binary
 
@@ -44,9 +44,9 @@ def agreement(bench: Bench, name: str, settings: dict[str, str], runs: int) -> l
     tell(f"{name}, {runs} times with one seed …")
     run = replace(load(REPEATED_S, sample="100ms", **settings), acks=True)
     folders = [bench.time(run).folder for _ in range(runs)]
-    legs = [leg for folder in folders for leg in read_json(folder / "legs.json")["legs"]]
+    legs = [leg for folder in folders for leg in reader.read_json(folder / "legs.json")["legs"]]
     wan = [leg for leg in legs if leg["leg"] == "wan"]
-    flows = [read_json(folder / "flows.json")["flows"][0] for folder in folders]
+    flows = [reader.read_json(folder / "flows.json")["flows"][0] for folder in folders]
     goodput = [flow["goodput_bps"] / 1000 for flow in flows]
     queues, acks = (
         [same_for_s(rows_of, folders[0], other) for other in folders[1:]]
@@ -68,8 +68,8 @@ Rows = Sequence[tuple[float, str]]  # instant, s, and all that the row says
 
 
 def queue_rows(folder: Path) -> Rows:
-    lines = (folder / "queues.jsonl").read_text(encoding="utf-8").splitlines()
-    return [(json.loads(line)["t_s"], line) for line in lines]
+    lines = reader.read_lines(folder / "queues.jsonl")
+    return [(reader.decode(line)["t_s"], line.decode()) for line in lines]
 
 
 def ack_rows(folder: Path) -> Rows:

@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from gostlab import machine
+from gostlab import machine, reader
 from gostlab.apps.bench.figures import FAILURES, Figure, failed_figure, tell, told
 from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.describe.resolve.expand import single_run
@@ -105,10 +104,6 @@ def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunDescription:
 
 def check(folder: Path) -> None:
     """Raises RuntimeError with the run's own words if it did not end well."""
-    outcome = read_json(folder / "outcome.json")
+    outcome = reader.read_json(folder / "outcome.json")
     if outcome["outcome"] != "ok":
         raise RuntimeError(f"a run of the benchmark failed: {outcome['error']}")
-
-
-def read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gostlab import reader
 from gostlab.declared.folders import ROOT, cache_folder
 from gostlab.machine import children_s
 from gostlab.results import read_series
@@ -81,7 +82,7 @@ class Version:
         before_s = children_s()
         said = asked(self.checkout, "exec", str(task), str(folder))
         spent_s = children_s() - before_s
-        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+        status = reader.read_json(folder / "status.json")
         if status["outcome"] != "ok":
             raise RuntimeError(f"a run of the benchmark failed: {said}")
         return spent_s, packets_sent(folder)

@@ -7,13 +7,13 @@ to on this machine or through TLS only.
 
 from __future__ import annotations
 
-import gzip
 import ipaddress
 import logging
 import re
 import shutil
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
-from gostlab import api
+from gostlab import api, reader
 from gostlab.apps.cluster import worker as remote
 from gostlab.apps.cluster.worker import MADE, Identity
 from gostlab.describe.file.document import BadInput
@@ -447,6 +447,9 @@ def different_files(one: Path, other: Path) -> Sequence[str]:
 def content(path: Path) -> bytes | None:
     """What a file says; None where there is none. (gzip's own header has a time in it.)"""
     try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except OSError:
+        data = reader.read_bytes(path)
+        if path.suffix == ".gz":
+            return zlib.decompressobj(wbits=31).decompress(data, remote.MOST_BYTES)
+        return data
+    except (OSError, zlib.error):
         return None

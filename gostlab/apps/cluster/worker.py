@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gostlab import machine
+from gostlab import machine, reader
 from gostlab.apps.command import end_process
 from gostlab.declared import folders
 from gostlab.machine.sandbox import host_facts
@@ -137,7 +137,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.is_symlink()]
     if sum(path.stat().st_size for path in files) > MOST_BYTES:
         raise ValueError(f"a run's folder of more than {MOST_BYTES / 1e6:.0f} MB is not sent back")
-    return {path.name: path.read_bytes() for path in files}
+    return {path.name: reader.read_bytes(path) for path in files}
 
 
 def keep(files: Mapping[str, bytes], folder: Path) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab import machine, results
+from gostlab import machine, reader, results
 from gostlab.describe.resolve.cpu_model import CpuModel, MachineModel
 from gostlab.machine import sandbox
 from gostlab.machine.cpus import claimed_cpus
@@ -100,11 +100,21 @@ def conform(
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file that may have been cut off, or not begun."""
-    if not path.exists():
-        return []
-    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(row) for row in rows if row.endswith("\n")]
+    """The whole rows of a file that a guest may have left, up to the first that is none."""
+    found: list[dict[str, Any]] = []
+    with suppress(OSError, ValueError):
+        for line in reader.read_lines(path):
+            row = reader.decode(line) if line.endswith(b"\n") else None
+            if not isinstance(row, dict) or not is_found(row):
+                break
+            found.append(row)
+    return found
+
+
+def is_found(row: Mapping[str, Any]) -> bool:
+    """Return whether a row says how a script went."""
+    kinds = {"name": str, "passed": bool, "said": str}
+    return all(type(row.get(name)) is kind for name, kind in kinds.items())
 
 
 def run_scripts(
@@ -119,7 +129,7 @@ def run_scripts(
     line of found.jsonl.
     """
     place.mkdir(parents=True, exist_ok=True)
-    known = {row["name"]: row for row in lines(place / FOUND)}
+    known = {row["name"]: row for row in lines(place / FOUND) if row["name"] in names}
     missing = [name for name in names if name not in known]
     if not missing:
         return known
@@ -136,7 +146,7 @@ def run_scripts(
             rows = [row for _, part in guests for row in lines(part / FOUND)]
             say(progress(order, rows, len(missing), time.monotonic() - began_s))
             time.sleep(POLL_S)
-    known = {row["name"]: row for row in lines(place / FOUND)}
+    known = {row["name"]: row for row in lines(place / FOUND) if row["name"] in names}
     if lost := [name for name in names if name not in known]:
         complaints = [guest.complaint for guest, _ in guests if guest.complaint]
         words = complaints[0] if complaints else "its guest ended"

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from gostlab import machine
+from gostlab import machine, reader
 from gostlab.declared.folders import PYTHON_PATH
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
@@ -51,8 +51,10 @@ def prompt_in(guest: machine.Watched, folder: Path) -> int:
         guest.kill()
         # The guest's console has set the terminal to its own needs.
         subprocess.run(["stty", "sane"], check=False, stderr=subprocess.DEVNULL)
-    exit_file = folder / "exit"
-    return int(exit_file.read_text()) if exit_file.exists() else 1
+    try:
+        return int(reader.read_bytes(folder / "exit", 16))
+    except (OSError, ValueError):
+        return 1
 
 
 def has_hung_up(descriptor: int) -> bool:

@@ -28,11 +28,14 @@ from gostlab.declared.errors import BadInput
 from gostlab.describe.file.words import cell_words
 from gostlab.describe.physics.response import bdp_bytes
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.reader import open_plain
 from gostlab.runs import summary
 from gostlab.runs.progress import Picture
 from gostlab.runs.schedule import Finished, Levels, place_of, rank_of
 
 MOST_RUNS = 4  # side by side
+MOST_BYTES = 16 << 20  # of a file, for one picture
+MOST = 1e15  # of anything that is drawn
 FRAMES_PER_S = 10
 FRAME_BYTES = 1514  # a full packet on the wire
 WAN_LEGS = ("wan", "inner")  # whose congestion control meets the path
@@ -56,16 +59,22 @@ class Tail:
     def rows(self) -> list[dict[str, Any]]:
         """Its whole rows that were not read yet; all of them again where it was made anew."""
         try:
-            with self.path.open("rb") as file:
+            with open_plain(self.path) as file:
                 if file.seek(0, 2) < self.offset:
                     self.offset = 0
                 file.seek(self.offset)
-                data = file.read()
+                data = file.read(MOST_BYTES)
         except OSError:  # not there yet
             return []
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
         return results.whole_rows(whole.splitlines())
+
+
+def plausible(row: Mapping[str, Any], names: Sequence[str]) -> list[float] | None:
+    """Return some columns of a row; None if no run can have measured one of them."""
+    values = [row.get(name) or 0.0 for name in names]
+    return values if all(0 <= value <= MOST for value in values) else None
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,8 @@ class Followed:
         for row in self._queues.rows():
             if row.get("role") == "bottleneck" and row.get("direction") == self._way:
                 names = ("t_s", "backlog_pkts", "backlog_bytes", "drops")
-                self.add_queued(Queued(*(row.get(name) or 0.0 for name in names)))
+                if values := plausible(row, names):
+                    self.add_queued(Queued(*values))
         for row in self._sockets.rows():
             if row.get("leg") in WAN_LEGS and row.get("flow") in self.flows:
                 self.add_in_flight(row)
@@ -133,8 +143,10 @@ class Followed:
         """One socket's sample, beside those of the same host and instant."""
         place = str(row.get("host")), str(row.get("leg"))
         known = self.flows[row["flow"]].setdefault(place, [])
-        names = ("t_s", "cwnd_pkts", "srtt_ms", "bytes_acked")
-        at = InFlight(*(row.get(name) or 0.0 for name in names))
+        values = plausible(row, ("t_s", "cwnd_pkts", "srtt_ms", "bytes_acked"))
+        if not values:
+            return
+        at = InFlight(*values)
         if known and at.at_s < known[-1].at_s:
             known.clear()
         if known and at.at_s == known[-1].at_s:

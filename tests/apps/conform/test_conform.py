@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.apps.conform import scripts
-from gostlab.apps.conform.conform import Found, Order, why
+from gostlab.apps.conform.conform import Found, Order, lines, why
 from gostlab.declared.errors import BadInput
 from tests.lab_command import ROOT, Typed
 
@@ -36,6 +36,18 @@ def order(tmp_path: Path) -> Order:
     (tmp_path / "one.pkt").write_text("`sysctl -q net.ipv4.tcp_syncookies=2`\n")
     (tmp_path / "two.pkt").write_text("--ip_version=ipv4\n")
     return Order("6.1", tmp_path, "6.1.9", tmp_path, tmp_path, "7.3.4", ["one.pkt", "two.pkt"])
+
+
+def test_what_a_guest_leaves_is_read_up_to_what_is_no_outcome(tmp_path: Path) -> None:
+    row = {"name": "one.pkt", "passed": True, "said": ""}
+    file = tmp_path / "found.jsonl"
+    assert lines(file) == []
+    for bad in ('{"name": 1}', "[1]", '{"name"', "\\", json.dumps(row | {"passed": "yes"})):
+        file.write_text(f"{json.dumps(row)}\n{bad}\n{json.dumps(row)}\n")
+        assert lines(file) == [row]
+    file.unlink()
+    os.mkfifo(file)
+    assert lines(file) == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -172,6 +173,20 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) ->
     assert list(tail.rows()) == [{"t_s": 2}]
     file.write_text('{"t_s": 5}\n')  # the run was begun again
     assert list(tail.rows()) == [{"t_s": 5}]
+
+
+def test_what_a_runs_program_writes_in_place_of_samples_is_not_drawn(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    assert [Tail(tmp_path / name).rows() for name in ("fifo", "link")] == [[], []]
+    [run] = asked()
+    followed = Followed(run, place_of(run, tmp_path))
+    wrong = [{"t_s": 1e308}, {"t_s": -5}, {"backlog_pkts": 1e300}]
+    write(followed.folder, "queues", [queued(1, 1) | each for each in wrong] + [queued(2, 3)])
+    write(followed.folder, "sockets", [sent(1, 1) | {"bytes_acked": -1}, sent(2, 3)])
+    followed.read()
+    assert [each.packets for each in followed.queue] == [3]
+    assert [each.window_pkts for each in followed.sender("flow1")] == [3]
 
 
 def test_a_run_that_is_begun_again_is_drawn_from_its_new_samples(tmp_path: Path) -> None:
