@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -130,6 +131,9 @@ def why_no_kernel() -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell ignores SIGINT in what it runs in the background, and programs inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(skips)
     folders = {folder_of(test) for test in TESTS.glob("**/test_*.py")}
     for folder in sorted(folders):
