@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -161,6 +162,8 @@ def test_a_crowded_folder_is_its_own_run_s_failure(run: RunDescription, tmp_path
     assert len(made) == 2
     again = schedule.run_all(todo[:1], tmp_path, (0,), start, schedule.Quiet(), retry_failed=True)
     assert again[0].state == "failed" and len(made) == 3
+    # pytest's own removal would recurse once for each of the nested folders.
+    subprocess.run(["rm", "-r", str(tmp_path / run.experiment)], check=True)
 
 
 def replace_repetition(run: RunDescription, repetition: int) -> RunDescription:
