@@ -31,6 +31,7 @@ from analysis.judge.figures_of_merit import wan_share
 from analysis.judge.statistics import Summary, is_known, paired_ratio
 from analysis.judge.table import NBSP, cc_name, per_mille, percent, rate, ratio, several
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
+from analysis.read.values import optional_number
 from gostlab.results.measures import are_identical, identical_words
 
 # Two goodputs this close are called the same: about what separates the thesis's own ws and wss
@@ -489,12 +490,12 @@ def machine_words(runs: Sequence[Run]) -> list[str]:
 
 
 def packet_words(asked: Mapping[str, Any]) -> str:
-    cost_ns = float(asked.get("packet_cost_ns") or 0)
+    cost_ns = optional_number(asked, "packet_cost_ns")
     return f"{cost_ns / 1000:g} µs per packet" if cost_ns else ""
 
 
 def cpus_words(asked: Mapping[str, Any]) -> str:
-    count = int(asked.get("host_cpus") or 0)
+    count = int(optional_number(asked, "host_cpus") or 0)
     if not count:
         return "one CPU for all hosts"
     others = [
@@ -503,6 +504,6 @@ def cpus_words(asked: Mapping[str, Any]) -> str:
         if name.startswith("cpus_by_host.")
     ]
     said = f"{several(count, 'CPU')} per host"
-    if share := int(asked.get("cpu_share_permille") or 0):
+    if share := optional_number(asked, "cpu_share_permille"):
         said += f" with the time of {share / 1000:g}"
     return f"{said} ({', '.join(others)})" if others else said

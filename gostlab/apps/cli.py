@@ -107,6 +107,9 @@ def in_words(argv: Sequence[str]) -> int:
         return command.EXIT_FAILED
     except OSError as error:
         return complain_of_system(error)
+    except MemoryError:
+        command.complain("not enough memory: is one of the files larger than it should be?")
+        return command.EXIT_FAILED
 
 
 def complain_of_system(error: OSError) -> int:

@@ -133,8 +133,13 @@ def case(family: Family, seed: int, number: int) -> Fault | None:
     folder = Path(tempfile.gettempdir()).parent / str(number)
     folder.mkdir()
     with chdir(folder):
-        words = family(random.Random(f"{seed} {number}"))
-        what = complaint(words)
+        words: list[str] = []
+        try:
+            words = family(random.Random(f"{seed} {number}"))
+        except Exception as error:  # the cases after it are run all the same
+            what: str | None = f"the case was not made: {error!r}"
+        else:
+            what = complaint(words)
     with suppress(OSError):
         shutil.rmtree(folder)
     return Fault(number, words, what) if what else None

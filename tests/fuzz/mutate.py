@@ -49,7 +49,7 @@ def mutate_json(value: Any, chance: random.Random) -> Any:
 def _holders(value: Any) -> Sequence[tuple[Any, Any]]:
     """Return each container within a value with each of its keys."""
     found: list[tuple[Any, Any]] = []
-    left = [value]
+    left = [value] if isinstance(value, dict | list) else []
     while left:
         each = left.pop()
         keys = each if isinstance(each, dict) else range(len(each))
@@ -69,7 +69,7 @@ def spoil_json(path: Path, chance: random.Random) -> None:
     """Mutate a file of JSON, or of JSON lines, unless it has become something else."""
     if path.stat().st_size > MAX_BYTES:
         return
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8", errors="replace")
     lines = text.splitlines() if path.suffix == ".jsonl" else [text]
     if not lines:
         return

@@ -11,6 +11,7 @@ from pathlib import Path
 from gostlab.apps.course.formula import FORMULA_IN_TEXT, FormulaError, Value, names_in
 from gostlab.declared.folders import LABS
 from gostlab.describe.file.document import (
+    MAX_BYTES,
     NUMBER,
     TEXTS_BY_NAME,
     BadInput,
@@ -19,6 +20,7 @@ from gostlab.describe.file.document import (
     key,
     list_of,
     load_document,
+    load_text,
     mapping_of,
     meant,
     one_of,
@@ -264,7 +266,7 @@ def check_filled(folder: Path) -> None:
     """Raises BadInput for what `./lab new lab` left to be written."""
     for path in sorted(folder.iterdir()):
         if path.suffix in (".md", ".yaml") and path.is_file():
-            text = path.read_text(encoding="utf-8", errors="replace")
+            text = load_text(path, MAX_BYTES)
             for number, line in enumerate(text.splitlines(), 1):
                 if found := TO_FILL.search(line):
                     raise BadInput(f"{path}:{number}: still to be written: {found[1]}")

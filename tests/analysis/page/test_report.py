@@ -250,7 +250,8 @@ def test_hostile_words_stay_words(tmp_path: Path) -> None:
     run = synthetic.description(**spoilt, factors={HOSTILE: HOSTILE, "streams": 1})
     named = {**run, "matrix": "m", "cc": "c", "tunnel": "t"}
     folder = synthetic.write_run(tmp_path, named, name='x"><img src=x onerror=y>')
-    (folder / "run.json").write_text(json.dumps(run))
+    numbers = dict.fromkeys(("host_cpus", "cpu_share_permille", "packet_cost_ns"), HOSTILE)
+    (folder / "run.json").write_text(json.dumps(run | numbers))
     (folder / "log.txt").write_bytes(b"\xff\xfe</pre><script>")
     synthetic.write_run(
         tmp_path,

@@ -66,6 +66,14 @@ def test_a_formula_without_a_value_in_a_labs_sheet_is_a_sentence(
     assert not (here / "coursework").exists()
 
 
+def test_a_labs_page_of_any_size_is_a_sentence(here: Path, refused: Refused) -> None:
+    shutil.copytree(load_lab("0").folder, here / "mine")
+    with (here / "mine/README.md").open("a") as page:
+        page.truncate(1 << 40)
+    said = refused("lab", "start", "mine", "--student", "alice")
+    assert "mine/README.md: larger than any such file" in said
+
+
 def test_a_lab_of_ones_own_is_found_again_from_its_folder(here: Path) -> None:
     own = here / "course/mine"
     shutil.copytree(load_lab("0").folder, own)
