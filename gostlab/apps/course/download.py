@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from gostlab import reader
 from gostlab.apps.course import upload
 from gostlab.apps.course.answers import SEALED
 from gostlab.apps.course.lab import ANSWERS
@@ -258,10 +259,11 @@ def read_metadata(path: Path, name: str) -> dict[str, dict[str, Any]]:
     """Gradescope's submission_metadata.yml, what it says by a folder's name. Raises BadInput."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     with upload.only_bad_input(f"{path}: {name}"):
-        if (path / name).is_symlink():
-            raise BadInput(f"{path / name}: {NO_FILE}")
-        with (zipfile.Path(path, name) if path.is_file() else path / name).open("rb") as file:
-            data = file.read(MOST_METADATA_BYTES + 1)
+        if path.is_file():
+            with zipfile.Path(path, name).open("rb") as file:
+                data = file.read(MOST_METADATA_BYTES + 1)
+        else:
+            data = reader.read_bytes(path / name, MOST_METADATA_BYTES + 1)
         if len(data) > MOST_METADATA_BYTES:
             raise BadInput(f"{path}: {name}: larger than any such file")
         found = yaml.load(data.decode("utf-8"), Loader=loader)  # a safe loader

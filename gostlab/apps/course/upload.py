@@ -65,7 +65,8 @@ def only_bad_input(place: object) -> Iterator[None]:
     except BadInput:
         raise
     except Exception as error:
-        said = f"{place}: cannot be read: {str(error) or type(error).__name__}"
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        said = f"{place}: cannot be read: {why}"
         raise BadInput(encodable(said)[:300]) from error
 
 

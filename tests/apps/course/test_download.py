@@ -191,3 +191,7 @@ def test_gradescopes_file_of_people_that_is_spoilt_is_refused(tmp_path: Path) ->
         files = {"e/submission_metadata.yml": content, "e/submission_7/answers.yaml": b"x"}
         with pytest.raises(BadInput, match=r"submission_metadata\.yml"):
             read_download(zipped(files, tmp_path / "g.zip"))
+    spread({"e/submission_7/answers.yaml": b"x"}, tmp_path)
+    os.mkfifo(tmp_path / "e/submission_metadata.yml")
+    with pytest.raises(BadInput, match=r"submission_metadata\.yml: cannot be read: not a plain"):
+        read_download(tmp_path / "e")
