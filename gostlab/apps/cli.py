@@ -45,6 +45,9 @@ VERBS = (
 )
 
 INTERRUPT_AGAIN_S = 0.01
+# Where processes that share a work have their locks, by the C library.
+SEMAPHORES = "/dev/shm"
+IN_SEMAPHORES = f"{SEMAPHORES} (mount a tmpfs there that you may write)"
 NO_PROCESS = (
     "no further process can be started: end some, or raise the limit (ulimit -u; in a container"
     " --pids-limit)"
@@ -117,7 +120,8 @@ def complain_of_system(error: OSError) -> int:
     if error.errno == errno.EAGAIN and error.filename is None:
         command.complain(NO_PROCESS)
         return command.EXIT_FAILED
-    command.complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+    what = error.filename or ("the system" if os.access(SEMAPHORES, os.W_OK) else IN_SEMAPHORES)
+    command.complain(f"{what}: {error.strerror or error}")
     return command.EXIT_FAILED
 
 

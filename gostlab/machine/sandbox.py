@@ -107,7 +107,7 @@ KILLED_BY_A_FILTER = (
     " docker run --security-opt seccomp=unconfined, or ask the machine's administrator"
 )
 # A program of the guest's is a process of the host's: EAGAIN is its limit of those.
-NO_PROCESS = "clone failed, errno = 11"
+NO_PROCESS = ("clone failed, errno = 11", "clone failed: Resource temporarily unavailable")
 NO_PROCESS_LEFT = (
     "the host had no process left for the guest's programs: end some, or raise the limit (ulimit"
     " -u, a control group's pids.max, docker run --pids-limit)"
@@ -400,7 +400,8 @@ class Guest(Watched):
         status = super().poll()
         if status is not None:
             self.memory.leave()
-            if self.complaint is None and NO_PROCESS in "\n".join(read_log(self._folder)):
+            said = "\n".join(read_log(self._folder)) if self.complaint is None else ""
+            if any(words in said for words in NO_PROCESS):
                 self.complaint, self.from_outside = NO_PROCESS_LEFT, True
             if self.complaint is None and not (self._folder / "exit").exists():
                 cause = why_no_boot(status, self._folder, self.memory)

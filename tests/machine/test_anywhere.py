@@ -17,7 +17,8 @@ import pytest
 
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import CHECKOUT
-from tests.lab_command import said_by
+from tests.analysis.synthetic import FIXTURE
+from tests.lab_command import ROOT, said_by
 from tests.sandboxed import Lab, describe, direction
 from tests.skips import NEEDS_ROOT, require_mounts
 
@@ -219,6 +220,14 @@ def test_a_container_of_half_a_cpu_and_768_mib_runs_and_knows_its_limits(
 
     assert done.returncode == 0, done.stderr
     assert made_in(results)["memory"] == "/tmp"
+
+
+def test_without_a_place_for_semaphores_the_report_names_it(inside: Inside) -> None:
+    words = "report", "made-up", "--results", str(FIXTURE.relative_to(ROOT))
+    closed = ["-t", "tmpfs", "-o", "mode=000", "none", "/dev/shm"]
+    done = inside(*words, "--out", f"{RESULTS}/page", mounts=[closed])
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "/dev/shm (mount a tmpfs there" in done.stderr
 
 
 def test_the_doctor_boots_as_a_run_does(inside: Inside) -> None:
