@@ -225,7 +225,8 @@ def test_a_container_of_half_a_cpu_and_768_mib_runs_and_knows_its_limits(
 def test_without_a_place_for_semaphores_the_report_names_it(inside: Inside) -> None:
     words = "report", "made-up", "--results", str(FIXTURE.relative_to(ROOT))
     closed = ["-t", "tmpfs", "-o", "mode=000", "none", "/dev/shm"]
-    done = inside(*words, "--out", f"{RESULTS}/page", mounts=[closed])
+    own = {"MPLCONFIGDIR": RESULTS}
+    done = inside(*words, "--out", f"{RESULTS}/page", mounts=[closed], environ=own)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "/dev/shm (mount a tmpfs there" in done.stderr
 
