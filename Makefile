@@ -23,7 +23,7 @@
 .PHONY: vagrant test-vagrant fuzz pinned pinned-write
 
 CACHE := $(shell python3 -P -c 'import sys; sys.path.insert(0, "."); \
-	from gostlab.setup import parts; print(parts.cache_folder())')
+	from gostlab.install import parts; print(parts.cache_folder())')
 # An ordinary user's has the libraries that his set-up brought.
 OWN = $(if $(filter-out 0,$(shell id -u)),$(wildcard $(CACHE)/python/bin/python))
 PYTHON = $(or $(OWN),/usr/bin/python3)
@@ -100,11 +100,11 @@ kernel:
 wheel:
 	@./lab setup --only tools --only packages --only kernel --only relay --only root \
 		--only test-tools
-	@$(PYTHON) -m gostlab.setup.wheel dist
+	@$(PYTHON) -m gostlab.install.wheel dist
 
 # What is to be offered beside it: its licences say so.
 wheel-sources:
-	@$(PYTHON) -m gostlab.setup.wheel dist sources
+	@$(PYTHON) -m gostlab.install.wheel dist sources
 
 doctor:
 	@./lab doctor
@@ -165,7 +165,7 @@ vagrant:
 	else echo "vagrant is not installed: its file is checked only where it is"; fi
 
 test-vagrant:
-	@$(PYTHON) tests/setup/vagrant_up.py
+	@$(PYTHON) tests/install/vagrant_up.py
 
 clean:
 	rm -rf results .pytest_cache .ruff_cache .mypy_cache

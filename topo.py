@@ -11,7 +11,7 @@ where it is not on every flow's way: the host, or the hosts, whose flows cross i
 where links have paths of their own: the link's name.
 
 A topology is one class here, and nothing else knows it by name: what the lab must know of it are
-its plain attributes (gostlab.declared.topologies says what each means), which are read without
+its plain attributes (gostlab.registry.topologies says what each means), which are read without
 running this file. `mn --custom` executes this file, so its top level imports nothing but Mininet.
 """
 
@@ -244,13 +244,13 @@ def build_nodes(topo, shape, nodes):
     here = os.path.dirname(os.path.abspath(build_nodes.__code__.co_filename))
     if here not in sys.path:
         sys.path.append(here)
-    from gostlab.declared import graphs
+    from gostlab.registry import graph_topologies
 
-    links, everyone = graphs.links(shape, nodes), range(1, nodes + 1)
+    links, everyone = graph_topologies.links(shape, nodes), range(1, nodes + 1)
 
     def gateway(start, end):
         """Where a node sends what is for another, or for its own hosts' network."""
-        one, two = graphs.way(shape, nodes, start, end)[0]
+        one, two = graph_topologies.way(shape, nodes, start, end)[0]
         number = links.index((one, two)) if (one, two) in links else links.index((two, one))
         return f"10.0.{2 * number}.2" if (one, two) in links else f"10.0.{2 * number + 1}.1"
 
@@ -259,7 +259,7 @@ def build_nodes(topo, shape, nodes):
         found = []
         for start in everyone:
             for end in everyone:
-                steps = graphs.way(shape, nodes, start, end)
+                steps = graph_topologies.way(shape, nodes, start, end)
                 if (one, two) in steps:
                     found.append(f"s{start}>r{end}")
                 if (two, one) in steps:
@@ -282,7 +282,7 @@ def build_nodes(topo, shape, nodes):
         first, second, wire = f"10.0.{2 * number}", f"10.0.{2 * number + 1}", f"w{number + 1}"
         routes = []
         for node in everyone:
-            ways = [graphs.way(shape, nodes, start, node)[:1] for start in (one, two)]
+            ways = [graph_topologies.way(shape, nodes, start, node)[:1] for start in (one, two)]
             for step, via in (((one, two), f"{second}.2"), ((two, one), f"{first}.1")):
                 if [step] in ways:
                     routes += [(f"10.{side}.{node}.0/24", via) for side in (1, 2)]

@@ -33,12 +33,12 @@ __version__ = "0.2.0"
 PUBLIC = dict.fromkeys(
     "Experiment Progress Result Results Run Running compare load report".split(), "gostlab.api"
 ) | {
-    "BadInput": "gostlab.declared.errors",
-    "MachineError": "gostlab.machine",
-    "MissingPart": "gostlab.setup.parts",
+    "BadInput": "gostlab.errors",
+    "MachineError": "gostlab.sandbox",
+    "MissingPart": "gostlab.install.locate",
     "ResultsError": "gostlab.results",
     "SAMPLES": "gostlab.results",
-    "fit": "gostlab.apps.fit.fitting",
+    "fit": "gostlab.search.api",
 }
 __all__ = [*PUBLIC, "__version__"]  # noqa: PLE0604
 

@@ -7,12 +7,12 @@ from gostlab.api import Running as Running
 from gostlab.api import compare as compare
 from gostlab.api import load as load
 from gostlab.api import report as report
-from gostlab.apps.fit.fitting import fit as fit
-from gostlab.declared.errors import BadInput as BadInput
-from gostlab.machine import MachineError as MachineError
+from gostlab.errors import BadInput as BadInput
+from gostlab.install.locate import MissingPart as MissingPart
 from gostlab.results import SAMPLES as SAMPLES
 from gostlab.results import ResultsError as ResultsError
-from gostlab.setup.parts import MissingPart as MissingPart
+from gostlab.sandbox import MachineError as MachineError
+from gostlab.search.api import fit as fit
 
 __version__: str
 PUBLIC: dict[str, str]

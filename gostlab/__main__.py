@@ -9,7 +9,7 @@ from gostlab.startup import BLOCKED, EXIT_INTERRUPTED, exit_on_signals, open_str
 exit_on_signals()
 open_streams()
 
-from gostlab.apps.cli import main  # noqa: E402
+from gostlab.cli.main import main  # noqa: E402
 
 
 def command() -> int:

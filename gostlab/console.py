@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console as RichConsole
 from rich.segment import Segment
 
-from gostlab.visible import beneath, visible
+from gostlab.terminal_escape import beneath, visible
 
 
 class Console(RichConsole):

@@ -1,8 +1,9 @@
 """The lab's modules are read when they are first used.
 
-`from gostlab.runs import schedule` and `import analysis.page.report` cost nothing until something
-of the module is read, so that imports stand at the top of a file and `./lab --help` reads no
-pandas. `from gostlab.runs.schedule import Finished` uses the module, and reads it at once.
+`from gostlab.scheduler import queue` and `import gostlab.analysis.report.report` cost nothing until
+something of the module is read, so that imports stand at the top of a file and `./lab --help`
+reads no pandas. `from gostlab.scheduler.queue import Finished` uses the module, and reads it at
+once.
 """
 
 import builtins
@@ -20,13 +21,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-# In a package the lab's analysis is within gostlab, and another of that name somebody else's.
-IS_WITHIN = Path(__file__).with_name("analysis").is_dir()
-PREFIXES = ("gostlab.",) if IS_WITHIN else ("gostlab.", "analysis.")
+PREFIXES = ("gostlab.",)
 OTHERS = {"yaml", "tomllib", "urllib.request"}  # a run reads none; what reads and fetches does
 # What Python asks of a module each time that it is imported; this is there without reading it.
 OF_THE_IMPORT = {"__spec__", "__path__", "__name__", "__file__", "__loader__", "__package__"}
-MOST_WRITTEN = 800  # the lab's own are fewer than 500
+MAX_WRITTEN = 800  # the lab's own are fewer than 500
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -94,7 +93,7 @@ class WhenUsed:
         module.__class__ = Unread
 
 
-class Finder:
+class LazyFinder:
     """Finds the lab's modules as Python does, and puts off reading them."""
 
     def find_spec(
@@ -150,7 +149,7 @@ def written_in(file: Path) -> dict[str, CodeType]:
     codes: dict[str, CodeType] = {}
     with suppress(OSError, ValueError, EOFError, TypeError):
         codes = marshal.loads(file.read_bytes())
-    return codes if len(codes) <= MOST_WRITTEN else {}
+    return codes if len(codes) <= MAX_WRITTEN else {}
 
 
 @contextmanager
@@ -172,7 +171,7 @@ def written_once(folder: Path) -> Iterator[None]:
 
 def install() -> None:
     """From here on, in this process."""
-    sys.meta_path.insert(0, Finder())
+    sys.meta_path.insert(0, LazyFinder())
     for finder in sys.meta_path:
-        if written := getattr(finder, "written", None):  # in a guest: gostlab/machine/init.py
+        if written := getattr(finder, "written", None):  # in a guest: gostlab/sandbox/guest_init.py
             execute_written(written)

@@ -22,20 +22,20 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
-from gostlab.apps.course.answers import Sealed  # noqa: E402
-from gostlab.apps.course.assignment import Assignment, assigned  # noqa: E402
-from gostlab.apps.course.copying import copied  # noqa: E402
-from gostlab.apps.course.formula import FormulaError, Value, evaluate, shown  # noqa: E402
-from gostlab.apps.course.grading import find_runs, named_values  # noqa: E402
-from gostlab.apps.course.lab import Lab, list_labs, load_lab  # noqa: E402
-from gostlab.runs.progress import progress_on_stderr  # noqa: E402
+from gostlab.classroom.answer_sharing import copied  # noqa: E402
+from gostlab.classroom.answers import Sealed  # noqa: E402
+from gostlab.classroom.assignment import Assignment, assigned  # noqa: E402
+from gostlab.classroom.expressions import FormulaError, Value, evaluate, shown  # noqa: E402
+from gostlab.classroom.grading import find_runs, named_values  # noqa: E402
+from gostlab.classroom.lab import CourseLab, list_labs, load_lab  # noqa: E402
+from gostlab.scheduler.progress import progress_on_stderr  # noqa: E402
 
 TRIED = 400  # made-up students among whom those are chosen that cover most
 BANDS = ROOT / "labs/bands.md"
 COLUMNS = 100
 
 
-def chosen(lab: Lab, wanted: int) -> list[Assignment]:
+def chosen(lab: CourseLab, wanted: int) -> list[Assignment]:
     """Students whose values cover the ranges: each next one adds the most levels."""
     pool = [
         assigned(lab, name, "bands") for name in (f"student-{number}" for number in range(TRIED))
@@ -66,7 +66,7 @@ def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[s
     return names
 
 
-def table(lab: Lab, asked: Sequence[Assignment], rows: Sequence[dict[str, Value]]) -> str:
+def table(lab: CourseLab, asked: Sequence[Assignment], rows: Sequence[dict[str, Value]]) -> str:
     """What each measured value and each point's formula came to, and of whom."""
     values = [
         ", ".join(f"{name} {shown(value)}" for name, value in each.values.items()) for each in asked
@@ -100,7 +100,7 @@ def table(lab: Lab, asked: Sequence[Assignment], rows: Sequence[dict[str, Value]
     return "\n".join(lines) + "\n"
 
 
-def copied_row(lab: Lab, rows: Sequence[dict[str, Value]]) -> str:
+def copied_row(lab: CourseLab, rows: Sequence[dict[str, Value]]) -> str:
     """What copied answers earn: of numbers, of words, of one's own runs, and of all points."""
     points = [point for point in lab.points if not point.by_hand]
     numbers = [point for point in points if point.answer and point.within]
@@ -111,7 +111,7 @@ def copied_row(lab: Lab, rows: Sequence[dict[str, Value]]) -> str:
     return f"| {lab.number} | {' | '.join(cells)} | {found[-1].most} |\n"
 
 
-def write(lab: Lab, text: str, row: str) -> None:
+def write(lab: CourseLab, text: str, row: str) -> None:
     """Put both where labs/bands.md has them. Raises SystemExit."""
     page = BANDS.read_text(encoding="utf-8")
     below = re.escape(f"<!-- from: labs/bands.py {lab.number} --write -->\n")

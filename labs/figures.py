@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
-from gostlab.apps.course.lab import list_labs, load_lab  # noqa: E402
+from gostlab.classroom.lab import list_labs, load_lab  # noqa: E402
 
 # Which of a lab's figures its page shows: how the file's name ends.
 SHOWN = {

@@ -26,12 +26,12 @@ from subprocess import PIPE
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gostlab.apps.course.answers import SEALED, read_sealed, sheet_of  # noqa: E402
-from gostlab.apps.course.assignment import Assignment  # noqa: E402
-from gostlab.apps.course.copying import right_answers  # noqa: E402
-from gostlab.apps.course.coursework import open_coursework  # noqa: E402
-from gostlab.apps.course.grading import RESULTS, find_runs, grade, named_values  # noqa: E402
-from gostlab.apps.course.lab import ANSWERS, Lab, Point, list_labs, load_lab  # noqa: E402
+from gostlab.classroom.answer_sharing import right_answers  # noqa: E402
+from gostlab.classroom.answers import SEALED, read_sealed, sheet_of  # noqa: E402
+from gostlab.classroom.assignment import Assignment  # noqa: E402
+from gostlab.classroom.grading import RESULTS, find_runs, grade, named_values  # noqa: E402
+from gostlab.classroom.lab import ANSWERS, CourseLab, Point, list_labs, load_lab  # noqa: E402
+from gostlab.classroom.workspace import open_coursework  # noqa: E402
 
 STUDENT = "timed"
 STEPS = ("start", "predict", "run", "report", "hand-in")
@@ -76,7 +76,7 @@ def write_own(folder: Path, assignment: Assignment) -> None:
         (folder / own.file).write_text(text, encoding="utf-8")
 
 
-def do_lab(lab: Lab, folder: Path) -> dict[str, float]:
+def do_lab(lab: CourseLab, folder: Path) -> dict[str, float]:
     """A whole lab, as a student does it; the CPU time of each step. Raises SystemExit."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def do_lab(lab: Lab, folder: Path) -> dict[str, float]:
     return took
 
 
-def missed(lab: Lab, folder: Path) -> list[str]:
+def missed(lab: CourseLab, folder: Path) -> list[str]:
     """The points that the hand-in did not earn, but for predictions, which were guessed."""
     found = grade(open_coursework(folder), folder)
     guessed = {point.name for point in lab.points if point.is_prediction}
@@ -137,7 +137,7 @@ def projected(command: str, log: Path) -> str:
     return "```\n" + "".join(f"{row.rstrip()}\n" for row in table.splitlines() if row) + "```\n"
 
 
-def write_plan(lab: Lab, log: Path, table: str | None) -> None:
+def write_plan(lab: CourseLab, log: Path, table: str | None) -> None:
     """Put the projector's block, and a table of times, below their marks in the lab's plan. Raises
     SystemExit.
     """

@@ -10,8 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gostlab.apps.paths.profile_writer import SCHEMA, direction, profile_text
-from gostlab.describe.file.profile import DEBIAN_WINDOW_BYTES, DerivedDirection, derive, share_text
+from gostlab.profile_import.profile_writer import SCHEMA, direction, profile_text
+from gostlab.spec.profile import DEBIAN_WINDOW_BYTES, DerivedDirection, derive, share_text
 
 FOLDER = Path(__file__).resolve().parent
 TABLES = FOLDER / "thesis-4.1.txt"

@@ -12,7 +12,7 @@ import random
 import statistics
 from pathlib import Path
 
-from gostlab.apps.paths.profile_writer import SCHEMA, direction, profile_text
+from gostlab.profile_import.profile_writer import SCHEMA, direction, profile_text
 
 SEED = 15
 LENGTH_S, PLAN_S, STEP_S = 300, 15, 0.1

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.errors import BadInput
-from gostlab.describe.file.document import parse_document
-from gostlab.describe.file.experiment import read_experiment
-from gostlab.describe.resolve.expand import expand, single_run
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.errors import BadInput
+from gostlab.spec.expand import expand, single_run
+from gostlab.spec.experiment import read_experiment
+from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.yaml_source import parse_document
 
 
-def run_of(on: str = "sandbox", clock: str = "virtual", **settings: str) -> RunDescription:
+def run_of(on: str = "sandbox", clock: str = "virtual", **settings: str) -> RunSpec:
     """A run on a plain path, unless its settings say otherwise; `on`: a sandbox, or native."""
     asked = {"profile": "plain-100ms", "cc": "cubic", **settings}
     profile, cc = asked.pop("profile"), asked.pop("cc")
     return single_run(profile=profile, cc=cc, machine=on, clock=clock, overrides=asked)
 
 
-def runs_of(experiment: str) -> list[RunDescription]:
+def runs_of(experiment: str) -> list[RunSpec]:
     """The runs of an experiment's text, f.yaml."""
     return expand(read_experiment(parse_document(experiment, "f.yaml"), Path("f.yaml")))
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gostlab.apps.cli import main
-from gostlab.setup import gosts
-from gostlab.setup.parts import (
+from gostlab.cli.main import main
+from gostlab.install import gost_versions
+from gostlab.install.locate import (
     MissingPart,
     TunnelBinary,
     file_sha256,
@@ -27,7 +27,7 @@ from gostlab.setup.parts import (
     what_gost_says,
 )
 from tests import skips
-from tests.lab_command import Gost, Typed
+from tests.lab_command import Gost, Refused, Typed
 from tests.sandboxed import Lab
 
 if TYPE_CHECKING:
@@ -71,9 +71,22 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
 
 
 @pytest.fixture
+def refused(typed: Typed) -> Refused:
+    """The one line that some words are refused with, and exit code 2."""
+
+    def say(*words: object) -> str:
+        done = typed(*words)
+        assert (done.returncode, done.stdout) == (2, "") and "Traceback" not in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        return done.stderr
+
+    return say
+
+
+@pytest.fixture
 def no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a machine needs is asked of none: a test makes its runs' workers up."""
-    for needed in ("machine.require_programs", "machine.require_kernels", "api.making.starter"):
+    for needed in ("sandbox.require_programs", "sandbox.require_kernels", "api.run.starter"):
         monkeypatch.setattr(f"gostlab.{needed}", lambda *_: None)
 
 
@@ -107,7 +120,7 @@ def gost(tmp_path_factory: pytest.TempPathFactory) -> Gost:
     for packed in [*sorted(PACKED_GOSTS.glob("*.xz")), *([Path(named)] if named else [])]:
         if any(f"gost-{version}-" in packed.name for version in found):
             continue
-        program = gosts.unpacked(packed, tmp_path_factory.mktemp("gost"))
+        program = gost_versions.unpacked(packed, tmp_path_factory.mktemp("gost"))
         said = what_gost_says(program)
         if said is not None:
             binary = TunnelBinary(program, "gost", str(said), file_sha256(program))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from gostlab.apps.cli import main
-from gostlab.setup.parts import TunnelBinary
+from gostlab.cli.main import main
+from gostlab.install.locate import TunnelBinary
 
 # The fixture `typed`: ./lab's words in this process.
 Typed = Callable[..., subprocess.CompletedProcess[str]]

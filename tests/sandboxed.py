@@ -22,15 +22,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from gostlab import machine
-from gostlab.declared.folders import cache_folder
-from gostlab.declared.kernels import SHIPPED
-from gostlab.describe.resolve.cpu_model import MachineModel
-from gostlab.describe.resolve.expand import single_run
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.machine import sandbox
-from gostlab.machine.cpus import claimed_cpus
-from gostlab.setup.parts import (
+from gostlab import sandbox
+from gostlab.install.locate import (
     MissingPart,
     TunnelBinary,
     file_sha256,
@@ -38,10 +31,17 @@ from gostlab.setup.parts import (
     kernel_for,
     require_kernel,
 )
+from gostlab.registry.folders import cache_folder
+from gostlab.registry.kernels import SHIPPED
+from gostlab.sandbox import uml
+from gostlab.sandbox.cpu_claims import claimed_cpus
+from gostlab.spec.cpu_model import MachineModel
+from gostlab.spec.expand import single_run
+from gostlab.spec.run_spec import RunSpec
 from tests.asked import runs_of
 from tests.offspring import sandboxes
 
-Started = TypeVar("Started", bound=machine.Watched)
+Started = TypeVar("Started", bound=sandbox.TimedProcess)
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
 PLAIN = single_run(
     profile="plain-100ms",
@@ -87,7 +87,7 @@ def flow(name: str = "flow1", **changes: Any) -> dict[str, Any]:
 
 def describe(
     forward: dict[str, Any] | None = None, reverse: dict[str, Any] | None = None, **changes: Any
-) -> RunDescription:
+) -> RunSpec:
     """A run: one cubic stream, direct, 5 s, 100 Mbit/s, 40 ms, virtual clock; `changes` replace
     run.json's keys.
     """
@@ -106,14 +106,14 @@ def describe(
     as_run = ("cc", "streams", "direction", "duration_s", "buffers")
     own = flow(rtt_ms=rtt_ms, **{key: values[key] for key in as_run})
     values.setdefault("flows", [own])
-    if values["clock"] == "real":  # nothing is charged there (gostlab.describe.resolve.expand)
+    if values["clock"] == "real":  # nothing is charged there (gostlab.spec.expand)
         values["syscall_cost_us"] = 0.0
         charged = ("host_cpus", "cpus_by_host", "packet_cost_ns", "byte_cost_ns", "clock_reads")
         values = {key: value for key, value in values.items() if key not in charged}
-    return RunDescription.from_json(values)
+    return RunSpec.from_json(values)
 
 
-def written(settings: str) -> RunDescription:
+def written(settings: str) -> RunSpec:
     """The one run of an experiment with these settings, 100 Mbit/s, 40 ms, as somebody would write
     them.
     """
@@ -232,9 +232,9 @@ class Lab:
         self.scratch = scratch
         self.parts = find_parts()
         self.kernel = require_kernel(self.parts)
-        self.handed = machine.hand_over(self.parts)
-        self.keep = machine.kept_visible(self.parts)
-        self.cpu = machine.usable_cpus()[0]
+        self.handed = sandbox.hand_over(self.parts)
+        self.keep = sandbox.kept_visible(self.parts)
+        self.cpu = sandbox.usable_cpus()[0]
         self._count = 0
 
     def folder(self) -> Path:
@@ -243,7 +243,7 @@ class Lab:
         made.mkdir()
         return made
 
-    def start(self, run: RunDescription, **handed: Any) -> tuple[machine.Watched, Path]:
+    def start(self, run: RunSpec, **handed: Any) -> tuple[sandbox.TimedProcess, Path]:
         """Start a run. With programs that pose as the lab's its guest has the host's
         files, where those are.
         """
@@ -256,7 +256,7 @@ class Lab:
                 self.require_programs_of_the_host()
                 patched.setenv("GOSTLAB_ROOT", "host")
             started = self._on_a_cpu(
-                lambda cpu: sandbox.start_run(kernel, run, folder, parts, self.keep, cpu, None)
+                lambda cpu: uml.start_run(kernel, run, folder, parts, self.keep, cpu, None)
             )
         return started, folder
 
@@ -299,7 +299,7 @@ class Lab:
         except MissingPart:
             pytest.skip(f"kernel {name} is not built: ./lab kernel add {name}")
 
-    def run(self, run: RunDescription | str, *, ends: str = "ok", **handed: Any) -> Done:
+    def run(self, run: RunSpec | str, *, ends: str = "ok", **handed: Any) -> Done:
         """Make a run, which may be `written` settings: it ends so, or anyhow: ""."""
         guest, folder = self.start(written(run) if isinstance(run, str) else run, **handed)
         guest.wait()
@@ -307,7 +307,7 @@ class Lab:
         assert done.outcome["outcome"] == ends or not ends, done.outcome
         return done
 
-    def boot(self, argv: Sequence[str], folder: Path | None = None, **asked: Any) -> sandbox.Guest:
+    def boot(self, argv: Sequence[str], folder: Path | None = None, **asked: Any) -> uml.Guest:
         """A guest that runs a command; `asked`: what sandbox.boot takes, what a MachineModel has,
         kernel, by its name, and what is added to its environment.
 
@@ -320,13 +320,11 @@ class Lab:
         }
         program, folder = self.kernel_named(kernel), folder or self.folder()
         model = MachineModel(**named)
-        return self._on_a_cpu(
-            lambda cpu: sandbox.boot(program, folder, argv, model, cpu=cpu, **asked)
-        )
+        return self._on_a_cpu(lambda cpu: uml.boot(program, folder, argv, model, cpu=cpu, **asked))
 
     def command(self, script: str, keep: Sequence[Path] = (), **asked: Any) -> Done:
         """Run a shell script in a guest; its output is the log."""
-        usual = {"memory_mib": 512, "syscall_cost_us": 5.0, "keep": [machine.CHECKOUT, *keep]}
+        usual = {"memory_mib": 512, "syscall_cost_us": 5.0, "keep": [sandbox.CHECKOUT, *keep]}
         folder = self.folder()
         self.boot(["/bin/sh", "-c", script], folder, **usual | asked).wait()
         return Done(folder)
@@ -341,14 +339,14 @@ BOOTING = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from gostlab.describe.resolve.cpu_model import MachineModel
-from gostlab.machine import sandbox
+from gostlab.spec.cpu_model import MachineModel
+from gostlab.sandbox import uml
 options = json.loads(sys.argv[5])
-guest = sandbox.boot(
+guest = uml.boot(
     Path(sys.argv[2]), Path(sys.argv[3]), ["/bin/sh", "-c", sys.argv[4]],
     MachineModel(256, options.pop("clock")), **options,
 )
-print("up,", sandbox.available_isolation(), flush=True)
+print("up,", uml.available_isolation(), flush=True)
 guest.wait()
 """
 
@@ -358,7 +356,7 @@ def booting(lab: Lab, kernel: Path, folder: Path, script: str, **asked: Any) -> 
     its end.
     """
     options = {"cpu": lab.cpu, "clock": "real", "limit_s": 1000, **asked}
-    given = (machine.CHECKOUT, kernel, folder, script, json.dumps(options))
+    given = (sandbox.CHECKOUT, kernel, folder, script, json.dumps(options))
     return ["/usr/bin/python3", "-B", "-c", BOOTING, *map(str, given)]
 
 
@@ -371,7 +369,7 @@ def kill_a_guests_parent(lab: Lab, kernel: Path, command: str, *, after_s: float
     if not parent:
         try:
             model, words = MachineModel(256, "real"), ["/bin/sh", "-c", command]
-            guest = sandbox.boot(kernel, folder, words, model, cpu=lab.cpu, limit_s=1000)
+            guest = uml.boot(kernel, folder, words, model, cpu=lab.cpu, limit_s=1000)
             os.write(says_up, b"up")
             guest.wait()
         except BaseException:
@@ -418,7 +416,7 @@ def as_nobody(folder: Path) -> list[str]:
         if parent != Path("/") and parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o011)
     words = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
-    if subprocess.run([*words, "test", "-r", str(sandbox.INIT)], check=False).returncode:
+    if subprocess.run([*words, "test", "-r", str(uml.INIT)], check=False).returncode:
         pytest.skip("no ordinary user may read this checkout")
     return words
 

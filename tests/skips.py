@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import pytest
 
-from gostlab.setup.root import Root, find_root
+from gostlab.install.rootfs import Root, find_root
 
 ALLOWED_SKIPS = "GOSTLAB_ALLOWED_SKIPS"
 WRITE_SKIPPED = "GOSTLAB_WRITE_SKIPPED"

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST = 100
+MAX = 100
 DATA = {".csv", ".gz", ".jsonl", ".json", ".lock", ".patch", ".diff", ".png", ".svg", ".txt", ".xz"}
 # Of measurements a fit's name is the hash: a line more is another fit.
 OTHERS = ("measurements/", "analysis/vendor/", "schemas/", "docs/notebooks/")
@@ -23,7 +23,7 @@ def too_wide(name: str) -> list[str]:
     return [
         f"{name}:{number}"
         for number, line in enumerate(lines, 1)
-        if len(line) > MOST and not UNBROKEN.search(line)
+        if len(line) > MAX and not UNBROKEN.search(line)
         if not name.startswith("tests/") or SAID_BY_TESTS.match(line)
     ]
 

@@ -16,97 +16,107 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Every room and the rooms that its modules may import from. A room is a package, or a module that
 # stands beside the packages; what is imported stands above.
-# A description has three rooms of its own, each of which knows those above it here alone: pure
-# formulas; the file as people write it; every number of a run, decided once.
-DESCRIBE = {
-    "gostlab.describe.physics": set(),
-    "gostlab.describe.file": {"gostlab.describe.physics", "gostlab.declared"},
-    "gostlab.describe.resolve": {
-        "gostlab.describe.file",
-        "gostlab.describe.physics",
-        "gostlab.declared",
-    },
+# Rooms that any other may use: the errors, a run's specification, and the one reader of files that
+# anybody may have written.
+SPEC = {
+    "gostlab.tcpmodel",
+    "gostlab.spec",
+    "gostlab.registry",
+    "gostlab.errors",
+    "gostlab.safe_read",
 }
-# What any room may use: a description, and the one reader of files that anybody may have written.
-WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared", "gostlab.reader"}
-READ = {"analysis.draw", "analysis.judge", "analysis.read"}
-BELOW_RUNS = {f"gostlab.{name}" for name in "console machine results setup visible".split()} | WORDS
-RUNS = {"gostlab.runs", *BELOW_RUNS}
+READ = {"gostlab.analysis.plotting", "gostlab.analysis.stats", "gostlab.analysis.load"}
+BELOW_RUNS = {
+    f"gostlab.{name}" for name in "console sandbox results install terminal_escape".split()
+} | SPEC
+RUNS = {"gostlab.scheduler", *BELOW_RUNS}
 CORE = {"gostlab", "gostlab.startup", "gostlab.lazy", "gostlab.api", *READ, *RUNS}
-# A file each, which stands on the core and is found by what it declares: no other room may import
-# one, nor name it.
-KINDS = {"gostlab.kinds", "analysis.drawings"}
-# What stands on the core, and the others of it that each may import from.
-APPS = {
-    "new": "command course",
-    "paths": "command",
-    "fit": "command paths",
-    "worst": "command fit paths",
-    "course": "command",
-    "cluster": "command",
-    "bench": "command cluster",
-    "validate": "command",
-    "conform": "command verbs",
-    "replay": "",
+# Plugins: a file each, which is found by what it declares. No other room may import or name one.
+PLUGINS = {"gostlab.tunnels", "gostlab.qdiscs", "gostlab.traffic", "gostlab.analysis.plots"}
+# What stands on the core, and the other features that each may import from.
+FEATURES = {
+    "scaffold": "cli.common classroom",
+    "profile_import": "cli.common importers",
+    "importers": "",
+    "search": "cli.common profile_import",
+    "classroom": "cli.common",
+    "cluster": "cli.common",
+    "bench": "cli.common cluster",
+    "validation": "cli.common",
+    "packetdrill": "cli.common",
+    "reproduce": "",
     "shell": "",
-    "manual": "",
-    "catalogue": "",
-    "doctor": "",
-    "completion": "command",
-    "verbs": "catalogue cluster command manual replay shell",
-    "cli": "bench command completion conform course doctor fit new paths validate verbs worst",
-    "reference": "cli command manual",
+    "cli": "bench cli.common cluster classroom packetdrill profile_import reproduce scaffold search shell"
+    " validation",
+    "reference": "cli cli.common",
 }
-# Those with a part that runs in a guest and needs what is there.
-IN_GUEST = {"replay", "shell"}
+# Features with a part that runs in a guest and needs what is there.
+IN_GUEST = {"reproduce", "shell"}
 ROOMS: dict[str, set[str]] = {
-    "topo": {"gostlab.declared"},
+    "topo": {"gostlab.registry"},
     "gostlab": {"gostlab.lazy"},  # the version
     "gostlab.startup": set(),
     "gostlab.lazy": set(),
-    "gostlab.reader": set(),
-    "gostlab.kept": {"gostlab.lazy", "gostlab.declared"},
-    "gostlab.visible": set(),
-    "gostlab.console": {"gostlab.visible"},
-    "gostlab.declared": {"gostlab.reader"},
-    "gostlab.setup": {"gostlab.declared", "gostlab.startup", "gostlab.visible"},
-    **DESCRIBE,
-    "gostlab.describe": {*DESCRIBE, "gostlab.declared"},
-    "gostlab.results": {"gostlab", *WORDS},
+    "gostlab.errors": set(),
+    "gostlab.safe_read": set(),
+    "gostlab.terminal_escape": set(),
+    "gostlab.console": {"gostlab.terminal_escape"},
+    "gostlab.registry": {"gostlab.errors", "gostlab.safe_read"},
+    "gostlab.tcpmodel": {"gostlab.errors"},
+    "gostlab.spec": SPEC - {"gostlab.spec"},
+    "gostlab.install": {
+        "gostlab.errors",
+        "gostlab.registry",
+        "gostlab.startup",
+        "gostlab.terminal_escape",
+    },
+    "gostlab.results": {"gostlab", *SPEC},
     "gostlab.guest": {
         "gostlab",
         "gostlab.lazy",
         "gostlab.results",
-        "gostlab.setup",
+        "gostlab.install",
         "topo",
-        *WORDS,
+        *SPEC,
     },
-    "gostlab.kinds": {"gostlab.guest", "gostlab.setup", *WORDS},
-    "gostlab.machine": {"gostlab.kept", "gostlab.lazy", "gostlab.setup", *WORDS},
-    "gostlab.runs": BELOW_RUNS,
-    "analysis.read": {"gostlab.results", *WORDS},
-    "analysis.judge": {"analysis.read", "gostlab.results", *WORDS},
-    "analysis.draw": {"analysis.judge", "analysis.read", "gostlab.results", *WORDS},
-    "analysis.drawings": {"gostlab.results", *READ, *WORDS},
-    "analysis.page": {"gostlab.results", *READ, *WORDS},
-    "gostlab.api": {"analysis.page", *READ, *RUNS},
-    "gostlab.apps": set(),
-    "gostlab.apps.command": {"gostlab.describe.file"},
+    "gostlab.tunnels": {"gostlab.guest", "gostlab.install", *SPEC},
+    "gostlab.qdiscs": {"gostlab.guest", "gostlab.install", *SPEC},
+    "gostlab.traffic": {"gostlab.guest", "gostlab.install", *SPEC},
+    "gostlab.sandbox": {"gostlab.lazy", "gostlab.install", *SPEC},
+    "gostlab.scheduler": BELOW_RUNS,
+    "gostlab.analysis": set(),
+    "gostlab.analysis.load": {"gostlab.results", *SPEC},
+    "gostlab.analysis.stats": {"gostlab.analysis.load", "gostlab.results", *SPEC},
+    "gostlab.analysis.plotting": {
+        "gostlab.analysis.stats",
+        "gostlab.analysis.load",
+        "gostlab.results",
+        *SPEC,
+    },
+    "gostlab.analysis.plots": {"gostlab.results", *READ, *SPEC},
+    "gostlab.analysis.report": {"gostlab.results", *READ, *SPEC},
+    "gostlab.api": {"gostlab.analysis.report", *READ, *RUNS},
+    "gostlab.cli.common": {"gostlab.spec", "gostlab.errors"},
     **{
-        f"gostlab.apps.{app}": {f"gostlab.apps.{each}" for each in others.split()}
+        f"gostlab.{feature}": {f"gostlab.{other}" for other in others.split()}
         | CORE
-        | ({"gostlab.guest"} if app in IN_GUEST else set())
-        for app, others in APPS.items()
+        | ({"gostlab.guest"} if feature in IN_GUEST else set())
+        for feature, others in FEATURES.items()
     },
-    "gostlab.__main__": {"gostlab.apps.cli", "gostlab.startup"},
+    "gostlab.__main__": {"gostlab.cli", "gostlab.startup"},
 }
 
 
 def modules() -> dict[str, Path]:
     """Every module of the lab by its dotted name."""
     found = {}
-    for path in [ROOT / "topo.py", *ROOT.glob("gostlab/**/*.py"), *ROOT.glob("analysis/**/*.py")]:
-        words = path.relative_to(ROOT).with_suffix("").parts
+    # A glob does not follow gostlab/analysis, a symbolic link to the folder at the top.
+    files = {path: path for path in [ROOT / "topo.py", *ROOT.glob("gostlab/**/*.py")]}
+    files |= {
+        path: ROOT / "gostlab" / path.relative_to(ROOT) for path in ROOT.glob("analysis/**/*.py")
+    }
+    for path, name in files.items():
+        words = name.relative_to(ROOT).with_suffix("").parts
         found[".".join(words[:-1] if words[-1] == "__init__" else words)] = path
     return found
 
@@ -136,7 +146,7 @@ def room_of(module: str) -> str:
     """The room that a module stands in."""
     words = module.split(".")
     inner = ".".join(words[:3])
-    return inner if words[1:2] == ["apps"] or inner in DESCRIBE else ".".join(words[:2])
+    return inner if inner in ROOMS else ".".join(words[:2])
 
 
 def forbidden(graph: dict[str, set[str]]) -> Iterator[str]:
@@ -155,69 +165,70 @@ def graph() -> dict[str, set[str]]:
 
 
 def test_every_module_stands_in_a_room() -> None:
-    assert {room_of(name) for name in MODULES} - {"analysis"} == set(ROOMS)
+    assert {room_of(name) for name in MODULES} == set(ROOMS)
 
 
 def test_imports_go_in_one_direction() -> None:
     assert list(forbidden(graph())) == []
 
 
-# What of the core is public: all that stands on it in gostlab.apps may use this, and of the rest
-# only what is named below.
+# The public part of the core: features may use this, and of the rest only what is named below.
 PUBLIC = (
-    "analysis.",
+    "gostlab.analysis.",
     "gostlab",  # its version
     "gostlab.console",  # tables and progress
-    "gostlab.visible",  # foreign text
+    "gostlab.errors",
+    "gostlab.terminal_escape",  # foreign text
     "gostlab.api",  # plan, run, execute, report, compare
-    "gostlab.declared.",  # what kinds say of themselves
-    "gostlab.describe.file.",  # units, documents, profiles, experiments, settings
-    "gostlab.describe.physics.",  # formulas
-    "gostlab.describe.resolve.expand",
-    "gostlab.describe.resolve.flows",
-    "gostlab.describe.resolve.run_description",
-    "gostlab.machine",  # which there is, and what is wrong with it
-    "gostlab.reader",  # files of others
+    "gostlab.registry.",  # what plugins declare
+    "gostlab.spec.",
+    "gostlab.tcpmodel.",  # formulas
+    "gostlab.sandbox",  # which there is, and what is wrong with it
+    "gostlab.safe_read",  # files of others
     "gostlab.results",  # a run's folder
-    "gostlab.results.contest",
-    "gostlab.results.measures",
-    "gostlab.runs.progress",
-    "gostlab.runs.schedule",
-    "gostlab.runs.summary",
-    "gostlab.setup.parts",  # the programs that there are
+    "gostlab.results.coexistence",
+    "gostlab.results.metrics",
+    "gostlab.scheduler.progress",
+    "gostlab.scheduler.queue",
+    "gostlab.scheduler.summary",
+    "gostlab.install.locate",  # the programs that there are
 )
-# Who measures the machine, looks after it or makes a run otherwise reaches further in.
+# Features that measure the machine, look after it or run a guest otherwise reach further in.
 INSIDE = {
-    "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox runs.pace setup.root setup.workbench",
-    "catalogue": "runs.pace",
-    "cli": "startup lazy setup.steps setup.workbench",
-    "cluster": "machine.sandbox setup.root",
-    "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.workbench",
-    "doctor": "startup describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.root setup.steps setup.system",
-    "fit": "describe.guards describe.resolve.run describe.resolve.windows",
+    "bench": "sandbox.rootfs sandbox.uml scheduler.eta install.rootfs install.build_env",
+    "cli": "startup lazy install.main install.build_env install.rootfs install.shared_install"
+    " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.batch_result scheduler.eta",
+    "cluster": "sandbox.uml install.rootfs",
+    "packetdrill": "sandbox.cpu_claims sandbox.rootfs sandbox.uml install.apt install.build_env",
     "reference": "results.format",
-    "replay": "describe.resolve.cpu_model guest.anew guest.carriers guest.ethtool guest.hosts guest.namespaces guest.reports guest.watch.netlink guest.watch.probes lazy machine.cpus machine.own_root machine.sandbox",
-    "shell": "guest.environment guest.hosts guest.idle guest.network guest.shaping machine.sandbox",
-    "validate": "machine.cpus",
-    "worst": "describe.guards setup.pinned",
-    "verbs": "describe.resolve.windows runs.outcome",
+    "reproduce": "guest.reset_clock guest.traffic_plugins guest.ethtool guest.host_config"
+    " guest.namespaces guest.flow_result guest.probes.netlink guest.probes.sampler lazy"
+    " sandbox.cpu_claims sandbox.rootfs sandbox.uml",
+    "search": "install.venvs",
+    "shell": "guest.environment guest.host_config guest.baseline_rtt guest.network guest.shaping"
+    " sandbox.uml",
+    "validation": "sandbox.cpu_claims",
 }
-FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
+FURTHER = {
+    feature: {f"gostlab.{name}" for name in names.split()} for feature, names in INSIDE.items()
+}
+ROOMS_OF_FEATURES = {f"gostlab.{feature}" for feature in FEATURES} | {"gostlab.cli.common"}
 
 
-# And what of it a tunnel, a queueing discipline or a kind of traffic is written with.
-KINDS_PUBLIC = (
-    "gostlab.declared.",
-    "gostlab.describe.physics.",
-    "gostlab.describe.resolve.flows",
+# The part of the core that a tunnel, a queueing discipline or a kind of traffic is written with.
+PLUGINS_PUBLIC = (
+    "gostlab.errors",
+    "gostlab.registry.",
+    "gostlab.tcpmodel.",
+    "gostlab.spec.flow",
     "gostlab.guest.delay_line",
-    "gostlab.guest.hosts",  # those that a leg joins
-    "gostlab.guest.launch",  # a tunnel's start
+    "gostlab.guest.host_config",  # those that a leg joins
+    "gostlab.guest.tunnel_context",  # a tunnel's start
     "gostlab.guest.network",
-    "gostlab.guest.order",  # a flow's commands
+    "gostlab.guest.load_context",  # a flow's commands
     "gostlab.guest.qdisc",
-    "gostlab.guest.reports",  # a flow's figures
-    "gostlab.setup.parts",  # a program's version
+    "gostlab.guest.flow_result",  # a flow's figures
+    "gostlab.install.locate",  # a program's version
 )
 
 
@@ -228,13 +239,13 @@ def is_public(module: str, public: Sequence[str] = PUBLIC) -> bool:
     )
 
 
-def test_kinds_are_written_with_the_public_part_of_the_guest() -> None:
+def test_plugins_are_written_with_the_public_part_of_the_guest() -> None:
     assert [
         f"{module} imports {other}"
         for module, others in graph().items()
-        if room_of(module) == "gostlab.kinds"
+        if room_of(module) in PLUGINS - {"gostlab.analysis.plots"}
         for other in others
-        if room_of(other) != "gostlab.kinds" and not is_public(other, KINDS_PUBLIC)
+        if room_of(other) not in PLUGINS and not is_public(other, PLUGINS_PUBLIC)
     ] == []
 
 
@@ -246,33 +257,33 @@ def code_strings(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
-def test_nothing_but_their_folders_place_names_a_kind() -> None:
+def test_no_other_room_names_a_plugin() -> None:
     """Nor by a string: one module has the folders, and one function runs what is found there."""
-    assert not any(KINDS & others for others in ROOMS.values())
-    named = re.compile(r"\b(kinds|drawings)[./]|^(kinds|drawings)$")
+    assert not any(PLUGINS & others for others in ROOMS.values())
+    named = re.compile(r"\b(plots|tunnels|qdiscs|traffic)/|^plots$")
     core = {
         name: parsed(path.read_text("utf-8"))
         for name, path in MODULES.items()
-        if room_of(name) not in KINDS and not name.startswith("gostlab.apps.")
+        if room_of(name) not in PLUGINS | ROOMS_OF_FEATURES
     }
     assert {name for name, tree in core.items() if any(map(named.search, code_strings(tree)))} == {
-        "gostlab.declared.folders"
+        "gostlab.registry.folders"
     }
     assert {
         name
         for name, tree in core.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom) and "import_module" in ast.unparse(node)
-    } == {"gostlab", "gostlab.declared.source", "gostlab.kept"}
+    } == {"gostlab", "gostlab.registry.static_loader", "gostlab.sandbox.module_bundle"}
 
 
-def test_what_stands_on_the_core_uses_its_public_api_and_no_more_than_is_named() -> None:
+def test_features_use_the_public_api_and_no_more_than_is_named() -> None:
     assert [
         f"{module} imports {other}"
         for module, others in graph().items()
-        if module.startswith("gostlab.apps.")
-        for other in others - FURTHER.get(module.split(".")[2], set())
-        if not other.startswith("gostlab.apps") and not is_public(other)
+        if room_of(module) in ROOMS_OF_FEATURES
+        for other in others - FURTHER.get(module.split(".")[1], set())
+        if room_of(other) not in ROOMS_OF_FEATURES and not is_public(other)
     ] == []
 
 
@@ -287,16 +298,16 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "import gostlab.apps.cli",
-        "from gostlab.apps.cli import main",
-        "def f():\n    from gostlab.apps import cli",
+        "import gostlab.cli.main",
+        "from gostlab.cli.main import main",
+        "def f():\n    from gostlab.cli import main",
     ],
 )
 def test_an_import_against_the_direction_is_seen(source: str) -> None:
-    spoilt = {**graph(), "gostlab.describe.file.units": imported(source, MODULES)}
+    spoilt = {**graph(), "gostlab.spec.units": imported(source, MODULES)}
 
     assert [line.split(":")[0] for line in forbidden(spoilt)] == [
-        "gostlab.describe.file.units imports gostlab.apps.cli"
+        "gostlab.spec.units imports gostlab.cli.main"
     ]
     with pytest.raises(CycleError):
         TopologicalSorter(spoilt).prepare()
@@ -305,13 +316,13 @@ def test_an_import_against_the_direction_is_seen(source: str) -> None:
 # Imports within functions are for what may not be installed, what only this folder's sys.path can
 # tell, and process 1 of the guest. All others stand at the top: gostlab.lazy makes them free.
 LATE = {
-    "gostlab.machine.init": {"fcntl", "runpy", "termios"},
-    "gostlab.apps.cluster.dask_cluster": {"distributed", "distributed.security"},
-    "gostlab.apps.bench.cluster": {"distributed"},
-    "gostlab.apps.completion": {"argcomplete"},
-    "gostlab.apps.worst.worst": {"optuna"},
-    "gostlab.apps.course.coursework": {"jinja2"},
-    "topo": {"itertools", "os", "sys", "gostlab.declared"},
+    "gostlab.sandbox.guest_init": {"fcntl", "runpy", "termios"},
+    "gostlab.cluster.dask_cluster": {"distributed", "distributed.security"},
+    "gostlab.bench.cluster": {"distributed"},
+    "gostlab.cli.completion": {"argcomplete"},
+    "gostlab.search.worst": {"optuna"},
+    "gostlab.classroom.workspace": {"jinja2"},
+    "topo": {"itertools", "os", "sys", "gostlab.registry"},
 }
 
 
@@ -333,7 +344,7 @@ def test_the_command_line_and_what_it_asks_need_no_mininet() -> None:
     """Mininet's modules load a tool that asks the machine; a laptop that only reads has none."""
     script = (
         "import sys; sys.modules['mininet'] = None\n"
-        "import gostlab.apps.cli, gostlab.api, analysis.page.report\n"
+        "import gostlab.cli.main, gostlab.api, gostlab.analysis.report.report\n"
         "from gostlab.lazy import Unread, read\n"
         "while found := [each for each in sys.modules.values() if type(each) is Unread]:\n"
         "    for each in found: read(each)"
@@ -342,13 +353,15 @@ def test_the_command_line_and_what_it_asks_need_no_mininet() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_guest_reads_no_words() -> None:
-    """A run has its numbers; who reads files and settings would take a fifth of a guest's start."""
+def test_a_guest_parses_no_settings() -> None:
+    """A run has its numbers: the parsers would take a fifth of a guest's start."""
     script = (
         "import sys, gostlab.guest.run; dir(gostlab.guest.run)\n"
         "from gostlab.lazy import Unread\n"
         "read = [n for n, module in sys.modules.items() if type(module) is not Unread]\n"
-        "print([name for name in read if name.startswith('gostlab.describe.file')])"
+        "print([name for name in read if name.startswith('gostlab.spec.') and "
+        "not name.endswith(('cpu_model', 'run_spec', 'flow', 'link_paths', 'versioned_json', "
+        "'checks'))])"
     )
     done = said_by(sys.executable, "-c", script)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -20,9 +20,9 @@ def said(script: str) -> str:
 
 def test_what_is_imported_as_a_module_is_not_read_before_it_is_used() -> None:
     script = (
-        "import sys; from gostlab.runs import schedule\n"
-        "print('tempfile' in sys.modules, type(schedule).__name__)\n"
-        "schedule.run_all; print(type(schedule).__name__)"
+        "import sys; from gostlab.scheduler import queue\n"
+        "print('tempfile' in sys.modules, type(queue).__name__)\n"
+        "queue.run_all; print(type(queue).__name__)"
     )
     assert said(script).split() == ["False", "Unread", "module"]
 
@@ -31,15 +31,15 @@ def test_what_is_imported_as_a_module_is_not_read_before_it_is_used() -> None:
 @pytest.mark.parametrize(
     ("does", "spared"),
     [
-        ("from gostlab.apps.cli import main; main(['--help'])", "pandas numpy matplotlib"),
+        ("from gostlab.cli.main import main; main(['--help'])", "pandas numpy matplotlib"),
         (
-            "from gostlab.describe.file.experiment import load_experiment as load;"
+            "from gostlab.spec.experiment import load_experiment as load;"
             " load('thesis-tunnel'); load('li2018')",
-            "matplotlib pandas analysis",
+            "matplotlib pandas gostlab.analysis",
         ),
         (
-            "import analysis.page.report",
-            "mininet gostlab.guest gostlab.machine gostlab.runs gostlab.setup",
+            "import gostlab.analysis.report.report",
+            "mininet gostlab.guest gostlab.sandbox gostlab.scheduler gostlab.install",
         ),
     ],
 )
@@ -106,8 +106,8 @@ def test_a_command_compiles_what_dataclasses_writes_once_and_keeps_it(tmp_path: 
     script = (
         "import pathlib; from gostlab import lazy\n"
         f"with lazy.written_once(pathlib.Path({str(tmp_path / 'kept')!r})):\n"
-        "    from gostlab.describe.resolve.run_description import RunDescription\n"
-        "print(RunDescription.__init__.__name__)"
+        "    from gostlab.spec.run_spec import RunSpec\n"
+        "print(RunSpec.__init__.__name__)"
     )
     assert said(script) == "__init__" and not (tmp_path / "kept").exists()
     (tmp_path / "kept").mkdir()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gostlab
-from gostlab.apps.new import KINDS
+from gostlab.scaffold import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 CHANGES = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]

@@ -29,10 +29,10 @@ from typing import Any
 from unittest.mock import patch
 
 import gostlab
-from gostlab import api, machine
-from gostlab.apps import cli
-from gostlab.declared.folders import ROOT
-from gostlab.setup.parts import MissingPart, find_parts, kernel_for
+from gostlab import api, sandbox
+from gostlab.cli import main as cli
+from gostlab.install.locate import MissingPart, find_parts, kernel_for
+from gostlab.registry.folders import ROOT
 from tests.experiments import run_names
 
 PINNED = ROOT / "tests/data/pinned"
@@ -173,7 +173,7 @@ def make_runs(
     skipped: dict[str, str] = {}
     for run in experiment.runs:
         try:
-            machine.require_programs([run], found)
+            sandbox.require_programs([run], found)
             kernels[run.name] = kernel_for(run.kernel, found)
         except MissingPart as error:
             skipped |= {

@@ -1,15 +1,15 @@
 """What the lab does, as functions and classes: describe, run, read, draw, compare.
 
-For the command line (gostlab.apps.cli), which reads words, calls these and prints what they return,
+For the command line (gostlab.cli.main), which reads words, calls these and prints what they return,
 and for scripts, which have the stable part of it as `import gostlab`. Nothing here prints, ends the
 process or sets a signal's handler. Errors are BadInput (what was asked cannot be), MissingPart and
 MachineError (this machine cannot do it), ResultsError and OSError.
 """
 
 from gostlab.api.experiment import Experiment, Progress, Result, Run, Running, run_together
-from gostlab.api.loaded import Results, load
-from gostlab.api.making import Gathered, contests, execute, starter, summary
-from gostlab.api.parts import (
+from gostlab.api.plan import Plan, refusal
+from gostlab.api.report import compare, docs_pages, open_run, report, reported, site
+from gostlab.api.requirements import (
     add_cc,
     add_gost,
     add_kernel,
@@ -23,6 +23,6 @@ from gostlab.api.parts import (
     remove_gost,
     remove_kernel,
 )
-from gostlab.api.plan import Plan, refusal
-from gostlab.api.reading import compare, docs_pages, open_run, report, reported, site
+from gostlab.api.results import Results, load
+from gostlab.api.run import Gathered, contests, execute, starter, summary
 from gostlab.results import SAMPLES

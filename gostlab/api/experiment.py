@@ -15,28 +15,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.read import frames
-from gostlab import machine as machines
-from gostlab.api.making import Gathered, Making, make
+from gostlab import sandbox as machines
+from gostlab.analysis.load import frames
 from gostlab.api.plan import Plan, check_matrices, refusal
-from gostlab.declared.errors import SandboxOnly
-from gostlab.describe import guards
-from gostlab.describe.file.document import BadInput
-from gostlab.describe.file.experiment import Experiment as File
-from gostlab.describe.file.experiment import (
-    load_experiment,
-    stopping_rules,
-    with_repetitions,
-    with_seed,
-)
-from gostlab.describe.file.question import Question, to_question
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results.measures import goodput_bps
-from gostlab.runs import progress as shown
-from gostlab.runs.outcome import Outcome
-from gostlab.runs.pace import Moving
-from gostlab.runs.schedule import Finished, Quiet
-from gostlab.runs.shard import Shard
+from gostlab.api.run import Gathered, Making, make
+from gostlab.errors import SandboxOnly
+from gostlab.results.metrics import goodput_bps
+from gostlab.scheduler import progress as shown
+from gostlab.scheduler.batch_result import Outcome
+from gostlab.scheduler.eta import Moving
+from gostlab.scheduler.queue import Finished, Quiet
+from gostlab.scheduler.shard import Shard
+from gostlab.spec import preflight
+from gostlab.spec.adhoc import Question, to_question
+from gostlab.spec.experiment import ExperimentFile as File
+from gostlab.spec.experiment import load_experiment, stopping_rules, with_repetitions, with_seed
+from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.yaml_source import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +96,7 @@ class Cancelled(Exception):
     """The runs were cancelled while they were made."""
 
 
-class Told(Quiet):
+class ProgressCallback(Quiet):
     """Calls a function with the progress."""
 
     def __init__(self, call: Callable[[Progress], object]) -> None:
@@ -276,7 +271,7 @@ class Experiment(Plan):
             why = "another kernel than this machine's is requested"
             there = replace(self, machine=machines.Choice("sandbox", why))
             runs = there.described()
-        errors, warned = guards.survey(runs)
+        errors, warned = preflight.survey(runs)
         if errors:
             raise BadInput(refusal(errors))
         rules = stopping_rules(self.file, quick=self.quick)
@@ -311,7 +306,7 @@ class Experiment(Plan):
         if progress is True:
             watcher = held.enter_context(shown.progress_on_stderr(self.name, quiet=False))
         elif callable(progress):
-            watcher = Told(progress)
+            watcher = ProgressCallback(progress)
         how: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
         how |= {"progress": watcher, "workers": workers, "held": held}
         return Running(self, partial(make, [self], Path(results), **how))
@@ -356,7 +351,7 @@ class Run:
             )
 
     @property
-    def description(self) -> RunDescription:
+    def description(self) -> RunSpec:
         """Every number of it, resolved: what run.json says."""
         return self.experiment.runs[0]
 

@@ -7,18 +7,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gostlab import machine
-from gostlab.describe import guards
-from gostlab.describe.file.document import BadInput
-from gostlab.describe.file.experiment import Experiment as File
-from gostlab.describe.file.experiment import Until
-from gostlab.describe.file.question import Question
-from gostlab.describe.file.settings import DEFAULTS
-from gostlab.describe.resolve.expand import expand, levels_in_order
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.runs import schedule
-from gostlab.runs.shard import Shard
-from gostlab.runs.single import Task
+from gostlab import sandbox
+from gostlab.scheduler import queue
+from gostlab.scheduler.exec_one import Task
+from gostlab.scheduler.shard import Shard
+from gostlab.spec import preflight
+from gostlab.spec.adhoc import Question
+from gostlab.spec.expand import expand, levels_in_order
+from gostlab.spec.experiment import ExperimentFile as File
+from gostlab.spec.experiment import Until
+from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.settings import DEFAULTS
+from gostlab.spec.yaml_source import BadInput
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Plan:
     """An experiment and what of it is to be run, checked as far as that goes without running it."""
 
     file: File  # as it was read
-    machine: machine.Choice
-    runs: tuple[RunDescription, ...] = field(default_factory=tuple)  # the first block
+    machine: sandbox.Choice
+    runs: tuple[RunSpec, ...] = field(default_factory=tuple)  # the first block
     clock: str | None = None  # of every matrix; None: what the file says
     quick: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ()  # only these; empty: all
     until: Mapping[str, Until] = field(default_factory=dict)  # what may go on after it
-    warned: tuple[guards.Warned, ...] = ()
+    warned: tuple[preflight.Warned, ...] = ()
     shard: Shard | None = None  # of so many processes that share the runs; None: all
     asked: Question | None = None  # that had no file: its text becomes one, with the results
 
@@ -64,9 +64,9 @@ class Plan:
         return levels_in_order(self.file, quick=self.quick, overrides=self.overrides)
 
     def tasks(self, results_folder: Path) -> list[Task]:
-        return [Task(run, schedule.place_of(run, results_folder)) for run in self.runs]
+        return [Task(run, queue.place_of(run, results_folder)) for run in self.runs]
 
-    def described(self, repetitions_of: Mapping[str, int] = {}) -> list[RunDescription]:
+    def described(self, repetitions_of: Mapping[str, int] = {}) -> list[RunSpec]:
         """The runs, those of some cells in so many repetitions. Raises BadInput."""
         return expand(
             self.file,
@@ -87,7 +87,7 @@ def check_matrices(file: File, matrices: Collection[str], *, quick: bool) -> Non
             raise BadInput(f"--matrix {name}: {file.name} has {', '.join(known)}")
 
 
-def refusal(errors: Sequence[tuple[RunDescription, guards.Guard]]) -> str:
+def refusal(errors: Sequence[tuple[RunSpec, preflight.Guard]]) -> str:
     """One line about runs that would mislead: the first, and how many other cells."""
     run, guard = errors[0]
     others = len({refused.cell for refused, _ in errors}) - 1

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from gostlab.setup.landlock import UNUSED, checked, libc
+from gostlab.install.landlock import UNUSED, checked, libc
 
 TFD_TIMER_ABSTIME, TFD_CLOEXEC = 1, os.O_CLOEXEC  # <sys/timerfd.h>
 PR_SET_TIMERSLACK = 29  # <linux/prctl.h>

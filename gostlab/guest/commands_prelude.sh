@@ -1,4 +1,4 @@
-# What every commands.sh begins with (gostlab.guest.commands writes the variables before it).
+# What every commands.sh begins with (gostlab.guest.command_log writes the variables before it).
 # shellcheck shell=sh disable=SC2154
 
 say() {

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
-from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, Compared, Direction, Qdisc
+from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, Direction, OptionComparison, Qdisc
+from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
 
 # A rate on the delay line makes netem send in the order of arrival, whatever the jitter: so fast
 # that it does nothing else.
@@ -39,13 +39,13 @@ class Netem(Qdisc):
     kind = "netem"
     # To the kernel's resolution: 1 µs, 8 bit/s, 2^-32.
     compared = (
-        Compared("limit_pkts", "limit", "packets"),
-        Compared("delay_ms", "delay", "ms", abs_tol=DELAY_TOLERANCE_MS),
-        Compared("jitter_ms", "jitter", "ms", abs_tol=DELAY_TOLERANCE_MS),
-        Compared("loss", "loss", rel_tol=LOSS_TOLERANCE, abs_tol=1e-9),
-        Compared("ecn", "ecn"),
-        Compared("rate_bps", "rate", "bit/s", abs_tol=RATE_TOLERANCE_BPS),
-        Compared("seed", "seed"),
+        OptionComparison("limit_pkts", "limit", "packets"),
+        OptionComparison("delay_ms", "delay", "ms", abs_tol=DELAY_TOLERANCE_MS),
+        OptionComparison("jitter_ms", "jitter", "ms", abs_tol=DELAY_TOLERANCE_MS),
+        OptionComparison("loss", "loss", rel_tol=LOSS_TOLERANCE, abs_tol=1e-9),
+        OptionComparison("ecn", "ecn"),
+        OptionComparison("rate_bps", "rate", "bit/s", abs_tol=RATE_TOLERANCE_BPS),
+        OptionComparison("seed", "seed"),
     )
 
     def tc_options(self) -> list[str]:

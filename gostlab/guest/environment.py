@@ -20,12 +20,12 @@ from typing import Any
 from mininet.net import VERSION as MININET_VERSION
 
 from gostlab import __version__
-from gostlab.declared.iperf3_versions import SYSTEM
-from gostlab.declared.qdiscs import bottleneck_kinds
-from gostlab.describe.resolve.cpu_model import CpuModel
-from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.network import NetworkError
-from gostlab.setup.parts import OwnProgram, TunnelBinary, file_sha256
+from gostlab.install.locate import OwnProgram, TunnelBinary, file_sha256
+from gostlab.registry.iperf3_versions import SYSTEM
+from gostlab.registry.qdiscs import bottleneck_kinds
+from gostlab.spec.cpu_model import CpuModel
+from gostlab.spec.run_spec import RunSpec
 
 TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
 KERNEL_PARAMETERS = Path("/sys/module/kernel/parameters")
@@ -56,7 +56,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def environment(
-    run: RunDescription,
+    run: RunSpec,
     programs: Programs,
     parts: Mapping[str, Any],
     sysctls: Mapping[str, Mapping[str, str]],
@@ -93,8 +93,9 @@ def environment(
 
 
 def modules_read() -> str:
-    """Whether what a run imports came from the one file that holds it all (gostlab.kept). If not,
-    how many files the lab has is in the samples.
+    """Return whether all imports came from the one bundle (gostlab.sandbox.module_bundle).
+
+    If not, the samples depend on how many files the lab has.
     """
     together = any(hasattr(finder, "codes") for finder in sys.meta_path)  # init.py's
     return "together" if together else "each from its own file"
@@ -110,7 +111,7 @@ class Programs:
     irtt: str | None  # what measures round trips over UDP; None: the lab's own echo does
 
 
-def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> OwnProgram:
+def iperf3_of(run: RunSpec, parts: Mapping[str, Any]) -> OwnProgram:
     """The run's iperf3: the lab's own, or the system's. Raises NetworkError if it is not there."""
     if run.iperf3 != SYSTEM:
         handed = parts.get("iperf3", {}).get(run.iperf3)
@@ -131,7 +132,7 @@ def below() -> dict[str, Any]:
     return {**known, "memory": memory} if memory else dict(known)
 
 
-def web_programs(run: RunDescription, programs: Programs) -> dict[str, str]:
+def web_programs(run: RunSpec, programs: Programs) -> dict[str, str]:
     """The versions of server and client where a run has http flows."""
     found = {}
     if any(flow.traffic.by_nginx for flow in run.flows):
@@ -181,7 +182,7 @@ def kernel_parameter(name: str) -> str | None:
         return None
 
 
-def check_virtual_clock(run: RunDescription) -> None:
+def check_virtual_clock(run: RunSpec) -> None:
     """Whether the sandbox's kernel charges programs as was asked. Raises NetworkError."""
     if (run.machine, run.clock) != ("sandbox", "virtual"):
         return
@@ -200,7 +201,7 @@ def check_virtual_clock(run: RunDescription) -> None:
         raise NetworkError(f"requested {asked}, the kernel has {installed}: run ./lab setup")
 
 
-def unbuilt_queue(run: RunDescription) -> str:
+def unbuilt_queue(run: RunSpec) -> str:
     """Which of the run's queues its kernel is built without, and what to do; "" if none."""
     config = kernel_config()
     for kind in bottleneck_kinds(run.bottleneck, run.queue) if config else ():

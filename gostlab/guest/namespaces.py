@@ -20,11 +20,11 @@ from typing import Any
 
 from mininet.topo import Topo
 
-from gostlab.setup.landlock import CLONE_NEWNS, MS_REC, checked, libc
+from gostlab.install.landlock import CLONE_NEWNS, MS_REC, checked, libc
 
 CLONE_NEWNET, MS_PRIVATE = 0x40000000, 1 << 18  # <linux/sched.h>, <linux/mount.h>
 TT_READ_ON = 0x676F7374  # prctl(2) of the lab's own (arch/um/kernel/readon.c)
-MOST_OF_A_SYSCTL = 4096  # bytes
+MAX_OF_A_SYSCTL = 4096  # bytes
 # What Mininet types to lay out links and addresses.
 TYPED_FOR_LINKS = re.compile(
     r"ip link (add|del) .*|ifconfig \S+ (\S+/\d+ )?up|ip route del default; ip route add default .*"
@@ -76,10 +76,10 @@ def without_shells(topology: Topo) -> Topo:
 @cache
 def held(kind: type) -> type:
     """A kind of node without its shell."""
-    return type(f"Held{kind.__name__}", (Held, kind), {})
+    return type(f"Held{kind.__name__}", (NamespaceHolder, kind), {})
 
 
-class Held:
+class NamespaceHolder:
     """A node's namespaces, held by a process that ends with its parent."""
 
     name: str
@@ -166,7 +166,7 @@ def read_sysctls(names: Iterable[str]) -> dict[str, str]:
         with contextlib.suppress(FileNotFoundError):
             file = os.open(sysctl_file(name), os.O_RDONLY)
             try:
-                found[name] = " ".join(os.read(file, MOST_OF_A_SYSCTL).decode("ascii").split())
+                found[name] = " ".join(os.read(file, MAX_OF_A_SYSCTL).decode("ascii").split())
             finally:
                 os.close(file)
     return found

@@ -19,18 +19,18 @@ from mininet.net import Mininet
 from mininet.util import numCores
 
 import topo
-from gostlab.declared.topologies import topology_of
-from gostlab.describe.resolve.cpu_model import cost_words
-from gostlab.describe.resolve.flows import topology_size
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest import cycle_counter
-from gostlab.guest.commands import CommandLog, Needs
+from gostlab.guest import tsc_trap
+from gostlab.guest.command_log import CommandLog, ScriptRequirements
 from gostlab.guest.ethtool import OFFLOADS, set_offloads_of
-from gostlab.guest.links import LinkError, links_of
 from gostlab.guest.namespaces import inside, read_sysctls, reading_on, without_shells, write_sysctls
-from gostlab.guest.tc_pipe import TcError, TcPipe
+from gostlab.guest.rtnetlink import LinkError, links_of
+from gostlab.guest.tc_batch import TcError, TcPipe
+from gostlab.registry.topologies import topology_of
+from gostlab.spec.cpu_model import cost_words
+from gostlab.spec.flow import topology_size
+from gostlab.spec.run_spec import RunSpec
 
-NOTHING = Needs()
+NO_REQUIREMENTS = ScriptRequirements()
 CHECKED_OFFLOADS = tuple(OFFLOADS)[:3]  # not every kernel has the last one
 
 
@@ -158,11 +158,11 @@ class Network:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    **({} if cycle_counter_at is None else cycle_counter.STANDING_STILL),
+                    **({} if cycle_counter_at is None else tsc_trap.STANDING_STILL),
                 )
             if cycle_counter_at is not None:
                 execs = 1 if cost is None else 2
-                cycle_counter.let_go(process.pid, cycle_counter_at, execs=execs)
+                tsc_trap.let_go(process.pid, cycle_counter_at, execs=execs)
             return process
 
     def record(self, command: Command) -> None:
@@ -249,10 +249,10 @@ def charged_argv(argv: Sequence[str], cost: str | None) -> list[str]:
 
 @contextmanager
 def lay_out(
-    run: RunDescription,
+    run: RunSpec,
     folder: Path,
     environ: Mapping[str, str],
-    needs: Needs = NOTHING,
+    needs: ScriptRequirements = NO_REQUIREMENTS,
     *,
     shells: bool = False,
 ) -> Iterator[Network]:

@@ -5,14 +5,14 @@ control, and takes pacing over from TCP where that does it itself (tc-fq(8)).
 import json
 from dataclasses import replace
 
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.hosts import machines_of
+from gostlab.guest.host_config import machines_of
 from gostlab.guest.network import Interface, Network, NetworkError
+from gostlab.spec.run_spec import RunSpec
 
 SENDER = "sender"  # the role of such a queue among those that are sampled
 
 
-def pace_senders(network: Network, run: RunDescription) -> list[Interface]:
+def pace_senders(network: Network, run: RunSpec) -> list[Interface]:
     """Install fq on every card of the end hosts; the cards, as queues. Raises NetworkError."""
     first = {flow.sender for flow in run.flows}
     found = []

@@ -17,7 +17,7 @@ class ShapingMismatch(NetworkError):
     """The kernel installed something else than what was requested."""
 
 
-class Compared(NamedTuple):
+class OptionComparison(NamedTuple):
     """How a value that was asked, of some name, is compared with the one that is there."""
 
     name: str
@@ -45,7 +45,9 @@ class Qdisc:
     """One queueing discipline, as requested or as read back."""
 
     kind: str  # the kernel's name of it
-    compared: ClassVar[tuple[Compared, ...]] = ()  # its values, as far as the kernel shows them
+    compared: ClassVar[
+        tuple[OptionComparison, ...]
+    ] = ()  # its values, as far as the kernel shows them
     of_class: str = (
         ""  # the class that has its rate, under which the next qdisc stands, if it has one
     )

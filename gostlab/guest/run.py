@@ -22,17 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import lazy, results
-from gostlab.declared.controls import kernel_name
-from gostlab.declared.iperf3_versions import OWN, SYSTEM
-from gostlab.describe.checks import Check, report, worst
-from gostlab.describe.physics.limits import MTU_BYTES
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest import cycle_counter, hosts
-from gostlab.guest.anew import begin_anew
-from gostlab.guest.cards import moderate_cards
-from gostlab.guest.carriers import carrier, report_name, result_of
-from gostlab.guest.commands import Needs
-from gostlab.guest.counted import counted, in_sockets, what_it_did
+from gostlab.guest import host_config, tsc_trap
+from gostlab.guest.baseline_rtt import check_idle, prolong_arp, refuse_wrong_path
+from gostlab.guest.command_log import ScriptRequirements
 from gostlab.guest.environment import (
     Programs,
     check_virtual_clock,
@@ -42,28 +34,36 @@ from gostlab.guest.environment import (
     run_environ,
     scratch_folder,
 )
-from gostlab.guest.idle import check_idle, prolong_arp, refuse_wrong_path
-from gostlab.guest.launch import Tunnel, TunnelError
+from gostlab.guest.evaluate import check_rates, judge
+from gostlab.guest.flow_result import FlowInterval, FlowResult, TrafficError
+from gostlab.guest.load_context import LoadContext
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
-from gostlab.guest.order import Order
+from gostlab.guest.nic_coalescing import moderate_cards
 from gostlab.guest.pacing import pace_senders
-from gostlab.guest.reports import FlowResult, Part, TrafficError
+from gostlab.guest.probes import fidelity
+from gostlab.guest.probes.cc_state import keep_states, tracing_states
+from gostlab.guest.probes.sampler import Probes, host_cpu_use, program_cost_use
+from gostlab.guest.probes.tcp_probe import AckTrace, keep_acks, sample_s, tracing_acks
+from gostlab.guest.probes.timer_lateness import Watch, watching
+from gostlab.guest.probes.trace_spool import Spool
+from gostlab.guest.reset_clock import begin_anew
 from gostlab.guest.shaping import Shaper, under_test
-from gostlab.guest.traffic import Load, run_flows
-from gostlab.guest.tunnel import program_of, start_tunnel
-from gostlab.guest.verdict import check_rates, judge
-from gostlab.guest.watch import fidelity
-from gostlab.guest.watch.acks import AckTrace, keep_acks, sample_s, tracing_acks
-from gostlab.guest.watch.probes import Probes, host_cpu_use, program_cost_use
-from gostlab.guest.watch.realclock import Watch, watching
-from gostlab.guest.watch.spool import Spool
-from gostlab.guest.watch.states import keep_states, tracing_states
-from gostlab.setup.parts import TunnelBinary, file_sha256
+from gostlab.guest.socket_accounting import counted, in_sockets, what_it_did
+from gostlab.guest.start_tunnel import program_of, start_tunnel
+from gostlab.guest.traffic_plugins import carrier, report_name, result_of
+from gostlab.guest.tunnel_context import Tunnel, TunnelError
+from gostlab.guest.workload import LoadResult, run_flows
+from gostlab.install.locate import TunnelBinary, file_sha256
+from gostlab.registry.congestion_controls import kernel_name
+from gostlab.registry.iperf3_versions import OWN, SYSTEM
+from gostlab.spec.checks import Check, report, worst
+from gostlab.spec.run_spec import RunSpec
+from gostlab.tcpmodel.constants import MTU_BYTES
 
 TAINT = Path("/proc/sys/kernel/tainted")
 
 
-def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
+def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
     """Run it and write its folder, all but status.json; returns the verdict.
 
     Raises Unsupported, NetworkError, TunnelError, TrafficError or OSError.
@@ -76,15 +76,15 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     programs = Programs(
         program_of(run, parts), iperf3_of(run, parts), parts.get("nginx"), parts.get("irtt")
     )
-    hosts.prepare_kernel(run, run.machine)
+    host_config.prepare_kernel(run, run.machine)
     with (
         scratch_folder() as scratch,
         lay_out(run, folder, environ, needs_of(run, programs)) as network,
     ):
         if run.mtu != MTU_BYTES:
             set_mtu(network, run.mtu)
-        hosts.silence_ipv6(network)
-        sysctls = hosts.configure_hosts(network, run)
+        host_config.silence_ipv6(network)
+        sysctls = host_config.configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
         cards = moderate_cards(network, run) if run.receive == "moderated" else {}
         for device, card in cards.items():
@@ -101,12 +101,12 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             start_tunnel(network, run, programs.tunnel, folder, scratch) as tunnel,
             watching_all(network, run, tunnel, folder, paced) as watches,
         ):
-            order = Order(
+            order = LoadContext(
                 network,
                 run,
                 tunnel,
                 programs,
-                node_cc=hosts.socket_cc(run),
+                node_cc=host_config.socket_cc(run),
                 reads_on=reads_on_of(run, lacking),
                 folder=folder,
                 scratch=scratch,
@@ -125,7 +125,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         results.write_json(folder / "flows.json", {"flows": [flow.to_json() for flow in flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
-        pids = {node: network.pid(node) for node in hosts.hosts_with_programs(run)}
+        pids = {node: network.pid(node) for node in host_config.hosts_with_programs(run)}
         more: dict[str, Any] = {"receive": cards} if cards else {}
         if states:
             more["cc_state"] = states
@@ -158,7 +158,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
 # -- before the load
 
 
-def reads_on_of(run: RunDescription, lacking: Sequence[str]) -> int | None:
+def reads_on_of(run: RunSpec, lacking: Sequence[str]) -> int | None:
     """The size of the reads of the run's iperf3 that its kernel is to go on with; None: it need not
     be told.
     """
@@ -168,7 +168,7 @@ def reads_on_of(run: RunDescription, lacking: Sequence[str]) -> int | None:
     return kind.reads_on if run.read_on == "on" else 0
 
 
-def needs_of(run: RunDescription, programs: Programs) -> Needs:
+def needs_of(run: RunSpec, programs: Programs) -> ScriptRequirements:
     """What the run's commands.sh must find on whatever machine repeats it."""
     kinds = [flow.traffic for flow in run.flows]
     clients = dict.fromkeys(kind.client for kind in kinds if kind.client)
@@ -177,7 +177,7 @@ def needs_of(run: RunDescription, programs: Programs) -> Needs:
     kept += [iperf3] if run.iperf3 != SYSTEM else []
     # To read all of a GOST is a twentieth of a short run.
     known = {each.path: each.sha256 for each in (programs.tunnel,) if each and each.is_hashed_alone}
-    return Needs(
+    return ScriptRequirements(
         programs=(
             *([programs.nginx or "nginx"] if any(kind.by_nginx for kind in kinds) else []),
             *([str(iperf3)] if any(kind.by_iperf3 for kind in kinds) else []),
@@ -189,7 +189,7 @@ def needs_of(run: RunDescription, programs: Programs) -> Needs:
     )
 
 
-def watched(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> Load:
+def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> LoadResult:
     """The load, with what sockets and links tell of its flows: what those did that are counted, and
     when data began and ended. Raises TrafficError.
     """
@@ -206,7 +206,7 @@ def watched(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> 
 
 
 def measured_part(
-    run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel, folder: Path
+    run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel, folder: Path
 ) -> list[FlowResult]:
     """What each flow did in the part of the load that is measured."""
     if not run.measures_a_part:
@@ -224,7 +224,7 @@ def measured_part(
         elif flow.traffic.rows:  # what it measured itself
             row = result_of(flow, report, (did.started_s, did.ended_s), window_s)
             own = replace(did, round_trips=row.round_trips, fetches=row.fetches)
-            found.append(own.of_part(from_s, to_s, Part(row.bytes)))
+            found.append(own.of_part(from_s, to_s, FlowInterval(row.bytes)))
             continue
         elif flow.is_tcp:
             part = in_sockets(flow, probes, tunnel)
@@ -236,7 +236,7 @@ def measured_part(
     return found
 
 
-def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
+def nodes_crossed(network: Network, run: RunSpec) -> set[str]:
     """The nodes that the flows' packets pass: all but a star's other sites and their routers."""
     crossed = {interface for interface in network.shaped if under_test(run, interface)}
     idle = {interface for interface in network.shaped if interface not in crossed}
@@ -272,7 +272,7 @@ class Watches:
 
 @contextmanager
 def watching_all(
-    network: Network, run: RunDescription, tunnel: Tunnel, folder: Path, paced: Sequence[Interface]
+    network: Network, run: RunSpec, tunnel: Tunnel, folder: Path, paced: Sequence[Interface]
 ) -> Iterator[Watches]:
     """Open all that watches a load; close it on leaving. `paced`: end hosts' cards with fq."""
     queues = [interface for interface in network.shaped if under_test(run, interface)]
@@ -290,7 +290,7 @@ def watching_all(
         yield Watches(queues, probes, acks, states, clock)
 
 
-def put_load(order: Order, watches: Watches) -> Load:
+def put_load(order: LoadContext, watches: Watches) -> LoadResult:
     """The load between the samplers' first and last sample. Raises TunnelError or TrafficError."""
     tunnel = order.tunnel
     begin_anew(order.run.clock, order.run.seed)
@@ -322,11 +322,11 @@ def check_tunnel(tunnel: Tunnel) -> list[Check]:
     return [fidelity.check_tunnel(ends)] if ends else []
 
 
-def check_repeats(run: RunDescription, program: TunnelBinary | None) -> list[Check]:
+def check_repeats(run: RunSpec, program: TunnelBinary | None) -> list[Check]:
     """Whether another run through the tunnel would be this one; nothing where no clock or program
     makes that a question.
     """
-    if program is None or run.clock != "virtual" or not cycle_counter.seeds_by_it(program.version):
+    if program is None or run.clock != "virtual" or not tsc_trap.go_seeds_from_tsc(program.version):
         return []
     return [fidelity.check_repeats(program.version, program.cycle_counter_at)]
 
@@ -343,7 +343,7 @@ def main(argv: list[str]) -> int:
     gc.freeze()
     gc.enable()  # init.py has switched it off
     folder = Path(argv[1])
-    run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
+    run = RunSpec.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
     started = time.monotonic()
     raise_file_limit()
@@ -352,7 +352,7 @@ def main(argv: list[str]) -> int:
     try:
         check_virtual_clock(run)
         execute(run, folder, parts)
-    except hosts.Unsupported as error:
+    except host_config.Unsupported as error:
         outcome, said = "unsupported", str(error)
     except (NetworkError, TunnelError, TrafficError) as error:
         outcome, said = "failed", str(error)

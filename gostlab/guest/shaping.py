@@ -15,13 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gostlab.declared.kernels import FEATURES, SHIPPED
-from gostlab.declared.qdiscs import qdisc_kind
-from gostlab.declared.topologies import topology_of
-from gostlab.describe.physics.limits import period_factors
-from gostlab.describe.resolve.flows import Flow, delays_ms
-from gostlab.describe.resolve.links import touches
-from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.environment import unbuilt_queue
 from gostlab.guest.network import Interface, Network, NetworkError
@@ -34,7 +27,14 @@ from gostlab.guest.tc import (
     parse_shown,
     show_argvs,
 )
-from gostlab.setup.parts import version_tuple
+from gostlab.install.locate import version_tuple
+from gostlab.registry.kernels import FEATURES, SHIPPED
+from gostlab.registry.qdiscs import qdisc_kind
+from gostlab.registry.topologies import topology_of
+from gostlab.spec.flow import FlowSpec, delays_ms
+from gostlab.spec.link_paths import touches
+from gostlab.spec.run_spec import RunSpec
+from gostlab.tcpmodel.constants import period_factors
 
 # The first line of each device's qdiscs: every device has one root.
 ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
@@ -70,7 +70,7 @@ def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
     return argv
 
 
-def path_of(run: RunDescription, interface: Interface) -> Mapping[str, Any]:
+def path_of(run: RunSpec, interface: Interface) -> Mapping[str, Any]:
     """The direction of a path that an interface makes, as requested, a host's own delay in it."""
     path: Mapping[str, Any] = run.path
     topology = topology_of(run.topology)
@@ -85,7 +85,7 @@ def path_of(run: RunDescription, interface: Interface) -> Mapping[str, Any]:
     return direction
 
 
-def under_test(run: RunDescription, interface: Interface) -> bool:
+def under_test(run: RunSpec, interface: Interface) -> bool:
     """Whether an interface is on a path that the run's flows take."""
     return bool(interface.role) and (
         not interface.hosts
@@ -94,7 +94,7 @@ def under_test(run: RunDescription, interface: Interface) -> bool:
     )
 
 
-def is_for(interface: Interface, flow: Flow) -> bool:
+def is_for(interface: Interface, flow: FlowSpec) -> bool:
     """Whether what an interface does to packets is for this flow's."""
     ways = {f"{flow.sender}{sign}{flow.receiver}" for sign in "><"}
     return not interface.hosts or not ({flow.sender, flow.receiver} | ways).isdisjoint(
@@ -102,7 +102,7 @@ def is_for(interface: Interface, flow: Flow) -> bool:
     )
 
 
-def carries_data(interface: Interface, flow: Flow) -> bool:
+def carries_data(interface: Interface, flow: FlowSpec) -> bool:
     """Whether a flow's data, and not its ACKs alone, leave by an interface that is for it."""
     sign = ">" if flow.direction == "upload" else "<"
     ways = {host for host in interface.hosts if ">" in host or "<" in host}
@@ -112,7 +112,7 @@ def carries_data(interface: Interface, flow: Flow) -> bool:
 class Shaper:
     """The qdiscs of a run's paths: installed, read back, changed in place."""
 
-    def __init__(self, network: Network, run: RunDescription) -> None:
+    def __init__(self, network: Network, run: RunSpec) -> None:
         self._network = network
         self._run = run
         self._now = {
@@ -204,7 +204,7 @@ class Shaper:
             done.append({**where, **wanted, "installed": installed})
         return done
 
-    def path_of_flow(self, flow: Flow) -> list[dict[str, Any]]:
+    def path_of_flow(self, flow: FlowSpec) -> list[dict[str, Any]]:
         """What a flow's packets cross now: bottlenecks (only a rate), delay lines (all else)."""
         paced = qdisc_kind(self._run.bottleneck).paces_idle  # else a lone packet passes at once
         return [
@@ -268,7 +268,7 @@ class Shaper:
             )
 
 
-def takes_seeds(run: RunDescription, release: str) -> bool:
+def takes_seeds(run: RunSpec, release: str) -> bool:
     """Whether netem has a seed here. One of the older kernels that a run may ask for takes its
     losses from its own random numbers, which follow from the run's seed; this machine's own kernel
     from nobody's. Both say so in the verdict. In the shipped kernel a seed that is not installed is
@@ -283,7 +283,7 @@ def unseeded(qdisc: Qdisc) -> Qdisc:
     return replace(qdisc, seed=None) if isinstance(qdisc, Netem) else qdisc
 
 
-def seed_of(run: RunDescription, number: int) -> int:
+def seed_of(run: RunSpec, number: int) -> int:
     """The seed of a run's n-th qdisc: the same in every cell of a repetition, none used twice."""
     return run.seed * 1000 + number
 

@@ -1,8 +1,8 @@
 """The queueing disciplines of a device, built, and tc's commands that install them and read them
 back.
 
-A queueing discipline is one file in gostlab/kinds/qdiscs/. It declares `QDISC = QdiscKind(...)`
-(gostlab.declared.qdiscs), or several, and defines `build(kind, direction, seed)`, which gives a
+A queueing discipline is one file in gostlab/qdiscs/. It declares `QDISC = QdiscKind(...)`
+(gostlab.registry.qdiscs), or several, and defines `build(kind, direction, seed)`, which gives a
 `Qdisc`. That is all: nothing else names it.
 """
 
@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Sequence
 
-from gostlab.declared.folders import QDISCS
-from gostlab.declared.qdiscs import bottleneck_kinds
-from gostlab.declared.source import module_of
 from gostlab.guest.qdisc import CLASS, Direction, Qdisc, ShapingMismatch
+from gostlab.registry.folders import QDISCS
+from gostlab.registry.qdiscs import bottleneck_kinds
+from gostlab.registry.static_loader import module_of
 
 
 def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: int) -> list[Qdisc]:

@@ -24,11 +24,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
-from gostlab import __version__, reader
-from gostlab.declared.errors import Complaint
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab import __version__, safe_read
+from gostlab.errors import Complaint
 from gostlab.results import format as result_format
 from gostlab.results.format import SCHEMA
+from gostlab.spec.run_spec import RunSpec
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
 # The `cause` of a failed run that an exception of the lab's own ended. It says nothing about what
@@ -39,7 +39,7 @@ FROM_OUTSIDE = "ended from outside"
 STATUS = "status.json"
 MAX_ERROR = 2000  # characters of a run's error
 # A run's last words are shorter: where less is free, they did not fit.
-LEAST_FREE_BYTES = 2**20
+MIN_FREE_BYTES = 2**20
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
@@ -118,7 +118,7 @@ def finish(
     complaint: str | None,
     *,
     from_outside: bool = False,
-    run: RunDescription | None = None,
+    run: RunSpec | None = None,
 ) -> dict[str, Any]:
     """Turn how a run ended into status.json, the last file of a folder; returns its contents. A run
     that left no outcome.json (its machine died, or was ended: `complaint`) has failed, as has one
@@ -135,7 +135,7 @@ def finish(
         )
         if os.path.lexists(folder / "outcome.json"):  # written by rename, so never half of one
             words, is_outside = "a program of the run replaced outcome.json", False
-        if shutil.disk_usage(folder).free < LEAST_FREE_BYTES:
+        if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
             words = f"the disk under {folder} is full: free some space"
             is_outside = True
         status = failure(complaint or words, FROM_OUTSIDE if is_outside else None)
@@ -161,13 +161,13 @@ def finish(
         "wall_s": round(wall_s, 3),
         "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    status["files"] = {file.name: reader.plain_size(file) for file in kept}
+    status["files"] = {file.name: safe_read.plain_size(file) for file in kept}
     status["sha256"] = {file.name: sum_of(file) for file in kept}
     write_json(folder / "status.json", status)
     return dict(status)
 
 
-def finish_anew(folder: Path, run: RunDescription, wall_s: float, error: Exception) -> Any:
+def finish_anew(folder: Path, run: RunSpec, wall_s: float, error: Exception) -> Any:
     """Replace a folder that its run left unusable by one that says so; returns its status. Raises
     OSError; the error itself where it is the disk's and not the run's.
     """
@@ -204,7 +204,7 @@ def known_files(folder: Path) -> list[Path]:
     return [
         path
         for path in sorted(folder.iterdir())
-        if any(each.fullmatch(path.name) for each in patterns) and reader.is_plain(path)
+        if any(each.fullmatch(path.name) for each in patterns) and safe_read.is_plain(path)
     ]
 
 
@@ -242,7 +242,7 @@ def last_words(folder: Path) -> str:
 def read_log(path: Path) -> list[str]:
     """Return the last lines of a log, none of one that is not there."""
     try:
-        data, _ = reader.read_tail(path, LOG_BYTES)
+        data, _ = safe_read.read_tail(path, LOG_BYTES)
     except OSError:
         return []
     return data.decode("utf-8", "replace").split("\n")
@@ -251,7 +251,7 @@ def read_log(path: Path) -> list[str]:
 def read_object(path: Path) -> dict[str, Any] | None:
     """A JSON object; None if it is none, or not there (the guest may write what it likes)."""
     try:
-        value = reader.read_json(path)
+        value = safe_read.read_json(path)
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None
@@ -282,7 +282,7 @@ def read_series(folder: Path, name: str, clock: str = "t_s") -> list[dict[str, A
     `at_s`), as far as they are whole. Empty where there is no such file.
     """
     try:
-        return whole_rows(reader.read_lines(folder / f"{name}.jsonl"), clock)
+        return whole_rows(safe_read.read_lines(folder / f"{name}.jsonl"), clock)
     except OSError:
         return []
 
@@ -349,7 +349,7 @@ def read_status(folder: Path) -> dict[str, Any] | None:
     return status if status is not None and status.get("outcome") in OUTCOMES else None
 
 
-def is_finished(folder: Path, run: RunDescription) -> bool:
+def is_finished(folder: Path, run: RunSpec) -> bool:
     """Whether the folder holds this run's answer, whole (`damage`). What the lab's own error or
     this machine ended is no answer, nor is what an older lab measured that meant something else by
     the same run.json.
@@ -372,7 +372,7 @@ def damage(folder: Path, status: Mapping[str, Any]) -> str | None:
         if "/" in name or name in ("", ".", "..") or not name.isprintable():
             return f"status.json: {name!r:.80}: no file of a run"
         try:
-            length = reader.plain_size(file)
+            length = safe_read.plain_size(file)
         except OSError as error:
             is_gone = error.errno == errno.ENOENT
             return f"{name:.80}: {'not there any more' if is_gone else error.strerror}"
@@ -395,7 +395,7 @@ def sum_of(file: Path) -> str | None:
 @lru_cache(maxsize=100_000)
 def sum_as_of(path: str, _mtime_ns: int, _ctime_ns: int, _size: int) -> str:
     """The same, read once as long as the file's times and size stay. Raises OSError."""
-    with reader.open_plain(Path(path)) as file:
+    with safe_read.open_plain(Path(path)) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -405,7 +405,7 @@ def epoch_of(status: Mapping[str, Any]) -> int:
     return epoch if isinstance(epoch, int) else 0
 
 
-def older_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
+def older_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
     """How many finished runs an older lab meant otherwise, and what has changed; None if none."""
     found = [read_status(results / run.experiment / run.name) or {"epoch": EPOCH} for run in runs]
     epochs = [epoch_of(status) for status in found if epoch_of(status) != EPOCH]
@@ -422,7 +422,7 @@ def changed_since(epochs: Collection[int]) -> str:
     return "; ".join(EPOCHS[max(0, min(epochs)) :]) or "this lab is the older one"
 
 
-def makers_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
+def makers_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
     """Which builds of the lab made the finished ones of some runs, for who wonders whether a small
     difference is theirs; None unless there are several, or one of another version than this.
     """
@@ -464,7 +464,7 @@ def failure_line(folder: Path, status: Mapping[str, Any]) -> str:
     return f"{said} (see {folder / 'log.txt'}; --retry-failed runs it again)"
 
 
-def prepare(results: Path, run: RunDescription) -> Path:
+def prepare(results: Path, run: RunSpec) -> Path:
     """An empty folder for a run, with its run.json; an unfinished one of the same name is
     replaced, one that an older lab finished is kept in OLDER.
     """
@@ -493,7 +493,7 @@ def make_way(folder: Path) -> None:
         remove(doomed)
 
 
-def is_settled(folder: Path, run: RunDescription, *, retry_failed: bool) -> bool:
+def is_settled(folder: Path, run: RunSpec, *, retry_failed: bool) -> bool:
     """Whether a folder has a run's answer: a good one, if failed ones are to be run again."""
     if not is_finished(folder, run):
         return False
@@ -506,7 +506,7 @@ class Making:
 
     folder: Path
 
-    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None:
+    def settle(self, run: RunSpec, *, retry_failed: bool = False) -> None:
         """It is there already."""
 
     def discard(self) -> None:
@@ -514,7 +514,7 @@ class Making:
 
 
 @dataclass(frozen=True)
-class Part(Making):
+class PartialRunFolder(Making):
     """A folder in which a run is made, beside the place that it takes when it is finished.
 
     So any number of processes, on any machines of a file system, may make the same run: the place
@@ -525,7 +525,7 @@ class Part(Making):
     place: Path
     _lock: TextIO
 
-    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None:
+    def settle(self, run: RunSpec, *, retry_failed: bool = False) -> None:
         """Let the finished folder take its place, unless another's answer is there: then that one
         stays and this one goes. Raises OSError.
         """
@@ -554,7 +554,7 @@ class Part(Making):
         self._lock.close()
 
 
-def prepare_beside(place: Path, run: RunDescription) -> Part:
+def prepare_beside(place: Path, run: RunSpec) -> PartialRunFolder:
     """An empty folder beside a run's place, with its run.json. Raises OSError."""
     place.parent.mkdir(parents=True, exist_ok=True)
     beside = f".{place.name[:160]}.part-"
@@ -572,7 +572,7 @@ def prepare_beside(place: Path, run: RunDescription) -> Part:
     fcntl.flock(lock, fcntl.LOCK_EX)
     unnamed.rename(folder / PART_LOCK)
     write_json(folder / "run.json", run.to_json())
-    return Part(folder, place, lock)
+    return PartialRunFolder(folder, place, lock)
 
 
 def is_abandoned(part: Path) -> bool:

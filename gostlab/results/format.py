@@ -20,7 +20,7 @@ NAME = "[A-Za-z0-9_.-]+"  # of a flow or a node
 
 
 @dataclass(frozen=True)
-class Field:
+class FormatField:
     path: str
     kind_words: str  # text, number, …; "or null": not known, not applicable; it may be absent
     unit: str
@@ -28,7 +28,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class File:
+class FormatFile:
     """One file of a folder, or several of one kind: what format.toml says of it."""
 
     name: str
@@ -37,19 +37,19 @@ class File:
     when: str
     says: str
     needed: bool
-    fields: tuple[Field, ...]
+    fields: tuple[FormatField, ...]
 
 
 @cache
-def files() -> tuple[File, ...]:
+def files() -> tuple[FormatFile, ...]:
     """Every file that a folder may have."""
     tables = tomllib.loads(TABLES.read_text(encoding="utf-8"))["file"]
     found = []
     for table in tables:
         rows = table.get("fields", "").splitlines()
-        fields = tuple(Field(*(cell.strip() for cell in row.split("|", 3))) for row in rows)
+        fields = tuple(FormatField(*(cell.strip() for cell in row.split("|", 3))) for row in rows)
         pattern = table.get("pattern", re.escape(table["name"])).replace("NAME", NAME)
         form, when, says = (table[key] for key in ("form", "when", "says"))
         needed = table.get("needed", False)
-        found.append(File(table["name"], pattern, form, when, says, needed, fields))
+        found.append(FormatFile(table["name"], pattern, form, when, says, needed, fields))
     return tuple(found)

@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import synthetic
 
-from analysis.draw import style
-from analysis.draw.spots import Spot, spots_of
-from analysis.page import report, studies
+from gostlab.analysis.plotting import style
+from gostlab.analysis.plotting.image_map import Spot, spots_of
+from gostlab.analysis.report import paper_reproductions, report
 
 # These ask what is on a page, and which files lie beside it, or on a figure, not where. Fixtures of
 # a module have real pictures unless they sketch theirs, and a test marked `rendered` draws its own.
@@ -43,7 +43,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
 
 def sketch_all(patched: pytest.MonkeyPatch) -> None:
     """Until it is undone."""
-    patched.setattr(studies, "save", sketch)
+    patched.setattr(paper_reproductions, "save", sketch)
     patched.setattr(report, "saved", saved_here)
     patched.setattr(style, "lay_out", lambda figure: None)
 

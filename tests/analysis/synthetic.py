@@ -23,16 +23,16 @@ from matplotlib.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from analysis.draw.registry import Drawn, Sheet, Sweep, draw_matrix, drawing_of
-from analysis.judge.cells import MatrixResults, to_matrices
-from analysis.read.folder import Run, load_run
-from analysis.read.runs import load_results
-from analysis.read.study import Study
-from gostlab.describe.file.experiment import load_experiment
-from gostlab.describe.resolve.expand import single_run
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.analysis.load.published import Study
+from gostlab.analysis.load.run_folder import RunFolder, load_run
+from gostlab.analysis.load.runs import load_results
+from gostlab.analysis.plotting.plot import Drawn, Sheet, Sweep, draw_matrix, drawing_of
+from gostlab.analysis.stats.cells import MatrixResults, to_matrices
 from gostlab.results import EPOCH
 from gostlab.results.format import SCHEMA
+from gostlab.spec.expand import single_run
+from gostlab.spec.experiment import load_experiment
+from gostlab.spec.run_spec import RunSpec
 
 FIXTURE = Path(__file__).resolve().parent / "fixture"
 FOOTER = (
@@ -71,7 +71,7 @@ PLAIN = single_run(
 
 
 def description(**changes: Any) -> dict[str, Any]:
-    """run.json, as a RunDescription writes it; `buffer_pkts`, `rate_bps`, `rtt_ms` and `loss` are
+    """run.json, as a RunSpec writes it; `buffer_pkts`, `rate_bps`, `rtt_ms` and `loss` are
     the forward direction's.
     """
     run = PLAIN.to_json() | {
@@ -91,7 +91,7 @@ def description(**changes: Any) -> dict[str, Any]:
     del run["flows"]
     run.update(changes)
     run.setdefault("flows", [flow("flow1", run)])
-    return RunDescription.from_json(run).to_json()
+    return RunSpec.from_json(run).to_json()
 
 
 def flow(name: str, run: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
@@ -497,10 +497,10 @@ def figure_of(word: str, table: Any, **study: Any) -> Figure:
     return next(iter(drawing_of(word).draw(Sheet(sweep, table)))).figure
 
 
-def loaded(folder: Path) -> Run:
+def loaded(folder: Path) -> RunFolder:
     """A run that ended well, read."""
     run = load_run(folder)
-    assert isinstance(run, Run) and run.state == "ok", run
+    assert isinstance(run, RunFolder) and run.state == "ok", run
     return run
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from gostlab import machine
-from gostlab.guest.watch.states import parse_shown
-from gostlab.setup.modules import module_for
+from gostlab import sandbox
+from gostlab.guest.probes.cc_state import parse_shown
+from gostlab.install.kernel_modules import module_for
 from tests.sandboxed import Lab
 
 Row = dict[str, Any]
@@ -113,7 +113,7 @@ def folder_of(lab: Lab, names: tuple[str, ...], cc: str) -> Path:
     scenarios = {name: {"cc": cc, "path": PATH, "acks": ACKS, **SCENARIOS[name]} for name in names}
     (folder / "scenarios.json").write_text(json.dumps(scenarios), encoding="utf-8")
     words = ["/usr/bin/python3", str(SCRIPT), "/run/gostlab"]
-    options = {"keep": [machine.CHECKOUT], "syscall_cost_us": 5.0, "modules": [module]}
+    options = {"keep": [sandbox.CHECKOUT], "syscall_cost_us": 5.0, "modules": [module]}
     lab.boot(words, folder, **options).wait()
     return folder
 

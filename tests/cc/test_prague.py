@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.results.measures import bottleneck_used, queue_delay_ms
+from gostlab.results.metrics import bottleneck_used, queue_delay_ms
 from tests.sandboxed import Done, Lab
 
 pytestmark = pytest.mark.sandbox

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from gostlab.guest.watch.states import parse_shown
+from gostlab.guest.probes.cc_state import parse_shown
 from tests.cc.bbr_scenarios import Row, folder_of
 from tests.sandboxed import Lab
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.folders import ROOT
+from gostlab.registry.folders import ROOT
 from tests.docs.console import NEAR, Command, difference, steps
 from tests.lab_command import Typed, said_by
 

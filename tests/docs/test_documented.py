@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.drawings import drawing_files, merit_names, model_names
-from gostlab.declared.folders import ROOT
-from gostlab.declared.qdiscs import qdisc_kinds
-from gostlab.declared.topologies import topologies
-from gostlab.declared.traffic import traffic_kinds
-from gostlab.declared.tunnels import tunnel_kinds
-from gostlab.describe.file import experiment, settings, trace
-from gostlab.describe.file.document import keys_of
+from gostlab.registry.folders import ROOT
+from gostlab.registry.plots import drawing_files, merit_names, model_names
+from gostlab.registry.qdiscs import qdisc_kinds
+from gostlab.registry.topologies import topologies
+from gostlab.registry.traffic import traffic_kinds
+from gostlab.registry.tunnels import tunnel_kinds
+from gostlab.spec import experiment, settings, trace
+from gostlab.spec.yaml_source import keys_of
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
@@ -30,14 +30,14 @@ KINDS: Mapping[str, Callable[[], list[str]]] = {
     "setting": lambda: list(settings.SETTINGS),
     "field of a flow": lambda: list(settings.FLOW_FIELDS),
     "key of a change": lambda: list(settings.CHANGE_FIELDS),
-    "key of an experiment": lambda: list(keys_of(experiment.Experiment)),
+    "key of an experiment": lambda: list(keys_of(experiment.ExperimentFile)),
     "key of a matrix": lambda: list(keys_of(experiment.Matrix)),
     "key of a published number": lambda: list(keys_of(experiment.Published)),
     "published figure": lambda: list(merit_names()),
     "model": lambda: list(model_names()),
     "column of a trace": lambda: list(trace.COLUMNS),
 }
-# What tests run over as it is declared (tests/kinds/tunnels, tests/kinds/qdiscs), or as rows of one
+# What tests run over as it is declared (tests/tunnels, tests/qdiscs), or as rows of one
 # table in the code.
 TESTED_TOGETHER = ("tunnel", "queueing discipline", "published figure", "model")
 AWAITED = ("presets", "reasons")

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.describe.file.experiment import load_experiment
-from gostlab.describe.guards import survey
-from gostlab.describe.resolve.expand import expand
+from gostlab.spec.expand import expand
+from gostlab.spec.experiment import load_experiment
+from gostlab.spec.preflight import survey
 from tests.examples import PAGE, examples, experiments, write_examples
 from tests.lab_command import Typed
 from tests.labs.test_pages import can_be_typed, commands
 
 ROOT = PAGE.parents[2]
-README, SITE = ROOT / "README.md", ROOT / "analysis/page/site_pages"
+README, SITE = ROOT / "README.md", ROOT / "analysis/report/site_pages"
 
 
 def test_there_are_three_examples() -> None:

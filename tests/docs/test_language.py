@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.folders import ROOT
+from gostlab.registry.folders import ROOT
 from tests.docs.test_numbers import GENERATED, prose
 
 DOCS = ROOT / "docs"
-SITE = ROOT / "analysis/page/site_pages"
+SITE = ROOT / "analysis/report/site_pages"
 PAGES = sorted([*DOCS.rglob("*.md"), *SITE.glob("*.md")])
 BY_HAND = [page for page in PAGES if not GENERATED.search(page.read_text("utf-8")[:400])]
 MAX_PICTURE_BYTES = 2_000_000

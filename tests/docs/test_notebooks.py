@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.folders import ROOT
+from gostlab.registry.folders import ROOT
 
 nbformat = pytest.importorskip("nbformat", reason="no nbformat")
 nbclient = pytest.importorskip("nbclient", reason="no nbclient")

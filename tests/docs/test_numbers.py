@@ -1,6 +1,6 @@
 """Numbers in the pages: what was measured has five runs and more, and a command that wrote it.
 
-A table of measured numbers stands between marks that runs fill (analysis.page.marked), or below a
+A table of measured numbers stands between marks that runs fill (gostlab.analysis.report.generated_tables), or below a
 line that names the command which printed it: `<!-- from: ./lab … -->`.
 """
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from analysis.page.marked import BEGIN, END, LEAST, read_mark
-from analysis.read.values import flatten
-from gostlab.declared.folders import ROOT
-from gostlab.describe.file.experiment import load_experiment
-from gostlab.describe.resolve.expand import layers_of
+from gostlab.analysis.load.json_safe import flatten
+from gostlab.analysis.report.generated_tables import BEGIN, END, MIN, read_mark
+from gostlab.registry.folders import ROOT
+from gostlab.spec.expand import layers_of
+from gostlab.spec.experiment import load_experiment
 
 PAGES = sorted(
     [
         *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
         *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "analysis/page/site_pages").glob("*.md"),
+        *(ROOT / "analysis/report/site_pages").glob("*.md"),
     ]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -97,7 +97,7 @@ def test_every_mark_can_be_read_and_its_table_has_runs_enough(name: str) -> None
     filled = re.findall(rf"{BEGIN.pattern}\n(.*?){re.escape(END)}", text, re.DOTALL)
     for asked, table in filled:
         for n in re.findall(r"\bn = (\d+)", table):
-            assert int(n) >= LEAST, asked
+            assert int(n) >= MIN, asked
 
 
 MARKS = sorted({each for page in PAGES for each in BEGIN.findall(page.read_text("utf-8"))})

@@ -10,9 +10,9 @@ import hashlib
 import json
 import sys
 
-from gostlab.declared.folders import ROOT
-from gostlab.describe.file.experiment import list_experiments, load_experiment
-from gostlab.describe.resolve.expand import expand
+from gostlab.registry.folders import ROOT
+from gostlab.spec.expand import expand
+from gostlab.spec.experiment import list_experiments, load_experiment
 
 KEPT = ROOT / "tests/data/run_names.json"
 FORMS = ("full", "quick")

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from gostlab.declared.folders import EXPERIMENTS
-from gostlab.describe.file import experiment as experiments
-from gostlab.describe.file.document import BadInput
-from gostlab.describe.file.experiment import Experiment, Published, load_experiment
-from gostlab.describe.file.settings import DEFAULT_SYSCALL_COST_US
-from gostlab.describe.guards import survey
-from gostlab.describe.resolve.expand import expand
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.registry.folders import EXPERIMENTS
+from gostlab.spec import experiment as experiments
+from gostlab.spec.expand import expand
+from gostlab.spec.experiment import ExperimentFile, Published, load_experiment
+from gostlab.spec.preflight import survey
+from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.settings import DEFAULT_SYSCALL_COST_US
+from gostlab.spec.yaml_source import BadInput
 from tests.experiments.run_names import FORMS, kept, said_short
 from tests.lab_command import said_by
 
@@ -34,7 +34,7 @@ LARGEST = "which-tunnel"  # 6,240 runs
 
 
 @lru_cache(maxsize=2)
-def expanded(path: Path) -> tuple[Experiment, list[RunDescription], list[RunDescription]]:
+def expanded(path: Path) -> tuple[ExperimentFile, list[RunSpec], list[RunSpec]]:
     """An experiment, and its runs in both forms."""
     experiment = load_experiment(str(path))
     return experiment, expand(experiment), expand(experiment, quick=True)

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from gostlab.apps import cli
-from gostlab.declared.folders import CONTROLS, EXPERIMENTS, LABS, MACHINES, MEASUREMENTS, PROFILES
+from gostlab.cli import main
+from gostlab.registry.folders import CONTROLS, EXPERIMENTS, LABS, MACHINES, MEASUREMENTS, PROFILES
 from tests.analysis.synthetic import FIXTURE
-from tests.apps.course.handins import asked_of, make_hand_in, shortened
-from tests.apps.course.test_download import FORMS, layouts
-from tests.apps.test_manual import EXPERIMENT
-from tests.describe.file.test_fuzz import spoil
+from tests.classroom.handins import asked_of, make_hand_in, shortened
+from tests.classroom.test_lms_export import FORMS, layouts
+from tests.cli.test_settings_help import EXPERIMENT
 from tests.fuzz.mutate import MAX_BYTES, a_word, as_word, spoil_file, spoil_json
+from tests.spec.test_fuzz import spoil
 
 RUN = FIXTURE / "made-up" / "ok-tunnel-bbr"
 SMALL_BYTES = 20_000
@@ -84,7 +84,7 @@ def value_for(action: argparse.Action, chance: random.Random) -> str:
 def verbs() -> list[tuple[list[str], argparse.ArgumentParser]]:
     """Return every verb and action with its parser."""
     found = []
-    left: list[tuple[list[str], argparse.ArgumentParser]] = [([], cli.parser())]
+    left: list[tuple[list[str], argparse.ArgumentParser]] = [([], main.parser())]
     while left:
         path, parser = left.pop()
         below = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]

@@ -25,9 +25,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from gostlab.apps import cli
-from gostlab.declared.folders import cache_folder
-from gostlab.setup import landlock
+from gostlab.cli import main
+from gostlab.install import landlock
+from gostlab.registry.folders import cache_folder
 
 # Prepare the files of a case in the current folder; return the words.
 Family = Callable[[random.Random], list[str]]
@@ -156,7 +156,7 @@ def complaint(words: Sequence[str]) -> str | None:
             signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
             signal.setitimer(signal.ITIMER_REAL, MAX_WALL_S)
             try:
-                status = cli.main(list(words))
+                status = main.main(list(words))
             except SystemExit as end:  # argparse's
                 status = end.code
             finally:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.describe.file.test_fuzz import SPLINTERS, spoil
+from tests.spec.test_fuzz import SPLINTERS, spoil
 
 # As a program's JSON may have them: Python reads all of these.
 VALUES: tuple[Any, ...] = (

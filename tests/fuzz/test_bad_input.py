@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.setup import landlock
+from gostlab.install import landlock
 from tests.fuzz.families import FAMILIES, WITH_PROCESSES
 from tests.fuzz.judge import SEED, faults
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gostlab.results.measures import Latency, latency
+from gostlab.results.metrics import Latency, latency
 from tests.sandboxed import Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox

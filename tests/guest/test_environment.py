@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gostlab.guest import environment
-from gostlab.machine import CHECKOUT
+from gostlab.sandbox import CHECKOUT
 from tests.sandboxed import describe
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.iperf3_versions import OWN
-from gostlab.describe.physics.capacity import CapacityOf
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.setup.root import chosen_root
+from gostlab.install.rootfs import chosen_root
+from gostlab.registry.iperf3_versions import OWN
+from gostlab.spec.run_spec import RunSpec
+from gostlab.tcpmodel.rate_steps import CapacityOf
 from tests.sandboxed import Done, Lab, describe, direction, flow, written
 
 pytestmark = pytest.mark.sandbox
@@ -297,7 +297,7 @@ def test_jitter_reorders_unless_the_line_keeps_order(lab: Lab, ordered: str) -> 
         assert out_of_order > 0.3 * got
 
 
-def router_run(ordered: str) -> RunDescription:
+def router_run(ordered: str) -> RunSpec:
     there = direction(rate_bps=40_000_000, delay_ms=10.0, jitter_ms=3.0)
     return describe(
         {**there, "ordered": ordered == "on"},

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from gostlab.declared.qdiscs import marking_kinds, qdisc_kind
+from gostlab.registry.qdiscs import marking_kinds, qdisc_kind
 from tests.sandboxed import Done, Lab
 
 pytestmark = pytest.mark.sandbox

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from gostlab.describe.checks import Check
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.evaluate import check_rates
+from gostlab.guest.flow_result import FlowResult
 from gostlab.guest.network import Interface
-from gostlab.guest.reports import FlowResult
-from gostlab.guest.verdict import check_rates
+from gostlab.spec.checks import Check
+from gostlab.spec.run_spec import RunSpec
 from tests.sandboxed import Done, Lab, describe, direction, flow
 
 PAYLOAD = 1448 / 1514  # of a link's rate, behind the headers of TCP and Ethernet
@@ -113,14 +113,14 @@ def got(name: str, mbit: float, from_s: float = 0.0, seconds: float = 5.0) -> Fl
     return FlowResult(name, "tcp", from_s, ended_s, 1e6 * mbit, size, seconds, **counts)
 
 
-def two_flows(second: str = "upload", **more: Any) -> RunDescription:
+def two_flows(second: str = "upload", **more: Any) -> RunSpec:
     flows = [flow("a"), flow("b", direction=second)]
     return describe(
         direction(10_000_000), direction(5_000_000, buffer_pkts=50), flows=flows, **more
     )
 
 
-def judged(run: RunDescription, *results: FlowResult) -> Check:
+def judged(run: RunSpec, *results: FlowResult) -> Check:
     return check_rates(run, results, queues())
 
 

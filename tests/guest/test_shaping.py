@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from gostlab.guest import environment
+from gostlab.guest.baseline_rtt import idle_rtt_ms, is_steady, jitter_range_ms
 from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
-from gostlab.guest.idle import idle_rtt_ms, is_steady, jitter_range_ms
+from gostlab.guest.probes import netlink
 from gostlab.guest.shaping import NO_DELAY_LINE, gact_intervals, periodic_loss_argv
 from gostlab.guest.tc import Qdisc, ShapingMismatch, build_bottleneck, install_argvs, parse_shown
-from gostlab.guest.watch import netlink
-from gostlab.kinds.qdiscs.htb import Htb
-from gostlab.kinds.qdiscs.tbf import Tbf
+from gostlab.qdiscs.htb import Htb
+from gostlab.qdiscs.tbf import Tbf
 from tests.asked import run_of
 
 FORWARD = {
@@ -141,7 +141,7 @@ WORDS = {
     "fq_pie": "fq_pie limit 10 ecn",
     "cake": "cake memlimit 81920 unlimited besteffort",
     "red": "red limit 15140 avpkt 1000 min 1514 max 4542 bandwidth 1000000bit adaptive ecn",
-    "dualpi2": "pi2_options.py add x 1: 2: 10",
+    "dualpi2": "dualpi2_netlink.py add x 1: 2: 10",
 }
 
 

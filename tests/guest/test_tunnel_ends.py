@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.guest.launch import Ends, TunnelError, last_words
+from gostlab.guest.tunnel_context import TunnelError, TunnelProcesses, last_words
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_the_last_line_that_says_anything_is_its_last_words(
 
 
 def test_an_end_that_died_is_named_with_what_it_said(tmp_path: Path) -> None:
-    ends = Ends(tmp_path)
+    ends = TunnelProcesses(tmp_path)
     with ends.log_of("client").open("wb") as log:
         ends["client"] = subprocess.Popen(["/bin/sh", "-c", "echo no route; exit 3"], stdout=log)
         ends["client"].wait()

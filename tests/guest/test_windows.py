@@ -4,9 +4,9 @@ from dataclasses import astuple
 
 import pytest
 
-from gostlab.describe.guards import guards
-from gostlab.describe.physics.response import window_limit_bps
-from gostlab.describe.resolve.windows import flow_windows
+from gostlab.spec.flow_windows import flow_windows
+from gostlab.spec.preflight import guards
+from gostlab.tcpmodel.response import window_limit_bps
 from tests.sandboxed import Lab, written
 
 pytestmark = pytest.mark.sandbox

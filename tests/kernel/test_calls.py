@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import machine
-from gostlab.declared.kernels import SHIPPED, declared_kernels
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab import sandbox
+from gostlab.registry.kernels import SHIPPED, declared_kernels
+from gostlab.spec.run_spec import RunSpec
 from tests.lab_command import said_by
 from tests.sandboxed import Done, Lab, describe, direction
 
@@ -26,13 +26,13 @@ PATH = direction(rate_bps=5_000_000, delay_ms=10.0, buffer_pkts=60)
 OLDER = [name for name, each in declared_kernels().items() if each.version < (6, 16)]
 LAB_UNDER_A_FILTER = """
 import os, sys
-from tests.machine.confined import filter_calls
+from tests.sandbox.confined import filter_calls
 filter_calls(namespaces=True, seccomp=False)
 os.execv(sys.executable, [sys.executable, "-m", "gostlab", *sys.argv[1:]])
 """
 
 
-def described(kernel: str) -> RunDescription:
+def described(kernel: str) -> RunSpec:
     """A short run on a kernel."""
     return describe(PATH, PATH, cc="bbr", duration_s=1.0, tunnel="relay+ws", kernel=kernel)
 
@@ -43,7 +43,7 @@ def undisturbed(lab: Lab) -> Callable[[str], Done]:
     return cache(lambda kernel: lab.run(described(kernel)))
 
 
-def stop_every_other_one(guest: machine.Watched) -> int:
+def stop_every_other_one(guest: sandbox.TimedProcess) -> int:
     """From its boot on stop half of a guest's processes for a while, then the other half, until its
     end: how many were stopped.
     """

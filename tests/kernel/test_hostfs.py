@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.kernels import SHIPPED, declared_kernels
-from gostlab.setup import parts
+from gostlab.install import locate
+from gostlab.registry.kernels import SHIPPED, declared_kernels
 from tests.sandboxed import Lab
 
 pytestmark = pytest.mark.sandbox
@@ -35,6 +35,6 @@ def test_a_file_whose_reads_are_short_is_read_whole(lab: Lab, tmp_path: Path, na
     init.write_text(INIT.format(file=SHORT_READS), encoding="utf-8")
     init.chmod(0o755)
     environment = ["env", f"TMPDIR={tmp_path}"]
-    argv = [*environment, kernel, *BOOT_ARGS.split(), f"init={init}", *parts.seccomp_words(kernel)]
+    argv = [*environment, kernel, *BOOT_ARGS.split(), f"init={init}", *locate.seccomp_words(kernel)]
     digest = hashlib.sha256(SHORT_READS.read_bytes()).hexdigest()
-    assert digest in parts.output_of(argv, 60.0)
+    assert digest in locate.output_of(argv, 60.0)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gostlab.declared.kernels import DECIDING, FEATURES, Kernel, declared_kernels, own_kernels
-from gostlab.describe.resolve.kernel_support import RACK_ALONE
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.setup import modules, parts
+from gostlab.install import kernel_modules, locate
+from gostlab.registry.kernels import DECIDING, FEATURES, Kernel, declared_kernels, own_kernels
+from gostlab.spec.kernel_support import RACK_ALONE
+from gostlab.spec.run_spec import RunSpec
 from tests.sandboxed import Done, Lab, describe, direction, flow
 
 pytestmark = pytest.mark.sandbox
@@ -24,7 +24,7 @@ PATH = direction(rate_bps=10_000_000, delay_ms=20.0, buffer_pkts=70)
 def kernel(request: pytest.FixtureRequest) -> str:
     """The name of a kernel that is built."""
     name = str(request.param)
-    if parts.built_version(name) is None:
+    if locate.built_version(name) is None:
         pytest.skip(f"kernel {name} is not built: ./lab kernel add {name}")
     return name
 
@@ -32,7 +32,7 @@ def kernel(request: pytest.FixtureRequest) -> str:
 OWN = ("bbr3", "bbrplus")
 
 
-def lossy_run(kernel: str) -> RunDescription:
+def lossy_run(kernel: str) -> RunSpec:
     """Linux's own BBR, which draws at random when it probes, and the lab's own controls, over a
     path that loses at random.
     """
@@ -101,9 +101,9 @@ def test_registers_are_each_threads_own(lab: Lab, kernel: str, registers: Path) 
 
 
 def test_the_labs_own_congestion_controls_are_compiled_for_it(one_run: Done, kernel: str) -> None:
-    built = parts.built_version(kernel)
+    built = locate.built_version(kernel)
     assert built is not None
-    assert all(modules.module_for(cc, built) is not None for cc in OWN)
+    assert all(kernel_modules.module_for(cc, built) is not None for cc in OWN)
     crossing = {leg["flow"]: leg for leg in one_run.legs}
     assert {name: leg["cc"] for name, leg in crossing.items()} == {cc: [cc] for cc in ("bbr", *OWN)}
     assert all(leg["bytes_acked"] > 100_000 for leg in crossing.values())

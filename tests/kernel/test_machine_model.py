@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gostlab.declared.kernels import SHIPPED, declared_kernels
-from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.registry.kernels import SHIPPED, declared_kernels
+from gostlab.spec.cpu_model import CpuModel
 from tests.sandboxed import BIG_BUFFERS, Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from gostlab.declared.kernels import SHIPPED, declared_kernels
+from gostlab.registry.kernels import SHIPPED, declared_kernels
 from tests.sandboxed import Lab
 
 pytestmark = pytest.mark.sandbox

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gostlab.declared.kernels import SHIPPED, declared_kernels
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.registry.kernels import SHIPPED, declared_kernels
+from gostlab.spec.run_spec import RunSpec
 from tests.kernel import read_on_probe
 from tests.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
@@ -94,7 +94,7 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def on_and_off(lab: Lab, run: RunDescription) -> tuple[Done, Done]:
+def on_and_off(lab: Lab, run: RunSpec) -> tuple[Done, Done]:
     """A run with reading on, and without. Their run.json are equally long: how much memory the
     lab's Python asks its kernel for is calls, and on 5.10 packets' addresses decide on losses.
     """

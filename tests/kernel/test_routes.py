@@ -4,8 +4,8 @@ from shlex import quote
 
 import pytest
 
-from gostlab.declared.kernels import SHIPPED
-from gostlab.setup.parts import written_record
+from gostlab.install.locate import written_record
+from gostlab.registry.kernels import SHIPPED
 from tests.kernel import route_probe
 from tests.sandboxed import Lab
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps.cli import main, parser
-from gostlab.apps.course.coursework import task_of
-from gostlab.apps.course.lab import Lab, list_labs, load_lab
-from gostlab.apps.course.whole import check_whole
-from gostlab.apps.verbs.live import MOST_RUNS
-from tests.apps.course.handins import asked_of
+from gostlab.classroom.lab import CourseLab, list_labs, load_lab
+from gostlab.classroom.lint_lab import check_whole
+from gostlab.classroom.workspace import task_of
+from gostlab.cli.live_view import MAX_RUNS
+from gostlab.cli.main import main, parser
+from tests.classroom.handins import asked_of
 from tests.lab_command import ROOT
 
 LABS = [load_lab(str(folder)) for folder in list_labs()]
@@ -73,7 +73,7 @@ def test_every_run_that_a_page_asks_for_can_be_made(
         assert status == 0, f"{command}: {capsys.readouterr().err}"
         if "--live" in words:
             runs = capsys.readouterr().out.split()
-            assert 1 <= len(runs) <= MOST_RUNS, command
+            assert 1 <= len(runs) <= MAX_RUNS, command
 
 
 @pytest.mark.parametrize("page", NAMES)
@@ -88,7 +88,7 @@ def test_no_command_or_link_leads_nowhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_a_lab_is_whole_and_its_page_has_every_question_value_and_section(lab: Lab) -> None:
+def test_a_lab_is_whole_and_its_page_has_every_question_value_and_section(lab: CourseLab) -> None:
     check_whole(lab)
     assert (lab.folder / "figure.png").is_file()
     page = (lab.folder / "README.md").read_text("utf-8")
@@ -121,7 +121,7 @@ def numbers_in(formula: str) -> set[str]:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_what_an_answer_is_computed_from_stands_on_the_page(lab: Lab) -> None:
+def test_what_an_answer_is_computed_from_stands_on_the_page(lab: CourseLab) -> None:
     page = " ".join((lab.folder / "README.md").read_text("utf-8").split())
     for point in lab.points:
         if point.answer is None or point.expect is None:
@@ -136,10 +136,10 @@ def test_what_an_answer_is_computed_from_stands_on_the_page(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_a_column_that_a_page_names_is_one_of_the_reports(lab: Lab) -> None:
+def test_a_column_that_a_page_names_is_one_of_the_reports(lab: CourseLab) -> None:
     source = "".join(
         (ROOT / path).read_text("utf-8").replace("\\u00a0", " ")
-        for path in ("analysis/judge/table.py", "analysis/page/tables.py")
+        for path in ("analysis/stats/text_table.py", "analysis/report/tables.py")
     )
     page = " ".join((lab.folder / "README.md").read_text("utf-8").split())
     named = re.findall(r"(?:[Cc]olumn|table) \*([^*]+)\*", page)
@@ -150,7 +150,7 @@ def test_a_column_that_a_page_names_is_one_of_the_reports(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_the_task_has_every_setting_of_the_students_runs(lab: Lab) -> None:
+def test_the_task_has_every_setting_of_the_students_runs(lab: CourseLab) -> None:
     task = task_of(asked_of(lab))
     for setting in ("rate", "rtt", "buffer", "duration", *lab.sets):
         experiment = lab.experiment_path.read_text("utf-8")
@@ -166,7 +166,7 @@ def section(text: str, heading: str) -> str:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_a_question_that_says_try_has_its_command(lab: Lab) -> None:
+def test_a_question_that_says_try_has_its_command(lab: CourseLab) -> None:
     text = section((lab.folder / "README.md").read_text("utf-8"), "Questions")
     for question in re.split(r"^- ", text, flags=re.MULTILINE)[1:]:
         if re.search(r"\btry\b", question, re.IGNORECASE):
@@ -175,7 +175,7 @@ def test_a_question_that_says_try_has_its_command(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
-def test_a_plan_says_what_to_show_and_what_to_do_in_either_time(lab: Lab) -> None:
+def test_a_plan_says_what_to_show_and_what_to_do_in_either_time(lab: CourseLab) -> None:
     plan = (lab.folder / "plan.md").read_text("utf-8")
     assert plan.startswith(f"# Plan: lab {lab.number}")
     by_command = f"<!-- from: labs/times.py {lab.number} --write -->\n"

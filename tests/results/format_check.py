@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 
-from gostlab.results.format import Field, File, files
+from gostlab.results.format import FormatField, FormatFile, files
 
 # What a field is called, and how JSON Schema calls it; it may be null, and it may be absent.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def kind_of(field: Field) -> str:
+def kind_of(field: FormatField) -> str:
     return field.kind_words.removesuffix(", may be absent").removesuffix(" or null")
 
 
@@ -48,7 +48,7 @@ def complaints(folder: Path) -> list[str]:
     return found + [f"{name} is missing" for name in needed if name not in names]
 
 
-def wrong_in(path: Path, file: File) -> Iterator[str]:
+def wrong_in(path: Path, file: FormatFile) -> Iterator[str]:
     try:
         if not file.fields:
             return
@@ -68,7 +68,7 @@ def wrong_in(path: Path, file: File) -> Iterator[str]:
 
 
 @cache
-def schema_of(fields: Sequence[Field]) -> Any:
+def schema_of(fields: Sequence[FormatField]) -> Any:
     """A table of fields as a schema's validator. Fields first become a tree of the keys that lead
     to them, a list's elements below "[]", a field itself below "".
     """

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from gostlab import results
-from gostlab.describe.checks import Check
-from gostlab.describe.resolve.flows import Flow
-from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.reports import FlowResult
-from gostlab.guest.watch import netlink
-from gostlab.guest.watch.probes import COUNTED, MARKED, TIMED
-from gostlab.results.format import SCHEMA, Field, files
+from gostlab.guest.flow_result import FlowResult
+from gostlab.guest.probes import netlink
+from gostlab.guest.probes.sampler import COUNTED, MARKED, TIMED
+from gostlab.results.format import SCHEMA, FormatField, files
+from gostlab.spec.checks import Check
+from gostlab.spec.flow import FlowSpec
+from gostlab.spec.run_spec import RunSpec
 from tests.results.format_check import KINDS, complaints, kind_of
 
 RUN, FLOWS, FIDELITY, LEGS, SOCKETS, QUEUES = (
@@ -23,7 +23,7 @@ RUN, FLOWS, FIDELITY, LEGS, SOCKETS, QUEUES = (
 )
 
 
-def names(table: Iterable[Field], prefix: str = "") -> set[str]:
+def names(table: Iterable[FormatField], prefix: str = "") -> set[str]:
     """The keys that a table has right below a prefix."""
     below = (each.path.removeprefix(prefix) for each in table if each.path.startswith(prefix))
     return {path.split(".")[0].removesuffix("[]") for path in below}
@@ -34,8 +34,8 @@ def of(cls: type) -> set[str]:
 
 
 def test_what_the_lab_writes_is_in_the_tables() -> None:
-    assert names(RUN) == of(RunDescription)
-    assert names(RUN, "flows[].") == of(Flow)
+    assert names(RUN) == of(RunSpec)
+    assert names(RUN, "flows[].") == of(FlowSpec)
     assert names(FLOWS, "flows[].") == of(FlowResult)
     assert names(FIDELITY, "checks[].") == of(Check)
     assert {"sockets", *COUNTED, *TIMED, *MARKED} < names(LEGS, "legs[].")

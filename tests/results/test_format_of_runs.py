@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gostlab import results
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.spec.run_spec import RunSpec
 from tests.results.format_check import complaints
 from tests.sandboxed import Lab, describe, direction, flow
 
@@ -40,7 +40,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
-def test_a_run_s_folder_has_the_format(lab: Lab, run: RunDescription) -> None:
+def test_a_run_s_folder_has_the_format(lab: Lab, run: RunSpec) -> None:
     done = lab.run(run)
     results.clean_folder(done.folder)
     results.finish(done.folder, 1.0, None)

@@ -18,23 +18,22 @@ from typing import Any
 
 import pytest
 
-from analysis.page import interactive
-from analysis.read import frames, series
-from analysis.read.folder import Run, load_run
-from analysis.read.runs import to_row
-from gostlab import reader, results
-from gostlab.apps import replay
-from gostlab.apps.course.evidence import Records, complaints
-from gostlab.declared.errors import BadInput
-from gostlab.describe.file.experiment import load_experiment
-from gostlab.describe.resolve.expand import expand
-from gostlab.describe.resolve.run_description import RunDescription
+from gostlab import reproduce, results, safe_read
+from gostlab.analysis.load import frames, series
+from gostlab.analysis.load.run_folder import RunFolder, load_run
+from gostlab.analysis.load.runs import to_row
+from gostlab.analysis.report import page_data
+from gostlab.classroom.raw_metrics import Records, complaints
+from gostlab.errors import BadInput
 from gostlab.results import format as result_format
-from gostlab.results import measures
-from gostlab.runs import schedule, summary
-from gostlab.runs.outcome import Outcome
+from gostlab.results import metrics
+from gostlab.scheduler import queue, summary
+from gostlab.scheduler.batch_result import Outcome
+from gostlab.spec.expand import expand
+from gostlab.spec.experiment import load_experiment
+from gostlab.spec.run_spec import RunSpec
 from tests.lab_command import ROOT, run_lab
-from tests.runs.test_schedule import GOOD, Job
+from tests.scheduler.test_queue import GOOD, Job
 
 FIXTURE = ROOT / "tests/analysis/fixture/made-up/ok-tunnel-bbr"
 # What no file of the lab has where it stands.
@@ -46,7 +45,7 @@ MUTATIONS = 60
 
 
 @pytest.fixture(scope="module")
-def run() -> RunDescription:
+def run() -> RunSpec:
     return expand(load_experiment("thesis-tunnel"), quick=True)[0]
 
 
@@ -62,21 +61,21 @@ def good(tmp_path: Path) -> Path:
 def test_only_a_plain_file_of_a_possible_size_is_opened(tmp_path: Path) -> None:
     plain = tmp_path / "plain.json"
     plain.write_text("{}")
-    assert reader.read_json(plain) == {}
+    assert safe_read.read_json(plain) == {}
     for number, make in enumerate(special_files(plain)):
         file = tmp_path / f"{number}.json"
         make(file)
         with pytest.raises(OSError, match="not a plain file"):
-            reader.read_bytes(file)
-        assert not reader.is_plain(file)
+            safe_read.read_bytes(file)
+        assert not safe_read.is_plain(file)
     large = tmp_path / "status.json"
     large.touch()
     os.truncate(large, 1 << 40)
     with pytest.raises(OSError, match="larger than any such file"):
-        reader.read_bytes(large)
+        safe_read.read_bytes(large)
     for name in ("a\0b", "\ud800"):
         with pytest.raises(OSError, match="no name of a file"):
-            reader.read_bytes(tmp_path / name)
+            safe_read.read_bytes(tmp_path / name)
 
 
 def special_files(target: Path) -> Iterator[Any]:
@@ -102,11 +101,11 @@ def bind_socket(file: Path) -> None:
 )
 def test_json_that_no_writer_of_the_lab_writes_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        reader.decode(text.encode("latin-1"))
+        safe_read.decode(text.encode("latin-1"))
 
 
 def test_a_whole_surrogate_pair_is_a_letter() -> None:
-    assert reader.decode(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
+    assert safe_read.decode(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
 
 
 def test_the_types_of_columns_are_those_of_the_format() -> None:
@@ -143,10 +142,10 @@ def crowd(folder: Path) -> None:
     os.close(at)
 
 
-def test_a_crowded_folder_is_its_own_run_s_failure(run: RunDescription, tmp_path: Path) -> None:
+def test_a_crowded_folder_is_its_own_run_s_failure(run: RunSpec, tmp_path: Path) -> None:
     made: list[str] = []
 
-    def start(run: RunDescription, folder: Path, _slot: object) -> Job:
+    def start(run: RunSpec, folder: Path, _slot: object) -> Job:
         made.append(run.name)
         if run.repetition == 1:
             crowd(folder)
@@ -155,24 +154,24 @@ def test_a_crowded_folder_is_its_own_run_s_failure(run: RunDescription, tmp_path
 
     todo = [run, replace_repetition(run, 2)]
     for _ in range(2):  # the second time nothing is made again, nor is anything in its way
-        first, second = schedule.run_all(todo, tmp_path, (0,), start, schedule.Quiet())
+        first, second = queue.run_all(todo, tmp_path, (0,), start, queue.Quiet())
         assert (first.state, second.state) == ("failed", "invalid")
         assert first.status["error"] == "a program of the run replaced outcome.json"
         assert set(first.status["files"]) == {"run.json"}
     assert len(made) == 2
-    again = schedule.run_all(todo[:1], tmp_path, (0,), start, schedule.Quiet(), retry_failed=True)
+    again = queue.run_all(todo[:1], tmp_path, (0,), start, queue.Quiet(), retry_failed=True)
     assert again[0].state == "failed" and len(made) == 3
     # pytest's own removal would recurse once for each of the nested folders.
     subprocess.run(["rm", "-r", str(tmp_path / run.experiment)], check=True)
 
 
-def replace_repetition(run: RunDescription, repetition: int) -> RunDescription:
-    return RunDescription.from_json({**run.to_json(), "repetition": repetition})
+def replace_repetition(run: RunSpec, repetition: int) -> RunSpec:
+    return RunSpec.from_json({**run.to_json(), "repetition": repetition})
 
 
 @pytest.mark.parametrize("name", ["run.json", "flows.json", "commands.sh"])
 def test_a_run_that_lost_what_it_must_leave_has_failed(
-    name: str, run: RunDescription, tmp_path: Path
+    name: str, run: RunSpec, tmp_path: Path
 ) -> None:
     class Removed(Job):
         def poll(self) -> int | None:
@@ -181,10 +180,10 @@ def test_a_run_that_lost_what_it_must_leave_has_failed(
                 (self.folder / name).unlink()
             return status
 
-    def start(_run: RunDescription, folder: Path, _slot: object) -> Job:
+    def start(_run: RunSpec, folder: Path, _slot: object) -> Job:
         return Removed(folder, GOOD)
 
-    [end] = schedule.run_all([run], tmp_path, (0,), start, schedule.Quiet())
+    [end] = queue.run_all([run], tmp_path, (0,), start, queue.Quiet())
     assert end.status["error"] == f"a program of the run removed or replaced {name}"
     assert results.is_finished(end.folder, run)  # an answer: it is not made again
 
@@ -192,20 +191,20 @@ def test_a_run_that_lost_what_it_must_leave_has_failed(
 # -- what strangers left
 
 
-def read_all(folder: Path, run: RunDescription) -> Run | None:
+def read_all(folder: Path, run: RunSpec) -> RunFolder | None:
     """Read a folder as the report, the terminal, the grader, a replay and the API do."""
-    end = schedule.end_in(folder, run)
+    end = queue.end_in(folder, run)
     outcome = Outcome("made-up", (end,))
     assert [*outcome.complaints, outcome.counts_line, outcome.to_json()]
     summary.reason_lines(summary.cell_summaries([end], lambda *_: summary.Scatter(None, ())))
-    for measure in (measures.latency, measures.wan_resent, measures.path_lost):
+    for measure in (metrics.latency, metrics.wan_resent, metrics.path_lost):
         measure(folder)
     results.is_finished(folder, run)
     list(complaints(Records(folder, run), ("ok",), datetime(2020, 1, 1, tzinfo=UTC)))
     with suppress(BadInput):
-        replay.finished_run(folder)
+        reproduce.finished_run(folder)
     found = load_run(folder)
-    if not isinstance(found, Run):
+    if not isinstance(found, RunFolder):
         return None
     to_row(found)
     for flow in found.flows if found.state == "ok" else ():
@@ -215,9 +214,9 @@ def read_all(folder: Path, run: RunDescription) -> Run | None:
     series.bottleneck_marks(found)
     for of in results.SAMPLES:
         frames.samples(folder, of)
-    interactive.page_data({"a": [found]})
-    interactive.everything(found)
-    interactive.panels_of(found, every_ack=True)
+    page_data.page_data({"a": [found]})
+    page_data.everything(found)
+    page_data.panels_of(found, every_ack=True)
     return found
 
 
@@ -243,7 +242,7 @@ def put(value: Any, at: tuple[Any, ...], new: Any) -> Any:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_value_in_no_place_is_more_than_a_damaged_run(
-    seed: int, good: Path, run: RunDescription
+    seed: int, good: Path, run: RunSpec
 ) -> None:
     drawn = random.Random(seed)
     files = [f for f in good.iterdir() if f.suffix in (".json", ".jsonl") and f.stat().st_size]
@@ -264,7 +263,7 @@ def test_no_value_in_no_place_is_more_than_a_damaged_run(
     "name", ["status.json", "run.json", "flows.json", "sockets.jsonl", "log.txt"]
 )
 def test_no_reader_waits_for_or_follows_what_is_no_plain_file(
-    name: str, good: Path, run: RunDescription
+    name: str, good: Path, run: RunSpec
 ) -> None:
     for make in special_files(good / "env.json"):
         remove_any(good / name)
@@ -293,7 +292,7 @@ def remove_any(path: Path) -> None:
     ],
 )
 def test_what_status_json_says_of_files_is_not_believed(
-    files: Any, said: str, good: Path, run: RunDescription
+    files: Any, said: str, good: Path, run: RunSpec
 ) -> None:
     status = json.loads((good / "status.json").read_text("utf-8"))
     (good / "status.json").write_text(json.dumps(status | {"files": files}))
@@ -310,7 +309,7 @@ def test_verbs_say_a_line_of_a_status_that_nobody_writes_to(tmp_path: Path) -> N
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
-def test_a_full_disk_is_no_run_s_failure(run: RunDescription, tmp_path: Path) -> None:
+def test_a_full_disk_is_no_run_s_failure(run: RunSpec, tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(OSError, match="No space left"):
         results.finish_anew(tmp_path / "run", run, 1.0, full)

@@ -1,1 +1,0 @@
-"""The drawings: one file each, whose name is its word; see analysis.draw.registry."""

@@ -1,0 +1,60 @@
+"""A run's samples as tables: the columns of its files, with their units in the names."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gostlab.analysis.load import series
+from gostlab.analysis.load.run_folder import RunFolder, load_run
+from gostlab.errors import BadInput
+from gostlab.results import SAMPLES, read_series
+
+# Columns of the files that have no unit in their names.
+WITH_UNITS = {
+    "mss": "mss_bytes",
+    "segments_out": "sent_segments",
+    "data_segments_out": "sent_data_segments",
+    "segments_retransmitted": "retransmitted_segments",
+    "reordering": "reordering_segments",
+    "reord_seen": "reordering_events",
+    "drops": "dropped_pkts",
+    "marks": "marked_pkts",
+    "bytes_acked": "acked_bytes",
+    "bytes_received": "received_bytes",
+    "seconds": "duration_s",
+}
+
+
+def samples(folder: Path, of: str = "sockets") -> pd.DataFrame:
+    """The samples of one kind that a run's folder has, a row each in the order of time; empty where
+    it has none. A column inside an object has a dot: bbr.bw_bps. Raises BadInput for no such kind.
+    """
+    if of not in SAMPLES:
+        raise BadInput(f"samples {of!r:.40}: one of {', '.join(SAMPLES)}")
+    if of == "acks":
+        run = load_run(folder)
+        table = series.acks(run) if isinstance(run, RunFolder) else pd.DataFrame()
+    else:
+        table = pd.json_normalize(read_series(folder, of, "at_s" if of == "changes" else "t_s"))
+    # of a socket with another control it is null, and no column of its own
+    return table.drop(columns="bbr", errors="ignore").rename(columns=WITH_UNITS)
+
+
+def samples_of(runs: Iterable[RunFolder], of: str = "sockets") -> pd.DataFrame:
+    """The samples of several runs, each behind its run's name, levels and repetition. Raises
+    BadInput.
+    """
+    tables = []
+    for run in runs:
+        table = samples(run.folder, of)
+        about = {"run": run.name, **dict(run.factors), "repetition": run.repetition}
+        for place, (name, value) in enumerate(about.items()):
+            table.insert(place, f"factor:{name}" if name in table else name, [value] * len(table))
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def to_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame(rows)

@@ -1,0 +1,196 @@
+"""Goodput by loss."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from gostlab.analysis.load.published import claims_of
+from gostlab.analysis.plotting import facet
+from gostlab.analysis.plotting.factors import ccs_of, facets_of
+from gostlab.analysis.plotting.marks import (
+    STEPS,
+    Place,
+    cc_handles,
+    draw_band,
+    draw_capacity,
+    figure_values,
+    link_handles,
+    model_handles,
+    paths_of,
+)
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told, valid_rows
+from gostlab.analysis.plotting.sentences import crossing
+from gostlab.analysis.plotting.style import (
+    WIDE,
+    apart,
+    grid,
+    log_axis,
+    name_ticks,
+    superscript,
+    thousands,
+)
+from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.stats.text_table import NBSP, cc_name, rate
+from gostlab.analysis.stats.throughput_model import (
+    GENERAL,
+    ThroughputModel,
+    models_for,
+    payload_mbit,
+)
+
+# Losses that span less than this are named one by one.
+NEAR_LOSSES = 60
+
+
+def losses_of(table: pd.DataFrame) -> tuple[list[float], float | None]:
+    """The losses but none, and where none has its place, if it was tried."""
+    losses = sorted(loss for loss in table["loss_p"].dropna().unique() if loss > 0) or [1e-3]
+    return losses, losses[0] / 10 if (table["loss_p"] == 0).any() else None
+
+
+def curves_of(sheet: Sheet) -> list[ThroughputModel]:
+    """The models that the study names, else the usual ones."""
+    return list(models_for(ccs_of(sheet.rows), sheet.sweep.study.models or GENERAL))
+
+
+def value_of(table: pd.DataFrame, figure: str) -> facet.Value:
+    """From zero up; logarithmic where the values span more than a decade."""
+    seen = figure_values(table, figure)
+    top, bottom = max([1.0, *seen]), min([value for value in seen if value > 0] or [1.0])
+    logarithmic = top / bottom > WIDE
+    floor = bottom / 2 if logarithmic else 0.0
+
+    def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+        if logarithmic:
+            log_axis(ax, "y", floor, top * 1.6)
+            return
+        ax.set_ylim(floor, top * 1.12)
+        thousands(ax.yaxis)
+
+    def mark(place: Place, line: facet.FacetSeries) -> None:
+        draw_band(place, floor)
+        facet.point(place, line, study="behind")
+
+    return facet.Value(scale, figure, mark)
+
+
+def panels(sheet: Sheet, figure: str = "goodput") -> list[facet.FacetPanel]:
+    """One of each round-trip time, with the models' curves and what a full link carries."""
+    table, curves, value = sheet.rows, curves_of(sheet), value_of(sheet.rows, figure)
+    losses, none_at = losses_of(table)
+
+    def behind(ax: Axes, rows: pd.DataFrame) -> None:
+        draw_capacity(ax, rows, figure)
+        at = np.geomspace(losses[0] / 1.6, losses[-1] * 1.6, STEPS)
+        facet.draw_models(ax, curves, paths_of(rows), figure, "loss", at)
+
+    return [
+        facet.FacetPanel(
+            words,
+            [(loss or none_at or 0.0, cells) for loss, cells in facet.at_levels(rows, "loss_p")],
+            (),
+            value,
+            partial(behind, rows=rows),
+        )
+        for words, rows in facets_of(table, known=("cc", "loss_p"), first="rtt_ms")
+    ]
+
+
+def loss_axis(
+    ax: Axes, panels: Sequence[facet.FacetPanel], series: Sequence[facet.FacetSeries]
+) -> None:
+    """A log axis of loss: decades, or the levels themselves where they are few and near; none has a
+    place at its left.
+    """
+    losses, none_at = losses_of(pd.concat([panel.rows for panel in panels]))
+    narrow = grid(len(panels))[1] > 2
+    ax.set_xscale("log")
+    ax.set_xlim((none_at or losses[0]) / 1.8, losses[-1] * 1.8)
+    if losses[-1] / losses[0] < NEAR_LOSSES:
+        times, letters = 1.5, 18 if narrow else 30
+        while True:
+            marks = apart(losses, times)
+            words = [f"{100 * loss:.3g}" for loss in marks]
+            if len(" ".join(words)) <= letters:
+                break
+            times *= 1.2
+    else:
+        first, last = (
+            math.ceil(math.log10(losses[0]) - 0.3),
+            math.floor(math.log10(losses[-1]) + 0.3),
+        )
+        every = math.ceil((last - first + 1) / (4 if narrow else 6))
+        marks = [10.0**power for power in range(last, first - 1, -every)][::-1]
+        words = [f"10{superscript(round(math.log10(mark)))}" for mark in marks]
+    if none_at is not None:
+        marks, words = [none_at, *marks], ["0", *words]
+    name_ticks(ax.xaxis, marks, lambda loss: dict(zip(marks, words, strict=True)).get(loss, ""))
+
+
+def axis_name(table: pd.DataFrame) -> str:
+    losses, _ = losses_of(table)
+    near = losses[-1] / losses[0] < NEAR_LOSSES
+    return "Packet loss (%)" if near else "Packet loss (share of packets)"
+
+
+FACET = facet.Facet(
+    panels=panels,
+    keys=partial(cc_handles, looks=True),
+    more_keys=lambda sheet, _: [*model_handles(curves_of(sheet)), *link_handles(sheet.rows)],
+    series=facet.by_cc_look,
+    step=0.0,
+    joined=lambda row: bool(row["loss_p"] > 0),
+    axis=loss_axis,
+    places=axis_name,
+    edges=True,
+    panel_in=3.3,
+    of_many_in=2.6,
+    shared={"sharex": True, "sharey": True},
+)
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    """Goodput by loss; where the study publishes mean windows, those too, or those alone."""
+    study, rows = sheet.sweep.study, sheet.rows
+    published = {
+        merit_of(asked.figure).key
+        for each in study.published
+        if each.matrix == sheet.sweep.matrix.name
+        for asked in claims_of(each)
+    }
+    windows = "window_pkts" in published and rows["window_pkts"].notna().any()
+    chosen = ["goodput"] if published != {"window_pkts"} or not windows else []
+    for figure in [*chosen, *(["window_pkts"] if windows else [])]:
+        of_it = replace(FACET, panels=partial(panels, figure=figure))
+        head = merit_of(figure).axis.partition(" (")[0]
+        name = "" if figure == "goodput" else "window"
+        yield from of_it(sheet, f"{head} {DRAWING.caption}", name)
+
+
+def halves(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+    """Of each congestion control and round-trip time (and of every level of what else varies) the
+    least loss at which less than half of the link's payload is left.
+    """
+    known = valid_rows(table)
+    for aside, cells in facets_of(known, known=("cc", "loss_p", "rtt_ms", "rate_mbit")):
+        there = cells[cells["goodput"].notna()].sort_values("loss_p")
+        for (rtt, cc, full), rows in there.groupby(["rtt_ms", "cc", "rate_mbit"]):
+            mbit = payload_mbit(full * 1e6, int(rows["mtu_bytes"].iloc[0]))
+            tried = zip(rows["loss_p"], rows["goodput"], strict=True)
+            points = [(f"{100 * p:.6g}{NBSP}% loss" if p else "no loss", got) for p, got in tried]
+            who = f"{cc_name(cc)} over {rtt:g} ms{f' ({aside})' if aside else ''}"
+            yield crossing(points, who, f"half of the link's {rate(mbit)} Mbit/s", mbit / 2)
+
+
+DRAWING = Drawing(
+    "by-loss",
+    caption=("by packet loss. Broken lines are models, the thin line a full link."),
+    draw=draw,
+    says=told("{title}: where loss takes half of the link", halves),
+)

@@ -1,0 +1,165 @@
+"""Goodput by round-trip time: a line per congestion control, or per flow where several share the
+bottleneck.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from gostlab.analysis.plotting import facet, marks
+from gostlab.analysis.plotting.factors import ccs_of, facets_of, flows_of, rtt_column
+from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, told, valid_rows
+from gostlab.analysis.plotting.sentences import UNMOVED, crossing, whole_percent
+from gostlab.analysis.plotting.style import WIDE, apart, cc_colour, name_ticks, note
+from gostlab.analysis.stats.statistics import is_known
+from gostlab.analysis.stats.text_table import cc_name, rate
+from gostlab.analysis.stats.throughput_model import Path, ThroughputModel, models_for
+
+# The models that are drawn where the file names none: one of each congestion control.
+ONE_EACH = ("rfc9438", "reno", "bbr")
+
+
+def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.FacetSeries]:
+    """One of each flow where cells have several, else of each congestion control."""
+    return [
+        facet.FacetSeries(
+            {},
+            cc_colour(str(rows[f"cc:{flow}"].dropna().iloc[0])),
+            f"lab {flow}",
+            marks.look_of(place),
+            dashes=marks.FLOW_DASHES[place % len(marks.FLOW_DASHES)],
+            flow=flow,
+        )
+        for place, flow in enumerate(flows_of(table))
+        if rows[f"cc:{flow}"].notna().any()
+    ] or facet.by_cc_look(table, rows)
+
+
+def curves_of(sheet: Sheet) -> list[ThroughputModel]:
+    """The models that the study names, else one of each; none where flows share the path."""
+    if flows_of(sheet.rows):
+        return []
+    return list(models_for(ccs_of(sheet.rows), sheet.sweep.study.models or ONE_EACH))
+
+
+def mark(place: marks.Place, line: facet.FacetSeries) -> None:
+    """A cell as a point, and what the study published of it, with the flow's name if several."""
+    marks.draw_band_beside(place)
+    facet.point(place, line, study="behind")
+    published = marks.number(place.row, f"{place.figure}_study")
+    if line.flow and is_known(published):
+        note(place.ax, line.flow, (place.at, published), (6, 0), va="center")
+
+
+def shown_values(table: pd.DataFrame) -> list[float]:
+    """Of every line."""
+    lines = [f"goodput:{flow}" for flow in flows_of(table)] or ["goodput"]
+    return [value for line in lines for value in marks.figure_values(table, line)]
+
+
+def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+    """One of everything else that varies, with the models' curves and what a full link carries."""
+    table, flows, axis = sheet.rows, flows_of(sheet.rows), rtt_column(sheet.rows)
+    rtts = sorted(table[axis].dropna().unique())
+    steps = np.geomspace(max(rtts[0], 0.1), max(rtts[-1], 0.2), marks.STEPS)
+    curves = curves_of(sheet)
+
+    def behind(ax: Axes, rows: pd.DataFrame) -> None:
+        if not flows:
+            marks.draw_capacity(ax, rows, "goodput")
+        facet.draw_models(ax, curves, paths_at_losses(rows), "goodput", "rtt_ms", steps)
+
+    return [
+        facet.FacetPanel(
+            words,
+            facet.at_levels(rows, axis),
+            (),
+            facet.Value(facet.up_to(shown_values, 1.12), mark=mark),
+            partial(behind, rows=rows),
+        )
+        for words, rows in facets_of(table, known=(axis, *(() if flows else ("cc",))))
+    ]
+
+
+def paths_at_losses(rows: pd.DataFrame) -> list[Path]:
+    """The paths of some cells at each of their losses, whatever their round-trip times."""
+    others = {
+        replace(path, rtt_ms=0.0, loss=float(loss))
+        for path in marks.paths_of(rows)
+        for loss in rows["loss_p"].dropna().unique()
+    }
+    return sorted(
+        others, key=lambda path: str((path.rate_bps, path.rmem_bytes, path.mtu_bytes, path.loss))
+    )
+
+
+def rtt_axis(
+    ax: Axes, panels: Sequence[facet.FacetPanel], lines: Sequence[facet.FacetSeries]
+) -> None:
+    """The round-trip times that there is room to name; logarithmic where they lie far apart."""
+    rtts = sorted({at for panel in panels for at, _ in panel.places})
+    logarithmic = rtts[-1] / max(rtts[0], 1e-3) > WIDE
+    if logarithmic:
+        ax.set_xscale("log")
+    name_ticks(ax.xaxis, apart(rtts, 1.45, share=0.0 if logarithmic else 0.07))
+
+
+def axis_name(table: pd.DataFrame) -> str:
+    _, colon, flow = rtt_column(table).partition(":")
+    return f"Round-trip time{' of ' + flow if colon else ''} (ms)"
+
+
+def keys(table: pd.DataFrame) -> list[Any]:
+    if flows := flows_of(table):
+        return marks.flow_handles(table, flows, lines=True)
+    return marks.cc_handles(table, looks=True)
+
+
+def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+    link = [] if flows_of(sheet.rows) else marks.link_handles(sheet.rows)
+    return [*marks.model_handles(curves_of(sheet)), *link]
+
+
+def falls(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+    """Of each line from which round-trip time on it is clearly below what it is at the shortest."""
+    valid = valid_rows(table)
+    axis, flows = rtt_column(valid), flows_of(valid)
+    lines = [(f"goodput:{flow}", flow, valid) for flow in flows] or [
+        ("goodput", cc_name(cc), valid[valid["cc"] == cc]) for cc in ccs_of(valid)
+    ]
+    for figure, name, cells in lines:
+        for aside, rows in facets_of(cells, known=(axis, *(() if flows else ("cc",)))):
+            there = rows[rows[figure].notna()].sort_values(axis)
+            if len(there) > 1:
+                points = [(f"{row[axis]:g} ms", row[figure]) for _, row in there.iterrows()]
+                goal = f"{whole_percent(1 - UNMOVED)} of its {rate(points[0][1])} Mbit/s"
+                who = f"{name} ({aside})" if aside else name
+                at = f"{goal} at {points[0][0]}"
+                yield crossing(points, who, at, (1 - UNMOVED) * points[0][1])
+
+
+DRAWING = Drawing(
+    "by-rtt",
+    caption="Goodput by round-trip time.",
+    draw=facet.Facet(
+        panels=panels,
+        keys=keys,
+        more_keys=more_keys,
+        series=series,
+        step=0.0,
+        joined=lambda _: True,
+        axis=rtt_axis,
+        places=axis_name,
+        edges=True,
+        around_in=1.5,
+        panel_in=3.2,
+        of_many_in=2.6,
+        shared={"sharex": True, "sharey": True},
+    ),
+    says=told("{title}: from which round-trip time on the rate falls", falls),
+)

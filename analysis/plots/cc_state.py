@@ -1,0 +1,179 @@
+"""What a congestion control thinks: its bandwidth, its bounds, its gains, its states."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from gostlab.analysis.load.cc_state import FILE, CcStateHistory, states, without_unit
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.plots.series import (
+    TimelinePanel,
+    cell_and_variant,
+    most_telling,
+    over_time,
+    run_title,
+    typical_runs,
+)
+from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS
+from gostlab.analysis.plotting.marks import min_max
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
+from gostlab.analysis.plotting.sentences import made_by_line
+from gostlab.analysis.plotting.style import FAINT, cut, finish, styled, thousands
+from gostlab.analysis.stats.cells import Cell, file_name
+from gostlab.analysis.stats.text_table import cc_name
+
+# Pale, so that lines are seen on them. The lab's own controls name their states alike, so that one
+# looks the same in all figures; another's take what is left, in their order.
+FILLS = {
+    "CRUISE": "#FFFFFF",
+    "STARTUP": "#F7D8B5",
+    "DRAIN": "#CFE3F3",
+    "DOWN": "#D9D9D9",
+    "REFILL": "#D5EBCB",
+    "UP": "#F6C9C4",
+    "PROBE_RTT": "#DCCBEA",
+}
+MORE_FILLS = ("#F5EFA9", "#C9EDE6")
+# More figures than this on a page and nobody looks at any.
+MAX_SHOWN = 8
+
+
+@styled
+def plot_state(run: RunFolder, state: CcStateHistory, footer: str = "", note: str = "") -> Figure:
+    """One socket's congestion control over time: a panel per unit, its states as bands behind."""
+    fills = fills_of(list(dict.fromkeys(word for _, _, word in state.phases())))
+    panels = [
+        TimelinePanel(label, partial(draw_panel, state=state, fills=fills, names=names[:most]))
+        for unit, (label, most) in PANELS.items()
+        if (names := state.names(unit))
+    ]
+    figure, _ = over_time(run, panels, 1.5, 1.75)
+    handles = [
+        Patch(facecolor=fill, edgecolor=FAINT, linewidth=0.6, label=cut(word, 24))
+        for word, fill in fills.items()
+    ]
+    finish(figure, handles, footer, title=title_of(run, state), note=note)
+    return figure
+
+
+def fills_of(words: Sequence[str]) -> dict[str, str]:
+    """State -> the colour of its bands."""
+    left = [fill for word, fill in FILLS.items() if word not in words]
+    others = itertools.cycle([*left, *MORE_FILLS])
+    return {word: FILLS.get(word) or next(others) for word in words}
+
+
+def title_of(run: RunFolder, state: CcStateHistory) -> str:
+    """Which run, and of several flows and sockets which."""
+    cc = next((flow.cc for flow in run.flows if flow.name == state.flow), None)
+    parts = [run_title(run)]
+    if len(run.flows) > 1:
+        parts.append(f"{state.flow} ({cc_name(cc or run.cc)})")
+    if state.sockets > 1:
+        parts.append(f"the first of its {state.sockets} connections")
+    return ", ".join(parts)
+
+
+def draw_panel(
+    ax: Axes, state: CcStateHistory, fills: dict[str, str], names: Sequence[str]
+) -> None:
+    """A band for each time that a state lasted; a line per name, from zero up, where a gap is a
+    time in which it was not set.
+    """
+    for word, fill in fills.items():
+        ax.broken_barh(
+            [(begin, end - begin) for begin, end, each in state.phases() if each == word],
+            (0.0, 1.0),
+            facecolor=fill,
+            linewidth=0,
+            transform=ax.get_xaxis_transform(),
+            zorder=0.5,
+            label=f"state {word}",
+        )
+    tops = [1e-9]
+    for name, (colour, dashes) in zip(names, LINES, strict=False):
+        series = state.series(name)
+        unset = "" if np.isfinite(series.value).any() else " (never set)"
+        ax.plot(
+            *min_max(series.t_s, series.value),
+            color=colour,
+            linestyle=dashes,
+            linewidth=1.1,
+            drawstyle="steps-post",  # it holds until it says otherwise
+            label=without_unit(name) + unset,
+            zorder=3,
+        )
+        tops += [usual_top(series.value)]
+    ax.set_ylim(0, 1.12 * max(tops))
+    thousands(ax.yaxis)
+    ax.legend(
+        handles=[line for line in ax.lines if not str(line.get_label()).startswith("_")],
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncol=4,
+        fontsize=8.5,
+        borderaxespad=0.1,
+        handlelength=1.6,
+        columnspacing=1.2,
+    )
+
+
+def usual_top(value: np.ndarray) -> float:
+    """What an axis has to reach: all of it, unless a hundredth lies more than three times above
+    the rest, as a window does that Startup overshot.
+    """
+    known = value[np.isfinite(value)]
+    if not len(known):
+        return 0.0
+    most, usual = float(known.max()), float(np.quantile(known, 0.99))
+    return most if most <= 3 * usual or not usual else 3 * usual
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    """A figure per flow of one run of each cell; of many cells, of those most worth a look."""
+    there = sum(bool(cell.counted) for cell in sheet.sweep.matrix.cells)
+    runs = typical_runs(sheet.sweep.matrix.cells, FILE)
+    found: list[tuple[Cell, RunFolder, CcStateHistory]] = []
+    shown = 0
+    for cell, run in runs if len(runs) <= MAX_SHOWN else most_telling(runs):
+        if found and len(found) + len(states(run)) > MAX_SHOWN:
+            break
+        shown += 1
+        found += [(cell, run, state) for state in states(run)]
+    note = f"{shown} of {there} cells are shown." if shown < there else ""
+    for cell, run, state in found:
+        words = cell_and_variant(cell)
+        several = len(states(run)) > 1
+        named = f"{words}, {state.flow}" if several else words
+        yield ReportFigure(
+            plot_state(run, state, made_by_line([run]), note),
+            " ".join(
+                filter(None, [f"{named}: {run.name}.", sampling_note(state), note, DRAWING.caption])
+            ),
+            file_name(named),
+            medians=False,
+        )
+
+
+def sampling_note(state: CcStateHistory) -> str:
+    """How often it was asked, as a sentence: what is shorter is not seen."""
+    steps = [
+        after - before for before, after in itertools.pairwise(state.table["t_s"]) if after > before
+    ]
+    return f"Read every {1000 * float(np.median(steps)):.3g} ms." if steps else ""
+
+
+DRAWING = Drawing(
+    "cc-state",
+    caption=(
+        "What the congestion control said of itself, in its own names, its states as bands; a gap"
+        " is a time in which a bound was not set."
+    ),
+    draw=draw,
+    needs="a run whose congestion control shows its state (docs/how-to/congestion-control.md)",
+)

@@ -1,0 +1,67 @@
+"""Goodput of any matrix: a line per cell, its levels as its name."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gostlab.analysis.plotting import facet
+from gostlab.analysis.plotting.marks import Place, draw_point, draw_study
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, with_absent
+from gostlab.analysis.plotting.sentences import in_general
+from gostlab.analysis.plotting.style import cc_colour, cut, note, tunnel_marker
+
+# More rows than this make no figure that anyone reads.
+MAX_ROWS = 60
+
+
+def mark(place: Place, line: facet.FacetSeries) -> None:
+    """A cell in its congestion control's colour, by its tunnel's marker; or why it has no run."""
+    row = place.row
+    own = replace(place, colour=cc_colour(row["cc"]))
+    if row["n"]:
+        draw_point(own, f"lab {row['cc']}", marker=tunnel_marker(row["tunnel"]))
+    else:
+        note(place.ax, row["absent"], (0, place.at), (4, 0), va="center", fontsize=9)
+    draw_study(own)
+
+
+def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+    """The only one: a place for each cell. All pages have one axis."""
+    rows = sheet.rows
+    groups = [(cut(rows["cell"].iloc[at], 60), rows.iloc[at : at + 1]) for at in range(len(rows))]
+    all_rows = rows if sheet.all_rows is None else sheet.all_rows
+    reach = facet.from_zero(1.05, least=0.0)
+    value = facet.Value(lambda ax, way, _: reach(ax, way, all_rows), mark=mark)
+    return [facet.in_groups("", groups, value)]
+
+
+FACET = facet.Facet(
+    panels=panels,
+    spread=False,
+    series=facet.alike,
+    flat=True,
+    ends=(0.6, 0.6),
+    around_in=1.2,
+    place_in=0.34,
+)
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    """So many figures that each has rows which people can read."""
+    pages = range(0, len(sheet.rows), MAX_ROWS)
+    for number, first in enumerate(pages, 1):
+        rows = sheet.rows.iloc[first : first + MAX_ROWS]
+        page = replace(sheet, rows=rows, all_rows=sheet.rows)
+        if len(pages) > 1:
+            words = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
+            page = replace(page, levels=words, note="")
+        yield from FACET(page, name=str(number) if len(pages) > 1 else "")
+
+
+DRAWING = Drawing(
+    "cells",
+    caption="Goodput of each cell.",
+    draw=draw,
+    says=in_general,
+    rows=with_absent,
+    borrows=True,
+)

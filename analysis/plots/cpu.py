@@ -1,0 +1,223 @@
+"""Goodput, and the CPU's idle share below it, by what a system call costs; the real clock apart."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW
+from gostlab.analysis.plotting import facet
+from gostlab.analysis.plotting.factors import ccs_of, sweeps_of
+from gostlab.analysis.plotting.plot import (
+    Drawing,
+    Joined,
+    ReportFigure,
+    Sheet,
+    Sweep,
+    told,
+    valid_rows,
+)
+from gostlab.analysis.plotting.sentences import UNMOVED, percent_or, whole_percent
+from gostlab.analysis.plotting.style import FAINT, key
+from gostlab.analysis.stats.cells import cpu_cells
+from gostlab.analysis.stats.text_table import (
+    SWEPT_FIRST,
+    SWEPT_GOODPUT,
+    SWEPT_LAST,
+    VERDICT,
+    Column,
+    Table,
+    cc_name,
+    plain,
+    rate,
+    several,
+    sweep_table,
+)
+
+STARVED = "#f3d9d2"
+STUDY_LINE = (0, (1, 1.5))
+
+
+def by_cost(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Group]:
+    """Some of a table's cells by what a system call costs, and last those on the real clock."""
+    real = table["clock"] == "real"
+    costs = sorted(table.loc[~real, "syscall_cost_us"].unique())
+    on_real = rows["clock"] == "real"
+    found = [(f"{each:g}", rows[~on_real & (rows["syscall_cost_us"] == each)]) for each in costs]
+    if real.any():
+        unlike = table.loc[real, "offloads"].max() > table.loc[~real, "offloads"].max()
+        words = "real clock,\noffloads on" if unlike else "real\nclock"
+        found.append((words, rows[on_real]))
+    return found
+
+
+def in_percent(table: pd.DataFrame, figure: str) -> pd.DataFrame:
+    """The cells with a share in per cent."""
+    ends = {f"{figure}{end}": 100 * table[f"{figure}{end}"] for end in ("", "_low", "_high")}
+    values = [tuple(100 * each for each in some) for some in table[f"{figure}_values"]]
+    states = [() for _ in values]  # an idle share is not drawn by states
+    return table.assign(**ends, **{f"{figure}_values": values, f"{figure}_states": states})
+
+
+def scale_idle(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """From none to all, and where there is no time left."""
+    ax.set_ylim(-3, 103)
+    ax.axhspan(0, 100 * IDLE_SHARE_LOW, color=STARVED, zorder=0, label="no time left")
+
+
+def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+    """Goodput above the CPU's idle share, a column of each number of streams."""
+    found = []
+    goodput = facet.Value(facet.from_zero(1.08))
+    idle = facet.Value(scale_idle, "idle_share", label="CPU idle (% of a second)")
+    counts = sorted(sheet.rows["streams"].unique())
+    for value in (goodput, idle):
+        table = sheet.rows if value is goodput else in_percent(sheet.rows, "idle_share")
+        for number in counts:
+            rows = table[table["streams"] == number]
+
+            def behind(ax: Axes, rows: pd.DataFrame = rows, value: facet.Value = value) -> None:
+                for line in facet.by_tunnel_and_cc(rows, rows) if value is goodput else ():
+                    cc, mine = line.levels["cc"], rows[rows["tunnel"] == line.levels["tunnel"]]
+                    for study in mine.loc[mine["cc"] == cc, "goodput_study"].dropna().unique():
+                        look = {"linestyle": STUDY_LINE, "linewidth": 1.4, "label": f"study {cc}"}
+                        ax.axhline(study, color=line.colour, **look)
+
+            heading = several(number, "stream") if value is goodput else ""
+            found.append(facet.in_groups(heading, by_cost(table, rows), value, behind=behind))
+    return found
+
+
+def axis_name(table: pd.DataFrame) -> str:
+    """What it costs, at length where there is room."""
+    if table["streams"].nunique() > 1:
+        return "Cost of a system call (µs)"
+    return "Cost of a system call (µs of virtual time), and the real clock"
+
+
+def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+    """The study's value, and where a CPU has no time left."""
+    found: list[Any] = []
+    if sheet.rows["goodput_study"].notna().any():
+        words = f"the {sheet.called}, in its colour"
+        found.append(key(words, color=FAINT, linestyle=STUDY_LINE))
+    starved = f"idle < {100 * IDLE_SHARE_LOW:.0f} %: no time left"
+    return [*found, Patch(facecolor=STARVED, label=starved)]
+
+
+FACET = facet.BY_PAIR(
+    panels=panels,
+    more_keys=more_keys,
+    step=0.14,  # so that equal values of two do not hide each other
+    joined=lambda row: bool(row["clock"] != "real"),
+    ends=(0.4, 0.4),
+    places=axis_name,
+    ruled_across=True,
+    panel_in=2.8,
+    shape=lambda count: (2, count // 2),
+    shared={"sharex": True, "sharey": "row"},
+)
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    lengths = sorted(sheet.rows["duration_s"].unique())
+    aside = (
+        f" Runs of {' and '.join(f'{length:g} s' for length in lengths)} stand side by side here."
+        if len(lengths) > 1
+        else ""
+    )
+    yield from FACET(sheet, DRAWING.caption + aside)
+
+
+def cells(sweep: Sweep) -> Joined:
+    """The sweep's, with the points that other matrices add: the real clock, the default cost."""
+    matrix = sweep.matrix
+    for other in sweep.matrices:
+        larger = "cpu" in other.draw and len(other.cells) > len(matrix.cells)
+        if larger and set(matrix.cells) <= set(cpu_cells(other, sweep.matrices)):
+            return Joined(matrix.cells, elsewhere=f"“{sweep.study.matrix_title(other.name)}”")
+    return Joined(cpu_cells(matrix, sweep.matrices))
+
+
+def by_sweep(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+    """Does the cost of a system call set the rate?"""
+    known = ("clock", "syscall_cost_us", "cc")
+    for tunnel, count, aside, cells in sweeps_of(valid_rows(table), known):
+        if said := cpu_sentence(cells, f"{tunnel} ({aside})" if aside else tunnel, count):
+            yield said
+
+
+def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
+    """One tunnel and number of streams over the costs, and what follows."""
+    parts, moved, starved = [], [], []
+    for cc in ccs_of(rows):
+        mine = rows[rows["cc"] == cc]
+        virtual = mine[mine["clock"] != "real"].sort_values("syscall_cost_us")
+        real = mine[mine["clock"] == "real"]
+        if len(virtual) > 1:
+            low, high = virtual.iloc[0], virtual.iloc[-1]
+            parts.append(
+                f"{cc_name(cc)} {rate(low['goodput'])} → {rate(high['goodput'])} Mbit/s (CPU idle"
+                f" {percent_or(low['idle_share'])} → {percent_or(high['idle_share'])}, bottleneck"
+                f" used {percent_or(low['link_share'])} → {percent_or(high['link_share'])}) from"
+                f" {low['syscall_cost_us']:g} to {high['syscall_cost_us']:g} µs per system call"
+            )
+            moved.append(virtual["goodput"].max() / max(virtual["goodput"].min(), 1e-9) - 1)
+            starved.append(bool(high["cpu_bound"]))
+        if len(real):
+            row = real.iloc[0]
+            idle = percent_or(row["idle_share"])
+            parts.append(
+                f"{cc_name(cc)} on the real clock {rate(row['goodput'])} Mbit/s (idle {idle})"
+            )
+    if not parts:
+        return ""
+    said = f"{tunnel}, {several(count, 'stream')}: {'; '.join(parts)}."
+    if moved and max(moved) < UNMOVED:
+        said += (
+            f" The cost moves the rate by less than {whole_percent(UNMOVED)}: it is not the CPU's."
+        )
+    elif moved and any(starved):
+        said += (
+            " The rate follows the cost, and at the highest the CPU has no time left while the"
+            " bottleneck has room: there it is the CPU's, whatever the congestion control."
+        )
+    elif moved:
+        said += " The rate follows the cost although the CPU has time left."
+    return said
+
+
+def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
+    on_real = "real clock" + table["offloads"].map({1.0: ", offloads on"}).fillna("")
+    cost_us = table["syscall_cost_us"].map("{:g} µs".format)
+    costs = table.assign(cost=cost_us.where(table["clock"] != "real", on_real))
+    columns = (
+        *SWEPT_FIRST,
+        Column("cost", "System call", plain),
+        *SWEPT_GOODPUT,
+        *SWEPT_LAST,
+        Column("study_mbit", f"{sweep.study.called.capitalize()} (Mbit/s)", rate),
+        VERDICT,
+    )
+    title, kept = "Goodput by what a system call costs", ("clock", "syscall_cost_us")
+    yield sweep_table(f"{name}-cpu", title, costs, columns, kept)
+
+
+DRAWING = Drawing(
+    "cpu",
+    caption=(
+        "Goodput and the idle share, in the median second, of the CPU (the busiest host's, where"
+        " hosts have their own). On"
+        " the virtual clock a system call costs what the axis says and nothing else costs time; on"
+        " the real clock the machine's own CPU carries everything."
+    ),
+    draw=draw,
+    shows=("streams", "tunnel", "cc", "clock", "syscall_cost_us"),
+    says=told("Is it the CPU?", by_sweep),
+    cells=cells,
+    tables=tables,
+    borrows=True,
+)

@@ -1,0 +1,190 @@
+"""Congestion windows, run beside run."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gostlab.analysis.load.published import level
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.load.series import NOTHING, TimeSeries, acks, socket_series, ssthresh_of
+from gostlab.analysis.plotting.factors import cc_rank, named_level, told_apart
+from gostlab.analysis.plotting.image_map import shows
+from gostlab.analysis.plotting.marks import FLOW_DASHES, min_max
+from gostlab.analysis.plotting.panels import pictures
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
+from gostlab.analysis.plotting.style import (
+    FAINT,
+    INK,
+    cc_colour,
+    finish,
+    key,
+    new_figure,
+    styled,
+    thousands,
+)
+from gostlab.analysis.stats.cells import cell_key
+from gostlab.analysis.stats.text_table import cc_name
+
+CONDITION_WIDTH = 15
+SSTHRESH = {"color": FAINT, "linewidth": 1.0, "linestyle": (0, (3, 1.5))}
+# More rows than this and a figure is longer than a page.
+MAX_CONDITIONS = 10
+# Rows whose windows lie further apart than this each get a scale of their own, and say so.
+ONE_SCALE = 4.0
+
+
+@styled
+def plot_cwnd_grid(
+    runs: Sequence[RunFolder], footer: str = "", *, title: str = "", note: str = ""
+) -> Figure:
+    """cwnd and ssthresh at every ACK: a row per condition, a column per congestion control.
+
+    Raises ValueError for two runs at one place.
+    """
+    ccs = sorted({run.cc for run in runs}, key=cc_rank)
+    conditions = list(dict.fromkeys(condition_of(run) for run in runs))
+    shown = dict(zip(conditions, told_apart(conditions), strict=True))
+    at = {(condition_of(run), run.cc): run for run in runs}
+    if len(at) < len(runs):
+        raise ValueError(f"{len(runs)} runs at {len(at)} places")
+    figure, axes = new_figure(
+        1.25 + 1.42 * max(1, len(conditions)),
+        max(1, len(conditions)),
+        max(1, len(ccs)),
+        sharex=True,
+        sharey="row",
+    )
+    tops = []
+    for row, condition in enumerate(conditions):
+        there = [(axes[row, column], at.get((condition, cc))) for column, cc in enumerate(ccs)]
+        tops.append(max([1.0, *(draw_cwnd(ax, run) for ax, run in there)]))
+        label = textwrap.wrap(shown[condition], CONDITION_WIDTH)
+        axes[row, 0].set_ylabel("\n".join([*label[:3], *(["…"] if len(label) > 3 else [])]))
+        thousands(axes[row, 0].yaxis)
+    alike = bool(tops) and max(tops) <= ONE_SCALE * min(tops)
+    for row, top in enumerate(tops):
+        # Rows share their axis: the limit of the first is that of all.
+        axes[row, 0].set_ylim(0, 1.08 * (max(tops) if alike else top))
+    for ax, cc in zip(axes[0], ccs, strict=False):
+        ax.set_title(cc_name(cc))
+    for ax in axes[-1]:
+        ax.set_xlim(0, max([run.load_s for run in runs], default=1.0))
+        ax.set_xlabel("Time (s)")
+    figure.supylabel("cwnd (segments)", fontsize=10.5)
+    scale = "" if alike or len(tops) < 2 else "Each row has a scale of its own."
+    said = " ".join(part for part in (scale, note) if part)
+    finish(figure, window_handles(runs), footer, title, said)
+    return figure
+
+
+def window_handles(runs: Sequence[RunFolder]) -> list[Any]:
+    """The legend's entries: what a line is, and which flow's where there are several."""
+    names = list(dict.fromkeys(flow.name for run in runs for flow in run.competitors))
+    if len(names) < 2:
+        names = ["cwnd, in its congestion control's colour"]
+    return [
+        *(
+            key(name, linestyle=dashes_of(at), color=INK, linewidth=1.2)
+            for at, name in enumerate(names)
+        ),
+        key("ssthresh (none: infinite)", **SSTHRESH),
+    ]
+
+
+def dashes_of(place: int) -> Any:
+    """The line of the first, second, … flow of a run."""
+    return FLOW_DASHES[place % len(FLOW_DASHES)]
+
+
+def condition_of(run: RunFolder) -> str:
+    """A run's levels but for the congestion control that its column names, and a model of loss
+    whose other levels say all.
+    """
+    names = {name for name, _ in run.factors}
+    return ", ".join(
+        named_level(name, level(value))
+        for name, value in run.factors
+        if not (name == "cc" and level(value) == run.cc)
+        and not (name == "loss.model" and "loss.packets" in names)
+    )
+
+
+def draw_cwnd(ax: Axes, run: RunFolder | None) -> float:
+    """The windows of every flow of a run, at every ACK, else as sampled; the greatest cwnd."""
+    if run is None:
+        say_inside(ax, "no valid run")
+        return 1.0
+    shows(ax.patch, cell_key(run))
+    top = 0.0
+    for place, flow in enumerate(run.competitors):
+        cwnd, ssthresh = window_of(run, flow.name), ssthresh_of(run, flow.name)
+        if not len(cwnd):
+            continue
+        top = max(top, float(np.max(cwnd.value)))
+        ax.plot(
+            *min_max(ssthresh.t_s, ssthresh.value),
+            **SSTHRESH,
+            drawstyle="steps-post",  # it holds from one ACK or sample to the next
+            label="ssthresh",
+            zorder=2,
+        )
+        ax.plot(
+            *min_max(cwnd.t_s, cwnd.value),
+            color=cc_colour(flow.cc or run.cc),
+            linestyle=dashes_of(place),
+            linewidth=1.1,
+            label=f"lab {flow.cc or run.cc}",
+            zorder=3,
+        )
+    if not top:
+        say_inside(ax, "no windows recorded")
+    if run.verdict == "degraded":
+        ax.set_title("degraded", loc="right", fontsize=8.5, fontweight="normal", color=FAINT)
+    return max(top, 1.0)
+
+
+def window_of(run: RunFolder, flow: str) -> TimeSeries:
+    """A flow's congestion window in packets."""
+    table = acks(run)
+    table = table[table["flow"] == flow]
+    if len(table):
+        return TimeSeries.of(table, "cwnd_pkts")
+    return socket_series(run, "cwnd_pkts").get(flow, NOTHING)
+
+
+def say_inside(ax: Axes, words: str) -> None:
+    """Why there is nothing."""
+    ax.text(
+        0.5, 0.5, words, ha="center", va="center", fontsize=9, color=FAINT, transform=ax.transAxes
+    )
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    """The first run of every cell, in so many figures that each is no longer than a page."""
+    cells = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
+    runs = [cell.counted[0] for cell in cells]
+    most = max(len(cell.counted) for cell in cells)
+    note = f"Of each cell the first run of up to {most}." if most > 1 else ""
+    conditions = list(dict.fromkeys(condition_of(run) for run in runs))
+
+    def plot(names: Sequence[str], span: str) -> Figure:
+        some = [run for run in runs if condition_of(run) in names]
+        return plot_cwnd_grid(some, sheet.footer, title=span, note=note)
+
+    for picture in pictures(conditions, plot, "", most=MAX_CONDITIONS):
+        yield replace(picture, caption="")
+
+
+DRAWING = Drawing(
+    "cwnd",
+    caption=(
+        "Congestion window and slow-start threshold of one run per cell, at every ACK where they"
+        " are recorded."
+    ),
+    draw=draw,
+)

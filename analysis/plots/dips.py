@@ -1,0 +1,134 @@
+"""When flows fall below their own rate, and what that costs: BBR's ProbeRTT, for one."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.load.run_json import FlowRecord
+from gostlab.analysis.plots.series import cell_and_variant, rate_window_s, typical_runs
+from gostlab.analysis.plotting.image_map import shows
+from gostlab.analysis.plotting.marks import min_max
+from gostlab.analysis.plotting.panels import pictures
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, known_rows, told
+from gostlab.analysis.plotting.sentences import made_by_line
+from gostlab.analysis.plotting.style import (
+    FAINT,
+    cc_colour,
+    finish,
+    key,
+    new_figure,
+    styled,
+    thousands,
+)
+from gostlab.analysis.stats.cells import Cell, cell_key
+from gostlab.analysis.stats.text_table import cc_name, several
+from gostlab.analysis.stats.throughput_dips import DEEP, Dips, dips_of
+
+Dipping = tuple[str, RunFolder, FlowRecord, Dips]  # in words, whose, which
+PANELS_ON_A_FIGURE = 8
+SHADE = "#F3D9C6"
+MEDIAN: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.0}
+
+
+@styled
+def plot_dips(runs: Sequence[Dipping], title: str) -> Figure:
+    """A panel per flow: its rate over time, its dips shaded, and what they cost."""
+    figure, axes = new_figure(1.3 + 1.05 * len(runs), len(runs), 1, sharex=True)
+    for ax, (words, run, flow, dips) in zip(axes[:, 0], runs, strict=True):
+        draw_flow(ax, flow, dips)
+        ax.set_title(words, fontsize=9.5)
+        corner = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
+        ax.text(1.0, 1.02, short_words(dips), fontsize=9, color=FAINT, **corner)
+        shows(ax.patch, cell_key(run))
+    axes[-1, 0].set_xlim(0, max([run.load_s for _, run, _, _ in runs] + [1.0]))
+    axes[-1, 0].set_xlabel("Time since the load began (s)")
+    figure.supylabel("Rate (Mbit/s)", fontsize=10.5)
+    handles = [
+        Patch(facecolor=SHADE, label=f"below {DEEP:g} of the median rate"),
+        key("median rate", **MEDIAN),
+    ]
+    finish(figure, handles, made_by_line([run for _, run, _, _ in runs]), title)
+    return figure
+
+
+def draw_flow(ax: Axes, flow: FlowRecord, dips: Dips) -> None:
+    """One flow's rate, its median, and its dips."""
+    for begin, end in dips.spans:
+        ax.axvspan(begin, end, color=SHADE, linewidth=0, zorder=1)
+    t_s, value = min_max(dips.rates.t_s, dips.rates.value)
+    look = {"color": cc_colour(flow.cc or ""), "linewidth": 1.2, "zorder": 3}
+    ax.plot(t_s, value, label=f"lab {flow.name}", **look)
+    ax.axhline(dips.median_mbit, zorder=2, **MEDIAN)
+    # A burst at the start is cut off rather than all else pressed flat.
+    ax.set_ylim(0, 1.35 * dips.median_mbit)
+    thousands(ax.yaxis)
+
+
+def short_words(dips: Dips) -> str:
+    if not dips.spans:
+        return "no dip"
+    apart = f", {dips.apart_s:.1f} s apart" if dips.apart_s is not None else ""
+    return f"{several(len(dips.spans), 'dip')}{apart}; {100 * dips.lost_share:.1f} % of it lost"
+
+
+def flows_with_dips(cells: Sequence[Cell]) -> Iterator[Dipping]:
+    """(words, run, flow, its dips) of a run of each cell, and of each of its flows."""
+    for cell, run in typical_runs(cells):
+        for flow in run.flows:
+            dips = dips_of(run, flow.name, rate_window_s(run))
+            if dips is None:
+                continue
+            words = [cell_and_variant(cell), flow.name if len(run.flows) > 1 else ""]
+            verdict = "" if run.verdict in ("ok", None) else f" [{run.verdict}]"
+            yield ", ".join(filter(None, words)) + verdict, run, flow, dips
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    yield from pictures(
+        list(flows_with_dips(sheet.sweep.matrix.cells)),
+        plot_dips,
+        DRAWING.caption,
+        most=PANELS_ON_A_FIGURE,
+        each="Flows",
+    )
+
+
+def costs(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+    for words, _, flow, dips in flows_with_dips(sweep.matrix.cells):
+        who = cc_name(flow.cc) if flow.cc else flow.name
+        if not dips.spans:
+            yield (
+                f"{words}: {who} never falls below {DEEP:g} of its median rate of"
+                f" {dips.median_mbit:.3g} Mbit/s (one run)."
+            )
+            continue
+        apart = f", {dips.apart_s:.1f} s apart in the median" if dips.apart_s is not None else ""
+        lowest = min(
+            float(value)
+            for at_s, value in zip(dips.rates.t_s, dips.rates.value, strict=True)
+            if at_s - dips.window_s >= dips.first_s - 1e-9
+        )
+        yield (
+            f"{words}: {who} falls below {DEEP:g} of its median rate of {dips.median_mbit:.3g}"
+            f" Mbit/s {several(len(dips.spans), 'time')}{apart}, to {lowest:.3g} Mbit/s at the"
+            f" lowest; that costs {100 * dips.lost_share:.1f} % of what it would have carried (one"
+            " run)."
+        )
+
+
+DRAWING = Drawing(
+    "dips",
+    caption=(
+        "Rate over time of one run per cell, and where it falls below 0.7 of its median after the"
+        " first quarter. Windows are a round trip long, and 100 ms at least."
+    ),
+    draw=draw,
+    says=told("What falling below one's own rate costs", costs),
+    rows=known_rows("srtt_median_ms"),
+    needs="a run that counts and sampled its sockets",
+)

@@ -1,0 +1,100 @@
+"""How long short downloads take, by their size."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from statistics import median
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.plotting.panels import (
+    Condition,
+    cc_lines,
+    condition_figure,
+    conditions,
+    of_each_cc,
+    pictures,
+)
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told
+from gostlab.analysis.plotting.style import cc_colour, finish, log_axis, styled
+from gostlab.analysis.stats.text_table import NBSP, cc_name
+
+POINT: dict[str, Any] = {"marker": "o", "markersize": 4}
+
+
+def size_words(size_bytes: float) -> str:
+    """A download's size as people write it: 10 kB, 1 MB."""
+    if size_bytes >= 1e6:
+        return f"{size_bytes / 1e6:g}{NBSP}MB"
+    return f"{size_bytes / 1e3:g}{NBSP}kB"
+
+
+def times_s(runs: Sequence[RunFolder], what: str) -> dict[float, float]:
+    """Size in bytes -> the median over runs of what such downloads took (`median_s`, `p95_s`)."""
+    found: dict[float, list[float]] = {}
+    for each in (each for run in runs for flow in run.flows for each in flow.fetches):
+        found.setdefault(each["size_bytes"], []).append(each[what])
+    return {size: median(took_s) for size, took_s in sorted(found.items())}
+
+
+@styled
+def plot_fetches(facets: Sequence[Condition], title: str, footer: str) -> Figure:
+    """A facet per condition, a line per congestion control: the median time by size, and a thin
+    line up to what 95 % did not exceed.
+    """
+    figure, axes = condition_figure(facets, 2.3, "Size of the download", "Time to complete (s)")
+    seen: list[float] = []
+    sizes: set[float] = set()
+    for ax, (_, runs) in zip(axes.flat, facets, strict=False):
+        for cc, own in of_each_cc(runs):
+            middle, p95 = times_s(own, "median_s"), times_s(own, "p95_s")
+            places, medians_s, colour = list(middle), list(middle.values()), cc_colour(cc)
+            look = {"color": colour, "linewidth": 1.5, "label": f"lab {cc}", "zorder": 3}
+            ax.plot(places, medians_s, **look, **POINT)
+            ax.vlines(places, medians_s, list(p95.values()), color=colour, linewidth=1.0)
+            seen += [*medians_s, *p95.values()]
+            sizes |= middle.keys()
+    for ax in axes.flat:
+        ax.set_xscale("log")
+        ax.set_xticks(sorted(sizes), [size_words(size) for size in sorted(sizes)])
+        ax.minorticks_off()
+        log_axis(ax, "y", min(seen) / 1.4, max(seen) * 1.4, most=5)
+    ccs = cc_lines((run.cc for _, runs in facets for run in runs), **POINT)
+    finish(figure, ccs, footer, title, "Points: the median. Lines upwards: to the 95 %.")
+    return figure
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    yield from pictures(
+        measured(sheet.sweep), partial(plot_fetches, footer=sheet.footer), DRAWING.caption
+    )
+
+
+def measured(sweep: Sweep) -> Sequence[Condition]:
+    """The runs that had short downloads, by condition."""
+    return conditions(sweep.matrix.cells, lambda run: any(flow.fetches for flow in run.flows))
+
+
+def ends(sweep: Sweep, table: object) -> Iterator[str]:
+    """What the smallest and the largest take, condition by condition."""
+    for words, runs in measured(sweep):
+        for cc, own in of_each_cc(runs):
+            took_s = times_s(own, "median_s")
+            parts = [
+                f"{size_words(size)} in {took_s[size]:.3g}{NBSP}s"
+                for size in dict.fromkeys((min(took_s), max(took_s)))
+            ]
+            yield f"{words + ', ' if words else ''}{cc_name(cc)}: {', '.join(parts)}."
+
+
+DRAWING = Drawing(
+    "fetches",
+    caption=(
+        "Time from before the connection to the last byte of short downloads, by size. A point is"
+        " the median, its line ends at the 95 % value."
+    ),
+    draw=draw,
+    needs="a short flow and a run that counts",
+    says=told("{title}: short downloads, median", ends),
+)

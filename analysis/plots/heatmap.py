@@ -1,0 +1,226 @@
+"""Two factors as a map: what a number is at every pair of their levels."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+
+from gostlab.analysis.plotting import style
+from gostlab.analysis.plotting.factors import (
+    cc_rank,
+    facets_of,
+    factor_columns,
+    factor_heading,
+    flows_of,
+    level_words,
+    one_row,
+)
+from gostlab.analysis.plotting.marks import degraded_handles, number
+from gostlab.analysis.plotting.panels import MapTile, map_figure, pictures
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told, valid_rows
+from gostlab.analysis.plotting.sentences import span
+from gostlab.analysis.stats.cells import file_name, natural
+from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.stats.statistics import is_known
+
+# What is mapped, each on a figure of its own where the runs know it and it is not everywhere alike.
+MERITS = ("goodput", "srtt_median_ms", "queue_delay_p95_ms", "jain")
+SHARE = "share:"
+# Uniform to the eye from dark to bright, and made for every kind of colour vision (Nuñez, Anderton
+# & Renslow, PLoS ONE 13(7), 2018).
+COLOURS = "cividis"
+ENDS = "{title}: the map's ends"
+FACETS_ON_A_FIGURE = 6
+# Wider than this and numbers do not fit their cells; then facets stand one below the other.
+LEVELS_ABREAST = 5
+# The columns for across and down; None where a table has not two that could be.
+Choose = Callable[[pd.DataFrame], "tuple[str, str] | None"]
+
+
+@style.styled
+def plot_heatmap(
+    facets: Sequence[tuple[str, pd.DataFrame]],
+    title: str,
+    *,
+    x: str,
+    y: str,
+    figure: str,
+    footer: str,
+    scale: Normalize,
+    columns: int = 0,
+) -> Figure:
+    """A facet per level of everything else, its rows and columns the levels of two factors, in each
+    field its number. One scale of colours for all; a field without a valid run is empty.
+
+    x, y     columns of the tables
+    figure   a figure of merit, as its column is called
+    scale    of its colours; several figures share one
+    columns  facets abreast, where their widths should not say
+    """
+    all_rows = pd.concat([rows for _, rows in facets])
+    across, down = levels_of(all_rows, x), levels_of(all_rows, y)
+    abreast = columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2)
+    room = 60 // max(1, len(across) * abreast)
+
+    def field(table: pd.DataFrame, column: int, line: int) -> MapTile:
+        row = one_row(table, **{x: across[column], y: down[line]})
+        if row is None:
+            return MapTile(math.nan, "–")
+        value, degraded = number(row, figure), row["verdict"] == "degraded"
+        if not is_known(value):
+            return MapTile(math.nan, "–", (row["key"],), degraded)
+        # How bright it looks, 0 to 1 (ITU-R BT.709's weights).
+        bright = float(np.dot((0.2126, 0.7152, 0.0722), colormaps[COLOURS](scale(value))[:3]))
+        ink = "white" if bright < 0.5 else style.INK
+        return MapTile(value, style.short(value), (row["key"],), degraded, ink)
+
+    drawn, bar = map_figure(
+        facets,
+        field,
+        across=[style.wrapped(level_words(x, each), room) for each in across],
+        down=[style.cut(level_words(y, each), 26) for each in down],
+        x=factor_heading(x),
+        y=factor_heading(y),
+        colours=COLOURS,
+        scale=scale,
+        scale_of=what_of(figure) if figure.startswith(SHARE) else merit_of(figure).axis,
+        line_in=0.38,
+        pt=9,
+        columns=abreast,
+    )
+    if isinstance(scale, LogNorm):
+        style.plain_log(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
+    else:
+        style.thousands(bar.ax.yaxis)
+    style.finish(drawn, degraded_handles(all_rows, bar=True), footer, title)
+    return drawn
+
+
+def norm_of(table: pd.DataFrame, figure: str) -> Normalize:
+    """One scale for all: logarithmic where the values lie far apart."""
+    found = [float(value) for value in table[figure] if is_known(value)]
+    low, high = min(found, default=0.0), max(found, default=1.0)
+    if low > 0 and high / low > style.WIDE:
+        return LogNorm(low, high)
+    return Normalize(min(0.0, low) if high == low else low, high)
+
+
+def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
+    """A factor's levels in order, which is a column's own where it has one."""
+    if isinstance(table[factor].dtype, pd.CategoricalDtype):
+        seen = set(table[factor])
+        return [each for each in table[factor].cat.categories if each in seen]
+    levels = list(table[factor].dropna().unique())
+    if factor.endswith("cc"):
+        return sorted(levels, key=cc_rank)
+    return sorted(levels, key=lambda each: natural(str(each)))
+
+
+def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:
+    """The two factors of a map whose file names none: those with most levels, the longer one
+    across, the congestion control only where there is no other; None where fewer than two vary.
+    """
+    varied = [name for name in factor_columns(table) if table[name].nunique(dropna=False) > 1]
+    ranked = sorted(varied, key=lambda name: (name.endswith("cc"), -table[name].nunique()))
+    if len(ranked) < 2:
+        return None
+    first, second = ranked[:2]
+    across_is_first = table[first].nunique() >= table[second].nunique()
+    return (first, second) if across_is_first else (second, first)
+
+
+def mapped(table: pd.DataFrame) -> list[str]:
+    """The figures of merit that are worth a map; where flows compete the first one's share too."""
+    shares = [f"{SHARE}{flow}" for flow in flows_of(table)[:1]]
+    return [
+        figure
+        for figure in (*shares, *MERITS)
+        if figure in table and table[figure].notna().any() and table[figure].nunique() > 1
+    ]
+
+
+def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
+    """A figure per figure of merit, of several facets; more facets than fit make another."""
+    pair = choose(sheet.rows)
+    if pair is None:
+        return
+    figures = mapped(sheet.rows)
+    of_flows = {name: 100 * sheet.rows[name] for name in figures if name.startswith(SHARE)}
+    rows = sheet.rows.assign(**of_flows)  # in percent, as the scale says
+    facets = sorted(facets_of(rows, known=pair), key=facet_order)
+    for figure in figures:
+        scale = Normalize(0, 100) if figure in of_flows else norm_of(rows, figure)
+        told: dict[str, Any] = {"x": pair[0], "y": pair[1], "footer": sheet.footer}
+        yield from pictures(
+            facets,
+            partial(plot_heatmap, figure=figure, scale=scale, **told),
+            f"{what_of(figure)} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
+            name=merit_of(figure).name.replace("_", "-"),
+            most=FACETS_ON_A_FIGURE,
+            medians=True,
+        )
+
+
+def plain(factor: str) -> str:
+    """A factor within a sentence."""
+    words = factor_heading(factor).replace("_", " ")
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+
+
+def facet_order(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
+    """Facets as legends have congestion controls, then as they came."""
+    return cc_rank(str(facet[1]["cc"].iloc[0])), facet[0]
+
+
+def ends(sweep: Sweep, table: pd.DataFrame, choose: Choose = axes_of) -> Iterator[str]:
+    """Where the map is highest and lowest."""
+    rows = valid_rows(table)
+    for figure in mapped(rows) if choose(rows) else ():
+        yield span(rows, figure, what_of(figure), merit_of(figure).show)
+
+
+def what_of(figure: str) -> str:
+    """A figure of merit in words, and whose it is."""
+    flow = figure.partition(":")[2]
+    axis = merit_of(figure).axis
+    return f"{flow}: {axis}" if flow else axis
+
+
+def mappable(table: pd.DataFrame, choose: Choose = axes_of) -> pd.DataFrame:
+    """The cells, if they make a map."""
+    return table if choose(table) and (table["n"] > 0).any() else table.head(0)
+
+
+def over(drawing: Drawing, across: str, down: str) -> Drawing:
+    """The map over the two factors that a file names."""
+
+    def choose(table: pd.DataFrame) -> tuple[str, str] | None:
+        pair = f"factor:{across}", f"factor:{down}"
+        return pair if set(pair) <= set(factor_columns(table)) else None
+
+    return replace(
+        drawing,
+        word=f"{drawing.word}-{file_name(across)}-{file_name(down)}",
+        draw=partial(draw, choose=choose),
+        rows=partial(mappable, choose=choose),
+        says=told(ENDS, partial(ends, choose=choose)),
+        needs=f"the factors {across} and {down}, and a run that counts",
+    )
+
+
+DRAWING = Drawing(
+    "heatmap",
+    caption="Each field is a median; an empty one has no run that counts. All share one scale.",
+    draw=draw,
+    rows=mappable,
+    needs="two factors that vary and a run that counts",
+    says=told(ENDS, ends),
+    over=over,
+)

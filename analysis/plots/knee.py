@@ -1,0 +1,138 @@
+"""Goodput by the window that the socket buffers allow, with the knee: from where on the path, and
+no more the window, sets the rate.
+"""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gostlab.analysis.load.run_json import read_asked
+from gostlab.analysis.plotting.factors import cc_rank
+from gostlab.analysis.plotting.panels import cc_lines, condition_figure
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told
+from gostlab.analysis.plotting.style import FAINT, INK, cc_colour, finish, key, styled
+from gostlab.analysis.stats.cells import Cell
+from gostlab.analysis.stats.text_table import NBSP, rate
+from gostlab.registry.kernels import SHIPPED, version_of
+from gostlab.registry.tunnels import IP_TCP_BYTES
+from gostlab.spec.units import show_rate, show_size
+from gostlab.tcpmodel.buffer_sizing import socket_windows
+from gostlab.tcpmodel.constants import MTU_BYTES
+from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+
+# Payload of a full frame, as the rate of a path counts it.
+PAYLOAD_SHARE = 1448 / 1514
+# From this share of the path's own rate on, the window no longer says anything.
+FULL = 0.9
+POINT: dict[str, Any] = {"marker": "o", "markersize": 5}
+Place = tuple[str, float]  # tunnel, round trip in ms
+
+
+def window_of(cell: Cell) -> float | None:
+    """The window that a cell's buffers allow any sender on its kernel, bytes; None where nobody
+    wrote them.
+    """
+    asked = read_asked(cell.example.folder)
+    if not isinstance(asked.get("buffers"), dict):
+        return None
+    mss_bytes = asked.get("mtu", MTU_BYTES) - IP_TCP_BYTES
+    version = version_of(asked.get("kernel", SHIPPED))
+    streams, super_packets = cell.example.streams, bool(asked.get("offloads"))
+    return socket_windows(asked["buffers"], streams, version, mss_bytes, super_packets).min_bytes
+
+
+def places(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:
+    """Tunnel and round trip -> (window, cell) by window, of the cells with a run that counts."""
+    found: dict[Place, list[tuple[float, Cell]]] = {}
+    for cell in cells:
+        window, run = window_of(cell), cell.example
+        if window and run.rtt_ms and run.rate_bps and cell.counted:
+            found.setdefault((run.tunnel, run.rtt_ms), []).append((window, cell))
+    return {key: sorted(some, key=lambda pair: pair[0]) for key, some in found.items()}
+
+
+def goodput_of(cell: Cell) -> float:
+    return median(run.goodput_mbit or 0.0 for run in cell.counted)
+
+
+@styled
+def plot_knee(found: dict[Place, list[tuple[float, Cell]]], footer: str, title: str) -> Figure:
+    """A facet per tunnel and round trip: points are cells, the line is what window over round trip
+    allows up to the path's rate, and the upright one the knee.
+    """
+    facets = [(f"{tunnel}, RTT {rtt_ms:g} ms", rtt_ms) for tunnel, rtt_ms in found]
+    label = "Window that the buffers allow"
+    figure, axes = condition_figure(facets, 2.3, label, "Goodput (Mbit/s)")
+    windows = [window for some in found.values() for window, _ in some]
+    for ax, ((_, rtt_ms), some) in zip(axes.flat, found.items(), strict=False):
+        draw_limit(ax, some[0][1], rtt_ms, min(windows), max(windows))
+        for cc in sorted({cell.example.cc for _, cell in some}, key=cc_rank):
+            own = [(window, cell) for window, cell in some if cell.example.cc == cc]
+            points = [(window, goodput_of(cell)) for window, cell in own]
+            look = {"color": cc_colour(cc), "linewidth": 1.2, "label": f"lab {cc}", "zorder": 3}
+            ax.plot(*zip(*points, strict=True), **look, **POINT)
+    for ax in axes.flat:
+        ax.set_xscale("log")
+        ticks = sorted(set(windows))
+        ticks = ticks[:: max(1, len(ticks) // 4)]
+        ax.set_xticks(ticks, map(show_size, ticks))
+        ax.minorticks_off()
+        ax.set_ylim(bottom=0)
+    ccs = {cell.example.cc for some in found.values() for _, cell in some}
+    handles = [
+        *cc_lines(ccs, **POINT),
+        key("window / round trip, up to the path's rate", color=INK, linestyle=":"),
+        key("the knee: rate × round trip", color=FAINT, linewidth=1.2),
+    ]
+    finish(figure, handles, footer, title)
+    return figure
+
+
+def draw_limit(ax: Axes, cell: Cell, rtt_ms: float, low: float, high: float) -> None:
+    """What the window allows on a path, and where it stops to matter."""
+    rate_bps = cell.example.rate_bps or 0.0
+    knee = bdp_bytes(rate_bps, rtt_ms / 1000)
+    windows = np.geomspace(low / 1.5, high * 1.5, 200)
+    allowed = [window_limit_bps(float(window), rtt_ms / 1000) for window in windows]
+    limit = [min(each, rate_bps * PAYLOAD_SHARE) / 1e6 for each in allowed]
+    ax.plot(windows, limit, color=INK, linestyle=":", linewidth=1.2, label="limit", zorder=2)
+    if low / 1.5 <= knee <= high * 1.5:
+        ax.axvline(knee, color=FAINT, linewidth=1.2, label="knee", zorder=1)
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    found = places(sheet.sweep.matrix.cells)
+    if found:
+        yield ReportFigure(plot_knee(found, sheet.footer, sheet.title))
+
+
+def least_windows(sweep: Sweep, table: object) -> Iterator[str]:
+    """From which window on each path is full, as measured, and its rate times its round trip."""
+    for (tunnel, rtt_ms), some in places(sweep.matrix.cells).items():
+        rate_bps = some[0][1].example.rate_bps or 0.0
+        knee = bdp_bytes(rate_bps, rtt_ms / 1000)
+        best = max(goodput_of(cell) for _, cell in some)
+        window, cell = next(pair for pair in some if goodput_of(pair[1]) >= FULL * best)
+        yield (
+            f"{tunnel}, {rtt_ms:g}{NBSP}ms: {show_size(window)} of window are the least of those"
+            f" tried that get {FULL:.0%} of the best ({rate(goodput_of(cell))} of"
+            f" {rate(best)}{NBSP}Mbit/s); {show_rate(rate_bps)} times the round trip are"
+            f" {show_size(knee)}."
+        )
+
+
+DRAWING = Drawing(
+    "knee",
+    caption=(
+        "Goodput by the window that the socket buffers allow any sender (the kernel's share of"
+        " rmem, no more than 0.6 of wmem, of all streams): cells' medians. Dotted is what a window"
+        " allows in a round trip, up to the path's rate; upright, that rate times the round trip."
+    ),
+    draw=draw,
+    needs="buffers that were written down, and a run that counts",
+    says=told("{title}: how large a window must be", least_windows),
+)

@@ -1,0 +1,91 @@
+"""Pings by condition, and under load goodput and what was sent again beside them: what one costs
+the others.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from gostlab.analysis.plots.latency import BY_CONDITION, conditions, delays
+from gostlab.analysis.plotting.facet import (
+    FacetPanel,
+    Value,
+    in_groups,
+    known_values,
+    set_limits,
+    to_median,
+)
+from gostlab.analysis.plotting.narrative import least_to_most
+from gostlab.analysis.plotting.plot import Drawing, PlotFinding, Sheet, Sweep, known_rows
+from gostlab.analysis.stats.text_table import NBSP, delay, rate
+
+MEDIAN, P95 = "ping_median_ms", "ping_p95_ms"
+RESENT = "wan_share"
+ROWS = known_rows(MEDIAN)
+
+
+def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """In per cent; what has sent nothing again is seen whole."""
+    top = max([1e-3, *known_values(table, RESENT)])
+    set_limits(ax, way, -0.04 * top, 1.08 * top)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
+
+
+def is_loaded(sweep: Sweep) -> bool:
+    """Whether anything but pings is sent."""
+    return any(flow.kind != "ping" for cell in sweep.matrix.cells for flow in cell.example.flows)
+
+
+def panels(sheet: Sheet) -> list[FacetPanel]:
+    """Pings; under load beside them goodput, and what the runs sent again across the path."""
+    told = conditions(sheet.rows)
+    if not is_loaded(sheet.sweep):
+        return [delays(told, "Ping (ms)", MEDIAN, P95, idle=True)]
+    found = [
+        in_groups("", told, Value(to_median(1.08, "goodput", least=1e-3))),
+        delays(told, "Ping under load (ms)", MEDIAN, P95, idle=True),
+    ]
+    if sheet.rows[RESENT].notna().any():
+        found.append(in_groups("", told, Value(scale_resent, RESENT, label="Sent again (%)")))
+    return found
+
+
+def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
+    """How long pings take where they wait the least and the longest; under load, the goodput."""
+    rows = ROWS(table)
+    if len(rows) < 2:
+        return
+    least, most = rows.loc[rows[P95].idxmin()], rows.loc[rows[P95].idxmax()]
+    low, high = (f"{delay(row[P95])}{NBSP}ms" for row in (least, most))
+    carried = [f"{rate(row['goodput'])}{NBSP}Mbit/s" for row in (least, most)]
+    beside = (
+        f"Beside the shortest ping the load carries {carried[0]}, beside the longest {carried[1]}."
+    )
+    back = (
+        f"95{NBSP}% of pings are back within {low} at best ({least['cell']}), and within {high} at"
+        f" worst ({most['cell']})."
+    )
+    spread = least_to_most(least[f"{P95}_values"], most[f"{P95}_values"], show=delay)
+    if is_loaded(sweep):
+        heading = f"{sweep.title}: what goodput costs in waiting"
+        yield PlotFinding(heading, (f"Under load {back}", beside), spread)
+    else:
+        yield PlotFinding(f"{sweep.title}: what a ping waits", (back,), spread)
+
+
+DRAWING = Drawing(
+    "lag",
+    caption=(
+        "Pings by condition: a point is the median, its line ends at the 95 % value; dashed is the"
+        " idle round trip. Under load goodput and what was sent again across the path stand beside"
+        " them."
+    ),
+    draw=BY_CONDITION(panels=panels),
+    rows=ROWS,
+    needs="a ping flow and a run that counts",
+    says=shortest_and_longest,
+    leads=True,
+)

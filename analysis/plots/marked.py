@@ -1,0 +1,118 @@
+"""What a queue marks and which host hears of it (ECN), by tunnel: the bottleneck's queue, the
+sender across the path, and the sender inside the tunnel.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from gostlab.analysis.load.run_folder import RunFolder, sum_of
+from gostlab.analysis.load.series import bottleneck_marks
+from gostlab.analysis.plotting import facet
+from gostlab.analysis.plotting.factors import tunnels_of
+from gostlab.analysis.plotting.marks import Place
+from gostlab.analysis.plotting.panels import cc_lines
+from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, told
+from gostlab.analysis.plotting.style import cc_colour
+from gostlab.analysis.stats.statistics import is_known
+from gostlab.analysis.stats.text_table import Column, Table, cc_name, count, texts
+
+HEADINGS = {
+    "marked": "Marked by the queue",
+    "across": "Told to the sender across the path",
+    "inside": "Told to the sender inside the tunnel",
+}
+
+
+def told_of(*legs: str) -> Callable[[RunFolder], int | None]:
+    """The packets of some legs that were marked, as their senders are told; None without a leg."""
+    return lambda run: sum_of(leg.marked_pkts for leg in run.legs if leg.name in legs)
+
+
+POINT: dict[str, Any] = {"marker": "o", "markersize": 5.5, "linestyle": "none"}
+# A tunnel over UDP has nobody across the path to be told.
+COUNTED: Mapping[str, Callable[[RunFolder], int | None]] = {
+    "marked": bottleneck_marks,
+    "across": told_of("wan"),
+    "inside": told_of("app", "inner"),
+}
+
+
+def numbers(sweep: Sweep) -> list[dict[str, Any]]:
+    """The medians of each cell."""
+    found = []
+    for cell in sweep.matrix.cells:
+        row: dict[str, Any] = {"cell": cell.label, "runs": len(cell.counted)}
+        row |= {"tunnel": cell.example.tunnel, "cc": cell.example.cc}
+        for name, of_run in COUNTED.items():
+            known = [each for run in cell.counted if (each := of_run(run)) is not None]
+            row[name] = median(known) if known else None
+        found.append(row)
+    return found
+
+
+def counted(place: Place, line: facet.FacetSeries) -> None:
+    """How many there were, as a point; nothing where there is nobody to be told."""
+    if is_known(place.row[place.figure]):
+        look = {"color": cc_colour(place.row["cc"]), "clip_on": False, **POINT}
+        place.ax.plot(place.row[place.figure], place.at, **look)
+
+
+def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+    """One of each who marks or is told, a line for each tunnel; none if the queue cannot mark."""
+    found, tunnels = pd.DataFrame(numbers(sheet.sweep)), tunnels_of(sheet.rows)
+    found = found[found["cell"].isin(sheet.rows["cell"])]
+    if found["marked"].isna().all():
+        return []
+    lines = [(tunnel, found[found["tunnel"] == tunnel]) for tunnel in tunnels]
+    scale = facet.to_median(1.1, *HEADINGS)
+    return [
+        facet.in_groups(
+            heading, lines, facet.Value(scale, name, counted, "Packets (number)", own=True)
+        )
+        for name, heading in HEADINGS.items()
+    ]
+
+
+def each_tunnel(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+    """Of each tunnel and congestion control: what was marked, and who heard of it."""
+    rows = numbers(sweep)
+    more_varies = len({(row["tunnel"], row["cc"]) for row in rows}) < len(rows)
+    for row in rows:
+        heard = [
+            f"the sender {where} is told of {count(row[key])}"
+            for key, where in (("across", "across the path"), ("inside", "inside"))
+            if row[key] is not None
+        ]
+        if row["marked"] is not None:
+            said = [f"{count(row['marked'])} packets are marked", *heard]
+            where = row["cell"] if more_varies else f"{row['tunnel']}, {cc_name(row['cc'])}"
+            yield f"{where}: {', '.join(said)}."
+
+
+def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
+    columns = (
+        *texts(cell="Cell", tunnel="Tunnel", cc="cc"),
+        *(Column(key, words, count) for key, words in HEADINGS.items()),
+        Column("runs", "n", str),
+    )
+    note = "Medians of packets. A TCP tunnel's sender inside is on loopback, a VPN's in the VPN."
+    yield Table(f"{name}-marked", f"{sweep.title}: marks", note, columns, tuple(numbers(sweep)))
+
+
+DRAWING = Drawing(
+    "marked",
+    caption="Packets that the bottleneck's queue marked (ECN), and which host heard, by tunnel.",
+    draw=facet.BY_TUNNEL(
+        panels=panels,
+        keys=lambda table: cc_lines(table["cc"], **POINT),
+        degraded=None,
+        shape=facet.side_by_side,
+    ),
+    needs="a bottleneck's queue that marks",
+    shows=("tunnel", "cc"),
+    says=told("{title}: marks, and which host hears of them", each_tunnel),
+    tables=tables,
+)

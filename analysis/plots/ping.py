@@ -1,0 +1,132 @@
+"""Round trips measured while others load the path: over time, and how they are distributed."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.plotting import panels, style
+from gostlab.analysis.plotting.marks import min_max
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, known_rows, told
+from gostlab.analysis.stats.text_table import NBSP, delay
+from gostlab.results import is_number, read_series
+
+IDLE: dict[str, Any] = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.0}
+
+
+@cache
+def pings(run: RunFolder) -> tuple[np.ndarray, np.ndarray]:
+    """When requests left, s since the load began, and their round trips, ms; NaN: no answer."""
+    rows = read_series(run.folder, "pings")
+    rtts = [row["rtt_ms"] if is_number(row.get("rtt_ms")) else np.nan for row in rows]
+    return np.array([row["t_s"] for row in rows]), np.array(rtts, float)
+
+
+def idle_ms(run: RunFolder) -> float:
+    """The idle round trip of a run's ping flow."""
+    return next((flow.rtt_ms for flow in run.flows if flow.kind == "ping"), run.rtt_ms)
+
+
+def draw_over_time(ax: Axes, run: RunFolder) -> None:
+    """One run's round trips as they came; a gap where none did."""
+    t_s, rtt_ms = pings(run)
+    line = {"color": style.cc_colour(run.cc), "linewidth": 1.1, "label": f"lab {run.cc}"}
+    ax.plot(*min_max(t_s, rtt_ms), **line)
+    ax.axhline(idle_ms(run), label="idle", zorder=1, **IDLE)
+
+
+def draw_distribution(ax: Axes, run: RunFolder) -> None:
+    """One run's steps: what was never answered keeps them below 1."""
+    _, rtt_ms = pings(run)
+    answered = np.sort(rtt_ms[~np.isnan(rtt_ms)])
+    if len(answered):
+        share = np.arange(1, len(answered) + 1) / len(rtt_ms)
+        line = {"color": style.cc_colour(run.cc), "linewidth": 1.4, "drawstyle": "steps-post"}
+        ax.plot(*min_max(answered, share), label=f"lab {run.cc}", zorder=3, **line)
+    ax.axvline(idle_ms(run), label="idle", zorder=1, **IDLE)
+
+
+@style.styled
+def plot_pings(
+    facets: Sequence[panels.Condition], title: str, footer: str, over_time: bool
+) -> Figure:
+    """A facet per condition, a line per run: as they came, or how they are distributed."""
+    rtt = "Round trip (ms)"
+    x, y = ("Time since the load began (s)", rtt) if over_time else (rtt, "Share of the requests")
+    draw_run = draw_over_time if over_time else draw_distribution
+    figure, axes = panels.condition_figure(facets, 2.2, x, y)
+    for ax, (_, runs) in zip(axes.flat, facets, strict=False):
+        for run in runs:
+            draw_run(ax, run)
+        if any(run.verdict == "degraded" for run in runs):
+            ax.text(0.97, 0.04, "degraded", ha="right", fontsize=8.5, transform=ax.transAxes)
+    drawn = [run for _, runs in facets for run in runs]
+    if over_time:
+        scale_round_trips(axes[0, 0], "y", drawn)
+    else:
+        scale_round_trips(axes[0, 0], "x", drawn)
+        axes[0, 0].set_ylim(0, 1.02)
+    handles = panels.cc_lines({run.cc for run in drawn}, linewidth=1.6)
+    style.finish(figure, [*handles, style.key("idle round trip", **IDLE)], footer, title)
+    return figure
+
+
+def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[RunFolder]) -> None:
+    """An axis of round trips from 0, or logarithmic where they lie far apart: one for all facets,
+    which are to be compared.
+    """
+    seen = np.concatenate([*(pings(run)[1] for run in runs), [idle_ms(run) for run in runs]])
+    low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
+    if high / max(low, 1e-3) > style.WIDE:
+        style.log_axis(ax, which, low / 1.3, high * 1.3, most=5 if which == "y" else 4)
+        return
+    ax.set(**{f"{which}lim": (0, high * 1.08)})
+    style.thousands(ax.xaxis if which == "x" else ax.yaxis)
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    """Over time and distributed, as many figures of each as its facets need."""
+    found = panels.conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
+    for name, caption in (("time", OVER_TIME), ("cdf", DISTRIBUTION)):
+        plot = partial(plot_pings, footer=sheet.footer, over_time=name == "time")
+        yield from panels.pictures(found, plot, caption, name=name)
+
+
+def loaded_pings(sweep: Sweep, table: object) -> Iterator[str]:
+    """What the load makes of a ping, condition by condition."""
+    for cell in sweep.matrix.cells:
+        median, p95, p99 = (cell.summary(f"ping_{name}_ms") for name in ("median", "p95", "p99"))
+        if median is None or p95 is None or p99 is None:
+            continue
+        trips = [flow.round_trips for run in cell.counted for flow in run.flows if flow.round_trips]
+        lost = sum(each.get("lost", 0) for each in trips)
+        sent = sum(each.get("sent", 0) for each in trips)
+        yield (
+            f"{cell.label}: half of the pings took no longer than {delay(median.median)}{NBSP}ms,"
+            f" 95{NBSP}% no longer than {delay(p95.median)}{NBSP}ms, 99{NBSP}% no longer than"
+            f" {delay(p99.median)}{NBSP}ms; idle {delay(idle_ms(cell.example))}{NBSP}ms"
+            + (f"; {lost:g} of {sent:g} were lost." if lost else ".")
+        )
+
+
+OVER_TIME = (
+    "Round trips measured by the ping flow while the others loaded the path, a line per run; a gap"
+    " is a request that nobody answered. Dashed: the idle round trip."
+)
+DISTRIBUTION = (
+    "Distribution of the ping flow's round trips, a line per run: the share of all requests that"
+    " were answered within that time. What was never answered keeps a line below 1."
+)
+
+DRAWING = Drawing(
+    "ping",
+    caption=OVER_TIME,
+    draw=draw,
+    rows=known_rows("ping_median_ms"),
+    needs="a ping flow and a run that counts",
+    says=told("{title}: a ping while the path is loaded", loaded_pings),
+)

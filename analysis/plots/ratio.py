@@ -1,0 +1,72 @@
+"""The lab's goodput over the study's, by the number of streams, on a log axis; 1 is agreement."""
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from gostlab.analysis.plotting import facet
+from gostlab.analysis.plotting.marks import Place, note_above
+from gostlab.analysis.plotting.plot import Drawing, Sheet
+from gostlab.analysis.plotting.style import GRID, INK, ratio_axis
+from gostlab.analysis.stats.statistics import is_known
+
+# More lines than this and their numbers meet.
+MAX_NUMBERED = 6
+
+
+def numbered(place: Place, line: facet.FacetSeries) -> None:
+    """A cell's ratio as a point (of each state that its runs fall into), and in figures above."""
+    facet.point(place, line)
+    ax, at, row = place.ax, place.at, place.row
+    for state in row["ratio_states"]:
+        note_above(ax, at, state.value, f"{state.value:.2f}")
+    if not row["ratio_states"]:
+        note_above(ax, at, max([row["ratio"], *row["ratio_values"]]), f"{row['ratio']:.2f}")
+
+
+def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    ends = ("ratio", "ratio_low", "ratio_high")
+    values = [value for end in ends for value in table[end] if is_known(value) and value > 0]
+    ratio_axis(ax, min([0.7, *values]) / 1.15, max([1.4, *values]) * 1.25)
+
+
+def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+    groups = facet.by_streams(sheet.rows, sheet.rows)
+
+    def behind(ax: Axes) -> None:
+        ax.axhline(1.0, color=INK, linewidth=1.2, label="agreement")
+        for edge in np.arange(0.5, len(groups) - 1):
+            ax.axvline(edge, color=GRID, linewidth=0.8)
+
+    few = len(facet.by_tunnel_and_cc(sheet.rows, sheet.rows)) <= MAX_NUMBERED
+    label = f"Goodput, lab / {sheet.called} (ratio)"
+    return [
+        facet.in_groups(
+            "",
+            groups,
+            facet.Value(scale, "ratio", numbered if few else facet.point, label),
+            behind=behind,
+        )
+    ]
+
+
+DRAWING = Drawing(
+    "ratio",
+    caption="The lab's median goodput over the study's; on the line they agree.",
+    draw=facet.BY_PAIR(
+        panels=panels,
+        keys=partial(facet.pair_handles, linestyle="none"),
+        width=0.7,
+        places=facet.STREAMS,
+        panel_in=3.9,
+        medians=False,
+        caption="The lab's median goodput over the {called}'s; on the line they agree.",
+    ),
+    shows=("streams", "tunnel", "cc"),
+    rows=lambda table: table[table["ratio"].notna()],
+    needs="a published goodput",
+    borrows=True,
+)

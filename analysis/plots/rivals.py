@@ -1,0 +1,159 @@
+"""Who does what to whom: of two flows that share a bottleneck, the share that each congestion
+control gets beside each other one (as Prudentia shows services beside services).
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pandas as pd
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from gostlab.analysis.plotting.factors import cc_rank, facets_of, factor_columns, flows_of
+from gostlab.analysis.plotting.marks import degraded_handles
+from gostlab.analysis.plotting.panels import MapTile, map_figure, pictures
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told, valid_rows
+from gostlab.analysis.plotting.style import INK, finish, styled, wrapped
+from gostlab.analysis.stats.statistics import Summary, summarise
+from gostlab.analysis.stats.text_table import NBSP, cc_name
+
+# From orange (takes less than half) over white to purple (takes more): distinct to people with any
+# kind of colour vision, and the same in grey on no side.
+COLOURS = "PuOr"
+FACETS_ON_A_FIGURE = 6
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What one congestion control's flow gets beside another's."""
+
+    share: Summary  # of what both carry, over the runs
+    degraded: bool
+    keys: tuple[str, ...] = ()  # of its cells
+
+
+def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
+    """(who, beside whom) -> its share, of all cells of two flows; who started first or has which
+    place does not count here. Beside its own kind it is the first flow's.
+    """
+    met: dict[tuple[str, str], list[tuple[pd.Series, str]]] = {}  # cells, and whose share there
+    names = flows_of(rows)
+    if len(names) != 2:
+        return {}
+    for _, row in rows.iterrows():
+        ccs = [str(row[f"cc:{name}"]) for name in names]
+        met.setdefault((ccs[0], ccs[1]), []).append((row, names[0]))
+        if ccs[0] != ccs[1]:
+            met.setdefault((ccs[1], ccs[0]), []).append((row, names[1]))
+    found = {}
+    for pair, cells in met.items():
+        share = summarise([each for row, name in cells for each in row[f"share:{name}_values"]])
+        if share is not None:
+            degraded = any(row["verdict"] == "degraded" for row, _ in cells)
+            keys = tuple(str(row.get("key") or "") for row, _ in cells)
+            found[pair] = Meeting(share, degraded, keys)
+    return found
+
+
+@styled
+def plot_rivals(
+    facets: Sequence[tuple[str, Mapping[tuple[str, str], Meeting]]],
+    title: str,
+    rows: pd.DataFrame,
+    footer: str,
+) -> Figure:
+    """A facet per condition: a line per congestion control, a column per rival, in each field the
+    share that the line's flow gets beside the column's, in per cent, and from how many runs.
+    """
+    ccs = sorted({cc for _, found in facets for pair in found for cc in pair}, key=cc_rank)
+    columns = 1 if len(facets) == 1 or len(ccs) > 4 else 2
+
+    def field(found: Mapping[tuple[str, str], Meeting], column: int, line: int) -> MapTile:
+        met = found.get((ccs[line], ccs[column]))
+        if met is None:
+            return MapTile(math.nan, "–")
+        share, runs = met.share.median, f"n = {met.share.n}"
+        ink = "white" if abs(share - 0.5) > 0.33 else INK
+        return MapTile(share, f"{100 * share:.0f}", met.keys, met.degraded, ink, runs)
+
+    drawn, bar = map_figure(
+        facets,
+        field,
+        across=[wrapped(cc_name(cc), 56 // (columns * len(ccs))) for cc in ccs],
+        down=[cc_name(cc) for cc in ccs],
+        x="beside this one",
+        y="What this one gets",
+        colours=COLOURS,
+        scale=Normalize(0, 1),
+        scale_of="Share of what both carry (%): 50 is fair",
+        line_in=0.5,
+        pt=11,
+        around_in=1.7,
+        columns=columns,
+    )
+    bar.set_ticks([0, 0.25, 0.5, 0.75, 1], labels=["0", "25", "50", "75", "100"])
+    finish(drawn, degraded_handles(rows, bar=True), footer, title)
+    return drawn
+
+
+def conditions(table: pd.DataFrame) -> list[tuple[str, dict[tuple[str, str], Meeting]]]:
+    """What each met, for every level of all factors but who the two are."""
+    who = [f"cc:{name}" for name in flows_of(table)]
+    told = [*who, "cc", *(name for name in factor_columns(table) if name.endswith("cc"))]
+    facets = [(words, meetings(rows)) for words, rows in facets_of(table, known=told)]
+    return [(words, found) for words, found in facets if found]
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    yield from pictures(
+        conditions(sheet.rows),
+        partial(plot_rivals, rows=sheet.rows, footer=sheet.footer),
+        DRAWING.caption,
+        most=FACETS_ON_A_FIGURE,
+    )
+
+
+def most_taken(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+    """Who takes most from whom, and whether anybody shares alike."""
+    facets = conditions(valid_rows(table))
+    met = [
+        (found.share, own, other, words)
+        for words, meeting in facets
+        for (own, other), found in meeting.items()
+        if own != other
+    ]
+    if not met:
+        return
+    share, own, other, words = max(met, key=lambda each: each[0].median)
+    where = f", {words}" if words else ""
+    ends = share.interval
+    spread = f" ({100 * ends.low:.0f} to {100 * ends.high:.0f}, " if ends else " ("
+    yield (
+        f"{cc_name(own)} leaves {cc_name(other)} {100 * (1 - share.median):.0f}{NBSP}% and"
+        f" takes {100 * share.median:.0f}{NBSP}%{spread}n = {share.n}{where})."
+    )
+
+
+def meeting_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The cells in which two flows with congestion controls met."""
+    names = flows_of(table)
+    if len(names) != 2:
+        return table.head(0)
+    known = [len(values) > 0 for values in table[f"share:{names[0]}_values"]]
+    return valid_rows(table[known])
+
+
+DRAWING = Drawing(
+    "rivals",
+    caption=(
+        "Who does what to whom: the share of what both flows carry that the congestion control of"
+        " the line gets beside that of the column, in per cent, the median of n runs. 50 is fair;"
+        " purple takes more, orange gives way."
+    ),
+    draw=draw,
+    rows=meeting_rows,
+    needs="exactly two flows with congestion controls and a run that counts",
+    says=told("{title}: who does what to whom", most_taken),
+)

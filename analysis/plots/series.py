@@ -1,0 +1,388 @@
+"""One run over time."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gostlab.analysis.load.events import marks_of
+from gostlab.analysis.load.published import level
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.load.run_json import FlowRecord, data_direction
+from gostlab.analysis.load.series import (
+    NOTHING,
+    TimeSeries,
+    flow_rates,
+    queue_series,
+    socket_series,
+)
+from gostlab.analysis.plotting.factors import named_level
+from gostlab.analysis.plotting.image_map import shows
+from gostlab.analysis.plotting.marks import FLOW_DASHES, min_max
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
+from gostlab.analysis.plotting.sentences import convergence, made_by_line
+from gostlab.analysis.plotting.style import (
+    FAINT,
+    INK,
+    cc_colour,
+    finish,
+    key,
+    new_figure,
+    note,
+    styled,
+    thousands,
+)
+from gostlab.analysis.stats.cells import Cell, cell_key, file_name
+from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.throughput_model import payload_mbit
+from gostlab.results import is_number, read_series
+from gostlab.spec.checks import Check
+
+# Short enough for BBR's ProbeRTT (200 ms) to show.
+RATE_WINDOW_S = 0.1
+# More changes than this are a trace: the step line shows them, marks would hide everything else.
+MAX_MARKS = 8
+FULL: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (7, 2))}
+# More runs over time than this on a page and nobody looks at any.
+MAX_SERIES = 16
+
+
+@dataclass(frozen=True)
+class TimelinePanel:
+    """One of the figure's axes."""
+
+    label: str
+    draw: Callable[[Axes], None]
+    height: float = 1.0
+
+
+@styled
+def plot_series(run: RunFolder, footer: str = "", note: str = "") -> Figure:
+    """One run: every flow's rate, cwnd and smoothed RTT, the bottleneck's queue, and through a
+    tunnel the CPU's idle share; starts, stops and changes marked. `note` stands below.
+    """
+    looks = looks_of(run.flows)
+    rates = flow_rates(run, rate_window_s(run))
+    panels = list(panels_of(run, rates, looks))
+    figure, axes = over_time(run, panels, 1.2, 1.35)
+    if not panels:
+        nothing = {"ha": "center", "transform": axes[0, 0].transAxes}
+        axes[0, 0].text(0.5, 0.5, "this run left no series", **nothing)
+    handles = [
+        key(flow_words(run, flow), color=colour, linestyle=dashes)
+        for flow, (colour, dashes) in zip(run.flows, looks.values(), strict=True)
+    ]
+    if rates and any(line.get_label() == "bottleneck" for line in axes[0, 0].lines):
+        handles.append(key("bottleneck, full", **FULL))
+    finish(figure, handles, footer, title=run_title(run), note=note)
+    return figure
+
+
+def over_time(
+    run: RunFolder, panels: Sequence[TimelinePanel], around_in: float, panel_in: float
+) -> tuple[Figure, np.ndarray]:
+    """Panels of a run, one below the other, with its marks."""
+    heights = [panel.height for panel in panels] or [1.0]
+    height_in, shares = around_in + panel_in * sum(heights), {"height_ratios": heights}
+    figure, axes = new_figure(height_in, len(heights), 1, sharex=True, gridspec_kw=shares)
+    for ax, panel in zip(axes[:, 0], panels, strict=False):
+        panel.draw(ax)
+        ax.set_ylabel(panel.label)
+    axes[-1, 0].set_xlim(0, max([run.load_s, 1.0]))
+    axes[-1, 0].set_xlabel("Time since the load began (s)")
+    draw_marks(axes[:, 0], run)
+    shows(figure.patch, cell_key(run))
+    return figure, axes
+
+
+def panels_of(
+    run: RunFolder, rates: Mapping[str, TimeSeries], looks: Mapping[str, tuple[str, Any]]
+) -> Iterator[TimelinePanel]:
+    cwnd, srtt = socket_series(run, "cwnd_pkts"), socket_series(run, "srtt_ms")
+    queue = queue_series(run)
+    # A tunnel's programs share one CPU with all hosts.
+    idle = idle_by_interval(run) if run.tunnel != "direct" else NOTHING
+    if rates:
+        yield TimelinePanel("Rate\n(Mbit/s)", lambda ax: draw_rates(ax, run, rates, looks), 1.7)
+    if cwnd:
+        yield TimelinePanel("cwnd\n(segments)", lambda ax: draw_flows(ax, cwnd, looks))
+    if srtt:
+        yield TimelinePanel("Smoothed RTT\n(ms)", lambda ax: draw_flows(ax, srtt, looks))
+    if len(queue):
+        yield TimelinePanel("Bottleneck\nqueue (packets)", lambda ax: draw_queue(ax, run, queue))
+    if (limit := memory_check(run)) is not None:
+        yield TimelinePanel("TCP memory\n(MiB)", lambda ax: draw_memory(ax, run, limit))
+    if len(idle):
+        yield TimelinePanel("CPU idle\n(%)", lambda ax: draw_idle(ax, idle))
+
+
+def rate_window_s(run: RunFolder) -> float:
+    """Short enough for ProbeRTT, no shorter than a round trip (ACKs come in bursts) or sampling."""
+    windows = socket_series(run, "cwnd_pkts").values()
+    steps = [step for each in windows for step in np.diff(each.t_s) if step > 0]
+    sampled = float(np.median(steps)) if steps else RATE_WINDOW_S
+    rtts_s = (flow.rtt_ms / 1000 for flow in run.competitors)
+    return round(max([RATE_WINDOW_S, sampled, *rtts_s]), 3)
+
+
+def looks_of(flows: Sequence[FlowRecord]) -> dict[str, tuple[str, Any]]:
+    """Flow -> (its congestion control's colour, a line style of its own in that colour)."""
+    found: dict[str, tuple[str, Any]] = {}
+    for flow in flows:
+        colour = cc_colour(flow.cc) if flow.cc else FAINT
+        alike = sum(other == colour for other, _ in found.values())
+        found[flow.name] = colour, FLOW_DASHES[alike % len(FLOW_DASHES)]
+    return found
+
+
+def flow_words(run: RunFolder, flow: FlowRecord) -> str:
+    """A flow in a legend: its name where there are several, what sends it, its round-trip time."""
+    offered = f" {flow.rate_bps / 1e6:g} Mbit/s" if flow.rate_bps else ""
+    kind = cc_name(flow.cc) if flow.cc else flow.kind.upper() + offered
+    streams = f" × {flow.streams}" if flow.streams > 1 else ""
+    return ", ".join(
+        [*([flow.name] if len(run.flows) > 1 else []), kind + streams, f"{flow.rtt_ms:g} ms"]
+    )
+
+
+def run_title(run: RunFolder) -> str:
+    levels = [named_level(name, level(value)) for name, value in run.factors] or [run.matrix]
+    return ", ".join([*levels, f"repetition {run.repetition}"]) + (
+        f" [{run.verdict}]" if run.verdict not in ("ok", None) else ""
+    )
+
+
+def draw_rates(
+    ax: Axes, run: RunFolder, rates: Mapping[str, TimeSeries], looks: Mapping[str, tuple[str, Any]]
+) -> None:
+    """Flows' rates, what the bottleneck carries at most, and flows' names at the lines' ends."""
+    draw_flows(ax, rates, looks)
+    steps = rate_steps(run)
+    top = top_of(rates)
+    full = max((rate for _, rate in steps), default=0.0)
+    # A burst at the start is cut off rather than all else pressed flat; an empty link is not.
+    ax.set_ylim(0, min(top, 1.25 * full) * 1.08 if full and top > 0.3 * full else top * 1.1)
+    if steps and min(rate for _, rate in steps) < ax.get_ylim()[1]:
+        look = {"where": "post", "label": "bottleneck", "zorder": 2, **FULL}
+        ax.step(*zip(*steps, strict=True), **look)
+    if len(rates) > 1:
+        name_ends(ax, rates, looks)
+
+
+def rate_steps(run: RunFolder) -> list[tuple[float, float]]:
+    """(time, what the bottleneck carries of payload in Mbit/s) in the direction of the data, from
+    each change to the next.
+    """
+    if run.rate_bps is None:
+        return []
+    way = data_direction(run.direction)
+    changes = [change for change in run.changes if change.direction == way and change.rate_bps]
+    now = {
+        link: next((each.rate_bps for each in directions if each.name == way), None)
+        for link, directions in (("", run.path), *run.links)
+    }
+    own = {link for link, _ in run.links}
+    rates = [(0.0, run.rate_bps)]
+    for change in changes:
+        for link in [change.link] if change.link else [each for each in now if each not in own]:
+            now[link] = change.rate_bps
+        rates.append((change.at_s, min(rate for rate in now.values() if rate)))
+    return [
+        (at_s, payload_mbit(rate, run.mtu_bytes))
+        for at_s, rate in (*rates, (run.load_s, rates[-1][1]))
+    ]
+
+
+def draw_flows(
+    ax: Axes, lines: Mapping[str, TimeSeries], looks: Mapping[str, tuple[str, Any]]
+) -> None:
+    for name, series in lines.items():
+        colour, dashes = looks[name]
+        t_s, value = min_max(series.t_s, series.value)
+        ax.plot(
+            t_s, value, color=colour, linestyle=dashes, linewidth=1.2, label=f"lab {name}", zorder=3
+        )
+    ax.set_ylim(0, 1.1 * top_of(lines))
+    thousands(ax.yaxis)
+
+
+def top_of(lines: Mapping[str, TimeSeries]) -> float:
+    """The greatest of all their values; 1 of none."""
+    return max((float(np.max(each.value)) for each in lines.values() if len(each)), default=0) or 1
+
+
+def name_ends(
+    ax: Axes, rates: Mapping[str, TimeSeries], looks: Mapping[str, tuple[str, Any]]
+) -> None:
+    """The flows' names at the right, each near where its line ends, none on another."""
+    low, high = ax.get_ylim()
+    apart = 0.13 * (high - low)
+    ends = sorted(
+        (min(high, float(np.median(series.value[-max(1, len(series) // 20) :]))), name)
+        for name, series in rates.items()
+        if len(series)
+    )
+    places: list[float] = []
+    for end, _ in ends:
+        places.append(max(end, places[-1] + apart) if places else end)
+    over = max(0.0, places[-1] - (high - apart / 3)) if places else 0.0
+    for (_, name), place in zip(ends, places, strict=True):
+        name_at_right(ax, name, place - over, looks[name][0])
+
+
+def name_at_right(ax: Axes, words: str, y: float, colour: str) -> None:
+    """Words beside the axes, at a value."""
+    right = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
+    note(ax, words, (1.0, y), (4, 0), fontsize=9, color=colour, **right)
+
+
+def draw_queue(ax: Axes, run: RunFolder, queue: TimeSeries) -> None:
+    """The bottleneck's backlog, and its limit where it comes near."""
+    t_s, value = min_max(queue.t_s, queue.value)
+    ax.plot(t_s, value, color=INK, linewidth=1.1, label="queue")
+    top = max(float(np.max(queue.value)), 1.0)
+    if run.buffer_pkts is not None and top > 0.3 * run.buffer_pkts:
+        draw_limit(ax, run.buffer_pkts)
+        top = max(top, float(run.buffer_pkts))
+    ax.set_ylim(0, top * 1.12)
+    thousands(ax.yaxis)
+
+
+def draw_marks(axes: np.ndarray, run: RunFolder) -> None:
+    """A thin line through all panels at every start, stop and change, its words at the top."""
+    marks = marks_of(run)
+    if len(marks) > MAX_MARKS:
+        marks = {
+            at_s: words
+            for at_s, words in marks.items()
+            if any("start" in word or "stop" in word for word in words)
+        }
+    for ax in axes:
+        for at_s in marks:
+            ax.axvline(
+                at_s, color=FAINT, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1, label="mark"
+            )
+    ends = [-math.inf, -math.inf]
+    # About what a letter of 8.5 points takes of the axis.
+    letter_s = max(run.load_s, 1.0) * 0.0125
+    for at_s, words in sorted(marks.items()):
+        said = ", ".join(words)
+        row = 0 if at_s >= ends[0] else 1
+        if at_s < ends[row]:
+            continue
+        width = letter_s * len(said)
+        left = min(at_s, max(0.0, run.load_s - width))
+        ends[row] = left + width + letter_s
+        above = {"xycoords": ("data", "axes fraction"), "annotation_clip": False}
+        note(axes[0], said, (left, 1.0), (0, 3 + 11 * row), ha="left", va="bottom", **above)
+
+
+def draw_limit(ax: Axes, value: float) -> None:
+    """Where something is full, by name."""
+    ax.axhline(value, color=FAINT, linestyle=(0, (4, 2)), linewidth=1.1, label="limit")
+    name_at_right(ax, "limit", value, FAINT)
+
+
+def memory_check(run: RunFolder) -> Check | None:
+    """The check of the kernel's limit of TCP memory, where that had a say in the run."""
+    found = (check for check in run.checks if check.name == "tcp_memory")
+    return next((check for check in found if check.verdict != "ok"), None)
+
+
+def draw_memory(ax: Axes, run: RunFolder, limit: Check) -> None:
+    """What each host's TCP sockets hold together (of shared memory: all hosts'), and from where on
+    the kernel lets no window grow.
+    """
+    held: dict[str, list[tuple[float, float]]] = {}
+    for row in read_series(run.folder, "hosts"):
+        by_host = row.get("host_tcp_memory_mib") or {"all": row.get("tcp_memory_mib")}
+        for host, mib in by_host.items():
+            if is_number(mib):
+                held.setdefault(str(host), []).append((float(row["t_s"]), float(mib)))
+    top = 1.0
+    for (host, points), dashes in zip(held.items(), itertools.cycle(FLOW_DASHES)):
+        t_s, mib = zip(*points, strict=True)
+        ax.plot(t_s, mib, color=INK, linewidth=1.3, linestyle=dashes, label=host)
+        middle = t_s[len(t_s) // 2], mib[len(mib) // 2]
+        note(ax, host, middle, (0, 4), fontsize=9, color=INK)
+        top = max(top, *mib)
+    with suppress(ValueError):
+        limit_mib = float(limit.asked)
+        draw_limit(ax, limit_mib)
+        top = max(top, limit_mib)
+    ax.set_ylim(0, top * 1.2)
+
+
+def idle_by_interval(run: RunFolder) -> TimeSeries:
+    """The CPU's idle share of each interval, at its end."""
+    rows = [(0.0, 0.0, 0.0)]
+    rows += [
+        (float(row["t_s"]), float(row["cpu_busy_s"]), float(row["cpu_idle_s"]))
+        for row in read_series(run.folder, "hosts")
+        if is_number(row.get("cpu_busy_s")) and is_number(row.get("cpu_idle_s"))
+    ]
+    t_s, busy_s, idle_s = np.array(rows).T
+    spent_s = np.diff(busy_s) + idle_s[1:] - idle_s[:-1]
+    known = spent_s > 0
+    return TimeSeries(t_s[1:][known], np.diff(idle_s)[known] / spent_s[known])
+
+
+def draw_idle(ax: Axes, shares: TimeSeries) -> None:
+    ax.plot(shares.t_s, 100 * shares.value, color=INK, linewidth=1.4, label="idle")
+    ax.set_ylim(-3, 103)
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    """A figure per run: one run of each cell; of many cells those that are most worth a look."""
+    runs = typical_runs(sheet.sweep.matrix.cells)
+    shown = runs if len(runs) <= MAX_SERIES else most_telling(runs)
+    note = f"{len(shown)} of {len(runs)} cells are shown." if len(shown) < len(runs) else ""
+    for cell, run in shown:
+        words = cell_and_variant(cell)
+        yield ReportFigure(
+            plot_series(run, made_by_line([run]), note),
+            " ".join(filter(None, [f"{words}: {run.name} over time.", note, DRAWING.caption])),
+            file_name(words),
+            medians=False,
+        )
+
+
+def cell_and_variant(cell: Cell) -> str:
+    return ", ".join(filter(None, (cell.label, cell.variant)))
+
+
+def typical_runs(
+    cells: Sequence[Cell], file: str = "sockets.jsonl"
+) -> list[tuple[Cell, RunFolder]]:
+    """The cells with such a file, each with the run whose goodput is the median, or next above."""
+    found = []
+    for cell in cells:
+        runs = [run for run in cell.counted if (run.folder / file).exists()]
+        runs.sort(key=lambda run: (run.goodput_mbit or 0.0, run.repetition))
+        found += [(cell, run) for run in runs[len(runs) // 2 :][:1]]
+    return found
+
+
+def most_telling(runs: Sequence[tuple[Cell, RunFolder]]) -> list[tuple[Cell, RunFolder]]:
+    """Every control at one place: through a tunnel, 16 streams, a buffer of one BDP, or nearest."""
+
+    def far(cell: Cell) -> tuple[float, bool, float]:
+        run = cell.example
+        return abs(run.streams - 16), run.tunnel == "direct", abs((run.buffer_bdp or 1.0) - 1.0)
+
+    chosen = min((cell for cell, _ in runs), key=far)
+    return [pair for pair in runs if pair[0].but_cc == chosen.but_cc]
+
+
+DRAWING = Drawing(
+    "series",
+    caption="Sampled from the kernel: this is one run, its samples are no independent readings.",
+    draw=draw,
+    says=convergence,
+)

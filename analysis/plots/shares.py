@@ -1,0 +1,154 @@
+"""Flows' shares of a bottleneck."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from gostlab.analysis.plotting import marks, style
+from gostlab.analysis.plotting.factors import (
+    facets_of,
+    factor_heading,
+    flows_of,
+    level_words,
+    swept_factor,
+)
+from gostlab.analysis.plotting.panels import abreast, panel_figure
+from gostlab.analysis.plotting.plot import (
+    Drawing,
+    ReportFigure,
+    Sheet,
+    Sweep,
+    all_of,
+    told,
+    valid_rows,
+)
+from gostlab.analysis.plotting.sentences import NEAR, convergence, in_cells, span, whole_percent
+from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.stats.statistics import is_known
+from gostlab.analysis.stats.text_table import cc_name, is_missing, percent, ratio
+
+FAIR: dict[str, Any] = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (4, 2))}
+
+
+@style.styled
+def plot_shares(sheet: Sheet) -> Figure:
+    """Flows' shares of what all carry, by the factor with most levels; Jain's index above."""
+    table = sheet.rows
+    flows, swept = flows_of(table), swept_factor(table)
+    facets = list(facets_of(table, known=(swept,)))
+    few = max(len(rows) for _, rows in facets) <= 4
+    shape = abreast(len(facets), min(2, len(facets)) if few else 1)
+    drawn, axes = panel_figure(
+        [words for words, _ in facets], 2.45, around_in=1.3, shape=shape, pad=8, sharey=True
+    )
+    width = 0.82 / max(1, len(flows))
+    for ax, (_, rows) in zip(axes.flat, facets, strict=False):
+        ax.axhline(100 / max(1, len(flows)), zorder=3, label="fair", **FAIR)
+        for index, (_, row) in enumerate(rows.iterrows()):
+            study = study_shares(row, flows)
+            for place, flow in enumerate(flows):
+                x = index + (place - (len(flows) - 1) / 2) * width
+                own = marks.Place(ax, x, row, f"share:{flow}", style.INK, width, scale=100)
+                draw_share(own, flow, marks.shade_of(row, flows, place), study.get(flow))
+            if is_known(row["jain"]):
+                look = {"ha": "center", "va": "bottom", "fontsize": 9.5, "label": "jain"}
+                ax.annotate(f"{row['jain']:.2f}", (index, 107), **look)
+        if ax.get_subplotspec().is_first_col():
+            left = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+            style.note(ax, "Jain", (0, 107), (-4, 0), fontsize=9.5, **left)
+        ax.set_ylim(0, 120)
+        ax.set_yticks(range(0, 101, 25))
+        room = 68 // len(rows) // shape[1]
+        names = [
+            "" if swept == "cell" else style.wrapped(level_words(swept, value), room)
+            for value in rows[swept]
+        ]
+        ax.set_xticks(range(len(rows)), names)
+        # One pair of bars as broad as the page says no more than a narrow one.
+        aside = 0.6 if len(rows) > 1 else 1.4
+        ax.set_xlim(-aside, len(rows) - 1 + aside)
+        ax.grid(False, axis="x")
+    style.label_edges(axes, len(facets), factor_heading(swept), merit_of("share").axis)
+    handles = [*marks.flow_handles(table, flows), style.key("equal shares", **FAIR)]
+    shares = [f"share:{flow}" for flow in flows]
+    if any(study_shares(row, flows) for _, row in table.iterrows()):
+        handles.append(marks.study_handle(f"the {sheet.called}"))
+    handles += [each for each in marks.study_handles(table, *shares) if isinstance(each, Patch)]
+    handles += [*marks.spread_handles(table, shares[0]), *marks.degraded_handles(table, bar=True)]
+    style.finish(drawn, handles, sheet.footer, sheet.title)
+    return drawn
+
+
+def draw_share(place: marks.Place, flow: str, shade: int, study: float | None) -> None:
+    """One flow's bar, its runs, the study's value."""
+    row, figure, width = place.row, place.figure, place.width * 0.9
+    colour = style.cc_colour(str(row[f"cc:{flow}"]))
+    if is_known(marks.number(row, figure)):
+        face, top, label = marks.tint(colour, shade), 100 * row[figure], f"lab {flow}"
+        marks.draw_plain_bar(place.ax, place.at, top, width, row, face, colour, label)
+        marks.draw_spread(place)
+    beside = replace(place, at=place.at + place.width * 0.3)
+    marks.draw_band_beside(beside, full=100, zorder=2.5)
+    if study is not None:
+        marks.draw_study(replace(beside, row=pd.Series({f"{figure}_study": study})))
+
+
+def study_shares(row: pd.Series, flows: Sequence[str]) -> dict[str, float]:
+    """The study's shares: as published, or those of the goodputs that it publishes of all flows."""
+    told = {flow: marks.number(row, f"share:{flow}_study") for flow in flows}
+    goodputs = {flow: marks.number(row, f"goodput:{flow}_study") for flow in flows}
+    total = sum(goodputs.values())
+    if not any(map(is_known, told.values())) and total > 0:
+        told = {flow: value / total for flow, value in goodputs.items()}
+    return {flow: value for flow, value in told.items() if is_known(value)}
+
+
+def fairness_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+    """Jain's range, and which flow gets most in how many cells."""
+    valid = valid_rows(table)
+    flows, rows = flows_of(valid), valid[valid["jain"].notna()]
+    if not flows or rows.empty:
+        return
+    alone = f"1 is equal shares, {ratio(1 / len(flows))} one flow alone"
+    yield span(rows, "jain", f"Jain's index ({alone})", ratio)
+    winners: dict[str, list[tuple[float, str]]] = {}
+    even = 0
+    for _, row in rows.iterrows():
+        shares = {
+            flow: row[f"share:{flow}"] for flow in flows if not is_missing(row.get(f"share:{flow}"))
+        }
+        if not shares:
+            continue
+        best = max(shares, key=lambda flow: shares[flow])
+        if shares[best] * len(shares) < 1 + 2 * NEAR:
+            even += 1
+        else:
+            name = f"{best} ({cc_name(str(row[f'cc:{best}']))})"
+            winners.setdefault(name, []).append((shares[best], row["cell"]))
+    for name, won in sorted(winners.items(), key=lambda pair: -len(pair[1])):
+        share, cell = max(won)
+        if len(rows) > 1:
+            best = f"at best {percent(share)} ({cell})"
+            yield f"{name} gets most{in_cells(len(won), len(rows))}, {best}."
+        else:
+            yield f"{name} gets most: {percent(share)}."
+    if even:
+        above = f"{whole_percent(2 * NEAR)} above an equal share"
+        yield f"No flow is more than {above}{in_cells(even, len(rows))}."
+
+
+DRAWING = Drawing(
+    "shares",
+    caption=(
+        "Each flow's share of what all flows carry together, Jain's index above: 1 is equal, 1/n"
+        " one flow alone. The first quarter of the time with all flows active is left out."
+    ),
+    draw=lambda sheet: [ReportFigure(plot_shares(sheet))],
+    says=all_of(told("{title}: who gets how much", fairness_sentences), convergence),
+    rows=lambda table: valid_rows(table) if flows_of(table) else table.head(0),
+    needs="two flows that compete",
+)

@@ -1,0 +1,135 @@
+"""Bytes on the wire per byte carried, by tunnel: as the formats say, and as it was measured."""
+
+from collections.abc import Iterator
+from functools import cache
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.load.series import wire_ratio
+from gostlab.analysis.plotting.facet import (
+    BY_TUNNEL,
+    FacetPanel,
+    FacetSeries,
+    Value,
+    alike,
+    in_groups,
+)
+from gostlab.analysis.plotting.factors import tunnels_of
+from gostlab.analysis.plotting.marks import Place
+from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, told
+from gostlab.analysis.plotting.style import INK, key
+from gostlab.analysis.stats.statistics import is_known
+from gostlab.analysis.stats.text_table import Column, Table
+from gostlab.registry.tunnels import tunnel_kinds
+
+# Okabe and Ito's; the points are of no congestion control.
+MEASURED = "#0072B2"
+measured_of = cache(wire_ratio)
+
+
+def bytes_by_tunnel(sweep: Sweep) -> list[dict[str, Any]]:
+    """Of each tunnel and MTU: what the formats say, and the median of what runs measured."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for cell in sweep.matrix.cells:
+        run: RunFolder = cell.example
+        values = [value for each in cell.counted if (value := measured_of(each)) is not None]
+        found.setdefault((run.tunnel, run.mtu_bytes), []).extend(values)
+    kinds = tunnel_kinds()
+    return [
+        {
+            "tunnel": tunnel,
+            "mtu_bytes": mtu,
+            "computed": kinds[tunnel].wire_ratio(mtu) if tunnel in kinds else None,
+            "measured": median(values) if values else None,
+            "runs": len(values),
+        }
+        for (tunnel, mtu), values in found.items()
+    ]
+
+
+def measured(place: Place, line: FacetSeries) -> None:
+    """A tick where the formats say, a point where it was."""
+    at, computed, got = place.at, place.row["computed"], place.row["measured"]
+    if is_known(computed):
+        place.ax.plot([computed] * 2, [at - 0.36, at + 0.36], color=INK, linewidth=1.6)
+    if is_known(got):
+        place.ax.plot(got, at, "o", color=MEASURED, markersize=5.5)
+
+
+def panels(sheet: Sheet) -> list[FacetPanel]:
+    """One of each MTU, a line for each tunnel; none if nothing was measured."""
+    found, tunnels = pd.DataFrame(bytes_by_tunnel(sheet.sweep)), tunnels_of(sheet.rows)
+    if found["measured"].isna().all():
+        return []
+    found = found[found["tunnel"].isin(tunnels)]
+    label = "Bytes on the wire per byte carried"
+    value = Value(lambda *_: None, "measured", measured, label)
+    return [
+        in_groups(
+            f"MTU {mtu} bytes", [(name, rows[rows["tunnel"] == name]) for name in tunnels], value
+        )
+        for mtu, rows in found.groupby("mtu_bytes")
+    ]
+
+
+def keys(table: pd.DataFrame) -> list[Any]:
+    return [
+        key("by the formats", color=INK, linewidth=1.6),
+        key("measured", color=MEASURED, marker="o", linestyle="none"),
+    ]
+
+
+def most_and_worst(sweep: Sweep, table: Any) -> Iterator[str]:
+    """How far the measured is from the computed, and who takes most."""
+    rows = [row for row in bytes_by_tunnel(sweep) if row["measured"] and row["computed"]]
+    if not rows:
+        return
+    worst = max(rows, key=lambda row: abs(row["measured"] / row["computed"] - 1))
+    most = max(rows, key=lambda row: row["measured"])
+    off = worst["measured"] / worst["computed"] - 1
+    yield (
+        f"Most goes over the wire with {most['tunnel']} at an MTU of {most['mtu_bytes']}:"
+        f" {most['measured']:.3f} bytes per byte carried."
+    )
+    yield (
+        f"Measured and computed differ by at most {100 * abs(off):.1f} %"
+        f" ({worst['tunnel']}, MTU {worst['mtu_bytes']})."
+    )
+
+
+def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
+    rows = bytes_by_tunnel(sweep)
+    if rows:
+        yield Table(
+            f"{name}-wire",
+            f"{sweep.title}: bytes on the wire per byte carried",
+            "computed: from the formats, full packets, the way of the data, Ethernet's header of 14"
+            " bytes included; measured: what left the bottleneck over what the sink acknowledged",
+            (
+                Column("tunnel", "tunnel", str, numeric=False),
+                Column("mtu_bytes", "MTU (bytes)", str),
+                Column("computed", "computed", "{:.4f}".format),
+                Column("measured", "measured", "{:.4f}".format),
+                Column("runs", "n", str),
+            ),
+            tuple(rows),
+        )
+
+
+DRAWING = Drawing(
+    "wire",
+    caption="Bytes on the wire per byte carried: ticks as the formats say, points as measured.",
+    draw=BY_TUNNEL(
+        panels=panels,
+        keys=keys,
+        degraded=None,
+        series=alike,
+        shared={"sharey": True, "sharex": True},
+    ),
+    says=told("{title}: bytes on the wire", most_and_worst),
+    tables=tables,
+    leads=True,
+)

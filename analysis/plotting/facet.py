@@ -1,0 +1,425 @@
+"""The shape that most drawings have: panels of cells, each cell at its place along one axis and at
+its figure of merit along the other, told apart by colour, what was published beside it.
+
+A drawing of this shape is a Facet, and a Facet is data:
+
+    DRAWING = Drawing("by-tunnel", caption="…", draw=Facet(panels=panels, flat=True, …))
+
+`panels` says of a sheet which panels there are and which cells stand where; `series` what is drawn
+alike; a Value what is read off and how it is marked. All else is what the legend says and how large
+the figure is. analysis/plots/goodput.py is a short one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from gostlab.analysis.plotting import marks, style
+from gostlab.analysis.plotting.factors import ccs_of, one_row, tunnel_title, tunnels_of
+from gostlab.analysis.plotting.marks import Place
+from gostlab.analysis.plotting.panels import abreast, panel_figure
+from gostlab.analysis.plotting.plot import ReportFigure, Sheet
+from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.stats.statistics import is_known
+from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
+
+# -- what is drawn alike
+
+
+@dataclass(frozen=True)
+class FacetSeries:
+    """Cells that are drawn alike: those at some levels, or one flow's part of every cell."""
+
+    levels: Mapping[str, Any]  # the columns that pick its cells: {"cc": "bbr"}
+    colour: str = ""
+    name: str = ""  # what its marks are called: "lab bbr"
+    look: marks.Look = marks.PLAIN
+    marker: str = ""  # in place of the look's
+    dashes: Any = "-"
+    flow: str = ""  # whose part of the figure it is: goodput:flow1
+    words: str = ""  # in a legend
+
+
+def by_cc(table: pd.DataFrame, rows: pd.DataFrame, *, looks: bool = False) -> list[FacetSeries]:
+    """A series of each congestion control; looks: a mark of its own for each, too."""
+    return [
+        FacetSeries(
+            {"cc": cc},
+            style.cc_colour(cc),
+            f"lab {cc}",
+            marks.look_of(place) if looks else marks.PLAIN,
+        )
+        for place, cc in enumerate(ccs_of(table))
+    ]
+
+
+def alike(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSeries]:
+    """All cells as one: each has the colour of its congestion control."""
+    return [FacetSeries({})]
+
+
+by_cc_look = partial(by_cc, looks=True)
+
+
+def by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSeries]:
+    """A series of each congestion control through each tunnel."""
+    return [
+        FacetSeries(
+            {"tunnel": tunnel, "cc": cc},
+            style.cc_colour(cc),
+            f"lab {cc}",
+            marker=style.tunnel_marker(tunnel),
+            words=f"{cc_name(cc)}, {tunnel}",
+        )
+        for tunnel in tunnels_of(table)
+        for cc in ccs_of(table)
+    ]
+
+
+# -- what is read off
+
+
+# How a cell is marked at its place, in its series' colour.
+Mark = Callable[[Place, FacetSeries], None]
+
+
+def point(place: Place, line: FacetSeries, *, study: Literal["", "behind", "before"] = "") -> None:
+    """A cell as a point; study: what was published of it, larger behind the point, or as large and
+    before it.
+    """
+    if study:
+        marks.draw_study(place, behind=study == "behind")
+    marks.draw_point(place, line.name, line.look, line.marker)
+
+
+def bar(place: Place, line: FacetSeries, *, how: str = "across") -> None:
+    """A cell as a bar with its number above, what was published at its right."""
+    marks.draw_bar(place, how)
+
+
+Scale = Callable[[Axes, Literal["x", "y"], pd.DataFrame], None]
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is read off one axis of a panel."""
+
+    scale: Scale  # sets an axis for some cells
+    figure: str = "goodput"
+    mark: Mark = point
+    label: str = ""  # "": what the figure of merit says of itself
+    own: bool = False  # the panel's cells alone decide about its scale, not those of all
+
+    @property
+    def axis(self) -> str:
+        return self.label or merit_of(self.figure).axis
+
+
+def set_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -> None:
+    ax.set(**{f"{way}lim": (low, high)})
+
+
+def up_to(
+    values: Callable[[pd.DataFrame], Sequence[float]], room: float, least: float = 1.0
+) -> Scale:
+    """From zero to somewhat more than all values of some cells, and than `least`."""
+
+    def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+        set_limits(ax, way, 0, room * (max([least, *values(table)]) or 1.0))
+        style.thousands(ax.xaxis if way == "x" else ax.yaxis)
+
+    return scale
+
+
+# Of the goodput with its runs and what was published.
+from_zero = partial(up_to, partial(marks.figure_values, figure="goodput", link=False))
+
+
+def to_median(room: float, *columns: str, least: float = 1.0) -> Scale:
+    """From zero to somewhat more than all that some columns have."""
+    return up_to(lambda table: known_values(table, *columns), room, least)
+
+
+def counts(*columns: str) -> Scale:
+    """An axis on which none has a place, to beyond all that some columns have."""
+    return lambda ax, _, table: style.counts_axis(ax, max([10.0, *known_values(table, *columns)]))
+
+
+# -- what stands where
+
+
+@dataclass(frozen=True)
+class FacetPanel:
+    """One of the figure's axes: a heading, and the cells at each place."""
+
+    heading: str
+    places: Sequence[tuple[float, pd.DataFrame]]
+    names: Sequence[str]  # of the places; (): an axis of numbers, which `axis` sets
+    value: Value
+    behind: Callable[[Axes], None] = lambda _: None  # draws what stands behind the cells
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        return pd.concat([rows for _, rows in self.places])
+
+
+Group = tuple[str, pd.DataFrame]
+
+
+def in_groups(heading: str, groups: Sequence[Group], value: Value, **more: Any) -> FacetPanel:
+    """A panel whose places are names, one after the other."""
+    places = [(float(at), rows) for at, (_, rows) in enumerate(groups)]
+    return FacetPanel(heading, places, [words for words, _ in groups], value, **more)
+
+
+def at_levels(table: pd.DataFrame, column: str) -> list[tuple[float, pd.DataFrame]]:
+    """Places that are numbers: a column's levels, and the cells at each."""
+    return [(float(level), rows) for level, rows in table.groupby(column)]
+
+
+def draw_models(
+    ax: Axes,
+    models: Sequence[ThroughputModel],
+    paths: Sequence[Path],
+    figure: str,
+    of: str,
+    at: np.ndarray,
+) -> None:
+    """What each model says of each path at some values of its `of` (loss, rtt_ms)."""
+    for model, path in product(models, paths):
+        of_path = model.window if figure == "window_pkts" else model.mbit
+        there = [replace(path, **dict[str, Any]({of: float(value)})) for value in at]
+        told = [(getattr(each, of), of_path(each)) for each in there]
+        known = [(place, value) for place, value in told if value is not None]
+        if known:
+            look = {**marks.model_look(model), "alpha": 0.85, "zorder": 2}
+            ax.plot(*zip(*known, strict=True), label=f"model {model.name}", **look)
+
+
+def by_streams(table: pd.DataFrame, rows: pd.DataFrame) -> list[Group]:
+    """Some of a table's cells, by the number of streams."""
+    return [
+        (f"{each:g}", rows[rows["streams"] == each]) for each in sorted(table["streams"].unique())
+    ]
+
+
+STREAMS = "Parallel iperf3 streams (number)"
+
+
+def patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
+    """The legend's entry of each congestion control, as a field of its colour."""
+    return [
+        Patch(facecolor=style.cc_colour(cc), label=words.format(cc_name(cc)))
+        for cc in ccs_of(table)
+    ]
+
+
+def pair_handles(table: pd.DataFrame, **look: Any) -> list[Any]:
+    """The legend's entry of each congestion control through each tunnel."""
+    return [
+        style.key(line.words, color=line.colour, marker=line.marker, **look)
+        for line in by_tunnel_and_cc(table, table)
+    ]
+
+
+# Panels one below the other.
+stacked = partial(abreast, columns=1)
+
+
+def side_by_side(count: int) -> tuple[int, int]:
+    return 1, count
+
+
+def two_abreast(count: int) -> tuple[int, int]:
+    return abreast(count, min(2, count))
+
+
+# -- the whole
+
+
+@dataclass(frozen=True)
+class Facet:
+    """A drawing of panels; see the module."""
+
+    panels: Callable[[Sheet], Sequence[FacetPanel]]
+    # The legend: its series, then what else is drawn (of the axes that are drawn), then what was
+    # published, the spread of the runs, and what is degraded.
+    keys: Callable[[pd.DataFrame], list[Any]] = patches
+    more_keys: Callable[[Sheet, np.ndarray], list[Any]] | None = None
+    published: bool = True
+    spread: bool = True
+    degraded: Mapping[str, bool] | None = field(default_factory=dict)  # how; None: not said
+    series: Callable[[pd.DataFrame, pd.DataFrame], Sequence[FacetSeries]] = by_cc
+    width: float = 0.8  # of a place, that its series share
+    step: float | None = None  # from one series to the next, where they do not share a width
+    joined: Callable[[pd.Series], bool] | None = None  # the cells that a line joins, if any
+    flat: bool = False  # places stand one below the other
+    striped: bool = False  # every second of them on a pale ground
+    ruled: bool = False  # each on a thin line
+    ruled_across: bool = False  # places that are one beside the other have lines, too
+    ends: tuple[float, float] = (0.5, 0.5)  # beyond the first place, and beyond the last
+    # Of all the places (the names are set already): their axis.
+    axis: Callable[[Axes, Sequence[FacetPanel], Sequence[FacetSeries]], None] | None = None
+    places: str | Callable[[pd.DataFrame], str] = ""  # what that axis is called
+    edges: bool = False  # both axes are named once, at the edges
+    around_in: float = 1.4  # of title, legend and what stands below
+    # A row of panels: of itself (of more than three, if that is another), for each place, for each
+    # series at each place; of so many places at least.
+    panel_in: float = 0.0
+    of_many_in: float | None = None
+    place_in: float = 0.0
+    series_in: float = 0.0
+    least_places: int = 2
+    shape: Callable[[int], tuple[int, int]] = style.grid
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    medians: bool = True
+    caption: str = ""  # where it names the {called}, else the drawing's
+
+    def __call__(self, sheet: Sheet, caption: str = "", name: str = "") -> Iterator[ReportFigure]:
+        """The picture, if there is a panel."""
+        if panels := self.panels(sheet):
+            said = caption or self.caption.format(called=sheet.called)
+            yield ReportFigure(self.plot(sheet, panels), said, name, self.medians)
+
+    @style.styled
+    def plot(self, sheet: Sheet, panels: Sequence[FacetPanel]) -> Figure:
+        table = sheet.rows
+        series = self.series(table, table)
+        places = max(len(panel.places) for panel in panels)
+        row_in = self.panel_in if len(panels) <= 3 else self.of_many_in or self.panel_in
+        row_in += (self.place_in + self.series_in * len(series)) * max(self.least_places, places)
+        figure, axes = panel_figure(
+            [panel.heading for panel in panels],
+            row_in,
+            around_in=self.around_in,
+            shape=self.shape(len(panels)),
+            **self.shared,
+        )
+        for ax, panel in zip(axes.flat, panels, strict=False):
+            shown = panel.rows if panel.value.own else table
+            panel.value.scale(ax, "x" if self.flat else "y", shown)
+            panel.behind(ax)
+            draw_cells(ax, self, panel, self.series(table, panel.rows))
+            draw_places(ax, self, panel)
+            if self.axis is not None:
+                self.axis(ax, panels, series)
+        words = self.places if isinstance(self.places, str) else self.places(table)
+        name_axes(axes, self, panels, words)
+        style.finish(figure, self.handles(sheet, panels, axes), sheet.footer, sheet.title)
+        return figure
+
+    def handles(self, sheet: Sheet, panels: Sequence[FacetPanel], axes: np.ndarray) -> list[Any]:
+        table, figures = sheet.rows, list(dict.fromkeys(panel.value.figure for panel in panels))
+        if flows := [line.flow for line in self.series(table, table) if line.flow]:
+            figures = [f"{figures[0]}:{flow}" for flow in flows]
+        return [
+            *self.keys(table),
+            *(self.more_keys(sheet, axes) if self.more_keys else []),
+            *(marks.study_handles(table, *figures, called=sheet.called) if self.published else []),
+            *(marks.spread_handles(table, figures[0]) if self.spread else []),
+            *(marks.degraded_handles(table, **self.degraded) if self.degraded is not None else []),
+        ]
+
+
+# A line for each tunnel, the panels one beside the other.
+BY_TUNNEL = partial(
+    Facet,
+    published=False,
+    spread=False,
+    flat=True,
+    ruled=True,
+    panel_in=0.9,
+    place_in=0.27,
+    least_places=1,
+    shape=two_abreast,
+    shared={"sharey": True},
+)
+# A series of each congestion control through each tunnel.
+BY_PAIR = partial(
+    Facet, series=by_tunnel_and_cc, keys=pair_handles, published=False, spread=False, around_in=0.0
+)
+# A panel for each tunnel, one below the other, their places the numbers of streams.
+BY_STREAMS = partial(Facet, places=STREAMS, shape=stacked, shared={"sharex": True})
+
+
+def draw_cells(ax: Axes, facet: Facet, panel: FacetPanel, series: Sequence[FacetSeries]) -> None:
+    """A panel's cells, series by series, each at its place."""
+    width = facet.width / max(1, len(series))
+    step = width if facet.step is None else facet.step
+    for number, line in enumerate(series):
+        figure = f"{panel.value.figure}:{line.flow}" if line.flow else panel.value.figure
+        aside = (number - (len(series) - 1) / 2) * step
+        found = [
+            (at + aside, row)
+            for at, rows in panel.places
+            if (row := one_row(rows, **line.levels)) is not None
+        ]
+        if facet.joined is not None:
+            joined = [(at, row) for at, row in found if facet.joined(row)]
+            marks.draw_line(ax, joined, figure, line.colour, line.dashes, width=line.look.width)
+        for at, row in found:
+            place = Place(ax, at, row, figure, line.colour, width, facet.flat)
+            panel.value.mark(place, line)
+
+
+def draw_places(ax: Axes, facet: Facet, panel: FacetPanel) -> None:
+    """The names of a panel's places, and what tells them apart."""
+    if not panel.names:
+        return
+    first, last = -facet.ends[0], len(panel.names) - 1 + facet.ends[1]
+    if facet.flat:
+        for at in range(1, len(panel.names), 2) if facet.striped else ():
+            ax.axhspan(at - 0.5, at + 0.5, color=style.STRIPE, zorder=0, linewidth=0)
+        ax.set_yticks(range(len(panel.names)), list(panel.names))
+        ax.set_ylim(last, first)
+    else:
+        ax.set_xticks(range(len(panel.names)), list(panel.names))
+        ax.set_xlim(first, last)
+    if facet.ruled:
+        ax.grid(True, axis="y", color=style.FAINT, linewidth=0.4)
+    elif facet.striped or not (facet.flat or facet.ruled_across):
+        ax.grid(False, axis="y" if facet.flat else "x")
+
+
+def name_axes(axes: np.ndarray, facet: Facet, panels: Sequence[FacetPanel], places: str) -> None:
+    """What the axes are: places once, or under each column; a figure of merit at each panel, or
+    once for those abreast.
+    """
+    values = [panel.value.axis for panel in panels]
+    if facet.edges:
+        style.label_edges(axes, len(panels), places, values[0])
+    elif facet.flat:
+        for ax, words in [*zip(axes.flat, values, strict=False)][-axes.shape[1] :]:
+            ax.set_xlabel(words)
+        axes[0, 0].set_ylabel(places)
+    else:
+        for ax, words in zip(axes[:, 0], values[:: axes.shape[1]], strict=True):
+            ax.set_ylabel(words)
+        for ax in axes[-1]:
+            ax.set_xlabel(places)
+
+
+def tunnel_panels(table: pd.DataFrame, value: Value, aside: str = "") -> list[FacetPanel]:
+    """A panel for each tunnel; aside: what the heading of none says, too."""
+    return [
+        in_groups(
+            tunnel_title(tunnel) + (aside if tunnel == "direct" else ""),
+            by_streams(table, table[table["tunnel"] == tunnel]),
+            value,
+        )
+        for tunnel in tunnels_of(table)
+    ]
+
+
+def known_values(table: pd.DataFrame, *columns: str) -> list[float]:
+    """Everything that some columns have."""
+    return [float(value) for name in columns for value in table[name] if is_known(value)]

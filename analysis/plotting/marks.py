@@ -1,0 +1,400 @@
+"""What stands for a cell in a figure: points, bars, intervals, bands; and in a legend."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import matplotlib
+import matplotlib.colors
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from gostlab.analysis.plotting.factors import ccs_of
+from gostlab.analysis.plotting.image_map import shows_row
+from gostlab.analysis.plotting.style import DEGRADED_HATCH, FAINT, INK, cc_colour, key, note, short
+from gostlab.analysis.stats.statistics import is_known
+from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
+
+FLOW_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
+FLOW_MARKERS = ("o", "s", "^", "v")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the marks of one line differ from another's at the same place: none is moved aside, as
+    its place is what was measured; an earlier line's are larger and seen around a later one's.
+    """
+
+    marker: str
+    size: float  # points
+    width: float  # points; of the line
+
+
+PLAIN = Look("o", 5.5, 1.6)
+# How each run stands beside its cell's mark, what was published, and what a full link carries.
+EACH_RUN = {"linestyle": "none", "marker": "o", "markersize": 2.8, "markerfacecolor": "white"}
+DIAMOND = {"linestyle": "none", "marker": "D", "markerfacecolor": "white"}
+LINK = {"color": FAINT, "linewidth": 0.9}
+
+
+def look_of(place: int) -> Look:
+    """The look of the first, second, … line of a figure."""
+    marker = FLOW_MARKERS[place % len(FLOW_MARKERS)]
+    return Look(marker, max(4.5, 8.0 - 1.4 * place), max(1.0, 2.6 - 0.6 * place))
+
+
+# Models are drawn through so many points.
+STEPS = 160
+# A line of more points than columns of pixels is drawn by the least and the greatest value of each
+# column.
+PIXELS = 900
+
+
+def number(row: pd.Series, name: str) -> float:
+    """A value of a row; NaN where its table has no such column."""
+    value = row.get(name)
+    return math.nan if value is None else float(value)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cell's figure of merit at its place in a panel."""
+
+    ax: Axes
+    at: float
+    row: pd.Series
+    figure: str
+    colour: str
+    width: float = 0.0  # of what it has for itself
+    flat: bool = False  # the figure of merit is read across, not upwards
+    scale: float = 1.0  # 100: in per cent
+
+    def plot(self, values: Sequence[float], **look: Any) -> Line2D:
+        """Values of the figure, at the place."""
+        places = [self.at] * len(values)
+        (line,) = self.ax.plot(*((values, places) if self.flat else (places, values)), **look)
+        return line
+
+
+def typical(row: pd.Series, figure: str) -> list[float]:
+    """What stands for a cell's runs: their median, or that of each state that they fall into."""
+    return [state.value for state in row[f"{figure}_states"]] or [number(row, figure)]
+
+
+def draw_point(place: Place, name: str, look: Look = PLAIN, marker: str = "") -> None:
+    """A cell's median, or that of each state, hollow if degraded, with its runs and interval.
+    marker: in place of the look's.
+    """
+    row, figure, colour = place.row, place.figure, place.colour
+    if not is_known(number(row, figure)):
+        return
+    draw_spread(place)
+    point = place.plot(
+        typical(row, figure),
+        linestyle="none",
+        marker=marker or look.marker,
+        color=colour,
+        markersize=look.size,
+        markerfacecolor="white" if row["verdict"] == "degraded" else colour,
+        markeredgewidth=1.4,
+        label=name,
+        zorder=5 + 1 / look.size,
+    )
+    shows_row(point, row)
+
+
+def draw_spread(place: Place) -> None:
+    """Each of several runs as a dot, and the median's interval where there is one."""
+    row, figure, scale = place.row, place.figure, place.scale
+    low, high = scale * row[f"{figure}_low"], scale * row[f"{figure}_high"]
+    if is_known(low):
+        look = {"color": place.colour, "linewidth": 1.4, "zorder": 4, "label": "interval"}
+        place.plot([low, high], marker="|" if place.flat else "_", markersize=6, **look)
+    if row["n"] > 1:
+        values = [scale * value for value in row[f"{figure}_values"]]
+        look = {"markeredgecolor": place.colour, "markeredgewidth": 0.8, "zorder": 4.5}
+        place.plot(values, label="runs", **look, **EACH_RUN)
+
+
+def band_of(
+    row: pd.Series, figure: str, floor: float, full: float | None = None, scale: float = 1.0
+) -> tuple[float, float] | None:
+    """Where the study says that a figure lies, None where it does not; an open end reaches to
+    `floor`, or to `full` (None: the link).
+    """
+    least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
+    if not is_known(least) and not is_known(most):
+        return None
+    top = float(np.nanmax([number(row, "rate_mbit"), least])) if full is None else full
+    low = scale * least if is_known(least) else floor
+    return low, scale * most if is_known(most) else top
+
+
+def draw_band(place: Place, floor: float) -> None:
+    """Where the study says that a figure lies; an open end reaches to the axis or to the link."""
+    if (band := band_of(place.row, place.figure, floor)) is not None:
+        look = {"alpha": 0.17, "linewidth": 0, "zorder": 1, "label": "band"}
+        ends = [place.at / 1.28, place.at * 1.28]
+        place.ax.fill_between(ends, *band, color=place.colour, **look)
+
+
+def draw_study(place: Place, *, behind: bool = False) -> None:
+    """What the study published of a cell, as a diamond; nothing where it published nothing.
+    behind: larger, behind a point at the same place.
+    """
+    value = number(place.row, f"{place.figure}_study")
+    if is_known(value):
+        place.plot(
+            [place.scale * value],
+            markersize=11 if behind else 6,
+            markeredgecolor=place.colour,
+            markeredgewidth=1.4,
+            label="study",
+            zorder=3.5 if behind else 6,
+            clip_on=False,
+            **DIAMOND,
+        )
+
+
+def draw_bar(place: Place, how: str) -> None:
+    """A cell's bar: its median (of several states that of most runs), in figures above it too,
+    "across" or "upright"; its runs and interval, and at its right the study's value and band. What
+    has no valid run says why.
+    """
+    ax, row, figure, own = place.ax, place.row, place.figure, cc_colour(place.row["cc"])
+    lab = replace(place, at=place.at - place.width * 0.12, colour=INK)
+    study = replace(place, at=place.at + place.width * 0.34, colour=INK)
+    states = row[f"{figure}_states"]
+    median = max(states, key=lambda state: state.runs).value if states else number(row, figure)
+    if row["n"] and is_known(median):
+        draw_plain_bar(ax, lab.at, median, place.width * 0.62, row, own, own, f"lab {row['cc']}")
+        draw_spread(lab)
+        reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
+        said = "\nor ".join(short(value) for value in typical(row, figure))
+        note_above(ax, lab.at, max(filter(is_known, reached)), said, how)
+    if not row["n"]:
+        note_above(ax, lab.at, 0.0, row["absent"], "upright", FAINT)
+    draw_band_beside(study, zorder=2.5)
+    draw_study(replace(study, colour=own))
+
+
+def draw_plain_bar(
+    ax: Axes, x: float, top: float, width: float, row: pd.Series, face: Any, edge: str, label: str
+) -> None:
+    """A cell's bar alone, hatched if degraded."""
+    degraded = row["verdict"] == "degraded"
+    look = {"linewidth": 1.2, "hatch": DEGRADED_HATCH if degraded else None, "zorder": 2}
+    face = "white" if degraded else face
+    (drawn,) = ax.bar(x, top, width, color=face, edgecolor=edge, label=label, **look)
+    shows_row(drawn, row)
+
+
+def note_above(
+    ax: Axes, x: float, y: float, words: str, how: str = "across", colour: str = INK
+) -> None:
+    turned = 90 if how == "upright" else 0
+    note(ax, words, (x, y), (0, 4), ha="center", va="bottom", color=colour, rotation=turned)
+
+
+def draw_band_beside(place: Place, *, full: float | None = None, zorder: float = 1) -> None:
+    """Where the study says that a figure lies, as a broad pale line at one place; an open end
+    reaches to zero or to `full` (None: the link).
+    """
+    if (band := band_of(place.row, place.figure, 0.0, full, place.scale)) is not None:
+        look = {"alpha": 0.3, "linewidth": 8, "solid_capstyle": "butt", "label": "band"}
+        place.ax.plot([place.at] * 2, band, color=place.colour, zorder=zorder, **look)
+
+
+def draw_line(
+    ax: Axes,
+    points: Sequence[tuple[float, pd.Series]],
+    figure: str,
+    colour: str,
+    dashes: Any = "-",
+    *,
+    width: float = 1.6,
+) -> None:
+    """What joins the points of one line."""
+    there = [(x, number(row, figure)) for x, row in points if is_known(number(row, figure))]
+    if len(there) > 1:
+        look = {"linestyle": dashes, "linewidth": width, "zorder": 3 + 0.1 / width}
+        ax.plot(*zip(*there, strict=True), color=colour, label="line", **look)
+
+
+def draw_capacity(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
+    """What a full link carries, as a faint line."""
+    for path in paths_of(rows):
+        if math.isfinite(path.payload_mbit):
+            full = path.payload_mbit
+            if figure == "window_pkts":
+                full *= path.rtt_ms * 1000 / 8 / 1448
+            ax.axhline(full, zorder=1, label="link", **LINK)
+
+
+def paths_of(rows: pd.DataFrame) -> list[Path]:
+    """The paths of some cells, each once, whatever their loss."""
+
+    def known(value: float) -> float | None:
+        return value if is_known(value) else None
+
+    found = {
+        Path(
+            known(row["rate_mbit"] * 1e6),
+            row["rtt_ms"],
+            0.0,
+            known(number(row, "rmem_bytes")),
+            int(row["mtu_bytes"]),
+        )
+        for _, row in rows.iterrows()
+    }
+    return sorted(
+        found, key=lambda path: (path.rtt_ms, path.rate_bps or 0.0, path.rmem_bytes or 0.0)
+    )
+
+
+def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> list[float]:
+    """Everything that a figure of these cells shows on its axis, what the link can carry among it
+    unless it draws none.
+    """
+    found = [
+        value
+        for end in ("", "_low", "_high", "_study", "_least", "_most")
+        if f"{figure}{end}" in table
+        for value in table[f"{figure}{end}"]
+    ]
+    found += [value for values in table.get(f"{figure}_values", ()) for value in values]
+    if figure == "goodput" and link:
+        found += [path.payload_mbit for path in paths_of(table)]
+    return [float(value) for value in found if math.isfinite(value)]
+
+
+def tint(colour: str, shade: int) -> Any:
+    """A paler colour from flow to flow of one congestion control, to tell them apart."""
+    pale = (0.0, 0.62, 0.35, 0.8)[shade % 4]
+    return tuple(channel + (1 - channel) * pale for channel in matplotlib.colors.to_rgb(colour))
+
+
+def shade_of(row: pd.Series, flows: Sequence[str], place: int) -> int:
+    """How many flows before one have its congestion control."""
+    return sum(row[f"cc:{flow}"] == row[f"cc:{flows[place]}"] for flow in flows[:place])
+
+
+def min_max(
+    t_s: np.ndarray, value: np.ndarray, columns: int = PIXELS
+) -> tuple[np.ndarray, np.ndarray]:
+    """A line for so many columns of pixels that looks as the whole would: of each its first, least,
+    greatest and last point.
+
+    Dropping points evenly would lose what lasts for a few ACKs only: a window of 1 after a timeout,
+    BBR's 4 in ProbeRTT.
+    """
+    if len(t_s) <= 4 * columns:
+        return t_s, value
+    width = (t_s[-1] - t_s[0]) / columns or 1.0
+    column = np.minimum(((t_s - t_s[0]) / width).astype(int), columns - 1)
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    kept: set[int] = set()
+    for first, last in itertools.pairwise([*starts, len(t_s)]):
+        part = value[first:last]
+        kept |= {first, last - 1}
+        if not np.all(np.isnan(part)):
+            kept |= {first + int(np.nanargmin(part)), first + int(np.nanargmax(part))}
+    places = np.array(sorted(kept))
+    return t_s[places], value[places]
+
+
+# -- legends
+
+
+def cc_handles(table: pd.DataFrame, *, looks: bool = False) -> list[Any]:
+    """The legend's entries of the lab's points; looks: each congestion control has its own."""
+    found = []
+    for place, cc in enumerate(ccs_of(table)):
+        look = look_of(place) if looks else PLAIN
+        size = min(6.5, look.size) if looks else None
+        mark = {"marker": look.marker, "markersize": size, "linewidth": 1.6}
+        found.append(key(f"{cc_name(cc)}, lab", color=cc_colour(cc), **mark))
+    return found
+
+
+def model_look(model: ThroughputModel) -> dict[str, Any]:
+    """How a model's curve is drawn."""
+    return {"color": cc_colour(model.cc), "linestyle": (0, model.dashes), "linewidth": 1.3}
+
+
+def model_handles(models: Sequence[ThroughputModel]) -> list[Any]:
+    return [key(model.label, **model_look(model)) for model in models]
+
+
+def link_handles(table: pd.DataFrame) -> list[Any]:
+    """The legend's entry of what a full link carries."""
+    return [key("link, full", **LINK)] if table["rate_mbit"].notna().any() else []
+
+
+def study_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> list[Any]:
+    """The legend's entries of what the study published."""
+
+    def told(end: str) -> bool:
+        columns = [f"{figure}_{end}" for figure in figures]
+        return any(table[column].notna().any() for column in columns if column in table)
+
+    handles: list[Any] = []
+    if told("study"):
+        handles.append(study_handle(f"the {called}, in its colour"))
+    if told("least") or told("most"):
+        handles.append(Patch(facecolor=FAINT, alpha=0.25, label="published band"))
+    return handles
+
+
+def study_handle(words: str) -> Any:
+    """The legend's entry of diamonds."""
+    return key(words, markersize=6, markeredgecolor=FAINT, markeredgewidth=1.5, **DIAMOND)
+
+
+def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False) -> list[Any]:
+    """The legend's entry of each flow, with what it is where that does not vary."""
+    handles: list[Any] = []
+    for place, flow in enumerate(flows):
+        ccs, rtts = table[f"cc:{flow}"].dropna().unique(), table[f"rtt:{flow}"].dropna().unique()
+        told = [
+            cc_name(ccs[0]) if len(ccs) == 1 else "",
+            f"{rtts[0]:g} ms" if len(rtts) == 1 else "",
+        ]
+        words = ", ".join(filter(None, [flow, *told]))
+        colour = cc_colour(ccs[0]) if len(ccs) == 1 else FAINT
+        if lines:
+            dashes, marker = FLOW_DASHES[place % len(FLOW_DASHES)], look_of(place).marker
+            handles.append(key(words, color=colour, linestyle=dashes, marker=marker))
+        else:
+            face = tint(colour, shade_of(table.iloc[0], flows, place))
+            handles.append(Patch(facecolor=face, edgecolor=colour, label=words))
+    return handles
+
+
+def spread_handles(table: pd.DataFrame, figure: str) -> list[Any]:
+    """The legend's entries for what shows the runs' spread."""
+    handles = []
+    if table[f"{figure}_low"].notna().any():
+        words = f"interval of the median (≥ {table[f'{figure}_coverage'].min():.1%})"
+        handles.append(key(words, color=INK, marker="|", linewidth=1.3))
+    if (table["n"] > 1).any():
+        handles.append(key("each run", color=INK, **EACH_RUN))
+    return handles
+
+
+def degraded_handles(table: pd.DataFrame, *, bar: bool = False, hollow: bool = True) -> list[Any]:
+    """The legend's entry for degraded cells, if there are any."""
+    if not (table["verdict"] == "degraded").any():
+        return []
+    if bar:
+        return [Patch(facecolor="white", edgecolor=FAINT, hatch=DEGRADED_HATCH, label="degraded")]
+    if hollow:
+        ring = {"marker": "o", "markerfacecolor": "white", "markeredgewidth": 1.5}
+        return [key("hollow: degraded", linestyle="none", color=FAINT, **ring)]
+    return [key("degraded", linestyle="none", marker=(6, 2, 0), color=INK)]

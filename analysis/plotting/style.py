@@ -1,0 +1,429 @@
+"""How every figure looks: colours, fonts, axes, the legend above and what made the numbers below.
+
+One colour per congestion control everywhere, one marker per tunnel.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import re
+import textwrap
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, cast
+
+import matplotlib
+import matplotlib.colors
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.transforms import Bbox
+
+from gostlab.errors import BadInput
+from gostlab.registry.palette import CC_COLOURS as CC_COLOURS
+from gostlab.registry.palette import cc_colour as cc_colour
+from gostlab.registry.tunnels import tunnel_kinds
+
+TUNNEL_MARKERS = {"direct": "o", "gost+ws": "s", "gost+wss": "^"}
+OTHER_MARKERS = ("v", "P", "X", "<", ">")
+INK, FAINT, GRID, STRIPE = "#222222", "#6b6b6b", "#e3e3e3", "#f4f5f7"
+DEGRADED_HATCH = "////"
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "axes.titlesize": 11,
+    "axes.labelsize": 10.5,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "legend.fontsize": 9.5,
+    "figure.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # else looked for at every drawing; nothing stands above an axis
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6.5,
+    "hatch.linewidth": 0.7,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "savefig.dpi": 150,
+    # Names of experiments and profiles are other people's words: a $ in them is no formula.
+    "text.parse_math": False,
+    # Glyphs as paths look the same on every machine; the salt makes two savings of one figure
+    # equal.
+    "svg.fonttype": "path",
+    "svg.hashsalt": "gostlab",
+    "pdf.fonttype": 42,  # TrueType inside, as publishers ask for
+}
+# A value range wider than this is shown on a log axis.
+WIDE = 12.0
+WIDTH_IN = 7.0  # read on a phone without zooming: 10.5 pt stays above 8 px at 390 px
+F = TypeVar("F", bound=Callable[..., Figure])
+
+
+def tunnel_marker(tunnel: str) -> str:
+    """A tunnel's marker, the same for each of its names."""
+    kind = tunnel_kinds().get(tunnel)
+    name = tunnel if kind is None else kind.name
+    return (
+        TUNNEL_MARKERS.get(name)
+        or OTHER_MARKERS[zlib.crc32(name.encode("utf-8", "replace")) % len(OTHER_MARKERS)]
+    )
+
+
+@dataclass
+class Canvas:
+    """Somebody's own axes or figure, on which the next figure is drawn in place of a new one."""
+
+    axes: Sequence[Axes]
+    figure: Any = None  # that gets as many as are needed
+    legend: bool = True
+    drawn: list[Axes] = field(default_factory=list)  # those that have been drawn on
+
+    @classmethod
+    def on(cls, place: Any, *, legend: bool = True) -> Canvas:
+        """Of axes, several of them, or a figure."""
+        if isinstance(place, FigureBase):
+            return cls((), place, legend)
+        return cls(list(np.ravel(place)), None, legend)
+
+    def take(self, rows: int, columns: int, **how: Any) -> tuple[Any, np.ndarray]:
+        """The figure and axes to draw on. Raises BadInput where there are others than needed."""
+        if self.drawn:
+            raise BadInput("several figures of it: choose one by levels: where={factor: level}")
+        if self.figure is not None:
+            figure, axes = self.figure, self.figure.subplots(rows, columns, squeeze=False, **how)
+        elif len(self.axes) == rows * columns:
+            figure, axes = self.axes[0].figure, np.array(self.axes).reshape(rows, columns)
+        else:
+            raise BadInput(
+                f"{rows * columns} panels ({rows} down, {columns} across), {len(self.axes)} axes:"
+                " give as many, or a figure"
+            )
+        self.drawn = list(axes.flat)
+        return figure, axes
+
+
+CANVAS: ContextVar[Canvas | None] = ContextVar("CANVAS", default=None)
+
+
+@contextmanager
+def drawing_on(canvas: Canvas) -> Iterator[None]:
+    """Draw on somebody's canvas, in his style, until the end of the block."""
+    token = CANVAS.set(canvas)
+    try:
+        yield
+    finally:
+        CANVAS.reset(token)
+
+
+def styled(draw: F) -> F:
+    """Draw in the report's style, whatever matplotlib is set to; on somebody's canvas in his."""
+
+    @functools.wraps(draw)
+    def inner(*args: Any, **kwargs: Any) -> Figure:
+        if CANVAS.get() is not None:
+            return draw(*args, **kwargs)
+        with matplotlib.rc_context(STYLE):
+            figure = draw(*args, **kwargs)
+            lay_out(figure)
+            return figure
+
+    return cast(F, inner)
+
+
+def lay_out(figure: Figure) -> None:
+    """Give everything its place, once: constrained layout moves a little at every drawing, and two
+    savings would differ. Without any engine (not "none", which is one) each is drawn once, not
+    twice.
+    """
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine(None)
+    for ax in figure.axes:
+        # The layout's last digits follow from the order in which it met its constraints, which
+        # is another in each process.
+        ax.set_position(Bbox(ax.get_position(original=True).get_points().round(6)))
+    settle(figure)
+
+
+def settle(figure: Figure) -> None:
+    """Keep the ticks as they are now, and the names of the axes where they are, those of one column
+    in line: matplotlib looks for both a dozen times at every saving.
+    """
+    renderer = figure.canvas.get_renderer()
+    left: dict[float, list[tuple[Axis, float, float]]] = {}  # the vertical axes of each column
+    for ax in figure.axes:
+        # a scale of colours gets its own shape only now, and its name's place with it
+        locator = ax.get_axes_locator()
+        ax.apply_aspect(locator(ax, renderer) if locator else None)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(FixedLocator(axis.get_majorticklocs()))
+            axis.set_minor_locator(FixedLocator(axis.get_minorticklocs()))
+            if not axis.label.get_text():
+                axis.set_label_coords(0.5, 0.5)
+                continue
+            axis.get_tightbbox(renderer)  # this finds the name's place
+            x, y = axis.label.get_transform().transform(axis.label.get_position())
+            if axis is ax.xaxis:
+                axis.set_label_coords(*ax.transAxes.inverted().transform((x, y)))
+            else:
+                left.setdefault(round(ax.bbox.x0), []).append((axis, x, y))
+    for column in left.values():
+        x = min(x for _, x, _ in column)
+        for axis, _, y in column:
+            axis.set_label_coords(*axis.axes.transAxes.inverted().transform((x, y)))
+
+
+def new_figure(
+    height_in: float, rows: int = 1, columns: int = 1, **kwargs: Any
+) -> tuple[Figure, np.ndarray]:
+    """A figure of the report's width that belongs to no window, and its axes."""
+    canvas = CANVAS.get()
+    if canvas is not None:
+        return canvas.take(rows, columns, **kwargs)
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False, **kwargs)
+    for ax in axes.flat:
+        ax.set_title("")  # with this its place is known
+    return figure, axes
+
+
+def save(figure: Figure, kind: str) -> bytes:
+    """The figure's file, "svg", "pdf" or "png"; the same bytes for the same figure."""
+    out = io.BytesIO()
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(out, format=kind, metadata=undated[kind])
+    return out.getvalue()
+
+
+def finish(
+    figure: Figure, handles: Sequence[Any], footer: str, title: str = "", note: str = ""
+) -> None:
+    """Title and legend above, below a note and what made the numbers, so that a figure cut out of
+    its page still says so. On somebody's own canvas a legend is all.
+    """
+    canvas = CANVAS.get()
+    if canvas is not None:
+        if handles and canvas.legend:
+            canvas.drawn[0].legend(handles=handles)
+        return
+    height = figure.get_figheight()
+    lines = [*textwrap.wrap(note, 112), *textwrap.wrap(footer, 112)[:3]]
+    top_in, bottom_in = 0.05, 0.12 + 0.15 * len(lines)
+    if title:
+        # Never cut: it may say how many cells there are besides those drawn.
+        titles = textwrap.wrap(title, 84)
+        figure.text(
+            0.012,
+            1 - top_in / height,
+            "\n".join(titles),
+            ha="left",
+            va="top",
+            fontweight="bold",
+            fontsize=11,
+        )
+        top_in += 0.26 + 0.19 * (len(titles) - 1)
+    if handles:
+        columns = 3 if max(len(str(handle.get_label())) for handle in handles) < 27 else 2
+        figure.legend(
+            handles=handles,
+            loc="upper left",
+            bbox_to_anchor=(0.0, 1 - top_in / height),
+            ncol=columns,
+            columnspacing=1.4,
+            handletextpad=0.6,
+            borderaxespad=0.2,
+        )
+        top_in += 0.1 + 0.215 * math.ceil(len(handles) / columns)
+    if lines:
+        figure.text(
+            0.012, 0.06 / height, "\n".join(lines), fontsize=8, color=FAINT, ha="left", va="bottom"
+        )
+    layout = figure.get_layout_engine()
+    layout.set(rect=(0.006, bottom_in / height, 0.988, 1 - (top_in + bottom_in) / height))
+
+
+def key(label: str, **look: Any) -> Line2D:
+    """A legend's entry: a line, or with linestyle="none" a mark."""
+    return Line2D([], [], label=label, **look)
+
+
+def note(
+    ax: Axes, words: str, at: tuple[float, float], aside: tuple[float, float], **look: Any
+) -> None:
+    """Small words so many points aside of a point."""
+    usual = {"fontsize": 8.5, "color": FAINT}
+    ax.annotate(words, at, xytext=aside, textcoords="offset points", **{**usual, **look})
+
+
+def cut(words: str, length: int) -> str:
+    return words if len(words) <= length else words[: length - 1] + "…"
+
+
+# -- axes
+
+
+def thousands(axis: Any) -> None:
+    """1,500 instead of 1500."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def name_ticks(
+    axis: Any, marks: Sequence[float], words: Callable[[float], str] = "{:g}".format
+) -> None:
+    """Ticks at these places and no others, and what stands at each."""
+    axis.set_major_locator(FixedLocator(list(marks)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
+    axis.set_minor_locator(NullLocator())
+
+
+def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
+    """A log axis with numbers as people write them: 0.1, 1, 10, 1,000; halves of decades where it
+    is short.
+    """
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    marks = [10.0**power for power in range(first, last + 1)]
+    if len(marks) < 3:
+        marks = [
+            factor * 10.0**power for power in range(first - 1, last + 1) for factor in (1, 2, 5)
+        ]
+    marks = [mark for mark in marks if low <= mark <= high]
+    every = math.ceil(len(marks) / most)
+    name_ticks(axis, marks[::-1][::every][::-1], "{:,.10g}".format)
+
+
+def log_axis(ax: Axes, which: Literal["x", "y"], low: float, high: float, most: int = 7) -> None:
+    """A log axis between two values, with such numbers."""
+    ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
+    plain_log(ax.xaxis if which == "x" else ax.yaxis, low, high, most)
+
+
+def counts_axis(ax: Axes, top: float) -> None:
+    """A symlog axis, linear to 1, so that "none" has a place."""
+    ax.set_yscale("symlog", linthresh=1.0, linscale=0.5)
+    decades = range(math.ceil(math.log10(max(top, 10.0))) + 1)
+    ax.set_ylim(-0.25, 10.0 ** (math.log10(top) * 1.06 + 0.15))
+    every = 2 if len(decades) > 5 else 1
+    marks = [0.0, *(10.0**decade for decade in decades if decade % every == 0)]
+    name_ticks(ax.yaxis, marks, "{:,.0f}".format)
+
+
+# Ratios that people say.
+RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2, 3, 5, 10, 20, 50, 100)
+
+
+def ratio_axis(ax: Axes, low: float, high: float) -> None:
+    """A log axis with ratios that people say."""
+    ax.set_yscale("log")
+    ax.set_ylim(low, high)
+    name_ticks(ax.yaxis, [step for step in RATIOS if low <= step <= high])
+
+
+def superscript(power: int) -> str:
+    return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def apart(levels: Sequence[float], ratio: float = 1.22, share: float = 0.0) -> list[float]:
+    """Those of the sorted levels that a log axis has room to name; of a linear one with `share`."""
+    kept: list[float] = []
+    least = share * (levels[-1] - levels[0])
+    for each in levels:
+        if not kept or (each - kept[-1] >= least if share else each / kept[-1] >= ratio):
+            kept.append(each)
+    return kept
+
+
+def grid(count: int) -> tuple[int, int]:
+    """Rows and columns of so many facets: three abreast at most, two of four."""
+    columns = min(3, max(1, count))
+    if count == 4:
+        columns = 2
+    return max(1, math.ceil(count / columns)), columns
+
+
+def label_edges(axes: np.ndarray, used: int, x: str, y: str) -> None:
+    """Name the axes once: on the left, and under the lowest facet of each column."""
+    rows, columns = axes.shape
+    for index in range(used):
+        ax = axes.flat[index]
+        if index % columns == 0:
+            ax.set_ylabel(y)
+        if index + columns >= used:
+            ax.tick_params(labelbottom=True)
+            if columns < 3:
+                ax.set_xlabel(x)
+    if columns >= 3:
+        # Three narrow facets have no room for three names.
+        middle = axes.flat[min(columns // 2 + (rows - 1) * columns, used - 1)]
+        middle.set_xlabel(x)
+
+
+def wrapped(words: str, width: int) -> str:
+    """Words under a group of bars, in lines that do not meet their neighbours'."""
+    width = max(6, width)
+    if any(
+        len(word) > width for word in words.split(" ")
+    ):  # rather between a value and its unit than inside a word
+        words = words.replace("\u00a0", " ")
+    words = " ".join(broken(word, width) for word in words.split(" "))
+    lines = textwrap.wrap(words, width, break_long_words=True)
+    return "\n".join([*lines[:3], *(["…"] if len(lines) > 3 else [])])
+
+
+def broken(word: str, width: int) -> str:
+    """A word that is longer than a line, with spaces where one may end: rate_kbit= 15000."""
+    if len(word) <= width:
+        return word
+    lines = [""]
+    for part in re.findall(r"[^(,=+_/:]*[(,=+_/:]|[^(,=+_/:]+", word):
+        if lines[-1] and len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return " ".join(lines)
+
+
+def fits(words: str, width: int) -> bool:
+    """Whether `wrapped` shows all of it, and no word in two."""
+    lines = textwrap.wrap(words, width, break_long_words=False)
+    return len(lines) <= 3 and all(len(line) <= width for line in lines)
+
+
+def head_panel(ax: Axes, words: str, columns: int, **more: Any) -> None:
+    """A panel's heading, in lines that end before the next panel's: cut, two could not be told
+    apart.
+    """
+    if len(words) > 56 // columns:  # one line of the usual size
+        words = "\n".join(textwrap.wrap(words, 66 // columns))
+        more["fontsize"] = 9.5
+    ax.set_title(words, **more)
+
+
+def short(value: float) -> str:
+    """A value above a bar: 1,432, 144, 12.0, 9.3, 3.0, 0.61."""
+    if value >= 100 or not value:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.95 else f"{value:#.2g}"

@@ -1,0 +1,348 @@
+"""The report's tables: what the figures draw, in figures; and what they leave out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from gostlab.analysis.load.published import level
+from gostlab.analysis.load.run_folder import Environment, RunFolder, UnidentifiedRun
+from gostlab.analysis.load.runs import ExperimentFolders, differs, direction_columns
+from gostlab.analysis.stats.cells import Cell, MatrixResults, pairs_of, row_of, without
+from gostlab.analysis.stats.statistics import paired_difference, paired_ratio
+from gostlab.analysis.stats.text_table import (
+    CC,
+    DELAYS,
+    GOODPUT,
+    IDLE,
+    INTERVAL,
+    LINK,
+    RUNS,
+    STREAMS,
+    TUNNEL,
+    VERDICT,
+    WINDOW,
+    Column,
+    Table,
+    cc_name,
+    count,
+    delay,
+    is_missing,
+    n_note,
+    per_mille,
+    percent,
+    plain,
+    rate,
+    ratio,
+    shown_columns,
+    spread_words,
+    texts,
+    told,
+)
+from gostlab.spec.labels import changes_words
+from gostlab.spec.units import show_share
+
+FACTOR_HEADINGS = {
+    **{key: key.capitalize() for key in ("buffer", "rate", "delay", "loss", "clock", "profile")},
+    "syscall_cost": "System call",
+    "duration": "Run length",
+}
+
+Row = dict[str, Any]
+# Of a goodput, for a reader who goes on from the file.
+GOODPUT_KEPT = (
+    *("cpu_bound", "goodput_low_mbit", "goodput_high_mbit", "goodput_coverage"),
+    *("mean_mbit", "mean_low_mbit", "mean_high_mbit", "left_out", "study_source"),
+)
+
+# -- the tables
+
+
+def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called: str) -> Table:
+    """The main table: every cell's goodput beside the study's."""
+    columns = (
+        *(RUNS, GOODPUT, INTERVAL),
+        Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
+        Column("ratio", f"Lab / {called}", ratio),
+        WINDOW,
+        *(*DELAYS, LINK, IDLE, VERDICT),
+    )
+    note = n_note(table) + which_flows(cells)
+    return cell_table(table, cells, name, "Goodput", note, columns, GOODPUT_KEPT)
+
+
+def which_flows(cells: Sequence[Cell]) -> str:
+    """Return what a run's goodput leaves out, or adds up, where that is not one direction's."""
+    runs = [cell.example.flows for cell in cells]
+    beside = any({"udp"} < {flow.kind for flow in flows} - {"ping"} for flows in runs)
+    both = any(len({flow.direction for flow in flows if flow.competes}) > 1 for flows in runs)
+    said = " UDP's is not in it: see flow by flow." if beside else ""
+    return said + (" It is the sum of both directions." if both else "")
+
+
+def cell_table(
+    table: pd.DataFrame,
+    cells: Sequence[Cell],
+    name: str,
+    title: str,
+    note: str,
+    own: Sequence[Column],
+    kept: Sequence[str] = (),
+) -> Table:
+    """A row for each cell: its levels, and what is told of it in columns of its own. kept: what a
+    file has and no reader needs.
+    """
+    keys = [*(column.key for column in own), *kept]
+    rows = tuple(
+        levels(row, cell) | told(row, keys)
+        for (_, row), cell in zip(table.iterrows(), cells, strict=True)
+    )
+    return Table(name, title, note, shown_columns([*level_columns(cells), *own], rows), rows)
+
+
+def level_columns(cells: Sequence[Cell]) -> list[Column]:
+    """What tells the cells of a table apart."""
+    usual = [TUNNEL, STREAMS, CC]
+    others = {key for cell in cells for key, _ in cell.factors} - {each.key for each in usual}
+    named = ((f"factor_{key}", FACTOR_HEADINGS.get(key, key)) for key in sorted(others))
+    return usual + [
+        # as it was written, and what changes under way in words
+        Column(*each, lambda value: changes_words(value) or plain(value), numeric=False)
+        for each in named
+    ]
+
+
+def levels(row: pd.Series, cell: Cell) -> Row:
+    """A cell's levels, for those columns."""
+    usual = {key: row[key] for key in ("tunnel", "streams", "cc")}
+    if differs(cell.example, "streams"):
+        usual["streams"] = None
+    others = ((key, value) for key, value in cell.factors if key not in usual)
+    return {**usual, **{f"factor_{key}": level(value) for key, value in others}}
+
+
+def comparison_table(
+    matrix: MatrixResults, table: pd.DataFrame, name: str, base: str, versus: str, called: str
+) -> Table:
+    """Two congestion controls at the same levels, seed by seed; the study's ratio beside it."""
+    pairs = pairs_of(matrix.cells, base, versus)
+    rows = tuple(row for pair in pairs if (row := pair_row(table, *pair)) is not None)
+    first, second = cc_name(base), cc_name(versus)
+    columns = [
+        *(each for each in level_columns(matrix.cells) if each.key not in ("cc", "factor_cc")),
+        Column("n", "Pairs", count),
+        Column("ratio", f"{second} / {first}, lab", ratio),
+        Column("ratio_interval", "Interval (coverage)"),
+        Column("study_ratio", f"{second} / {first}, {called}", ratio),
+        Column("difference_mbit", "Difference (Mbit/s)", signed),
+        Column("base_srtt_median_ms", f"RTT under load, {first} (ms)", delay),
+        Column("versus_srtt_median_ms", f"RTT, {second} (ms)", delay),
+        Column("idle_share", "CPU idle, the lesser", percent),
+        VERDICT,
+    ]
+    title = f"{second} against {first}, run against run of the same seed"
+    note = (
+        "Each pair is one run of either with the same seed; the ratio is the median of the pairs'"
+        " ratios."
+    )
+    return Table(name, title, note, shown_columns(columns, rows), rows)
+
+
+def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> Row | None:
+    """Two cells that differ in the congestion control alone; None without runs of one seed."""
+    times = paired_ratio(first.by_seed(), second.by_seed())
+    if times is None:
+        return None
+    apart = paired_difference(first.by_seed(), second.by_seed())
+    base, versus = row_of(table, first), row_of(table, second)
+    published = (versus["goodput_study"] / base["goodput_study"]) if base["goodput_study"] else None
+    idle = [each["idle_share"] for each in (base, versus) if not is_missing(each["idle_share"])]
+    found = times.interval
+    return {
+        **levels(base, without(first, "cc")),
+        "n": times.n,
+        "ratio": None if times.states else times.median,
+        "ratio_interval": spread_words(times, ratio),
+        "difference_mbit": apart.median if apart and not apart.states else None,
+        "difference_interval": spread_words(apart, signed),
+        "study_ratio": published,
+        "base_srtt_median_ms": base["srtt_median_ms"],
+        "versus_srtt_median_ms": versus["srtt_median_ms"],
+        "idle_share": min(idle, default=None),
+        "verdict": max((first.verdict, second.verdict), key=("ok", "degraded", "none").index),
+        "ratio_low": found.low if found else None,
+        "ratio_high": found.high if found else None,
+        "ratio_coverage": found.coverage if found else None,
+    }
+
+
+def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
+    """Each flow's goodput and share, their sum while all are active, Jain's index, convergence."""
+    columns: list[Column] = [RUNS]
+    own: dict[str, str] = {}  # how the table calls them, and a file
+    for flow in dict.fromkeys(flow for cell in cells for flow in cell.flows):
+        own |= {f"goodput:{flow}": f"{flow}_mbit", f"share:{flow}": f"{flow}_share"}
+        columns.append(Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate))
+        columns.append(Column(f"{flow}_share", f"{flow}, share", percent))
+    columns += [
+        Column("total_mbit", "Together (Mbit/s)", rate),
+        Column("jain", "Jain", ratio),
+        Column("convergence_s", "Converged after (s)", rate),
+        Column("never", "Never, runs", count),
+        *DELAYS,
+        VERDICT,
+    ]
+    note = (
+        "Medians. Shares, their sum and Jain's index are of the time when all flows with a"
+        " congestion control are active, without its first quarter."
+    )
+    return cell_table(table.rename(columns=own), cells, name, "Flow by flow", note, columns)
+
+
+def signed(value: float) -> str:
+    return f"{value:+,.0f}" if abs(value) >= 10 else f"{value:+.2g}"
+
+
+def retransmission_table(
+    table: pd.DataFrame, cells: Sequence[Cell], name: str, called: str
+) -> Table:
+    """Segments sent again per leg, beside iperf3's Retr and the study's."""
+    columns = (
+        RUNS,
+        Column("wan_segments", "WAN leg", count),
+        Column("wan_share", "WAN, of segments sent", per_mille),
+        Column("app_segments", "Loopback before the tunnel", count),
+        Column("exit_segments", "After the tunnel", count),
+        Column("retr", "iperf3's Retr", count),
+        Column("study_retr", f"Retr, {called}", count),
+        Column("client_nstat_segments", "Client's whole host (nstat)", count),
+        *DELAYS,
+        VERDICT,
+    )
+    note = (
+        "Medians of segments. In a tunnel iperf3's Retr counts the loopback connection between"
+        " iperf3 and the tunnel's near end; only the WAN leg crosses the path."
+    )
+    return cell_table(table, cells, name, "Retransmissions per leg", note, columns)
+
+
+def left_out_table(results: ExperimentFolders, name: str) -> Table | None:
+    """Every folder that no summary rests on, and why; None if there is none."""
+    out = [run for run in results.runs if not run.counts]
+    told = [(run.name, run.matrix, state_of(run), why(run)) for run in out]
+    told += [(each.name, "", "unreadable", each.error) for each in results.broken]
+    columns = texts(run="Run", matrix="Matrix", state="State", why="Why")
+    keys = [column.key for column in columns]
+    rows = tuple(dict(zip(keys, each, strict=True)) for each in told)
+    title = "Failed, unsupported, invalid, unfinished"
+    note = "No table, figure or sentence above rests on these."
+    return Table(name, title, note, columns, rows) if rows else None
+
+
+def state_of(run: RunFolder) -> str:
+    """How a run stands, in one word: a finished one's verdict."""
+    return (run.verdict or "ok") if run.state == "ok" else run.state
+
+
+def why(run: RunFolder | UnidentifiedRun) -> str:
+    """Why a run does not count, or counts only with care; empty for a good one."""
+    if run.error or isinstance(run, UnidentifiedRun):
+        return run.error or ""
+    return "; ".join(
+        check.reason or f"{check.name}: asked {check.asked} {check.unit}, got {check.got}"
+        for check in run.checks
+        if check.verdict != "ok"
+    )
+
+
+def path_table(results: ExperimentFolders, name: str) -> Table:
+    """Every path that the runs had, both of its directions, and that of each link with its own."""
+    paths = Counter(
+        (run.matrix, run.profile, link, path)
+        for run in results.runs
+        for link, path in (("", run.path), *run.links)
+    )
+    several = any(run.links for run in results.runs)
+    columns = (
+        *texts(matrix="Matrix", profile="Profile", **({"link": "Link"} if several else {})),
+        *(
+            Column(f"{way}_{key}", f"{way}: {heading}", show)
+            for way in ("forward", "reverse")
+            for key, heading, show in (
+                ("rate_mbit", "Mbit/s", rate),
+                ("delay_ms", "ms", "{:g}".format),
+                ("jitter_ms", "± ms", "{:g}".format),
+                ("loss_p", "loss", show_share),
+                ("buffer_pkts", "packets", count),
+            )
+        ),
+        Column("runs", "Runs", count),
+    )
+    rows = (
+        {
+            "matrix": matrix,
+            "profile": profile,
+            "link": link,
+            **direction_columns(path),
+            "runs": float(runs),
+        }
+        for (matrix, profile, link, path), runs in paths.items()
+    )
+    note = "Forward is what the client sends, reverse the way back, each as the load begins."
+    if several:
+        note += " A link that is named has a path of its own; the others have the run's."
+    return Table(name, "The paths, both directions", note, columns, tuple(rows))
+
+
+# What its table says of an environment, under the name that it has there.
+MADE_BY = ("kernel", "hz", "tunnel", "iperf3", "iproute2", "mininet", "lab", "host")
+
+
+def environment_table(results: ExperimentFolders, name: str) -> Table:
+    """What produced each number: every environment once, with a letter that the runs refer to."""
+    columns = (
+        *texts(letter=""),
+        Column("runs", "Runs", count),
+        *texts(kernel="Kernel"),
+        Column("hz", "HZ"),
+        *texts(machine="Machine"),
+        Column("syscall_cost", "System call"),
+        *texts(tunnel="Tunnel program", sha256="its SHA-256", iperf3="iperf3", iproute2="iproute2"),
+        *texts(mininet="Mininet", lab="Lab", host="Host"),
+    )
+    rows = tuple(
+        {
+            **{key: getattr(environment, key) for key in MADE_BY},
+            "letter": letter,
+            "runs": float(len(runs)),
+            "machine": f"{environment.machine}, {environment.clock} clock",
+            "syscall_cost": cost_words(environment),
+            "sha256": environment.tunnel_sha256[:16],
+            "sha256_whole": environment.tunnel_sha256,
+        }
+        for letter, (environment, runs) in environments(results).items()
+    )
+    return Table(name, "What produced each number", "", columns, rows)
+
+
+def cost_words(environment: Environment) -> str:
+    cost_us = environment.syscall_cost_us
+    if environment.clock == "real" or cost_us is None:
+        return "the CPU's own"
+    return f"{cost_us:g} µs"
+
+
+def environments(results: ExperimentFolders) -> dict[str, tuple[Environment, list[RunFolder]]]:
+    """Letter -> environment and its runs, in the order of the runs; A to Z, AA and on."""
+    found: dict[Environment, list[RunFolder]] = {}
+    for run in results.runs:
+        if run.environment is not None:
+            found.setdefault(run.environment, []).append(run)
+    return {letters(index): pair for index, pair in enumerate(found.items())}
+
+
+def letters(index: int) -> str:
+    """0 is A, 26 is AA."""
+    head, tail = divmod(index, 26)
+    return (letters(head - 1) if head else "") + chr(ord("A") + tail)

@@ -1,0 +1,55 @@
+"""What a run whose flows compete came to, flow by flow: who gets how much, and who yields."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gostlab.analysis.load.run_folder import RunFolder, load_run
+from gostlab.analysis.load.series import flow_srtt_ms
+from gostlab.analysis.stats.fairness import (
+    active_rates,
+    active_window,
+    competing,
+    jain,
+    shares,
+    sides,
+)
+from gostlab.results import metrics
+from gostlab.results.coexistence import Competitor, Contest
+
+
+def contest_of(folder: Path) -> Contest | None:
+    """What a run's folder tells; None of one competing flow, or of flows never active together."""
+    run = load_run(folder)
+    if not isinstance(run, RunFolder):
+        return None
+    rates, part, even = active_rates(run), shares(run), jain(run)
+    if len(rates) < 2 or not part or even is None:
+        return None
+    stand = sides(run)
+    flows = [
+        Competitor(
+            name=flow.name,
+            cc=str(flow.cc),
+            rtt_ms=flow.rtt_ms,
+            start_s=flow.start_s,
+            rate_mbit=rates[flow.name],
+            share=part[flow.name],
+            srtt_ms=flow_srtt_ms(run, flow.name),
+            resent=resent_of(run, flow.name),
+            side=stand.get(flow.name),
+        )
+        for flow in run.flows
+        if flow.name in rates
+    ]
+    return Contest(tuple(flows), even, *active_window(run, competing(run)))
+
+
+def resent_of(run: RunFolder, flow: str) -> metrics.Resent | None:
+    """What a flow's connections across the path sent again; None where they are not its own."""
+    legs: Sequence[Any] = [leg for leg in run.of_leg("wan") if leg.flow == flow]
+    if not legs:
+        return None
+    return metrics.Resent(
+        sum(leg.segments_retransmitted for leg in legs), sum(leg.segments_out for leg in legs)
+    )

@@ -1,7 +1,0 @@
-"""Writes the pages and the schemas."""
-
-from gostlab.apps.reference.pages import generated
-
-for path, text in generated().items():
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding="utf-8")

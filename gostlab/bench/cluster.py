@@ -1,0 +1,64 @@
+"""What a cluster's scheduler costs a run: runs that do nothing, on workers of this machine."""
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from gostlab import results
+from gostlab.cluster import dask_cluster, worker
+from gostlab.sandbox import MachineError
+from gostlab.scheduler import queue
+from gostlab.spec.expand import single_run
+
+WORKERS = 4
+NOBODY = worker.Identity("here", "any", "stub", "stub", None, {}, None, None)
+
+
+def identify(_gost: str | None) -> dict[str, Any]:
+    """A worker's word for itself, without a lab."""
+    return asdict(NOBODY)
+
+
+def make_nothing(
+    values: Mapping[str, Any],
+    _place: str,
+    _gost: str | None,
+    _name: str,
+    _wanted: Callable[[], bool],
+) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        results.write_json(folder / "run.json", values)
+        (folder / "outcome.json").write_text('{"outcome": "ok", "error": null, "guest_s": 0}')
+        results.finish(folder, 0.0, None)
+        return {"complaint": None, "files": worker.files_of(folder)}
+
+
+def overhead_ms(count: int) -> float:
+    """Wall time per run that does nothing, ms, on workers that are there. Raises MachineError."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MachineError(dask_cluster.PACKAGE) from error
+    base = single_run(
+        profile="plain-100ms", cc="cubic", machine="sandbox", clock="virtual", overrides={}
+    )
+    runs = [replace(base, repetition=number) for number in range(1, count + 1)]
+    with (
+        tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch,
+        dask_cluster.local_cluster(distributed, WORKERS) as daemon,
+        distributed.Client(daemon, set_as_default=False) as client,
+    ):
+        found = dask_cluster.Cluster(
+            client, NOBODY, None, print, identify=identify, make=make_nothing
+        )
+        dask_cluster.wait_for_workers(found, f"local:{WORKERS}", WORKERS)
+        began = time.monotonic()
+        ends = queue.run_all(runs, Path(scratch), found, found.start, queue.Quiet(), beside=True)
+        spent_s = time.monotonic() - began
+    if any(end.outcome != "ok" for end in ends):
+        raise RuntimeError("a stub of the benchmark failed")
+    return 1000 * spent_s / count

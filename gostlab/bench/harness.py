@@ -1,0 +1,109 @@
+"""The runs of the benchmark: timed, in a scratch folder."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gostlab import safe_read, sandbox
+from gostlab.bench.metrics import FAILURES, Figure, failed_figure, tell, told
+from gostlab.install.locate import find_parts, require_kernel
+from gostlab.sandbox import uml
+from gostlab.sandbox.rootfs import plain_root
+from gostlab.spec.cpu_model import MachineModel
+from gostlab.spec.expand import single_run
+from gostlab.spec.run_spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Taken:
+    cpu_s: float  # of the guest's processes
+    folder: Path
+
+
+class Bench:
+    """The runs of the benchmark, in a scratch folder."""
+
+    def __init__(self, scratch: Path, repeat: int, before: str | None = None) -> None:
+        self._scratch = scratch
+        self.repeat = repeat
+        self.before = before
+        self.parts = find_parts()
+        self._kernel = require_kernel(self.parts)
+        self._handed = sandbox.hand_over(self.parts)
+        self.cpus = list(sandbox.usable_cpus())
+        self._count = 0
+
+    def figure(self, name: str, unit: str, target: str, take: Callable[[], float]) -> Figure:
+        """A figure, taken some times over."""
+        tell(f"{name} …")
+        try:
+            return told(Figure(name, unit, target, [take() for _ in range(self.repeat)]))
+        except FAILURES as error:
+            return failed_figure(name, unit, target, error)
+
+    @property
+    def iperf3(self) -> str:
+        """The iperf3 that the benchmark's runs use."""
+        own = self.parts.iperf3.get(load(1.0).iperf3)
+        return str(own.path) if own else "iperf3"
+
+    def folder(self) -> Path:
+        self._count += 1
+        made = self._scratch / str(self._count)
+        made.mkdir()
+        return made
+
+    def boot_s(self) -> float:
+        """Boot, run `true`, power off; wall seconds."""
+        began = time.monotonic()
+        guest = uml.boot(
+            self._kernel,
+            self.folder(),
+            ["/bin/true"],
+            MachineModel(1024),
+            cpu=self.cpus[0],
+            limit_s=60,
+            root=plain_root(),
+        )
+        if guest.wait() != 0:
+            raise RuntimeError("the sandbox did not boot")
+        return time.monotonic() - began
+
+    def start(self, run: RunSpec, cpu: int) -> tuple[sandbox.TimedProcess, Path]:
+        folder = self.folder()
+        (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
+        keep = sandbox.kept_visible(self.parts)
+        return uml.start_run(self._kernel, run, folder, self._handed, keep, cpu, None), folder
+
+    def time(self, *runs: RunSpec) -> Taken:
+        """Time a run alone, or several side by side, a CPU each. Raises RuntimeError."""
+        before_s = sandbox.children_s()
+        started = [self.start(run, cpu) for run, cpu in zip(runs, self.cpus, strict=False)]
+        for guest, _ in started:
+            guest.wait()
+        spent_s = sandbox.children_s() - before_s
+        for _, folder in started:
+            check(folder)
+        return Taken(spent_s, started[0][1])
+
+
+def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunSpec:
+    """The benchmark's run: one stream over 100 ms, per packet, at the default system-call cost."""
+    return single_run(
+        profile="plain-100ms",
+        cc=cc,
+        machine="sandbox",
+        clock="virtual",
+        overrides={"duration": f"{duration_s:g}s", "offloads": "off", "buffers": "bdp", **settings},
+    )
+
+
+def check(folder: Path) -> None:
+    """Raises RuntimeError with the run's own words if it did not end well."""
+    outcome = safe_read.read_json(folder / "outcome.json")
+    if outcome["outcome"] != "ok":
+        raise RuntimeError(f"a run of the benchmark failed: {outcome['error']}")

@@ -1,0 +1,109 @@
+"""answers.yaml, as the student fills it in, and predictions.json, its first half sealed."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gostlab.classroom.assignment import digest_of
+from gostlab.classroom.lab import SECTIONS, CourseLab
+from gostlab.results import read_object
+from gostlab.spec.yaml_source import BadInput, known_fields, load_document
+
+SEALED = "predictions.json"
+MAX_CHARACTERS = 20_000
+NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
+TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a student wrote: a text under each key, "" where nothing stands."""
+
+    student: str
+    predictions: Mapping[str, str]
+    answers: Mapping[str, str]
+
+    def text(self, section: str, key: str) -> str:
+        return str(getattr(self, section).get(key, ""))
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """Predictions as they stood when they were sealed."""
+
+    predictions: Mapping[str, str]
+    at: datetime
+
+
+def read_answers(path: Path, lab: CourseLab) -> Answers:
+    """answers.yaml. Raises BadInput for a key that the lab lacks, and for what is not YAML."""
+    root = load_document(path)
+    given = known_fields(root, ("student", *SECTIONS))
+    found: dict[str, dict[str, str]] = {}
+    for section in SECTIONS:
+        node = given.get(section)
+        wanted = lab.keys(section)
+        written = {} if node is None or node.kind == "nothing" else known_fields(node, wanted)
+        for value in written.values():
+            if value.items is not None or value.fields is not None:
+                raise value.bad(f"{value.kind} where one answer should be")
+            if len(value.text or "") > MAX_CHARACTERS:
+                raise value.bad(f"more than {MAX_CHARACTERS} characters")
+        found[section] = {
+            key: (written[key].text or "").strip() if key in written else "" for key in wanted
+        }
+    student = given["student"].text if "student" in given else None
+    return Answers((student or "").strip(), found["predictions"], found["answers"])
+
+
+def sheet_of(answers: Answers) -> str:
+    lines = [f"student: {json.dumps(answers.student)}"]
+    for section in SECTIONS:
+        given = getattr(answers, section).items()
+        lines += [f"{section}:", *(f"  {key}: {json.dumps(text)}" for key, text in given)]
+    return "\n".join(lines) + "\n"
+
+
+def as_number(text: str) -> float | None:
+    """A number as people write it, 41.2 or 1e-4, with % or without; None for anything else."""
+    bare = text.strip().removesuffix("%").strip()
+    return float(bare) if NUMBER.fullmatch(bare) else None
+
+
+def seal(
+    predictions: Mapping[str, str], lab: CourseLab, student: str, now: datetime
+) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "lab": lab.name,
+        "student": student,
+        "sealed": now.astimezone(UTC).strftime(TIME),
+        "predictions": dict(predictions),
+        "sha256": digest_of(predictions),
+    }
+
+
+def read_sealed(path: Path, lab: CourseLab) -> Sealed:
+    """predictions.json. Raises BadInput if it is none, or not of this lab."""
+    found = read_object(path)
+    if found is None:
+        raise BadInput(
+            f"{path.name}: not there: predictions are sealed by ./lab lab predict {lab.word}"
+        )
+    written = found.get("predictions")
+    keys = lab.keys("predictions")
+    if not isinstance(written, dict) or set(written) != set(keys):
+        raise BadInput(f"{path.name}: not this lab's predictions ({', '.join(keys)})")
+    if not all(isinstance(text, str) and len(text) <= MAX_CHARACTERS for text in written.values()):
+        raise BadInput(f"{path.name}: a prediction that is no text")
+    if found.get("sha256") != digest_of(written):
+        raise BadInput(f"{path.name}: changed since it was sealed")
+    try:
+        at = datetime.strptime(str(found.get("sealed")), TIME).replace(tzinfo=UTC)
+    except ValueError:
+        raise BadInput(f"{path.name}: sealed: not a time") from None
+    return Sealed(written, at)

@@ -1,0 +1,126 @@
+"""A class's points as gradebooks take them: CSV for Moodle, Canvas and Gradescope, and a plain one.
+
+- Moodle: Grades, Import, CSV file (docs.moodle.org, "Grade import"): users are mapped by email
+  address or ID number, and the columns of grade and feedback are to be mapped together, as a file
+  without one of them empties it.
+- Canvas: Grades, Import (canvas-lms, lib/gradebook_importer.rb): the columns Student, ID, SIS User
+  ID, SIS Login ID and Section, then one named as the assignment; a row of points possible.
+- Gradescope takes no CSV of scores (its own way is `--format gradescope` in an autograder). The
+  file has the columns of its own "Download Grades", as public scripts that read those expect them.
+
+A hand-in that is missing, or could not be graded, has an empty cell and no zero: a person decides.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+
+from gostlab.classroom.batch_grading import GradeRow
+from gostlab.classroom.feedback import sentences
+from gostlab.classroom.grading import Grade
+from gostlab.classroom.lab import CourseLab
+from gostlab.classroom.roster import Pupil
+
+Row = Sequence[object]
+
+
+def table(head: Row, rows: Sequence[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")  # RFC 4180
+    writer.writerow(head)
+    writer.writerows([[plain(cell) for cell in row] for row in rows])
+    return text.getvalue()
+
+
+def plain(cell: object) -> object:
+    """A cell that no spreadsheet takes for a formula: names and answers are of other people."""
+    if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + cell
+    return cell
+
+
+def points(line: GradeRow) -> object:
+    return line.grade.points if line.grade else ""
+
+
+def by_point(line: GradeRow, lab: CourseLab) -> list[object]:
+    """What each point that a machine gives earned, in the lab's order."""
+    earned = {each.name: each.points for each in line.grade.scored} if line.grade else {}
+    return [earned.get(point.name, "") for point in lab.points if not point.by_hand]
+
+
+def to_moodle(lines: Sequence[GradeRow], _lab: CourseLab, assignment: str) -> str:
+    head = ["ID number", "Username", "Email address", assignment, f"{assignment} (feedback)"]
+    rows: list[Row] = []
+    for line in lines:
+        if pupil := line.pupil:
+            login = pupil.login or pupil.student
+            rows.append([pupil.number, login, pupil.email, points(line), in_words(line.grade)])
+    return table(head, rows)
+
+
+def in_words(grade: Grade | None) -> str:
+    if grade is None:
+        return ""
+    lines = [f"{grade.points} of {grade.most} points"]
+    lines += [f"Nothing counts: {each}" for each in grade.problems]
+    if not grade.problems:
+        lines += [
+            f"{each.points} of {each.most}: {each.says}: {sentences(each)[0]}"
+            for each in grade.scored
+        ]
+    return "\n".join(lines)
+
+
+def to_canvas(lines: Sequence[GradeRow], lab: CourseLab, assignment: str) -> str:
+    head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
+    rows: list[Row] = [["    Points Possible", "", "", "", "", lab.most]]
+    for line in lines:
+        if pupil := line.pupil:
+            login = pupil.login or pupil.student or pupil.email
+            who = [line.name, pupil.canvas_id, pupil.number, login, pupil.section]
+            rows.append([*who, points(line)])
+    return table(head, rows)
+
+
+def to_gradescope(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str:
+    scored = [point for point in lab.points if not point.by_hand]
+    head = ["First Name", "Last Name", "SID", "Email", "Sections", "Total Score", "Max Points"]
+    head += ["Status", "Submission ID", "Submission Time", "Lateness (H:M:S)", "View Count"]
+    head += ["Submission Count"]
+    head += [
+        f"{number}: {point.name} ({point.points:.1f} pts)" for number, point in enumerate(scored, 1)
+    ]
+    states = {"graded": "Graded", "missing": "Missing", "not graded": "Ungraded"}
+    rows: list[Row] = []
+    for line in lines:
+        pupil = line.pupil or Pupil(0)
+        first, last = pupil.first, pupil.last
+        if not first and not last:
+            first, _, last = pupil.name.rpartition(" ")
+        who = [first, last, pupil.number, pupil.email or line.student, pupil.section]
+        what = [points(line), lab.most, states[line.state], *[""] * 4, line.hand_ins]
+        rows.append([*who, *what, *by_point(line, lab)])
+    return table(head, rows)
+
+
+def to_plain(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str:
+    """What the lab itself knows, a row for each student."""
+    head = ["student", "name", "on_the_roster", "state", "points", "most", "hand_ins", "counts"]
+    head += [point.name for point in lab.points if not point.by_hand]
+    rows: list[Row] = []
+    for line in lines:
+        refused, label = (line.counts.refused, line.counts.label) if line.counts else ("", "")
+        why = "; ".join(line.grade.problems) if line.grade else refused
+        who = [line.student, line.name, "yes" if line.pupil else "no", line.state]
+        what = [points(line), lab.most, line.hand_ins, label]
+        rows.append([*who, *what, *by_point(line, lab), why])
+    return table([*head, "why_nothing_counts"], rows)
+
+
+GRADEBOOKS: Mapping[str, Callable[[Sequence[GradeRow], CourseLab, str], str]] = {
+    "grades.csv": to_plain,
+    "moodle.csv": to_moodle,
+    "canvas.csv": to_canvas,
+    "gradescope.csv": to_gradescope,
+}

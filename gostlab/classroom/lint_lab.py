@@ -1,0 +1,86 @@
+"""Whether a teacher's own lab is whole: what `start` looks at before it gives anybody values."""
+
+from collections.abc import Mapping
+
+from gostlab.classroom.answers import read_answers
+from gostlab.classroom.assignment import Assignment, assigned
+from gostlab.classroom.expressions import FormulaError, Value, evaluate, filled
+from gostlab.classroom.grading import runs_named
+from gostlab.classroom.lab import ANSWERS, CHECKS, EXPERIMENT, GUIDE, PLAN, SECTIONS, CourseLab
+from gostlab.classroom.raw_metrics import FIGURES, UnreadableRecord
+from gostlab.spec.yaml_source import BadInput, Node, load_document, mapping_of, meant
+
+NEEDED = (GUIDE, EXPERIMENT, ANSWERS, CHECKS, PLAN)
+
+
+def check_whole(lab: CourseLab) -> None:
+    """Raises BadInput, by file and line, for what would keep a student from points: a part that is
+    missing, a key that the sheet or the page does not have, a figure or a run that there is not.
+    """
+    for name in NEEDED:
+        if not (lab.folder / name).is_file():
+            raise BadInput(f"{lab.folder / name}: not there: ./lab new lab writes one to fill in")
+    root = mapping_of(load_document(lab.folder / CHECKS))
+    check_sheet(lab)
+    check_page(lab)
+    assignment = assigned(lab, "somebody", "")
+    check_measured(lab, assignment, root)
+    check_formulas(lab, assignment, root)
+
+
+def check_sheet(lab: CourseLab) -> None:
+    """answers.yaml has a line for every answer that earns points, and no other."""
+    path = lab.folder / ANSWERS
+    read_answers(path, lab)
+    root = mapping_of(load_document(path))
+    for section in SECTIONS:
+        node = root.get(section)
+        there = {} if node is None or node.fields is None else node.fields
+        for key in lab.keys(section):
+            if key not in there:
+                line = "" if node is None or node.line is None else f":{node.line}"
+                raise BadInput(f"{path}{line}: {section}.{key} is missing: {CHECKS} names it")
+
+
+def check_page(lab: CourseLab) -> None:
+    """README.md says of every answer what it is, and of every told value."""
+    page = (lab.folder / GUIDE).read_text(encoding="utf-8")
+    asked = [f"{section}.{key}" for section in SECTIONS for key in lab.keys(section)]
+    told = [name for name in lab.drawn if name not in lab.hidden]
+    for name in (*asked, *told):
+        if f"`{name}`" not in page:
+            raise BadInput(f"{lab.folder / GUIDE}: `{name}` is not on the page: say what it is")
+
+
+def check_measured(lab: CourseLab, assignment: Assignment, root: Mapping[str, Node]) -> None:
+    """Every figure is one that there is, of a run that there is."""
+    nodes = mapping_of(root["measured"]) if lab.measured else {}
+    for name, wanted in lab.measured.items():
+        node = nodes[name]
+        if wanted.figure not in FIGURES:
+            raise node.bad(
+                f"figure {wanted.figure!r:.60}: none of a run ({meant(wanted.figure, FIGURES)})"
+            )
+        runs = assignment.own_runs(1) if wanted.own else assignment.runs(1)
+        try:
+            runs_named(wanted, assignment, runs)
+        except FormulaError as error:
+            raise node.bad(str(error)) from None
+        except UnreadableRecord as error:
+            raise node.bad(
+                f"{error}: name one by its matrix and levels (`of`), or say which of several"
+                " (`take`)"
+            ) from None
+
+
+def check_formulas(lab: CourseLab, assignment: Assignment, root: Mapping[str, Node]) -> None:
+    nodes = root["points"].items or ()
+    names: dict[str, Value] = {**assignment.values, **dict.fromkeys(lab.measured, 1.0)}
+    for point, node in zip(lab.points, nodes, strict=True):
+        for formula in (point.expect, point.got, point.least, point.most):
+            try:
+                if formula is not None:
+                    evaluate(formula, names)
+                filled(point.says, assignment.told)
+            except FormulaError as error:
+                raise node.bad(f"{point.name}: {error}") from None

@@ -1,0 +1,495 @@
+"""What the raw records of a run say: iperf3's two reports, and the samples of sockets and queues.
+
+A number that a run's folder states about itself (flows.json, legs.json, fidelity.json) is never
+taken for granted: it is computed again from those, and where they disagree the run does not count.
+Everything may have been written by anybody: what cannot be read is a sentence, never a traceback.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from gostlab.classroom.answers import TIME
+from gostlab.registry.tunnels import tunnel_kind
+from gostlab.results import (
+    BROKEN_RECORDS,
+    EPOCH,
+    damage,
+    is_number,
+    metrics,
+    read_object,
+    read_series,
+)
+from gostlab.spec.flow import FlowSpec
+from gostlab.spec.run_spec import RunSpec
+
+# The first part of a flow's time, which no mean of a steady state includes, as in the report.
+WARM_UP_SHARE = 0.25
+# Shares are fair within this part of 1/n, over windows of a second, for five of them (RFC 5166,
+# section 2.3, as gostlab.analysis.stats.fairness has it).
+DELTA, WINDOW_S, HOLD_WINDOWS = 0.1, 1.0, 5
+# How far the end of a connection's bytes may lie from what iperf3 counted: its own control bytes;
+# a tunnel's frames and handshake.
+COUNT_SLACK_BYTES = 2**16
+FRAME_BYTES = 1514  # a full packet, as the bottleneck's queue counts it
+BLOCK_BYTES = 2**17  # iperf3 counts whole blocks of so many bytes
+# Of the last window more may be sent again after iperf3 looked for the last time.
+LATE_SEGMENTS, LATE_SHARE = 10, 0.02
+DIRECT_SLACK, TUNNEL_SLACK = 0.002, 0.03
+# BBR's window in ProbeRTT, packets (Cardwell et al., ACM Queue 14(5), 2016).
+PROBE_RTT_PKTS = 4
+ROSE = 1.4
+# The files that a good run has; others may be beside them.
+NEEDED = ("run.json", "status.json", "fidelity.json", "flows.json", "legs.json", "env.json")
+SERIES = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl")
+# A clock of a virtual machine, and of the laptop below it, may differ by so much.
+CLOCK_SLACK = timedelta(seconds=2)
+
+
+class UnreadableRecord(ValueError):
+    """Records do not say what they should; the message says which and why."""
+
+
+class Records:
+    """The raw records of one run, each read once. Its methods raise BROKEN_RECORDS."""
+
+    def __init__(self, folder: Path, run: RunSpec) -> None:
+        self.folder = folder
+        self.run = run  # as the grader knows that it was asked, not as the folder says
+
+    def object(self, name: str) -> dict[str, Any]:
+        found = read_object(self.folder / name)
+        if found is None:
+            raise UnreadableRecord(f"{name} is missing, or no JSON object")
+        return found
+
+    def report_name(self, flow: FlowSpec, end: str = "") -> str:
+        """The file of a flow's report of either end."""
+        own = f"-{flow.name}" if len(self.run.flows) > 1 else ""
+        return f"iperf3{own}{end}.json"
+
+    @cached_property
+    def sockets(self) -> list[dict[str, Any]]:
+        return read_series(self.folder, "sockets")
+
+    @cached_property
+    def queues(self) -> list[dict[str, Any]]:
+        return read_series(self.folder, "queues")
+
+    @cached_property
+    def did(self) -> list[dict[str, Any]]:
+        """The rows of flows.json, in the order of the run's flows."""
+        rows = {row["name"]: row for row in self.object("flows.json")["flows"]}
+        return [rows[flow.name] for flow in self.run.flows]
+
+    @cached_property
+    def legs(self) -> list[dict[str, Any]]:
+        return list(self.object("legs.json")["legs"])
+
+    def received(self, flow: FlowSpec) -> tuple[float, float]:
+        """(bytes, seconds) of a flow by its receiver's own report."""
+        name = self.report_name(flow, "-server" if flow.direction == "upload" else "")
+        report = self.object(name)
+        total = report["end"]["sum_received"]
+        got, seconds = total["bytes"], total["seconds"]
+        summed = math.fsum(each["sum"]["bytes"] for each in report["intervals"])
+        if not (is_number(got) and is_number(seconds) and got > 0 and seconds > 0):
+            raise UnreadableRecord(f"{name} says nothing of what was received")
+        if not 0 <= got - summed <= self.under_way(flow):
+            raise UnreadableRecord(
+                f"{name}: its intervals sum to {summed:.0f} bytes, its end says {got}"
+            )
+        return float(got), float(seconds)
+
+    def under_way(self, flow: FlowSpec) -> float:
+        """Bytes that may be under way when iperf3 stops: its sockets' windows in their last second,
+        and two blocks of each stream, one begun and one late. They cross the WAN uncounted, or are
+        counted behind the last interval (a lost segment holds back all that came after it). The
+        windows count for no more than path and queue hold. A download's sender stops when the
+        receiver says so, a round trip later: twice as much.
+        """
+        path = self.run.path[metrics.data_direction(flow.direction)]
+        on_path = float(path["rate_bps"]) / 8 * flow.rtt_ms / 1000
+        rows = self.wan_rows(flow)
+        windows: dict[Any, float] = {}
+        for row in rows:
+            if row["t_s"] >= rows[-1]["t_s"] - 1:
+                key, window = (row["local"], row["peer"]), float(row["cwnd_pkts"]) * row["mss"]
+                windows[key] = max(windows.get(key, 0.0), window)
+        held = min(on_path + FRAME_BYTES * path["buffer_pkts"], math.fsum(windows.values()))
+        held *= 2 if flow.direction == "download" else 1
+        return held + 2 * flow.streams * BLOCK_BYTES
+
+    def wan_rows(self, flow: FlowSpec) -> list[dict[str, Any]]:
+        """The samples of the sockets that sent a flow's data across the WAN."""
+        end = metrics.SENDING_END[flow.direction]
+        return [
+            row
+            for row in self.sockets
+            if row.get("flow") == flow.name
+            and row.get("leg") == "wan"
+            and row.get("end", end) == end
+        ]
+
+
+# -- whether a run counts
+
+
+def complaints(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
+    """Why a run does not count, a sentence each; nothing where it does.
+
+    verdicts: those that count. sealed: when the predictions were.
+    """
+    try:
+        yield from contradictions(records, verdicts, sealed)
+    except BROKEN_RECORDS as error:
+        yield f"its records cannot be read ({said_by(error)})"
+
+
+def said_by(error: Exception) -> str:
+    said = str(error) if isinstance(error, UnreadableRecord) else f"{type(error).__name__}: {error}"
+    return said[:200]
+
+
+def contradictions(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
+    """The same; raises BROKEN_RECORDS."""
+    run, status = records.run, records.object("status.json")
+    if records.object("run.json") != run.to_json():
+        yield "run.json: not this student's assignment"
+        return
+    if status.get("outcome") != "ok":
+        yield f"status.json: outcome {str(status.get('outcome'))[:40]}"
+        return
+    if status.get("epoch") != EPOCH:
+        yield f"status.json: of another lab (epoch {str(status.get('epoch'))[:20]}, now {EPOCH})"
+    yield from wrong_lengths(records, status)
+    finished = datetime.strptime(status["finished"], TIME).replace(tzinfo=sealed.tzinfo)
+    began = finished - timedelta(seconds=float(status["wall_s"]))
+    if began < sealed - CLOCK_SLACK:
+        yield f"status.json: began before the predictions were sealed ({sealed:{TIME}})"
+    yield from wrong_verdict(records, verdicts)
+    for flow, row in zip(run.flows, records.did, strict=True):
+        yield from wrong_counts(records, flow, row)
+    yield from wrong_samples(records)
+
+
+def wrong_lengths(records: Records, status: Mapping[str, Any]) -> Iterator[str]:
+    """Files that are missing, or as long as they were not when the run finished."""
+    lengths = status["files"]
+    reports = [
+        records.report_name(flow, end) for flow in records.run.flows for end in ("", "-server")
+    ]
+    for name in (*NEEDED, *SERIES, *reports):
+        if name != "status.json" and name not in lengths:
+            yield f"status.json: no length of {name}"
+    wrong = damage(records.folder, status)
+    if wrong:
+        yield wrong
+
+
+def wrong_verdict(records: Records, verdicts: Sequence[str]) -> Iterator[str]:
+    """A verdict that does not count, or does not follow from its checks, or from the samples."""
+    fidelity = records.object("fidelity.json")
+    verdict, checks = fidelity["verdict"], fidelity["checks"]
+    order = ("ok", "degraded", "invalid")
+    worst = max((order.index(check["verdict"]) for check in checks), default=2)
+    if order.index(verdict) != worst:
+        yield f"fidelity.json: {verdict}, and its checks say {order[worst]}"
+    if verdict not in verdicts:
+        reasons = [str(each["reason"]) for each in checks if each["verdict"] != "ok"]
+        yield f"fidelity.json: {verdict}: {'; '.join(reasons)[:300]}"
+    said = {check["name"]: check for check in checks}
+    for name in ("idle_rtt_before", "cpu_idle_share", "run_length"):
+        if name not in said and not any(each.startswith(name) for each in said):
+            yield f"fidelity.json: no check {name}"
+    idle = metrics.idle_share(read_series(records.folder, "hosts"))
+    told = said.get("cpu_idle_share", {}).get("got")
+    if idle is not None and is_number(told) and abs(idle - told) > 0.002:
+        yield f"fidelity.json: {told} of the CPU idle, and hosts.jsonl says {idle:.3f}"
+
+
+def wrong_counts(records: Records, flow: FlowSpec, row: Mapping[str, Any]) -> Iterator[str]:
+    """Where flows.json, iperf3's two reports and legs.json disagree about a flow."""
+    got, seconds = records.received(flow)
+    server = records.object(records.report_name(flow, "-server"))
+    client = records.object(records.report_name(flow))
+    if row["bytes"] != got or not close(row["goodput_bps"], 8 * got / seconds):
+        told = row["goodput_bps"]
+        yield f"flows.json: {flow.name} got {told} bit/s, iperf3 says {8 * got / seconds:.0f}"
+    for report, name in ((client, "iperf3.json"), (server, "iperf3-server.json")):
+        end = report["end"]["sum_received"]
+        told = report is client or flow.direction == "upload"  # a download's sender never is
+        same = end["bytes"] == got and close(
+            end["bits_per_second"], 8 * end["bytes"] / end["seconds"]
+        )
+        if told and not same:
+            yield f"{name}: {flow.name}: the two ends disagree about what was received"
+        start = report["start"]["test_start"]
+        if start["duration"] != flow.duration_s or start["num_streams"] != flow.streams:
+            yield f"{name}: {flow.name}: {start['duration']} s, {start['num_streams']} streams"
+    if client["start"]["cookie"] != server["start"]["cookie"]:
+        yield f"iperf3.json: {flow.name}: its two ends are of two tests"
+    if not flow.duration_s - 1 <= seconds <= flow.duration_s + 60:
+        yield f"iperf3.json: {flow.name} took {seconds:.1f} s of {flow.duration_s:g}"
+    again = client["end"]["sum_sent"].get("retransmits")
+    if row["retransmits"] != again and flow.direction == "upload":
+        yield f"flows.json: {flow.name}: {row['retransmits']} sent again, iperf3 says {again}"
+    yield from wrong_leg(records, flow, got, again)
+
+
+def wrong_leg(records: Records, flow: FlowSpec, got: float, again: Any) -> Iterator[str]:
+    """Where a flow's leg across the WAN carried other data than iperf3 received."""
+    legs = [leg for leg in records.legs if (leg["leg"], leg["flow"]) == ("wan", flow.name)]
+    carried = math.fsum(leg["bytes_acked"] for leg in legs)
+    sent_again = sum(leg["segments_retransmitted"] for leg in legs)
+    direct = tunnel_kind(records.run.tunnel).is_direct
+    slack = (DIRECT_SLACK if direct else TUNNEL_SLACK) * got
+    slack += COUNT_SLACK_BYTES + records.under_way(flow)
+    if abs(carried - got) > slack:
+        yield f"legs.json: {carried:.0f} bytes across the WAN, iperf3 received {got:.0f}"
+    late = LATE_SEGMENTS + LATE_SHARE * sent_again
+    if direct and flow.direction == "upload" and not 0 <= sent_again - again <= late:
+        yield f"legs.json: {sent_again} sent again on the WAN, iperf3 says {again}"
+    last: dict[Any, Mapping[str, Any]] = {}
+    for row in records.wan_rows(flow):
+        key = row["local"], row["peer"]
+        if key in last and row["bytes_acked"] < last[key]["bytes_acked"]:
+            yield f"sockets.jsonl: {flow.name}: bytes that were acknowledged became fewer"
+            return
+        last[key] = row
+    sampled = math.fsum(row["bytes_acked"] for row in last.values())
+    rate_bps = records.run.path[metrics.loaded_direction(records.run.to_json())]["rate_bps"]
+    later = rate_bps / 8 * (2 * records.run.sample_ms + 4 * flow.rtt_ms + 1000) / 1000
+    if not carried - slack - later <= sampled <= carried + slack:
+        yield f"sockets.jsonl: {sampled:.0f} bytes acknowledged, legs.json says {carried:.0f}"
+    if sum(row["segments_retransmitted"] for row in last.values()) > sent_again:
+        yield "sockets.jsonl: more was sent again than legs.json says"
+
+
+def wrong_samples(records: Records) -> Iterator[str]:
+    """Series with holes, and a bottleneck that passed less than was received."""
+    run = records.run
+    instants = {row["t_s"] for row in records.sockets}
+    wanted = 1000 * run.length_s / run.sample_ms
+    if len(instants) < 0.8 * wanted - 3:
+        yield f"sockets.jsonl: {len(instants)} samples of {wanted:.0f}"
+    rows = metrics.bottleneck_samples(run.to_json(), records.queues)
+    if len(rows) < 0.8 * wanted - 3:
+        yield f"queues.jsonl: {len(rows)} samples of the bottleneck, of {wanted:.0f}"
+        return
+    way = metrics.loaded_direction(run.to_json())
+    same = [flow for flow in run.flows if metrics.data_direction(flow.direction) == way]
+    got = math.fsum(records.received(flow)[0] for flow in same)
+    passed = rows[-1]["sent_bytes"]
+    if not got <= passed <= 1.5 * got + 2**20:
+        yield f"queues.jsonl: {passed} bytes left the bottleneck, iperf3 received {got:.0f}"
+
+
+def close(one: Any, other: float) -> bool:
+    """Whether two numbers are the same but for rounding."""
+    return is_number(one) and math.isclose(one, other, rel_tol=1e-6)
+
+
+# -- figures
+
+
+def flow_of(records: Records, name: str | None) -> FlowSpec:
+    """A flow by name; without one the first."""
+    found = [flow for flow in records.run.flows if name in (None, flow.name)]
+    if not found:
+        raise UnreadableRecord(f"no flow is called {name}")
+    return found[0]
+
+
+def goodput_mbit(records: Records, flow: str | None) -> float:
+    flows = [flow_of(records, flow)] if flow else records.run.flows
+    return math.fsum(8 * got / seconds for got, seconds in map(records.received, flows)) / 1e6
+
+
+def sent_again(records: Records, flow: str | None, *, leg: str = "wan") -> float:
+    own = [row for row in records.legs if row["leg"] == leg and flow in (None, row["flow"])]
+    return float(sum(row["segments_retransmitted"] for row in own))
+
+
+def retr(records: Records, flow: str | None) -> float:
+    """iperf3's Retr: what the sockets of iperf3 itself sent again."""
+    report = records.object(records.report_name(flow_of(records, flow)))
+    return float(report["end"]["sum_sent"]["retransmits"])
+
+
+def delay(records: Records, _flow: str | None, *, of: str, part: str) -> float:
+    """The round trip, or the queue, under load: its median or 95th percentile over time, ms."""
+    take = metrics.srtt_ms if of == "sockets" else metrics.queue_delay_ms
+    found = take(records.run.to_json(), records.did, getattr(records, of))
+    if found is None:
+        raise UnreadableRecord("no samples of it")
+    return float(getattr(found, part))
+
+
+def idle_rtt_ms(records: Records, _flow: str | None) -> float:
+    """The round trip of an idle path, as it was measured before the load."""
+    checks = records.object("fidelity.json")["checks"]
+    return float(next(each["got"] for each in checks if each["name"] == "idle_rtt_before"))
+
+
+def window_pkts(records: Records, flow: str | None) -> float:
+    """A connection's mean congestion window after its start-up, over time: from the first quarter
+    of its time on, or from when it left slow start, if that is later.
+    """
+    asked = flow_of(records, flow)
+    span = span_of(records, asked)
+    rows = records.wan_rows(asked)
+    limited = [row["t_s"] for row in rows if is_number(row["ssthresh_pkts"])]
+    end_s = min(span[1], rows[-1]["t_s"])
+    steady_s = span[0] + WARM_UP_SHARE * (end_s - span[0])
+    first_s = max([steady_s, *limited[:1], rows[0]["t_s"]])
+    held = [
+        (row["cwnd_pkts"], min(following, end_s) - max(row["t_s"], first_s))
+        for row, following in zip(rows, [*(row["t_s"] for row in rows[1:]), math.inf], strict=True)
+    ]
+    known = [(value, seconds) for value, seconds in held if seconds > 0]
+    return math.fsum(value * seconds for value, seconds in known) / math.fsum(
+        seconds for _, seconds in known
+    )
+
+
+def span_of(records: Records, flow: FlowSpec) -> tuple[float, float]:
+    active = metrics.active_flows(records.run.to_json(), records.did)
+    return next((each.start_s, each.end_s) for each in active if each.name == flow.name)
+
+
+def delivered(records: Records, flow: FlowSpec) -> Callable[[float], float]:
+    """What a flow had delivered by when, bytes: its SACKed segments included, so that a loss
+    neither stops nor bursts it; between samples evenly.
+    """
+    start_s, _ = span_of(records, flow)
+    curves: dict[Any, tuple[list[float], list[float]]] = {}
+    for row in records.wan_rows(flow):
+        times, totals = curves.setdefault((row["local"], row["peer"]), ([start_s], [0.0]))
+        if row["t_s"] > times[-1]:
+            times.append(float(row["t_s"]))
+            totals.append(float(row["delivered_pkts"]) * row["mss"])
+    if not curves:
+        raise UnreadableRecord(f"{flow.name}: its sockets were not sampled")
+
+    def by(instant: float) -> float:
+        return math.fsum(interpolated(instant, *curve) for curve in curves.values())
+
+    return by
+
+
+def interpolated(at: float, times: Sequence[float], values: Sequence[float]) -> float:
+    """A curve's value at an instant; before and behind it its ends'."""
+    index = bisect_right(times, at)
+    if index == 0 or index == len(times):
+        return values[min(index, len(times) - 1)]
+    share = (at - times[index - 1]) / (times[index] - times[index - 1])
+    return values[index - 1] + share * (values[index] - values[index - 1])
+
+
+def steady_rates(records: Records) -> dict[str, float]:
+    """Each flow's mean rate, Mbit/s, over the time when all are active but its first quarter."""
+    flows = records.run.flows
+    spans = [span_of(records, flow) for flow in flows]
+    last_row_s = records.sockets[-1]["t_s"]
+    first_s, last_s = max(span[0] for span in spans), min(*(span[1] for span in spans), last_row_s)
+    first_s += WARM_UP_SHARE * (last_s - first_s)
+    found = {}
+    for flow in flows:
+        by = delivered(records, flow)
+        found[flow.name] = 8e-6 * (by(last_s) - by(first_s)) / (last_s - first_s)
+    return found
+
+
+def share(records: Records, flow: str | None) -> float:
+    rates = steady_rates(records)
+    return rates[flow_of(records, flow).name] / math.fsum(rates.values())
+
+
+def jain(records: Records, _flow: str | None) -> float:
+    rates = list(steady_rates(records).values())
+    return math.fsum(rates) ** 2 / (len(rates) * math.fsum(rate**2 for rate in rates))
+
+
+def fair_after_s(records: Records, _flow: str | None) -> float:
+    """How long after the last flow's start the shares are fair, and stay so for five seconds."""
+    flows = records.run.flows
+    spans = [span_of(records, flow) for flow in flows]
+    start_s, end_s = max(span[0] for span in spans), min(span[1] for span in spans)
+    curves = [delivered(records, flow) for flow in flows]
+    fair = 0
+    for number in range(int((end_s - start_s) / WINDOW_S)):
+        first = start_s + number * WINDOW_S
+        rates = [by(first + WINDOW_S) - by(first) for by in curves]
+        total = math.fsum(rates)
+        near = total > 0 and all(
+            abs(rate / total * len(rates) - 1) <= DELTA + 1e-9 for rate in rates
+        )
+        fair = fair + 1 if near else 0
+        if fair == HOLD_WINDOWS:
+            return (number + 1 - HOLD_WINDOWS) * WINDOW_S
+    raise UnreadableRecord("the shares never became fair")
+
+
+def probe_rtt_s(records: Records, flow: str | None, *, number: int) -> float:
+    """When BBR measured the round trip for the n-th time: the first sample of a time in which its
+    window was four packets, seconds since the load began.
+    """
+    rows = records.wan_rows(flow_of(records, flow))
+    small = [row["t_s"] for row in rows if row["cwnd_pkts"] <= PROBE_RTT_PKTS]
+    begins = [at for index, at in enumerate(small) if index == 0 or at - small[index - 1] > 1.0]
+    if len(begins) < number:
+        raise UnreadableRecord(f"BBR's window fell to four packets {len(begins)} times")
+    return float(begins[number - 1])
+
+
+def min_rtt_rises_s(records: Records, flow: str | None) -> float:
+    """When BBR's own idea of the shortest round trip rose to more than ROSE times its least. (What
+    is left of its queue in ProbeRTT makes it a tenth larger.)
+    """
+    rows = records.wan_rows(flow_of(records, flow))
+    told = [
+        (row["t_s"], row["bbr"]["min_rtt_ms"])
+        for row in rows
+        if row["bbr"] and is_number(row["bbr"]["min_rtt_ms"])
+    ]
+    least = math.inf
+    for at, value in told:
+        least = min(least, value)
+        if value > ROSE * least:
+            return float(at)
+    raise UnreadableRecord("BBR's shortest round trip never rose")
+
+
+FIGURES: Mapping[str, Callable[[Records, str | None], float]] = {
+    "goodput_mbit": goodput_mbit,
+    "window_pkts": window_pkts,
+    "srtt_median_ms": partial(delay, of="sockets", part="median"),
+    "srtt_p95_ms": partial(delay, of="sockets", part="p95"),
+    "queue_delay_median_ms": partial(delay, of="queues", part="median"),
+    "queue_delay_p95_ms": partial(delay, of="queues", part="p95"),
+    "idle_rtt_ms": idle_rtt_ms,
+    "retr": retr,
+    **{leg: partial(sent_again, leg=leg) for leg in ("app", "wan", "exit")},
+    "share": share,
+    "jain": jain,
+    "fair_after_s": fair_after_s,
+    "first_probe_rtt_s": partial(probe_rtt_s, number=1),
+    "second_probe_rtt_s": partial(probe_rtt_s, number=2),
+    "min_rtt_rises_s": min_rtt_rises_s,
+}
+
+
+def figure(records: Records, name: str, flow: str | None) -> float:
+    """A figure of a run. Raises Unreadable."""
+    try:
+        value = FIGURES[name](records, flow)
+    except BROKEN_RECORDS as error:
+        raise UnreadableRecord(f"{name}: {said_by(error)}") from None
+    if not is_number(value):
+        raise UnreadableRecord(f"{name}: no number")
+    return value

@@ -1,0 +1,127 @@
+"""A student's verbs: `./lab labs`, and `./lab lab start`, `predict`, `run`, `report`, `hand-in`."""
+
+import argparse
+import sys
+
+from gostlab import api
+from gostlab.classroom.answers import SEALED, TIME
+from gostlab.classroom.assignment import assign, read_secret, read_ticket, ticket_of
+from gostlab.classroom.grading import RESULTS, grade
+from gostlab.classroom.lab import ANSWERS, list_labs, load_lab
+from gostlab.classroom.lint_lab import check_whole
+from gostlab.classroom.safe_extract import check_folder, pack
+from gostlab.classroom.workspace import (
+    FOLDER,
+    TASK,
+    begin,
+    differences,
+    find_coursework,
+    seal_predictions,
+    sealed_seed,
+    unfinished,
+)
+from gostlab.cli.common import EXIT_FAILED, EXIT_OK, complain, print_json
+from gostlab.scheduler import summary
+from gostlab.spec.yaml_source import BadInput
+
+
+def labs_verb(arguments: argparse.Namespace) -> int:
+    found = [load_lab(str(folder)) for folder in list_labs()]
+    if arguments.json:
+        said = ("name", "title", "goals", "minutes")
+        told = [
+            {"lab": lab.number, **{key: getattr(lab, key) for key in said}, "points": lab.most}
+            | {"folder": str(lab.folder)}
+            for lab in found
+        ]
+        print_json(told)
+        return EXIT_OK
+    for lab in found:
+        print(f"{lab.number}  {lab.title} ({lab.minutes:g} min of runs, {lab.most} points)")
+        for goal in lab.goals:
+            print(f"     {goal}")
+    print("begin: ./lab lab start 0 --student NAME · labs/README.md")
+    return EXIT_OK
+
+
+def start(arguments: argparse.Namespace) -> int:
+    lab = load_lab(arguments.lab)
+    if lab.is_own:
+        check_whole(lab)
+    secret = read_secret(arguments.secret)
+    who = arguments.student, arguments.course
+    ticket = (
+        read_ticket(lab, *who, arguments.ticket)
+        if arguments.ticket
+        else ticket_of(lab, *who, secret)
+    )
+    assignment = assign(lab, *who, ticket)
+    folder = arguments.folder or FOLDER / lab.name
+    begin(assignment, folder)
+    print(f"{lab.title}: {folder}")
+    for name, text in assignment.sets.items():
+        print(f"  {name}: {text}")
+    print(f"read {folder / TASK}, fill in the predictions of {folder / ANSWERS}")
+    print(f"next: ./lab lab predict {arguments.folder or lab.word}")
+    return EXIT_OK
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    folder, assignment = find_coursework(arguments.lab)
+    sealed = seal_predictions(folder, assignment, again=arguments.again)
+    for key, text in sealed.predictions.items():
+        print(f"  {key}: {text}")
+    print(f"sealed {sealed.at.strftime(TIME)}: the seed of your runs is made of them")
+    print(f"next: ./lab lab run {arguments.lab}")
+    return EXIT_OK
+
+
+def run(arguments: argparse.Namespace) -> int:
+    folder, assignment = find_coursework(arguments.lab)
+    seed = sealed_seed(folder, assignment)
+    plans = [
+        api.Experiment.from_file(
+            assignment.lab.experiment_path, settings=assignment.sets, machine="sandbox", seed=seed
+        )
+    ]
+    own = assignment.lab.own
+    if own and (folder / own.file).is_file():
+        plans.append(api.Experiment.from_file(folder / own.file, machine="sandbox", seed=seed))
+        other = differences(list(plans[-1].runs), assignment, seed)
+        if other:
+            complain(f"{folder / own.file}: not what is asked yet: {', '.join(other)}")
+    elif own:
+        complain(f"{folder / own.file}: not there yet, and {assignment.lab.title} needs it")
+    status = EXIT_OK
+    for plan in plans:
+        outcome = plan.run(folder / RESULTS, jobs=arguments.jobs, progress=True).wait()
+        for line in outcome.complaints:
+            complain(line)
+        summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
+        print(f"{outcome.counts_line} · {folder / RESULTS}")
+        if outcome.broke or outcome.those("invalid"):
+            status = EXIT_FAILED
+    print(f"next: ./lab lab report {arguments.lab}, then ./lab lab hand-in {arguments.lab}")
+    return status
+
+
+def report(arguments: argparse.Namespace) -> int:
+    folder, _ = find_coursework(arguments.lab)
+    if not any((folder / RESULTS).glob("*/*/status.json")):
+        first = "run" if (folder / SEALED).exists() else "predict"
+        raise BadInput(f"{folder}: no runs yet: ./lab lab {first} {arguments.lab}")
+    print(api.report(folder / RESULTS, out=folder / "report"))
+    return EXIT_OK
+
+
+def hand_in(arguments: argparse.Namespace) -> int:
+    folder, assignment = find_coursework(arguments.lab)
+    left = unfinished(folder, assignment)
+    check_folder(folder)
+    left += grade(assignment, folder).problems
+    for line in left:
+        complain(line)
+    archive = arguments.out or folder.with_name(f"{folder.name}-{assignment.student}.zip")
+    pack(folder, archive)
+    print(f"{'packed as it is' if left else 'complete'}: {archive}")
+    return EXIT_FAILED if left else EXIT_OK

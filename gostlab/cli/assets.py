@@ -1,0 +1,126 @@
+"""`./lab cc`, `kernel` and `gost`: congestion controls, kernels and GOSTs of one's own."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from gostlab import api
+from gostlab.cli import common
+from gostlab.registry.kernels import FEATURES
+from gostlab.terminal_escape import StepOutput
+
+
+def cc_arguments(verb: argparse.ArgumentParser) -> None:
+    actions = common.add_actions(verb)
+    for name, says in (
+        ("add", "compile and load a C file, and keep it as a level of cc"),
+        ("check", "compile and load a C file, and keep nothing"),
+    ):
+        action = actions.add_parser(name, help=says, description=says)
+        action.add_argument("file", type=Path, help="the C file (cc/template.c is one)")
+        action.add_argument("--name", help="what to call it (default: what the file calls it)")
+    actions.add_parser("list", help="every congestion control that an experiment may name")
+    remove = actions.add_parser("remove", help="forget one of your own; its results stay")
+    remove.add_argument("name")
+
+
+@common.verb(
+    "cc",
+    "congestion controls: the lab's, and your own from a C file",
+    cc_arguments,
+    example="./lab cc add my_cc.c --name mine (docs/how-to/congestion-control.md goes through it)",
+)
+def cc_verb(arguments: argparse.Namespace) -> int:
+    if arguments.action == "list":
+        print("\n".join(api.congestion_controls()))
+        return common.EXIT_OK
+    if arguments.action == "remove":
+        control = api.remove_cc(arguments.name)
+        print(f"{control.name}: forgotten; {control.origin} and results made with it stay")
+        return common.EXIT_OK
+    found = api.add_cc(arguments.file, arguments.name, keep=arguments.action == "add")
+    for line in found.warnings:
+        print(line, file=sys.stderr)
+    control = found.control
+    takes = f", parameters: {', '.join(control.parameters)}" if control.parameters else ""
+    if arguments.action == "check":
+        print(f"{arguments.file}: compiles and loads, as {control.name}{takes}")
+        return common.EXIT_OK
+    print(
+        f"{control.name}: {'replaced' if found.replaced else 'added'}{takes}\n"
+        f"in any experiment: cc: [{control.name}, cubic, bbr]"
+    )
+    return common.EXIT_OK
+
+
+def kernel_arguments(verb: argparse.ArgumentParser) -> None:
+    actions = common.add_actions(verb)
+    summary = "build a version of Linux, a tree or a tarball, as a level of kernel"
+    add = actions.add_parser("add", help=summary, description=summary)
+    add.add_argument("what", help="5.10, 6.1, 6.12, 7.3; or a tree or tarball, 4.9 or later")
+    add.add_argument("--name", help="what to call a tree or tarball of your own")
+    common.jobs("compile with so many processes (default: one per CPU)")(add)
+    actions.add_parser("list", help="every kernel that an experiment may name, and what it lacks")
+    remove = actions.add_parser("remove", help="delete one that was added; its results stay")
+    remove.add_argument("name")
+
+
+@common.verb(
+    "kernel",
+    "the sandbox's kernels: other versions of Linux, and trees of your own",
+    kernel_arguments,
+    example="./lab kernel add 5.10 (docs/reference/kernels.md says what each lacks)",
+)
+def kernel_verb(arguments: argparse.Namespace) -> int:
+    if arguments.action == "list":
+        print("\n".join(api.kernel_lines()))
+        return common.EXIT_OK
+    if arguments.action == "remove":
+        for folder in api.remove_kernel(arguments.name):
+            print(f"{arguments.name}: {folder} is deleted; results made with it stay")
+        return common.EXIT_OK
+    jobs = arguments.jobs or len(os.sched_getaffinity(0))
+    said = StepOutput()
+    try:
+        found = api.add_kernel(arguments.what, arguments.name, jobs=jobs, say=said)
+    finally:
+        said.clear()
+    how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
+    print(f"{found.name}: Linux {found.version}, {how}")
+    if found.refused:
+        print(f"patches that this tree did not take: {', '.join(found.refused)}")
+    for feature in found.lacks:
+        print(f"it has no {FEATURES[feature].says}")
+    print(f"in any experiment: kernel: [{found.name}, shipped]")
+    return common.EXIT_OK
+
+
+def gost_arguments(verb: argparse.ArgumentParser) -> None:
+    actions = common.add_actions(verb)
+    summary = "keep a GOST, as a level of gost: its file (.xz or .tar.gz, too), or a release"
+    add = actions.add_parser("add", help=summary, description=summary)
+    add.add_argument("what", help="a file, or the version of an official release (3.2.6)")
+    add.add_argument("--name", help="what to call it (default: its version)")
+    actions.add_parser("list", help="every GOST that an experiment may name")
+    remove = actions.add_parser("remove", help="delete one that was added; its results stay")
+    remove.add_argument("name")
+
+
+@common.verb(
+    "gost",
+    "GOSTs of several versions, side by side",
+    gost_arguments,
+    example="./lab gost add gost-3.2.6-linux-amd64.xz",
+)
+def gost_verb(arguments: argparse.Namespace) -> int:
+    if arguments.action == "list":
+        print("\n".join(api.gost_lines()))
+    elif arguments.action == "remove":
+        print(f"{arguments.name}: {api.remove_gost(arguments.name)} is deleted; its results stay")
+    else:
+        added = api.add_gost(arguments.what, arguments.name)
+        name = added.path.parent.name
+        print(f"{name}: {added.version} ({added.path})")
+        print(f"in any experiment: gost: [{name}, relay]")
+    return common.EXIT_OK

@@ -1,0 +1,338 @@
+"""The doctor: says which of the lab's parts are there, which are missing, and what to do.
+
+It looks and changes nothing; the sandbox's kernel is booted once, for a fraction of a second.
+Python's own library alone: it must work where the set-up did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from gostlab import sandbox, startup
+from gostlab.install import locate, rootfs, shared_install
+from gostlab.install import main as setup
+from gostlab.registry import folders
+from gostlab.registry.iperf3_versions import OWN
+from gostlab.registry.tunnels import GOST, tunnel_kinds, tunnel_packages
+from gostlab.sandbox import host_limits, uml
+from gostlab.sandbox.rootfs import plain_root
+from gostlab.spec.cpu_model import MachineModel
+
+SETUP = "run ./lab setup"
+BOOT_MIB = 448  # a small run's memory
+BOOT_LIMIT_S = 30.0
+RESULTS_BYTES = 500_000_000
+
+State = Literal["there", "missing", "absent"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part. `missing`: the lab does not work without it; `absent`: it does."""
+
+    part: str
+    state: State
+    detail: str
+    to_do: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at every part, in the order in which the lab needs them."""
+    found = locate.find_parts()
+    in_root = _is_in_root()
+    return [
+        *([] if in_root else [_packages(), _iproute2(found), *_iperf3(found)]),
+        *_own_root(),
+        *_kernel(found),
+        *_shared(),
+        _tunnel(found),
+        _gost(found),
+        *([] if in_root else _other_tunnels()),
+        _memory(),
+        _isolation(),
+        _disk(),
+        _cores(),
+        _root(),
+        _host_netem(),
+    ]
+
+
+def _judged(part: str, is_there: bool, detail: str, to_do: str) -> Finding:
+    """A part that is there or missing; what to do where it is missing."""
+    return Finding(part, "there", detail) if is_there else Finding(part, "missing", detail, to_do)
+
+
+def _is_in_root() -> bool:
+    """Whether a run's programs are in the sandbox's root: only root's native runs use others."""
+    try:
+        return rootfs.PACKED.is_file() or (os.geteuid() != 0 and rootfs.is_chosen())
+    except locate.MissingPart:
+        return False
+
+
+def _packages() -> Finding:
+    wanted, has_dpkg = [*setup.LAB_PACKAGES, *tunnel_packages()], shutil.which("dpkg-query")
+    missing = setup.missing_packages(wanted) if has_dpkg else setup.missing_programs()
+    if missing:
+        return Finding("packages", "missing", f"not installed: {' '.join(missing)}", SETUP)
+    mininet = locate.output_of(
+        [sys.executable, "-c", "import mininet.net as net; print(net.VERSION)"]
+    ).strip()
+    iperf3 = re.search(r"iperf ([\d.]+)", locate.output_of(["iperf3", "--version"]))
+    return Finding(
+        "packages",
+        "there",
+        f"Mininet {mininet or '?'}, iperf3 {iperf3[1] if iperf3 else '?'}, "
+        f"Python {platform.python_version()}",
+    )
+
+
+def _iproute2(found: locate.Parts) -> Finding:
+    iproute2, oldest = found.iproute2, locate.dotted(locate.OLDEST_IPROUTE2)
+    where = str(iproute2.dirs[0].parent) if iproute2.dirs else "the system's"
+    detail = f"{iproute2.version} ({where})"
+    if not iproute2.is_new_enough:
+        detail = f"the system's is {iproute2.version}, and netem's seed needs {oldest}"
+    return _judged("iproute2", iproute2.is_new_enough, detail, SETUP)
+
+
+def _iperf3(found: locate.Parts) -> list[Finding]:
+    there = [
+        Finding("iperf3", "there", f"{one.version} ({one.path})") for one in found.iperf3.values()
+    ]
+    needed = [version for version, kind in OWN.items() if not kind.may_lack]
+    if missing := ", ".join(version for version in needed if version not in found.iperf3):
+        there.append(Finding("iperf3", "missing", f"the lab's own {missing}", SETUP))
+    return there
+
+
+def _own_root() -> list[Finding]:
+    """What sandboxes boot on."""
+    part = "sandbox root"
+    try:
+        if (chosen := rootfs.chosen_root()) is None:
+            return [Finding(part, "absent", "sandboxes boot on this machine's files")]
+    except locate.MissingPart as complaint:
+        detail, _, to_do = str(complaint).partition(": ")
+        return [Finding(part, "missing", detail, to_do)]
+    return [Finding(part, "there", f"{rootfs.named(chosen)} ({chosen.tree})")]
+
+
+def _kernel(found: locate.Parts) -> list[Finding]:
+    try:
+        kernel = locate.require_kernel(found)
+    except locate.MissingPart as complaint:
+        detail, _, to_do = str(complaint).rpartition(": ")
+        return [Finding("sandbox kernel", "missing", detail, to_do)]
+    record = locate.kernel_record(kernel)
+    said = f"{record.get('version')}, HZ {record.get('hz')} ({kernel})"
+    return [Finding("sandbox kernel", "there", said), _boots(kernel)]
+
+
+def _boots(kernel: Path) -> Finding:
+    part = "sandbox boots"
+    started = time.monotonic()
+    try:
+        own = plain_root()
+        with tempfile.TemporaryDirectory(prefix="gostlab-doctor-") as scratch:
+            guest = uml.boot(
+                kernel,
+                Path(scratch),
+                ["/bin/true"],
+                MachineModel(BOOT_MIB),
+                keep=[kernel.parent],
+                cpu=sandbox.usable_cpus()[0],
+                limit_s=BOOT_LIMIT_S,
+                root=own,
+                trial=True,
+            )
+            guest.wait()
+            booted = Path(scratch, "exit").exists()
+            log = Path(scratch, "log.txt").read_text(encoding="utf-8", errors="replace").strip()
+    except ImportError as error:  # of what the packages bring
+        return Finding(part, "missing", f"not tried: {error}", SETUP)
+    except sandbox.CannotBoot as error:
+        cause, _, to_do = str(error).partition(": ")
+        return Finding(part, "missing", cause, to_do)
+    except (sandbox.MachineError, locate.MissingPart, OSError) as error:
+        cause, _, to_do = str(error).rpartition(": ")
+        return Finding(part, "missing", cause or to_do, to_do if cause else "")
+    if not booted:
+        said = [line for line in log.splitlines() if "Kernel panic" not in line] or [log]
+        words = guest.complaint or said[-1] or "and it said nothing"
+        return Finding(part, "missing", f"it ended without its first process: {words}")
+    took_s = time.monotonic() - started
+    return Finding(
+        part,
+        "there",
+        f"and powers off again in {took_s:.2f} s; a guest's memory is a file in {guest.memory}",
+    )
+
+
+def _shared() -> list[Finding]:
+    """What root built for all users of this machine."""
+    folder = shared_install.system_folder()
+    if folder is None or not folder.is_dir():
+        return []
+    name = "parts for all users"
+    untrusted = [shared_install.why_not_trusted(folder / part) for part in shared_install.PARTS]
+    complaint = next((each for each in untrusted if each and "No such file" not in each), None)
+    if complaint:
+        to_do = f"root: chown -R root {folder}; chmod -R go-w {folder}"
+        return [Finding(name, "absent", f"passed over: {complaint}", to_do)]
+    return [Finding(name, "there", str(folder))]
+
+
+def _tunnel(found: locate.Parts) -> Finding:
+    try:
+        tunnel = locate.tunnel_binary(found)
+    except locate.MissingPart:
+        return Finding("tunnel", "missing", "neither GOST nor the lab's relay", SETUP)
+    return Finding(
+        "tunnel", "there", f"{tunnel.version}, SHA-256 {tunnel.sha256[:12]}… ({tunnel.path})"
+    )
+
+
+def _gost(found: locate.Parts) -> Finding:
+    if found.gost is not None:
+        return Finding("GOST", "there", f"{found.gost_says} ({found.gost}: {found.tunnel_why})")
+    return Finding(
+        "GOST",
+        "absent",
+        "the lab's relay speaks its protocol; results name it",
+        "put a GOST 3 on PATH, or give --gost PATH",
+    )
+
+
+def _other_tunnels() -> list[Finding]:
+    """The programs of tunnels that are not GOST's."""
+    findings, own = [], locate.find_programs()
+    for kind in dict.fromkeys(tunnel_kinds().values()):
+        if kind.is_direct or kind.program == GOST:
+            continue
+        program, name = locate.tunnel_program(kind, None, own), f"tunnel {kind.name}"
+        if program is None:
+            lacking = [one for one in kind.programs if locate.find_program(one, own) is None]
+            findings.append(Finding(name, "missing", f"no program {', '.join(lacking)}", SETUP))
+        else:
+            findings.append(Finding(name, "there", f"{program.version} ({program.path})"))
+    return findings
+
+
+def _memory() -> Finding:
+    try:
+        left = host_limits.memory_left()
+    except ImportError:
+        return Finding("memory", "absent", "not looked at before the packages are there", SETUP)
+    to_do = f"a small run's sandbox takes {BOOT_MIB} MiB: end something, or raise the limit"
+    detail = f"{left.free_mib / 1024:.1f} GiB available to {left.limited_by}"
+    return _judged("memory", left.free_mib >= BOOT_MIB, detail, to_do)
+
+
+def _isolation() -> Finding:
+    """What the host's kernel holds a sandbox with."""
+    try:
+        isolation = uml.available_isolation()
+    except ImportError:
+        return Finding("isolation", "absent", "not looked at before the packages are there", SETUP)
+    if isolation.reads_all:
+        to_do = "run as an ordinary user, or on a kernel with Landlock (SECURITY.md)"
+        return Finding("isolation", "absent", str(isolation), to_do)
+    if isolation.namespaces:
+        return Finding("isolation", "there", str(isolation))
+    return Finding(
+        "isolation", "absent", f"{isolation}; no namespaces here", "SECURITY.md says what they keep"
+    )
+
+
+def _disk() -> Finding:
+    cache = folders.cache_folder()
+    folder = next(each for each in (cache, *cache.parents) if each.exists())
+    free = shutil.disk_usage(folder).free
+    detail = f"{free / 1024**3:.1f} GiB free at {folder}"
+    return _judged("disk", free >= RESULTS_BYTES, detail, "make room")
+
+
+def _cores() -> Finding:
+    usable = len(os.sched_getaffinity(0))
+    try:
+        allowed = host_limits.cpus_allowed()
+    except ImportError:
+        allowed = None
+    fewer = allowed is not None and allowed < usable
+    limit = f", and the control group has time for {allowed}" if fewer else ""
+    return Finding("cores", "there", f"{usable}{limit}: so many sandboxes side by side")
+
+
+def _root() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("root", "there", "sandboxes do not need it, --machine native does")
+    return Finding("root", "absent", "only --machine native needs it", "for that: sudo ./lab run …")
+
+
+def _host_netem() -> Finding:
+    host = f"Linux {platform.release()}"
+    if sandbox.has_netem(Path("/"), platform.release()):
+        return Finding("host's netem", "there", f"{host}: --machine native can shape links")
+    return Finding("host's netem", "absent", f"{host} has no sch_netem; sandboxes have their own")
+
+
+def table(findings: Sequence[Finding], width: int) -> str:
+    """The findings for a person: part, state, and under it what to do."""
+    column = max(len(finding.part) for finding in findings)
+    lines = []
+    for finding in findings:
+        lines += textwrap.wrap(
+            f"{finding.part:{column}}  {finding.state:7}  {finding.detail}",
+            width,
+            subsequent_indent=" " * (column + 11),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        if finding.to_do:
+            lines.append(f"{'':{column + 11}}→ {finding.to_do}")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`./lab doctor`. Exit status: 0 all that the lab needs is there, 1 something is missing."""
+    parser = argparse.ArgumentParser(
+        prog="lab doctor",
+        description="Say which of the lab's parts are there, which are missing, and what to do.",
+        epilog="example: ./lab doctor --json",
+    )
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+    arguments = parser.parse_args(argv)
+    startup.raise_on_interrupt()
+    findings = examine()
+    missing = [finding.part for finding in findings if finding.state == "missing"]
+    if arguments.json:
+        record = {"ok": not missing, "findings": [asdict(finding) for finding in findings]}
+        print(json.dumps(record, indent=2, ensure_ascii=False))
+    else:
+        print(table(findings, max(60, shutil.get_terminal_size((110, 24)).columns)))
+        well = "everything that the lab needs is there"
+        print(f"missing: {', '.join(missing)}" if missing else well)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    try:
+        startup.unblock()
+        startup.open_streams()
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(startup.EXIT_INTERRUPTED)

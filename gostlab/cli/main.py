@@ -1,0 +1,174 @@
+"""The command line: `./lab VERB`. It assembles the verbs, which say what they take and do it, and
+prints their errors.
+
+Exit codes: 0 all runs good (but for what this kernel cannot do), 1 some run failed, or none was
+possible, 2 bad input, 3 all ran, and some are invalid: no answer to their question, and said to be
+none; 130 interrupted.
+"""
+
+import argparse
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from types import FrameType
+from typing import Any
+
+from gostlab import lazy, results, sandbox, startup
+from gostlab.bench import bench_cli
+from gostlab.classroom import cli as course
+from gostlab.cli import assets, common, completion, doctor, report, run, settings
+from gostlab.errors import BadInput
+from gostlab.install import build_env
+from gostlab.install import main as setup
+from gostlab.install.locate import MissingPart
+from gostlab.packetdrill import conformance_cli
+from gostlab.profile_import import profile_cli
+from gostlab.registry import folders
+from gostlab.scaffold import new_cli
+from gostlab.search import fit_cli, worst_cli
+from gostlab.terminal_escape import Visible
+from gostlab.validation import validate_cli
+
+# As --help lists them.
+VERBS = (
+    *(run.run_verb, run.try_verb, run.exec_verb, report.report_verb, report.compare_verb),
+    *(fit_cli.fit_verb, worst_cli.worst_verb, run.shell_verb, profile_cli.profile_verb),
+    *(validate_cli.validate_verb, conformance_cli.conform_verb),
+    *(
+        assets.cc_verb,
+        assets.kernel_verb,
+        assets.gost_verb,
+        report.replay_verb,
+        report.catalogue_verb,
+    ),
+    *(settings.settings_verb, settings.window_verb, bench_cli.bench_verb, run.topo_verb),
+    *(new_cli.new_verb, *course.VERBS, completion.completion_verb),
+)
+
+INTERRUPT_AGAIN_S = 0.01
+# Where processes that share a work have their locks, by the C library.
+SEMAPHORES = "/dev/shm"
+IN_SEMAPHORES = f"{SEMAPHORES} (mount a tmpfs there that you may write)"
+NO_PROCESS = (
+    "no further process can be started: end some, or raise the limit (ulimit -u; in a container"
+    " --pids-limit)"
+)
+
+FIRST_WORDS = """\
+gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says how they went.
+
+  ./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws
+                               a question of your own, answered in seconds; lists are compared
+  ./lab run thesis-tunnel --quick      an experiment of experiments/
+  ./lab report thesis-tunnel --open    what its runs say, on one page
+  ./lab doctor                         what is missing here, if something is
+  ./lab --help                         every verb"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb; returns the exit code."""
+    if common.asked_by_shell():
+        completion.answer(parser(completion.verb_of(os.environ.get("COMP_LINE", ""))))
+    with redirect_stdout(shown(sys.stdout)), redirect_stderr(shown(sys.stderr)):
+        if not argv:
+            print(FIRST_WORDS)
+            return common.EXIT_BAD_INPUT
+        if argv[0] in ("setup", "doctor"):  # before Debian's packages are there
+            try:
+                return int((setup if argv[0] == "setup" else doctor).main(list(argv[1:])))
+            except OSError as error:
+                return complain_of_system(error)
+        return in_words(argv)
+
+
+def shown(stream: Any) -> Any:
+    """A stream on which foreign text can do nothing."""
+    return stream if isinstance(stream, Visible) else Visible(stream, folders.COMMAND)
+
+
+def in_words(argv: Sequence[str]) -> int:
+    """Run one verb by its words, with every error that it may meet as one line and an exit code."""
+    try:
+        with lazy.written_once(folders.cache_folder() / "byte-code"):
+            arguments = parser(argv[0]).parse_args(argv)
+            raise_on_signals()
+            return int(arguments.verb(arguments))
+    except SystemExit as stop:  # argparse has said what is wrong
+        return int(stop.code or 0)
+    except KeyboardInterrupt:
+        common.complain(
+            "interrupted: what was finished is kept, and the same command goes on from there"
+        )
+        return common.EXIT_INTERRUPTED
+    except (BadInput, MissingPart, sandbox.MachineError) as error:
+        common.complain(str(error))
+        return common.EXIT_BAD_INPUT
+    except (results.ResultsError, build_env.SetupError) as error:
+        common.complain(str(error))
+        return common.EXIT_FAILED
+    except BrokenPipeError:  # `./lab … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return common.EXIT_FAILED
+    except OSError as error:
+        return complain_of_system(error)
+    except MemoryError:
+        common.complain("not enough memory: is one of the files larger than it should be?")
+        return common.EXIT_FAILED
+
+
+def complain_of_system(error: OSError) -> int:
+    """Print what the system refused, in one line; return the exit code."""
+    if error.errno == errno.EAGAIN and error.filename is None:
+        common.complain(NO_PROCESS)
+        return common.EXIT_FAILED
+    what = error.filename or ("the system" if os.access(SEMAPHORES, os.W_OK) else IN_SEMAPHORES)
+    common.complain(f"{what}: {error.strerror or error}")
+    return common.EXIT_FAILED
+
+
+def parser(verb: str | None = None) -> argparse.ArgumentParser:
+    """The command line; with the words of one verb, if not of all."""
+    top = common.Words(
+        prog="./lab",
+        description="A testbed for congestion control, through tunnels or without: ask, run, read.",
+        epilog="Each verb has --help with an example.",
+    )
+    verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
+    verbs.add_parser("setup", help="install, build and fetch what the lab needs", add_help=False)
+    verbs.add_parser("doctor", help="what is there, what is missing, what to do", add_help=False)
+    for each in VERBS:
+        each.add_to(verbs, with_options=verb in (None, each.name))
+    return top
+
+
+def raise_on_signals() -> None:
+    """From here on SIGTERM ends like Ctrl-C, by an exception: nothing of a run stays behind. So
+    does SIGHUP, of a terminal that goes away. What is ignored (by nohup) stays ignored.
+    """
+    startup.raise_on_interrupt()
+    signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, interrupt)
+    # An exception in a finalizer goes nowhere, an interrupt too: it comes again, a moment later.
+    signal.signal(signal.SIGALRM, interrupt)
+    sys.unraisablehook = interrupt_again
+
+
+def interrupt_again(lost: Any) -> None:
+    """What Python calls with an exception that it cannot raise where it is."""
+    if lost.exc_type is KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, INTERRUPT_AGAIN_S)
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def interrupt(number: int, _frame: FrameType | None) -> None:
+    """A signal's handler: Ctrl-C's exception."""
+    # A terminal that goes away says so several times, and once is enough: the second would
+    # interrupt the clearing away.
+    if number == signal.SIGHUP:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise KeyboardInterrupt

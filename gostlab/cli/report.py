@@ -1,0 +1,196 @@
+"""`./lab report`, `compare`, `replay` and `catalogue`: they read what has been run."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from gostlab import api, reproduce, sandbox
+from gostlab.analysis.stats import compare_results
+from gostlab.cli import common, list_experiments
+from gostlab.errors import BadInput
+from gostlab.scheduler import summary
+from gostlab.spec import experiment
+
+
+@common.verb(
+    "report",
+    "tables, figures and one page from the results",
+    common.word(
+        "experiment",
+        nargs="*",
+        help="an experiment's name, or the path of its YAML file (default: every one with results);"
+        " a run's folder is a page of that run with every sample",
+    ),
+    common.results("where the runs are"),
+    common.word("--out", type=Path, help="the folder to write into (default: RESULTS/report)"),
+    common.flag(
+        "--site",
+        "write site/ instead: pages of every study, figure and number, as HTML; where experiments"
+        " are named, the other studies' sections stay as they are",
+    ),
+    common.flag(
+        "--docs",
+        "write docs/results.md and the tables between marks in docs/ instead, of cells with five"
+        " runs and more; what has none here stays as it is",
+    ),
+    common.word(
+        "--open",
+        nargs="?",
+        type=Path,
+        const=True,
+        metavar="RUN",
+        help="open the page in the desktop's browser; with RUN (a run's folder, or its name in the"
+        " results) it is a page of that run with every sample",
+    ),
+    common.flag("--json", 'print {"report": path}'),
+    example="./lab report thesis-tunnel",
+)
+def report_verb(arguments: argparse.Namespace) -> int:
+    run = arguments.open if isinstance(arguments.open, Path) else None
+    named = arguments.experiment
+    if not run and len(named) == 1 and Path(named[0], "run.json").is_file():
+        run = Path(named.pop())
+    if run:
+        if arguments.site or arguments.docs or named:
+            raise BadInput("--open RUN: a page of one run; name no experiment, --site or --docs")
+        page = api.open_run(arguments.results, run, arguments.out)
+    else:
+        given = arguments.results, named, arguments.out
+        if arguments.site and arguments.docs:
+            raise BadInput("--site and --docs: only one of them (make results writes both)")
+        if arguments.docs:
+            page, *others = api.docs_pages(*given)
+            if not arguments.json:
+                print(*others, sep="\n", end="\n" if others else "")
+        elif arguments.site:
+            page = api.site(*given)
+        else:
+            page = api.report(*given, say=str if arguments.json else print)
+    print(json.dumps({"report": str(page)}) if arguments.json else page)
+    if arguments.open and not arguments.json:
+        open_page(page)
+    return common.EXIT_OK
+
+
+def open_page(page: Path) -> None:
+    """Show a page in the desktop's browser, if there is a desktop; its path has been printed."""
+    has_desktop = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    opener = shutil.which("xdg-open")
+    if has_desktop and opener:
+        subprocess.Popen(
+            [opener, page.absolute()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+@common.verb(
+    "compare",
+    "what changed between two experiments' results folders; exit code 1 if something is worse",
+    common.word("before", type=Path, help="a results folder of an experiment"),
+    common.word("after", type=Path, help="another, of the same questions"),
+    common.word(
+        "--threshold",
+        type=float,
+        default=5.0,
+        metavar="PERCENT",
+        help="a figure that moves by less is the same (default: 5)",
+    ),
+    common.JSON,
+    example="./lab compare old/thesis-tunnel results/thesis-tunnel",
+)
+def compare_verb(arguments: argparse.Namespace) -> int:
+    """`./lab compare BEFORE AFTER`: 1 if something got worse."""
+    found = api.compare(arguments.before, arguments.after, arguments.threshold / 100)
+    if arguments.json:
+        common.print_json(found.to_json())
+        return common.EXIT_FAILED if found.regressed else common.EXIT_OK
+    told = compare_results.to_table(found)
+    console = summary.console_on(sys.stdout)
+    if told.rows:
+        table = summary.plain_table()
+        for column in told.columns:
+            table.add_column(column.heading, justify="right" if column.numeric else "left")
+        for row in told.shown():
+            table.add_row(*row)
+        console.print(table)
+    for heading, cells in (
+        ("no run counts now", found.lost),
+        ("only before", found.only_before),
+        ("only after", found.only_after),
+        ("made differently", found.made),
+    ):
+        if cells:
+            console.print(f"{heading}: {'; '.join(cells)}", soft_wrap=True)
+    console.print(told.note, soft_wrap=True)
+    return common.EXIT_FAILED if found.regressed else common.EXIT_OK
+
+
+@common.verb(
+    "replay",
+    "run a result's commands.sh again in the sandbox and compare",
+    common.word("run", type=Path, nargs="+", help="a run's result folder"),
+    common.flag("--json", "the figures as JSON and nothing else"),
+    example="./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
+)
+def replay_verb(arguments: argparse.Namespace) -> int:
+    """`./lab replay RUN`: 1 if a replay differs from its run."""
+    replays = []
+    for folder in arguments.run:
+        replays.append(reproduce.replay(folder))
+        if not arguments.json:
+            print(*replays[-1].lines, sep="\n", flush=True)
+    if arguments.json:
+        print(json.dumps([each.to_json() for each in replays], indent=2))
+    return common.EXIT_OK if all(each.same for each in replays) else common.EXIT_FAILED
+
+
+@common.verb(
+    "catalogue",
+    "every experiment, what it costs, and how long it took here",
+    common.word("experiment", nargs="*", help="with --sample: which (default: every one)"),
+    common.results("where the runs are"),
+    common.word(
+        "--cores",
+        type=common.count,
+        help="the CPUs that the results were made with (default: this machine's)",
+    ),
+    common.word(
+        "--sample",
+        type=common.count,
+        metavar="N",
+        help="what it would take: run N runs of each matrix, and reckon with an interval; they are"
+        " kept in RESULTS/sample, so that a larger N only adds",
+    ),
+    common.word("--seed", type=int, default=1, help="which runs --sample draws (default: 1)"),
+    common.flag("--quick", "with --sample: of the quick forms, in place of the full ones"),
+    common.JSON,
+    example="./lab catalogue --cores 2",
+)
+def catalogue_verb(arguments: argparse.Namespace) -> int:
+    if arguments.sample is not None:
+        return sample_verb(arguments)
+    forms = list_experiments.survey(arguments.results, arguments.cores)
+    common.print_either(arguments, forms, list_experiments.to_markdown(forms))
+    return common.EXIT_OK
+
+
+def sample_verb(arguments: argparse.Namespace) -> int:
+    strata = list_experiments.take_sample(
+        arguments.experiment or experiment.list_experiments(),
+        arguments.results / "sample",
+        arguments.sample,
+        quick=arguments.quick,
+        seed=arguments.seed,
+        say=common.complain,
+    )
+    estimates = list_experiments.estimated(strata)
+    cpus = arguments.cores or len(sandbox.usable_cpus())
+    common.print_either(arguments, estimates, list_experiments.sample_to_markdown(estimates, cpus))
+    return common.EXIT_OK

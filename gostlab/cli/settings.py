@@ -1,0 +1,43 @@
+"""`./lab settings` and `window`: they say what is known, and run nothing."""
+
+import argparse
+
+from gostlab.cli import buffer_advice, settings_help
+from gostlab.cli.common import EXIT_OK, JSON, print_either, verb, word
+from gostlab.errors import BadInput, bounded
+from gostlab.spec.value_types import RATE, TIME
+
+
+@verb(
+    "settings",
+    "the settings of a run",
+    word("setting", nargs="?", metavar="NAME", help="one of them, or forward.loss, cc.client"),
+    JSON,
+    example="./lab settings buffer",
+)
+def settings_verb(arguments: argparse.Namespace) -> int:
+    name = arguments.setting
+    text = settings_help.say_setting(name) if name else settings_help.say_settings()
+    print_either(arguments, settings_help.settings_json(name), text)
+    return EXIT_OK
+
+
+@verb(
+    "window",
+    "how large TCP's buffers must be for a path",
+    word("rate", help="of the bottleneck, like 100mbit"),
+    word("rtt", help="there and back, like 168ms"),
+    word("--streams", type=int, default=1, help="connections side by side"),
+    JSON,
+    example="./lab window 100mbit 168ms",
+)
+def window_verb(arguments: argparse.Namespace) -> int:
+    try:
+        rate_bps = RATE.of("rate", arguments.rate)
+        rtt_s = float(TIME.of("time", arguments.rtt))
+        bounded(f"--streams {arguments.streams}", arguments.streams, 1, 1000)
+        advice = buffer_advice.advise_window(rate_bps, rtt_s, arguments.streams)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    print_either(arguments, advice, "\n".join(advice.lines()))
+    return EXIT_OK

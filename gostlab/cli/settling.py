@@ -1,0 +1,117 @@
+"""How long a run's rate takes to settle: slow start, and what loss-based control does after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median
+
+from gostlab.registry.congestion_controls import parse_control
+from gostlab.results import metrics, read_object, read_series
+from gostlab.scheduler import summary
+from gostlab.scheduler.queue import Finished, by_cell
+from gostlab.spec.flow_windows import flow_windows
+from gostlab.spec.run_spec import RunSpec
+from gostlab.tcpmodel.constants import MTU_BYTES
+from gostlab.tcpmodel.response import bdp_bytes, cubic_epoch_s
+
+MAX_SLICES, MIN_SLICES = 20, 8  # of what a run measured
+TOLERANCE = 0.05  # within which a rate counts as settled
+MIN_LATE_RATIO = 1.1  # from which the beginning is said to weigh
+MIN_EPOCHS = 3
+
+
+@dataclass(frozen=True)
+class Settling:
+    """When the bottleneck's rate had settled, and how the whole compares with the second half."""
+
+    settled_s: float  # since the measured part began
+    late_ratio: float  # rate of the second half / rate of the whole
+
+
+def settling_lines(ends: Sequence[Finished], cells: Sequence[summary.CellSummary]) -> list[str]:
+    """Return a sentence for each cell whose rate is mostly that of its beginning."""
+    lines = []
+    for runs, cell in zip(by_cell(ends).values(), cells, strict=True):
+        found = [each for end in runs if end.counts and (each := settling_of(end.folder))]
+        first_s, last_s = runs[0].run.window_s
+        measured_s = min(last_s, runs[0].run.length_s) - first_s
+        if found and cell.goodput_bps:
+            settled_s = median(each.settled_s for each in found)
+            late_ratio = median(each.late_ratio for each in found)
+            if late_ratio > MIN_LATE_RATIO:
+                lines.append(
+                    f"{cell.label}: the rate settled after about {settled_s:.2g} s:"
+                    f" {summary.mbit(cell.goodput_bps)} Mbit/s over all {measured_s:g} s,"
+                    f" {summary.mbit(late_ratio * cell.goodput_bps)} over the last half"
+                    f" (--skip {first_s + settled_s:.2g}s, or a longer --for)"
+                )
+                continue
+        epoch_s = epoch_of(runs[0].run)
+        if epoch_s and measured_s < MIN_EPOCHS * epoch_s:
+            lines.append(
+                f"{cell.label}: CUBIC's cycle (RFC 9438) lasts about {epoch_s:.2g} s,"
+                f" {measured_s:g} s are measured: --for {4 * epoch_s:.0f}s may differ"
+            )
+    return lines
+
+
+def settling_of(folder: Path) -> Settling | None:
+    """Return when the rate through a run's bottleneck had settled; None where nothing tells."""
+    asked, did = read_object(folder / "run.json"), read_object(folder / "flows.json")
+    if asked is None or did is None or asked.get("changes"):
+        return None
+    try:
+        flows = metrics.active_flows(asked, did["flows"])
+        rows = metrics.bottleneck_samples(asked, read_series(folder, "queues"))
+        points = [(float(row["t_s"]), float(row["sent_bytes"])) for row in rows]
+        first_s, last_s = max(each.start_s for each in flows), min(each.end_s for each in flows)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return settling(points, first_s, last_s)
+
+
+def settling(
+    points: Sequence[tuple[float, float]], first_s: float, last_s: float
+) -> Settling | None:
+    """Return when a rate settled between two instants, by points (t_s, bytes until then): from
+    there on its mean is the second half's. None if it was sampled fewer than MIN_SLICES times.
+    """
+    inside = [point for point in points if first_s <= point[0] <= last_s]
+    slices = min(MAX_SLICES, len(inside) - 1)
+    if slices < MIN_SLICES:
+        return None
+    step = (len(inside) - 1) / slices
+    edges = [inside[round(index * step)] for index in range(slices + 1)]
+    rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(edges)]
+    late = fmean(rates[slices // 2 :])
+    if not late:
+        return None
+    after = (
+        index
+        for index in range(slices // 2 + 1)
+        if abs(fmean(rates[index:]) - late) <= TOLERANCE * late
+    )
+    return Settling(edges[next(after)][0] - first_s, late / fmean(rates))
+
+
+def epoch_of(run: RunSpec) -> float | None:
+    """Return how long CUBIC grows between losses of its own making on a run's path; None if its
+    losses are the path's, or another congestion control or several flows send.
+    """
+    [flow, *others] = run.flows
+    lossy = any(way["loss"]["p"] or way["loss"].get("one_minus_k") for way in run.path.values())
+    way = run.path[flow.data_way]
+    if others or lossy or not flow.is_tcp or not way["rate_bps"] or not flow.rtt_ms:
+        return None
+    if parse_control(flow.cc or "").name != "cubic" or run.queue != "fifo":
+        return None
+    rtt_s = flow.rtt_ms / 1000
+    queue_bytes = (way["buffer_pkts"] or 0) * MTU_BYTES
+    full_bytes = bdp_bytes(way["rate_bps"], rtt_s) + queue_bytes
+    if flow_windows(run, flow).max_bytes < full_bytes:
+        return None  # no queue is ever full
+    loaded_rtt_s = rtt_s + 8 * queue_bytes / way["rate_bps"]
+    return cubic_epoch_s(full_bytes / MTU_BYTES / flow.streams, loaded_rtt_s)

@@ -1,0 +1,161 @@
+"""The verdict of a run: what its series, its flows and its legs say together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gostlab.guest.flow_result import FlowResult
+from gostlab.guest.host_config import tcp_memory_limits, tcp_memory_of
+from gostlab.guest.namespaces import sysctl_file
+from gostlab.guest.network import Interface
+from gostlab.guest.probes import fidelity
+from gostlab.guest.probes.sampler import Probes
+from gostlab.guest.probes.timer_lateness import Watch
+from gostlab.guest.shaping import carries_data, path_of
+from gostlab.guest.socket_accounting import LINKS
+from gostlab.guest.workload import LoadResult
+from gostlab.results import metrics, read_series
+from gostlab.spec import preflight
+from gostlab.spec.checks import Check
+from gostlab.spec.flow import FlowSpec
+from gostlab.spec.run_spec import RunSpec
+from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
+from gostlab.tcpmodel.rate_steps import CapacityOf
+
+ETHERNET_BYTES = 14
+
+
+def judge(
+    run: RunSpec,
+    folder: Path,
+    load: LoadResult,
+    probes: Probes,
+    queues: Sequence[Interface],
+    legs: Mapping[str, Any],
+    watched: Watch | None,
+    kernel_lacks: Collection[str] = (),
+) -> list[Check]:
+    """The checks that need the whole run. `queues`: where the flows' packets may have waited;
+    `kernel_lacks`: features that the run's kernel has not (gostlab.registry.kernels).
+    """
+    samples, of_hosts = read_series(folder, "queues"), read_series(folder, "hosts")
+    # None where fewer than two samples fall into a flow's time.
+    idle = {
+        flow.name: metrics.idle_share(of_hosts, flow.started_s, flow.ended_s) for flow in load.flows
+    }
+    last = {row["dev"]: row for row in samples}
+    return [
+        *fidelity.check_cc(
+            legs["legs"], run, {each.name for each in load.flows if each.counted_by == LINKS}
+        ),
+        check_tcp_memory(run, probes, legs),
+        fidelity.check_cpu(of_hosts, metrics.bottleneck_used(run.to_json(), samples), run.clock),
+        fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
+        *fidelity.check_instants(run, probes.data_times),
+        *fidelity.check_offered(run, load.flows, idle),
+        *fidelity.check_counts(load.flows),
+        *fidelity.check_drops(last.values(), run),
+        *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
+        *fidelity.check_replay(run, samples),
+        *(
+            fidelity.check_virtual_clock()
+            if watched is None
+            else [
+                fidelity.check_ticker(watched.late_ms),
+                fidelity.check_sampler(probes.lateness_ms),
+                fidelity.check_sampler_gap(probes.interval_s, probes.longest_gap_s),
+                *fidelity.check_departures(watched.gaps),
+                fidelity.check_wakeups(
+                    watched.late_ms,
+                    watched.gaps,
+                    metrics.idle_share(of_hosts) or 0.0,
+                    known_to_lose="idle" in kernel_lacks,
+                ),
+            ]
+        ),
+        *preflight.checks(run),
+    ]
+
+
+def check_rates(run: RunSpec, results: Sequence[FlowResult], queues: Sequence[Interface]) -> Check:
+    """Check that no flow, and no direction's flows together, got more through a bottleneck than it
+    carries in the time of their results: the one that came nearest to it.
+    """
+    did = {result.name: result for result in results}
+    found = []
+    for queue in queues:
+        crossing = [flow for flow in run.flows if sends_through(queue, flow)]
+        rows = [did[flow.name] for flow in crossing if flow.kind != "ping"]
+        if queue.role == "bottleneck" and rows:
+            found += [carried(run, queue, [row]) for row in rows]
+            found.append(carried(run, queue, rows))
+    return fidelity.check_rate(
+        max(found, key=lambda each: each.excess, default=fidelity.Carried("", 0.0, 0.0))
+    )
+
+
+def sends_through(queue: Interface, flow: FlowSpec) -> bool:
+    """Return whether a flow's data leave by a queue, which may be one of each direction's."""
+    ordered = any(">" in host or "<" in host for host in queue.hosts)
+    return carries_data(queue, flow) and (ordered or queue.direction == flow.data_way)
+
+
+def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fidelity.Carried:
+    """Return what some flows got through a bottleneck together, beside the most that it carries."""
+    rows = [result.to_json() for result in results]
+    from_s, to_s = metrics.span_s(rows)
+    path, seconds = path_of(run, queue), to_s - from_s
+    payload = sum(result.bytes for result in results)
+    if not path["rate_bps"] or seconds <= 0 or not payload:
+        return fidelity.Carried("", 0.0, 0.0)
+    rtt_s = max(flow.rtt_ms for flow in run.flows) / 1000
+    steps = [(0.0, path["rate_bps"])] + [
+        (change["at_s"], change["rate_bps"])
+        for change in run.changes_of(queue.link, str(queue.direction))
+        if "rate_bps" in change
+    ]
+    # What arrives has left before, and an iperf3's own seconds begin some round trips late.
+    shifts_s = [rtt_s * step / 4 for step in range(-4, 25)] if len(steps) > 1 else [0.0]
+    capacity = CapacityOf(steps)
+    max_bits = max(capacity.bits(from_s + by_s, to_s + by_s) for by_s in shifts_s)
+    on_wire = sum(
+        result.bytes / fidelity.payload_share(run, datagrams=sends_datagrams(result))
+        for result in results
+    )
+    share = payload / on_wire
+    under_way_bits = 0.0
+    if run.measures_a_part:
+        queued_bits = 8 * (path["buffer_pkts"] or 0) * (run.mtu + ETHERNET_BYTES)
+        under_way_bits = rtt_s * max(rate_bps for _, rate_bps in steps) + queued_bits
+    return fidelity.Carried(
+        whose=" and ".join(result.name for result in results),
+        got_bps=8 * payload / seconds,
+        max_bps=max_bits * share / seconds,
+        under_way_bps=under_way_bits / seconds,
+    )
+
+
+def sends_datagrams(result: FlowResult) -> bool:
+    return result.kind == "udp" or result.counted_by == LINKS
+
+
+def check_tcp_memory(run: RunSpec, probes: Probes, legs: Mapping[str, Any]) -> Check:
+    """The peak of TCP's memory against the kernel's first threshold, of the fullest pool."""
+    page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
+    of_all = sysctl_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
+
+    def low_pages(host: str) -> int:
+        pool_mib = tcp_memory_of(run, host)
+        return int((tcp_memory_limits(pool_mib) if pool_mib else of_all).split()[0])
+
+    peaks = probes.tcp_memory_peak_pages
+    fullest = max(peaks, key=lambda host: peaks[host] / low_pages(host))
+    return fidelity.check_tcp_memory(
+        peaks[fullest] * page_mib,
+        low_pages(fullest) * page_mib,
+        legs["nstat"],
+        whose=f"{fullest}'s TCP sockets" if tcp_memory_of(run, fullest) else "TCP sockets",
+    )

@@ -1,0 +1,55 @@
+"""The end hosts' network cards: how they receive.
+
+A real card does not interrupt for every packet: it leaves some time between interrupts, and the
+kernel merges what has come meanwhile (GRO). Only the hosts that connections end on receive so;
+routers handle single packets, so that the path loses and queues what it is asked to.
+"""
+
+import re
+from typing import Any
+
+from gostlab.guest.host_config import Unsupported, machines_of
+from gostlab.guest.network import Network, NetworkError
+from gostlab.spec.run_spec import RunSpec
+
+GRO = "generic-receive-offload"
+
+
+def moderate_cards(network: Network, run: RunSpec) -> dict[str, dict[str, Any]]:
+    """GRO, and interrupts at least rx_usecs apart, on every interface of the end hosts; returns
+    what the kernel then says of each.
+
+    Raises Unsupported where the kernel's links cannot wait, NetworkError where one does not take
+    it.
+    """
+    hosts = machines_of(run)
+    return {
+        interface.name: moderate(network, interface.node, interface.name, run.rx_usecs)
+        for interface in network.interfaces
+        if interface.node in hosts
+    }
+
+
+def moderate(network: Network, node: str, device: str, rx_usecs: int) -> dict[str, Any]:
+    """One interface's part of `moderate_cards`."""
+    if "rx-usecs" not in network.read(node, ["ethtool", "-c", device], check=False, logged=False):
+        raise Unsupported(
+            "this kernel's links have no interrupts to hold back (receive: moderated): the"
+            " sandbox's kernel has"
+        )
+    network.read(node, ["ethtool", "-K", device, "gro", "on"])
+    network.read(node, ["ethtool", "-C", device, "rx-usecs", str(rx_usecs)])
+    shown = "".join(
+        network.read(node, ["ethtool", option, device], logged=False) for option in ("-k", "-c")
+    )
+    state = dict(re.findall(r"^(\S+):\s+(\S+)", shown, re.MULTILINE))
+    installed = {
+        "gro": state[GRO] == "on",
+        "rx_usecs": int(state["rx-usecs"]),
+        "rx_frames": int(state["rx-frames"]),
+    }
+    if (installed["gro"], installed["rx_usecs"]) != (True, rx_usecs):
+        raise NetworkError(
+            f"{node}: {device}: requested GRO and rx-usecs {rx_usecs}, the kernel has {installed}"
+        )
+    return installed

@@ -1,0 +1,687 @@
+"""How far a run can be trusted: what was requested against what was measured of it."""
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gostlab.guest.flow_result import SERVER, FlowResult
+from gostlab.guest.probes import binomial
+from gostlab.guest.probes.first_last_byte import DataTimes
+from gostlab.guest.probes.timer_lateness import Gap
+from gostlab.install.locate import version_tuple
+from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED
+from gostlab.registry.tunnels import tunnel_kind
+from gostlab.results import metrics
+from gostlab.spec.checks import Check
+from gostlab.spec.flow import FlowSpec, cc_at
+from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.units import show_rate
+from gostlab.tcpmodel.buffer_sizing import lossless
+from gostlab.tcpmodel.constants import MIN_ROUND_TRIPS, UDP_BURST_PKTS
+from gostlab.tcpmodel.rate_steps import CapacityOf
+
+# On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
+IDLE_RTT_TOLERANCE_MS = 0.1
+# Below this idle share the CPU sets the rate and not the network. On the real clock it is sampled
+# by a tick that an overloaded CPU itself delays, so that more must be left.
+CPU_IDLE_DEGRADED = {"virtual": 0.05, "real": 0.2}
+# The next jiffy (4 ms at 250 Hz, as fine as TCP's timers and CUBIC's clock are), and one more ms.
+# 99 of 100 ticks must be better; if most are worse, no time in the run is what it says.
+TICKER_LATE_MS = 5.0
+# The least retransmission timeout (TCP_RTO_MIN): a longer stop makes TCP see loss.
+STALL_MS = 200.0
+SAMPLER_LATE_MS = 10.0
+SAMPLER_GAP_INTERVALS = 2.0  # from here on at least one instant was left out
+# Mininet-HiFi's gate asks for 99 % of the gaps to be in bounds and for their mean to be within 1 %;
+# its own trace at 100 Mbit/s passes with 99.8 %, its overloaded one at 1 Gbit/s fails with 58.6 %.
+# Once most are out of bounds, or a tenth of the rate is gone, it is another bottleneck.
+LATE_GAPS_DEGRADED, LATE_GAPS_INVALID = 0.01, 0.5
+RATE_OFF_DEGRADED, RATE_OFF_INVALID = 0.01, 0.1
+RATE_CLOCKS = 0.002  # sender and receiver begin and end to count at different instants
+# Less late than this is no flow: a tunnel may hold iperf3's word to begin for a delayed ACK
+# (TCP_DELACK_MIN, 40 ms), and timers fire by ticks of 4 ms.
+MIN_TRIP_MS = 50.0
+MIN_GAPS = 100  # below this a share of 1 % is less than one packet
+# A kernel that sleeps through its short timers: seen at a fifth of the rate, with the CPU mostly
+# idle. The bottleneck of a sound one is at more than 99 %.
+WAKEUP_RATE, WAKEUP_IDLE = 0.9, 0.5
+DELAY_LINE_FULL = 0.5  # its peak may lie between two samples, and twice as high
+OFFERED_TOLERANCE = 0.03  # of a udp flow's rate, besides a burst at either end
+LOSS_CONFIDENCE = 0.9999  # one false alarm in ten thousand delay lines
+# A path's replay is judged from so many changes of its rate on, and what it may be off: a packet in
+# each sample of 100 ms is 2 % at 6 Mbit/s.
+REPLAY_CHANGES = 10
+# include/linux/panic.h: a bad page, an oops, a WARN, a lockup. Others say which modules it has.
+TAINT_OF_FAULTS = 1 << 5 | 1 << 7 | 1 << 9 | 1 << 14
+REPLAY_ERROR = 0.05
+
+# What is wrong where a check fails: the verdict, the unit of what was asked and got, the reason.
+FAILURES: Mapping[str, str] = {
+    "idle_rtt": "invalid, ms: the idle path is {off:+.3f} ms off its configured round trip{cause}",
+    "cc_on_wan_sockets": "invalid, name: WAN sockets ran {seen}, not {asked}",
+    "cc": "invalid, name: on {host} the sockets of the {leg} leg ran {seen}, not {asked}",
+    "cpu_idle_share": (
+        "degraded, share: {whose} was idle for only {share:.1%} of the time and the bottleneck was"
+        " not full: {whose}, not the network, set this rate{work}"
+    ),
+    "tcp_memory": (
+        "degraded, MiB: {whose} held up to {peak:.0f} MiB, and above {low:.0f} MiB this kernel lets"
+        " no window grow: its limit of TCP memory had a say in the rate (the settings {settings}"
+        " raise it)"
+    ),
+    "run_length": "invalid, s: {which} ended early",
+    "data_start": (
+        "degraded, s: {flow}'s first byte left {late:.3g} s late, more than its round trip of"
+        " {rtt_ms:.3g} ms"
+    ),
+    "data_end": (
+        "degraded, s: {flow}'s last byte left {late:.3g} s late, more than its round trip of"
+        " {rtt_ms:.3g} ms: its sender had so much buffered when its time was up"
+    ),
+    "rate_within_bottleneck": (
+        "invalid, bit/s: more payload of {whose} came through than the bottleneck carries: the path"
+        " is not what was asked, or the lab counts wrongly (a bug of gostlab)"
+    ),
+    "rate_within_part": (
+        "degraded, bit/s: of {whose} more payload was delivered in the measured part than the"
+        " bottleneck carries in its time, as some of it was sent before: measure a longer part"
+    ),
+    "replay_error": (
+        "degraded, share: a bottleneck whose rate changed {changes} times delivered, per sample,"
+        " {percent} % more or less than asked"
+    ),
+    "udp_offered": "degraded, bit/s: {said}",
+    "counted_by": (
+        "degraded, end: {flow}'s client gave up on its server's results, which waited behind the"
+        " data: goodput is the server's, and what was sent again is not known"
+    ),
+    "sender_queue_drops": (
+        "degraded, packets: fq on the senders' own cards dropped packets: the host, not the path,"
+        " lost them"
+    ),
+    "delay_line_drops": "invalid, packets: the delay line dropped although no loss was asked",
+    "loss": (
+        "invalid, packets: {got} of {offered} packets were lost, {percent:g} % would be {low} to"
+        " {high}"
+    ),
+    "delay_line_backlog": (
+        "degraded, packets: the delay line held {got} packets of the {asked} that it may: it may"
+        " have dropped some"
+    ),
+    "kernel_warned": (
+        "degraded: the guest's kernel found a fault in itself (a WARN, an oops or a bad page,"
+        " taint {got:#x}): what it did after that need not be TCP's"
+    ),
+    "kernel": "invalid: the run requested kernel {kernel}, and had another",
+    "tunnel_alive": "invalid, nodes: {said}",
+    "sampler_lateness": "degraded, ms: a sampler woke {got:.0f} ms late: the CPU was overloaded",
+    "sampler_gap": (
+        "degraded, s: {longest:.3g} s lie between two samples, {asked:g} s were asked: the series"
+        " have holes"
+    ),
+    "bottleneck_gaps": (
+        "degraded, share: {late:.1%} of {count} packets left the bottleneck more than one packet"
+        " time ({packet_us:.0f} us) late: its timer waited for the CPU"
+    ),
+    "bottleneck_rate": (
+        "degraded, share: while packets waited the bottleneck sent at {rate:.1%} of its rate: the"
+        " CPU, not its rate, paced them"
+    ),
+    "lost_wakeups": (
+        "invalid, share: while packets waited the bottleneck sent at {rate:.1%} of its rate, though"
+        " the CPU was idle for {idle:.0%} of the time and {ticks}: this kernel sleeps through"
+        " timers that fire just before it does"
+    ),
+}
+
+
+def checked(
+    what: str, bad: bool, asked: Any, got: Any, name: str = "", verdict: str = "", **words: Any
+) -> Check:
+    """A check that is ok, or fails as FAILURES says; with a name or a verdict of its own."""
+    head, _, reason = FAILURES[what].partition(": ")
+    usual, _, unit = head.partition(", ")
+    if not bad:
+        return Check(name or what, "ok", asked, got, unit)
+    reason = reason.format(asked=asked, got=got, **words)
+    return Check(name or what, verdict or usual, asked, got, unit, reason)
+
+
+def check_idle_rtt(
+    name: str,
+    run: RunSpec,
+    asked_ms: float,
+    got_ms: Sequence[float],
+    jitter_ms: tuple[float, float] = (0.0, 0.0),
+) -> Check:
+    """The least of a few pings against the configured delay, or what jitter may make of it (ms
+    below and above). On the real clock the CPU adds to it.
+    """
+    least = min(got_ms)
+    # Each of the two hosts and three routers on the way adds its own processing on the real clock.
+    virtual = run.clock == "virtual"
+    tolerance = IDLE_RTT_TOLERANCE_MS + (20 * run.syscall_cost_us / 1000 if virtual else 0.9)
+    if least >= 100:
+        tolerance += 0.5  # ping prints whole milliseconds from 100 ms up
+    off = least - min(max(least, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
+    cause = "; on the real clock a busy CPU adds to it" if not virtual and off > 0 else ""
+    asked, bad = round(asked_ms, 4), abs(off) > tolerance
+    return checked("idle_rtt", bad, asked, least, name=name, off=off, cause=cause)
+
+
+def check_cc(
+    legs: Sequence[Mapping[str, Any]], run: RunSpec, in_datagrams: Collection[str] = ()
+) -> list[Check]:
+    """The congestion control on the live sockets of every leg across the WAN, flow by flow; where
+    ends have their own, at both ends of every leg. Flows `in_datagrams` have none of the kernel's.
+    """
+    checks = check_cc_by_end(legs, run)
+    kind = tunnel_kind(run.tunnel)
+    # Of a chain both of its paths' connections, unless ends have congestion controls of their own.
+    crossing = {kind.path_leg} | (set() if run.cc_by_end else {"wan2"})
+    for flow in run.flows:
+        if flow.cc is None or (flow.takes_tunnel and not kind.is_direct and not kind.path_leg):
+            continue
+        if flow.name in in_datagrams:
+            said = f"{flow.name} sends datagrams: its program, not the kernel, controls congestion"
+            checks.append(Check(f"sent_by_{flow.name}", "ok", flow.cc, "its program", "", said))
+            continue
+        across = [leg for leg in legs if leg["leg"] in crossing]
+        own = [leg for leg in across if leg["flow"] == flow.name]
+        one_for_all = kind.is_vpn or run.tunnel_options.get("shared") == "on"
+        seen = sorted({cc for leg in own for cc in leg["cc"]})
+        if not seen and (flow.traffic.is_brief or (one_for_all and not own)):
+            # one connection for all that it carries, or the same program's others
+            seen = sorted({cc for leg in across for cc in leg["cc"]})
+        name = "cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else "")
+        bad, said = seen != [flow.cc], ", ".join(seen) or "unseen"
+        checks.append(checked("cc_on_wan_sockets", bad, flow.cc, seen, name, seen=said))
+    return checks
+
+
+def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunSpec) -> list[Check]:
+    """The congestion control at each end of each leg; an end that only acknowledges has one too."""
+    checks = []
+    for leg in legs if run.cc_by_end else ():
+        for end, key in (("sender", "cc"), ("receiver", "receiver_cc")):
+            host, seen = leg[end], leg[key]
+            asked = cc_at(run.cc, run.cc_by_end, host, leg["leg"])
+            name = f"cc_{leg['leg']}_{host}" + (f"_{end}" if leg["loopback"] else "")
+            where, said = {"host": host, "leg": leg["leg"]}, ", ".join(seen) or "unseen"
+            checks.append(checked("cc", seen != [asked], asked, seen, name, seen=said, **where))
+    return checks
+
+
+def check_cpu(
+    of_hosts: Sequence[Mapping[str, Any]], bottleneck_share: float | None, clock: str
+) -> Check:
+    """The idle share of the CPU (the least idle host's, where they have their own) in the median
+    second of the load: an average would count iperf3's opening and draining of its streams, when
+    everything is idle. One that polls packets singly fills what time it has and still keeps the
+    bottleneck full: it is blamed only where the bottleneck (its share of the rate in use) had room
+    left.
+    """
+    host, idle = metrics.least_idle_cpu(of_hosts)
+    share = 1.0 if idle is None else idle
+    full = bottleneck_share is not None and bottleneck_share >= metrics.BOTTLENECK_FULL
+    whose = f"the CPU of {host}" if host else "the CPU"
+    least = CPU_IDLE_DEGRADED[clock]
+    work = f" ({what_cpus_did(of_hosts, host)})" if clock == "virtual" else ""
+    bad, got = share < least and not full, round(share, 4)
+    return checked("cpu_idle_share", bad, least, got, whose=whose, share=share, work=work)
+
+
+def what_cpus_did(of_hosts: Sequence[Mapping[str, Any]], busiest: str | None) -> str:
+    """What kept a virtual CPU busy, and how busy the others were, where hosts have their own."""
+    work = "the virtual CPU's cost per system call"
+    if busiest is None:
+        return work
+    if for_packets := metrics.packets_share(of_hosts, busiest):
+        work = f"{for_packets:.0%} of its work was receiving packets, the rest system calls"
+    shares = metrics.busy_shares(of_hosts).items()
+    return f"{work}; busy: {', '.join(f'{host} {share:.0%}' for host, share in shares)}"
+
+
+def check_tcp_memory(
+    peak_mib: float,
+    low_mib: float,
+    nstat: Mapping[str, Mapping[str, int]],
+    whose: str = "TCP sockets",
+) -> Check:
+    """Whether the kernel's limit of memory for all TCP sockets (tcp_mem), or for one host's, had a
+    say. Above its first number ("low") no window grows any more; above its second the kernel
+    shrinks what is there; what a receiver drops for want of memory looks like loss to the sender.
+    """
+    dropped = sum(
+        counters.get(name, 0)
+        for counters in nstat.values()
+        for name in ("TcpExtTCPRcvQDrop", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures")
+    )
+    of_all = whose == "TCP sockets"
+    return checked(
+        "tcp_memory",
+        peak_mib >= low_mib or dropped > 0,
+        round(low_mib, 1),
+        round(peak_mib, 1),
+        whose=whose,
+        peak=peak_mib,
+        low=low_mib,
+        settings="tcp_memory and memory" if of_all else "host_memory and host_tcp_memory",
+    )
+
+
+def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) -> Check:
+    """Every flow ran its time, and the shortest time is long enough to mean something."""
+    ran = {flow.name: flow.ended_s - flow.started_s for flow in flows}
+    for flow in run.flows:
+        length_s = ran.get(flow.name, load_s)
+        if flow.traffic.by_iperf3 and length_s < 0.98 * flow.duration_s:
+            which = flow.name if len(run.flows) > 1 else "the load"
+            return checked("run_length", True, flow.duration_s, round(length_s, 3), which=which)
+    from_s, to_s = run.window_s
+    measured = []
+    for flow in run.flows:
+        end_s = flow.start_s + min(flow.duration_s, ran.get(flow.name, load_s))
+        measured.append((min(end_s, to_s) - max(flow.start_s, from_s), flow))
+    # Of a flow that is over before what is measured, or begins behind it, there is nothing to say.
+    length_s, shortest = min(
+        [each for each in measured if each[0] > 0] or measured,
+        key=lambda each: each[0] / max(each[1].rtt_ms, 1e-9),
+    )
+    if length_s >= MIN_ROUND_TRIPS * shortest.rtt_ms / 1000:
+        return Check("run_length", "ok", run.length_s, round(load_s, 3), "s")
+    trips = f"{MIN_ROUND_TRIPS} round trips of {shortest.rtt_ms:.0f} ms"
+    reason = f"{length_s:.3g} s is less than {trips}"
+    return Check("run_length", "degraded", shortest.duration_s, round(load_s, 3), "s", reason)
+
+
+def check_instants(run: RunSpec, times: Callable[[str], DataTimes | None]) -> list[Check]:
+    """Where a run has several flows of iperf3: each one's data began and ended when asked, but for
+    a round trip. For a start that is the idle path's; for an end the one that its socket saw last,
+    as what it had buffered takes one. The end of the last flow is nobody's concern.
+    """
+    checks = []
+    timed = [flow for flow in run.flows if flow.traffic.by_iperf3]
+    last_s = max((flow.end_s for flow in timed), default=0.0)
+    for flow in timed if len(timed) > 1 else ():
+        found = times(flow.name)
+        if found is None or flow.connects_at_start:  # that one is late as asked
+            continue
+        offset_s = run.start_offset_s(flow.name)
+        ends = [("data_start", flow.start_s + offset_s, found.began_s, flow.rtt_ms)]
+        if flow.end_s < last_s:
+            end_s, trip_ms = flow.end_s + offset_s, max(flow.rtt_ms, found.srtt_ms)
+            ends.append(("data_end", end_s, found.ended_s, trip_ms))
+        for what, asked_s, got_s, rtt_ms in ends:
+            late_s, trip_s = got_s - asked_s, max(rtt_ms, MIN_TRIP_MS) / 1000
+            words: dict[str, Any] = {"flow": flow.name, "late": late_s, "rtt_ms": 1000 * trip_s}
+            name = f"{what}_{flow.name}"
+            checks.append(checked(what, late_s > trip_s, asked_s, got_s, name, **words))
+    return checks
+
+
+def payload_share(run: RunSpec, *, datagrams: bool) -> float:
+    """Return how much of a bottleneck's rate can be a flow's payload: Ethernet's header of 14 bytes
+    and TCP's and IP's 52 (UDP's and IP's 28) are in every packet. A GSO super-packet of TCP has
+    them once.
+    """
+    if run.offloads and not datagrams:
+        return 1.0
+    return (run.mtu - (28 if datagrams else 52)) / (run.mtu + 14)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What one flow, or all of a direction together, got through one bottleneck."""
+
+    whose: str
+    got_bps: float  # payload
+    max_bps: float  # the most payload that the bottleneck carries in that time; 0: any
+    under_way_bps: float = 0.0  # what may have been under way when the part began that is measured
+
+    @property
+    def excess(self) -> float:
+        return self.got_bps / self.max_bps if self.max_bps else 0.0
+
+
+def check_rate(carried: Carried) -> Check:
+    """Compare what came through a bottleneck with what it can carry, but for what clocks make of
+    both ends. Of a part of the load it may be what a loss, or a queue of ACKs, held back before.
+    """
+    got_bps, max_bps = round(carried.got_bps), round(carried.max_bps)
+    bad = bool(max_bps) and got_bps > (1 + RATE_CLOCKS) * max_bps
+    from_before = bad and got_bps <= (1 + RATE_CLOCKS) * max_bps + carried.under_way_bps
+    what = "rate_within_part" if from_before else "rate_within_bottleneck"
+    name, whose = "rate_within_bottleneck", carried.whose
+    return checked(what, bad, max_bps or None, got_bps, name, whose=whose)
+
+
+def check_replay(run: RunSpec, samples: Sequence[Mapping[str, Any]]) -> list[Check]:
+    """What the bottleneck delivered while its rate changed, against what the changes asked.
+
+    A queue that held at one sample (a row of queues.jsonl) as much as the rate carries until the
+    next was never empty, and must have carried all of it, but for the packet on its way. The error
+    is the sum of these intervals' differences over that of what was asked. No check below
+    REPLAY_CHANGES changes, or without such an interval.
+    """
+    way = run.data_direction
+    rows = [row for row in samples if (row["role"], row["direction"]) == ("bottleneck", way)]
+    link = rows[0].get("link", "") if rows else ""
+    steps = [(0.0, run.links.get(link, run.path)[way]["rate_bps"] or 0)] + [
+        (change["at_s"], change["rate_bps"])
+        for change in run.changes_of(link, way)
+        if "rate_bps" in change
+    ]
+    if len(steps) <= REPLAY_CHANGES or len({row["dev"] for row in rows}) != 1:
+        return []
+    asked = error = 0.0
+    capacity = CapacityOf(steps)
+    for before, after in itertools.pairwise(rows):
+        wanted = capacity.bits(before["t_s"], after["t_s"])
+        if 8 * before["backlog_bytes"] >= wanted:
+            asked += wanted
+            error += abs(8 * (after["sent_bytes"] - before["sent_bytes"]) - wanted)
+    if not asked:
+        return []
+    off = error / asked
+    said = {"changes": str(len(steps) - 1), "percent": f"{100 * off:.1f}"}
+    return [checked("replay_error", off > REPLAY_ERROR, REPLAY_ERROR, round(off, 5), **said)]
+
+
+def check_offered(
+    run: RunSpec, flows: Sequence[FlowResult], cpu_idle_shares: Mapping[str, float | None]
+) -> list[Check]:
+    """Every udp flow offered the rate that it was asked to offer, but for a burst of iperf3's at
+    either end. `cpu_idle_shares`: of each flow's own time, None if it was too short to be sampled.
+    """
+    results = {result.name: result for result in flows}
+    checks = []
+    for flow in run.flows:
+        sent = results.get(flow.name)
+        if flow.kind != "udp" or sent is None or not flow.rate_bps:
+            continue
+        got_bps = sent.offered_bps or 0.0
+        burst_bps = 8 * UDP_BURST_PKTS * flow.datagram_bytes / flow.duration_s
+        tolerance_bps = OFFERED_TOLERANCE * flow.rate_bps + 2 * burst_bps
+        said = offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock)
+        name, bad = f"udp_offered_{flow.name}", abs(got_bps - flow.rate_bps) > tolerance_bps
+        checks.append(checked("udp_offered", bad, flow.rate_bps, round(got_bps), name, said=said))
+    return checks
+
+
+def check_counts(flows: Sequence[FlowResult]) -> list[Check]:
+    """A check of each flow that only its server counted."""
+    return [
+        checked(
+            "counted_by", True, "client", SERVER, name=f"counted_by_{flow.name}", flow=flow.name
+        )
+        for flow in flows
+        if flow.counted_by == SERVER
+    ]
+
+
+def offered_reason(flow: FlowSpec, got_bps: float, cpu_idle_share: float | None, clock: str) -> str:
+    """Why a udp flow offered another rate: its CPU is named only where it was busy."""
+    said = f"{flow.name} offered {show_rate(got_bps)} of {show_rate(flow.rate_bps)}"
+    if got_bps > (flow.rate_bps or 0.0):
+        return f"{said}: more than requested"
+    if cpu_idle_share is None:
+        return f"{said}; how busy its sender's CPU was is not known"
+    if cpu_idle_share < CPU_IDLE_DEGRADED[clock]:
+        return f"{said}: its sender had no more CPU (idle for {cpu_idle_share:.1%} of the time)"
+    return f"{said}, and not for want of CPU (idle for {cpu_idle_share:.1%} of the time)"
+
+
+def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check]:
+    """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured
+    loss, and that as often as configured. A row is the last sample of a queue.
+    """
+    queues = list(queues)
+    lines = sorted((row for row in queues if row["role"] == "delay"), key=lambda row: row["dev"])
+    several = sum(row["direction"] == "forward" for row in lines) > 1
+    senders = [row for row in queues if row["role"] == "sender"]
+    drops = sum(row["drops"] for row in senders)
+    # An end host's own queue paces and never drops: what it drops no path has lost.
+    own = [checked("sender_queue_drops", drops > 0, 0, drops)] if senders else []
+    if run.offloads:  # a drop is of a lump, and what passed is counted in segments
+        lossy = [row for row in lines if not all(map(lossless, losses_of(run, row["direction"])))]
+        lines = [row for row in lines if row not in lossy]
+        own += [Check(f"lumps_lost_{row['dev']}", "ok", None, row["drops"], "") for row in lossy]
+    return own + [
+        check_drops_of(
+            f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
+            line,
+            losses_of(run, line["direction"], line.get("link", "")),
+        )
+        for line in lines
+    ]
+
+
+def losses_of(run: RunSpec, direction: str, link: str = "") -> list[Mapping[str, Any]]:
+    """Every loss that one direction of the path, or of one of several links, had during the run."""
+    changed = [change["loss"] for change in run.changes_of(link, direction) if "loss" in change]
+    return [run.links.get(link, run.path)[direction]["loss"], *changed]
+
+
+def check_drops_of(
+    name: str, last: Mapping[str, Any], losses: Sequence[Mapping[str, Any]]
+) -> Check:
+    """One delay line's drops against its losses; None asked where only a trace could judge."""
+    drops = last["drops"]
+    if all(lossless(loss) for loss in losses) or losses[0]["model"] == "periodic":
+        return checked("delay_line_drops", drops > 0, 0, drops, name=name)
+    if len(losses) == 1 and losses[0]["model"] == "random":
+        return check_loss(name, losses[0]["p"], drops, drops + last["sent_pkts"])
+    return Check(name, "ok", None, drops, "packets")
+
+
+def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
+    """A delay line's drops against the 99.99 % interval of its loss: no more, no lumps."""
+    low, high = binomial.interval(LOSS_CONFIDENCE, offered, asked)
+    bad, percent = not low <= drops <= high, 100 * asked
+    words: dict[str, Any] = {"offered": offered, "percent": percent, "low": low, "high": high}
+    return checked("loss", bad, [low, high], drops, name, **words)
+
+
+def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> list[Check]:
+    """The delay line's limit was never near: there netem drops. `samples`: of every queue."""
+    most: dict[tuple[str, str], int] = {}
+    for row in samples:
+        if row["role"] == "delay":
+            key = str(row["direction"]), str(row["dev"])
+            most[key] = max(most.get(key, 0), row["backlog_pkts"])
+    several = len(most) > 2
+    checks = []
+    for (direction, device), pkts in sorted(most.items()):
+        name = f"delay_line_backlog_{direction}" + (f"_{device}" if several else "")
+        bad, verdict = pkts > DELAY_LINE_FULL * limit_pkts, "invalid" if pkts >= limit_pkts else ""
+        checks.append(checked("delay_line_backlog", bad, limit_pkts, pkts, name, verdict))
+    return checks
+
+
+def check_kernel(run: RunSpec, described: Mapping[str, Any] | None, release: str) -> list[Check]:
+    """Whether a run had the kernel that it requested, and what that one cannot do. `described`:
+    what the machine knows of it; None: the shipped one was requested. `release`: the running.
+    """
+    if described is None:
+        return check_own_kernel(run, release)
+    mattering = [name for name in described["lacks"] if FEATURES[name].clock in (None, run.clock)]
+    lacking = "; ".join(f"no {FEATURES[name].says}" for name in mattering)
+    asked = described["version"]
+    return [
+        checked("kernel", release != asked, asked, release, kernel=run.kernel),
+        Check(
+            "kernel_lacks",
+            "ok" if set(DECIDING).isdisjoint(mattering) else "degraded",
+            [],
+            described["lacks"],
+            "",
+            lacking and f"what this kernel lacks: {lacking}",
+        ),
+    ]
+
+
+def check_taint(run: RunSpec, taint: int) -> list[Check]:
+    """Check that no WARN, oops or bad page came of a run; a machine's kernel may have had its own
+    before. taint: as /proc/sys/kernel/tainted has it.
+    """
+    found = taint & TAINT_OF_FAULTS
+    if run.machine != "sandbox" or not found:
+        return []
+    return [checked("kernel_warned", True, 0, found)]
+
+
+def check_own_kernel(run: RunSpec, release: str) -> list[Check]:
+    """What a native run's kernel is not: the asked version, or one that seeds losses and delays."""
+    found = []
+    if run.kernel != SHIPPED and not release.startswith(f"{run.kernel}."):
+        said = f"a native run has this machine's own kernel: Linux {release}, not {run.kernel}"
+        found.append(Check("kernel", "ok", run.kernel, release, "", said))
+    draws = any(way["loss"].get("p") or way["jitter_ms"] for way in run.path.values())
+    seeds = run.machine != "native" or version_tuple(release) >= FEATURES["netem seed"].since
+    if draws and not seeds:
+        said = f"Linux {release} has no seed of netem's: what this run lost follows from no seed"
+        found.append(Check("kernel_lacks", "ok", [], ["netem seed"], "", said))
+    return found
+
+
+def check_tunnel(ends: Mapping[str, int | None]) -> Check:
+    """The tunnel's ends are alive after the load. `ends`: each node's exit status, None: alive."""
+    dead = {node: status for node, status in sorted(ends.items()) if status is not None}
+    died = (f"the tunnel's end on {node} died (exit status {dead[node]})" for node in dead)
+    alive = sorted(set(ends) - set(dead))
+    return checked("tunnel_alive", bool(dead), sorted(ends), alive, said=", ".join(died))
+
+
+def check_repeats(program: str, counter_at: int | None) -> Check:
+    """Whether runs of one seed are equal through a program whose Go seeds its random numbers with
+    the CPU's cycle counter: where that is read in its file, None: nobody knows.
+    """
+    got, reason = "equal runs of one seed", ""
+    if counter_at is None:
+        got = f"nearly {got}"
+        reason = (
+            f"{program} seeds its random numbers with the CPU's cycle counter, in a place that is"
+            " not known here: another run of this seed differs a little"
+            " (docs/explanation/repeatability.md)"
+        )
+    return Check("tunnel_repeats", "ok", None, got, "", reason)
+
+
+# -- the real clock
+
+
+def check_virtual_clock() -> list[Check]:
+    """What cannot fail on the virtual clock, said once instead of measured."""
+    reason = (
+        "time stands still while the CPU works, so that timers, samplers and the bottleneck's"
+        " departures are never late for want of the host's CPU; what the model's own cost per"
+        " system call takes is in cpu_idle_share"
+    )
+    return [Check("virtual_clock", "ok", None, "exact by construction", "", reason)]
+
+
+def check_ticker(late_ms: Sequence[float]) -> Check:
+    """How late a 10 ms ticker woke: so late was whatever else sleeps to an instant."""
+    if not late_ms:
+        why = "the load was shorter than a tick"
+        return not_measured("ticker_lateness", TICKER_LATE_MS, "ms", why)
+    half, most, worst = (quantile(late_ms, share) for share in (0.5, 0.99, 1.0))
+    verdict, reason = "ok", ""
+    if half > TICKER_LATE_MS:
+        verdict, what = "invalid", "nothing here happened in time"
+        reason = f"half of all timers fired more than {half:.0f} ms late: {what}"
+    elif most > TICKER_LATE_MS:
+        verdict, what = "degraded", "the CPU was overloaded"
+        reason = f"one timer in a hundred fired more than {most:.0f} ms late: {what}"
+    elif worst > STALL_MS:
+        verdict, what = "degraded", "TCP's retransmission timers may have fired"
+        reason = f"the machine stood still for {worst:.0f} ms: {what}"
+    got = {"median": round(half, 3), "p99": round(most, 3), "worst": round(worst, 3)}
+    return Check("ticker_lateness", verdict, TICKER_LATE_MS, got, "ms", reason)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of all are below."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def check_sampler(lateness_ms: Sequence[float]) -> Check:
+    """How late the samplers woke: a busy CPU shows here first."""
+    late = round(max(lateness_ms, default=0.0), 3)
+    return checked("sampler_lateness", late > SAMPLER_LATE_MS, SAMPLER_LATE_MS, late)
+
+
+def check_sampler_gap(interval_s: float, longest_s: float) -> Check:
+    """The longest time between two samples: instants missed while the CPU was busy are left out."""
+    bad = longest_s >= SAMPLER_GAP_INTERVALS * interval_s
+    return checked("sampler_gap", bad, interval_s, round(longest_s, 6), longest=longest_s)
+
+
+def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
+    """What left the bottleneck while its queue was backlogged, against the rate: each gap, and all
+    of them together, or why none were measured. Mininet-HiFi's measure (Handigol et al., CoNEXT
+    2012): a link is emulated well if its packets leave when they should.
+    """
+    if not isinstance(gaps, str) and len(gaps) < MIN_GAPS:
+        gaps = f"the bottleneck's queue was backlogged for only {len(gaps)} packets of the sample"
+    if isinstance(gaps, str):
+        return [
+            not_measured("bottleneck_gaps", LATE_GAPS_DEGRADED, "share", gaps),
+            not_measured("bottleneck_rate", 1.0, "share", gaps),
+        ]
+    late = sum(gap.got_s > 2 * gap.due_s for gap in gaps) / len(gaps)
+    rate = sum(gap.due_s for gap in gaps) / sum(gap.got_s for gap in gaps)
+    packet_us = 1e6 * sum(gap.due_s for gap in gaps) / len(gaps)
+    most, off = LATE_GAPS_DEGRADED, abs(rate - 1)
+    told: dict[str, Any] = {"late": late, "count": len(gaps), "packet_us": packet_us}
+    told["verdict"] = "invalid" if late > LATE_GAPS_INVALID else ""
+    verdict = "invalid" if off > RATE_OFF_INVALID else ""
+    return [
+        checked("bottleneck_gaps", late > most, most, round(late, 4), **told),
+        checked(
+            "bottleneck_rate",
+            off > RATE_OFF_DEGRADED,
+            1.0,
+            round(rate, 4),
+            verdict=verdict,
+            rate=rate,
+        ),
+    ]
+
+
+def check_wakeups(
+    late_ms: Sequence[float],
+    gaps: Sequence[Gap] | str,
+    idle_share: float,
+    *,
+    known_to_lose: bool = False,
+) -> Check:
+    """Whether the kernel lost wake-ups: packets waited beyond their time at the bottleneck, and
+    neither was the CPU busy nor did it come late to a timer of 10 ms (unless its idle is
+    `known_to_lose` some).
+
+    An idle that does not look whether its timer has fired just before sleeps through the short
+    timers of a queue or of pacing (User-Mode Linux up to 5.10). A host without time for the guest
+    makes the ticks late too, and is not meant.
+    """
+    if isinstance(gaps, str) or len(gaps) < MIN_GAPS or not late_ms:
+        why = "too few packets waited in the bottleneck's queue"
+        return not_measured("lost_wakeups", WAKEUP_RATE, "share", why)
+    rate = sum(gap.due_s for gap in gaps) / sum(gap.got_s for gap in gaps)
+    in_time = quantile(late_ms, 0.99) <= TICKER_LATE_MS
+    return checked(
+        "lost_wakeups",
+        rate < WAKEUP_RATE and idle_share > WAKEUP_IDLE and (in_time or known_to_lose),
+        WAKEUP_RATE,
+        round(rate, 4),
+        rate=rate,
+        idle=idle_share,
+        ticks="its ticks came in time" if in_time else "its idle is known for it",
+    )
+
+
+def not_measured(name: str, asked: Any, unit: str, why: str) -> Check:
+    """A check that could not be made speaks neither for nor against a run."""
+    return Check(name, "ok", asked, "not measured", unit, why)

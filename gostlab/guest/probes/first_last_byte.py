@@ -1,0 +1,72 @@
+"""When a flow's data began and ended, from its sending sockets themselves.
+
+Linux counts for how long a socket has had data to send (tcp_info's tcpi_busy_time), and how long
+ago it sent some (tcpi_last_data_sent). A reader of both at a sample knows the first byte to the
+microsecond, if the sender was not idle since, and the last one to a jiffy.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from gostlab.guest.probes.netlink import NO_MIN_RTT, Sending
+
+# iperf3's cookie, the first thing that each of its connections sends, has 37 bytes; the options of
+# its control connection some hundreds more.
+COOKIE_BYTES = 64
+# The leg that a flow's own program sends into, by the end of it that sends; and the one that its
+# receiver has.
+FIRST_LEGS = {"near": ("app", "inner", "wan"), "far": ("exit", "inner", "wan")}
+LAST_LEGS = {"near": FIRST_LEGS["far"], "far": FIRST_LEGS["near"]}
+
+
+@dataclass(slots=True)
+class Sent:
+    """What one socket has sent, as far as samples tell. Times are seconds of the load."""
+
+    busy_before_ms: float  # for its cookie; until a sample shows it, a round trip
+    began_s: float | None = None
+    last_s: float = 0.0
+    segments: int = 0
+    is_data: bool = False
+    srtt_ms: float = 0.0
+
+    @classmethod
+    def of(cls, end: str, seen: Sending) -> Self:
+        """Of a socket at the first sample that shows it."""
+        knows_rtt = end == "near" and seen.min_rtt_us != NO_MIN_RTT  # the other sends no cookie
+        return cls(seen.min_rtt_us / 1000 if knows_rtt else 0.0)
+
+    def note(self, at_s: float, before_s: float, seen: Sending, *, sends_data: bool) -> None:
+        """The socket at a sample, and when the sample before it was."""
+        self.is_data |= sends_data
+        if seen.data_segments_out == self.segments:
+            if not self.segments:
+                self.busy_before_ms = seen.busy_us / 1000
+            return
+        self.segments, self.srtt_ms = seen.data_segments_out, seen.srtt_us / 1000
+        self.last_s = max(before_s, at_s - seen.since_sent_ms / 1000)
+        if seen.bytes_out <= COOKIE_BYTES:
+            self.busy_before_ms = seen.busy_us / 1000
+        elif self.began_s is None:
+            began_s = at_s - (seen.busy_us / 1000 - self.busy_before_ms) / 1000
+            self.began_s = max(before_s, began_s)
+
+
+@dataclass(frozen=True)
+class DataTimes:
+    """When a flow's first and last byte left its sender, and the round trip that it saw last."""
+
+    began_s: float
+    ended_s: float
+    srtt_ms: float
+
+    @classmethod
+    def of(cls, sockets: Iterable[Sent]) -> Self | None:
+        """By the sockets that its program sends into; None where none sent enough to tell."""
+        found = [sent for sent in sockets if sent.is_data]
+        began = [sent.began_s for sent in found if sent.began_s is not None]
+        if not began:
+            return None
+        last = max(found, key=lambda sent: sent.last_s)
+        return cls(round(min(began), 6), round(last.last_s, 6), last.srtt_ms)

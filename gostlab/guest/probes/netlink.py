@@ -1,0 +1,273 @@
+"""The kernel's own view of sockets and queues, asked by netlink from one process.
+
+A socket keeps the namespace it was opened in, so one process holds a netlink socket per node and
+reads every node without starting a command: cheap enough for a sample every few milliseconds.
+Layouts are those of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append-only) and
+<linux/pkt_sched.h>.
+"""
+
+import os
+import socket
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gostlab.guest.namespaces import inside
+from gostlab.registry.folders import QDISCS, from_root
+from gostlab.registry.qdiscs import marking_kinds
+
+NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
+NLM_F_REQUEST, NLM_F_DUMP = 1, 0x300
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
+RTM_GETQDISC = 38
+SKNLGRP_INET_TCP_DESTROY = 1
+SKNLGRP_INET6_TCP_DESTROY = 3
+INET_DIAG_INFO, INET_DIAG_VEGASINFO, INET_DIAG_CONG, INET_DIAG_BBRINFO = 2, 3, 4, 16
+TCP_ESTABLISHED, TCP_LISTEN = 1, 10
+# Everything that can still carry or owe data; not LISTEN, CLOSE or TIME_WAIT (which has no
+# tcp_info).
+LIVE_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
+# struct inet_diag_req, by which one dump tells of both families: the newer one asks for each.
+OF_ALL_FAMILIES = struct.pack(
+    "=3xB48xII",
+    1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1),
+    LIVE_STATES,
+    0,
+)
+BBR_UNIT = 256  # tcp_bbr_info: gains are fractions of 256
+INFINITE_SSTHRESH = 0x7FFFFFFF
+# struct tcp_info as far as it stands in a socket's row, and the names there; those in µs become ms.
+TCP_INFO = struct.Struct("=8xI4xI4xI4xI32x4I4xI8xIQ8x2QI8xI4xI4Q2I20xI4xI")
+TCP_INFO_NAMES = (
+    "rto_us mss unacked_pkts lost_pkts srtt_us rttvar_us ssthresh_pkts cwnd_pkts reordering"
+    " segments_retransmitted pacing_rate_bps bytes_acked bytes_received segments_out min_rtt_us"
+    " data_segments_out delivery_rate_bps busy_us rwnd_limited_us sndbuf_limited_us delivered_pkts"
+    " marked_pkts reord_seen snd_wnd_bytes"
+).split()
+IN_MS = {name: f"{name[:-3]}_ms" for name in TCP_INFO_NAMES if name.endswith("_us")}
+SENDING = struct.Struct("=16xI4xII12xI20xI48xQ20xI4xI8xQ")  # what of it Sending has
+NO_MIN_RTT = 0xFFFFFFFF
+
+
+class Sending(NamedTuple):
+    """What is asked of every socket at every sample, as tcp_info has it: of most, no more is."""
+
+    mss: int
+    unacked_pkts: int
+    sacked_pkts: int
+    since_sent_ms: int  # when it last sent data
+    srtt_us: int
+    bytes_acked: int
+    min_rtt_us: int
+    data_segments_out: int
+    busy_us: int
+
+    @property
+    def bytes_out(self) -> int:
+        """What it has sent, or a little more: its last segments may be smaller than the others."""
+        return self.bytes_acked + self.unacked_pkts * self.mss
+
+
+def open_in(namespace: int | Path, protocol: int, groups: int = 0) -> socket.socket:
+    """A netlink socket in the network namespace of a process, or of a file. Raises OSError."""
+    with inside(namespace):
+        opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+        opened.bind((0, groups))
+    return opened
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 16 <= len(data):
+        length, kind = struct.unpack_from("=IH", data, at)
+        if length < 16:
+            return
+        yield kind, data[at + 16 : at + length]
+        at += (length + 3) & ~3
+
+
+def attributes_of(data: bytes, at: int) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, at)
+        if length < 4:
+            break
+        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        at += (length + 3) & ~3
+    return found
+
+
+def _dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
+    """Send a dump request and yield the answer's bodies. Raises OSError if the kernel refuses."""
+    link.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, 1, 0) + body)
+    while True:
+        for answer, payload in _messages(link.recv(1 << 18)):
+            if answer == NLMSG_DONE:
+                return
+            if answer == NLMSG_ERROR:
+                number = -struct.unpack_from("=i", payload)[0]
+                raise OSError(number, os.strerror(number), "netlink")
+            yield payload
+
+
+@dataclass(slots=True)
+class SocketMessage:
+    """An inet_diag_msg with its tcp_info."""
+
+    body: bytes
+    attributes: dict[int, bytes]
+
+    @property
+    def identity(self) -> bytes:
+        """The socket's ports and addresses."""
+        return self.body[4:40]
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """Its own and its peer's."""
+        local, peer = struct.unpack_from("!HH", self.body, 4)
+        return local, peer
+
+    @property
+    def cc(self) -> str | None:
+        name = self.attributes.get(INET_DIAG_CONG)
+        return name.rstrip(b"\0").decode() if name else None
+
+    @property
+    def sending(self) -> Sending:
+        return Sending._make(SENDING.unpack_from(self.attributes[INET_DIAG_INFO]))
+
+
+def tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
+    """Every live TCP socket of a namespace (dual-stack listeners have IPv4 peers as IPv6)."""
+    return socket_messages(_dump(link, TCPDIAG_GETSOCK, OF_ALL_FAMILIES))
+
+
+def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
+    """Those that have a tcp_info: not a listener's, nor a time-wait's."""
+    for body in bodies:
+        attributes = attributes_of(body, 72)
+        if INET_DIAG_INFO in attributes and body[1] != TCP_LISTEN:
+            yield SocketMessage(body, attributes)
+
+
+def parse_tcp_socket(message: SocketMessage) -> dict[str, Any]:
+    """What a message tells of its socket, as sockets.jsonl has it: addresses "ip:port", counters
+    since it was opened. None: not set, or not to be had.
+    """
+    info = message.attributes[INET_DIAG_INFO].ljust(TCP_INFO.size, b"\0")
+    row: dict[str, Any] = dict(zip(TCP_INFO_NAMES, TCP_INFO.unpack_from(info), strict=True))
+    for name, in_ms in IN_MS.items():
+        row[in_ms] = row.pop(name) / 1000
+    if row["min_rtt_ms"] == NO_MIN_RTT / 1000:
+        row["min_rtt_ms"] = None
+    if row["ssthresh_pkts"] >= INFINITE_SSTHRESH:
+        row["ssthresh_pkts"] = None
+    paced = row["pacing_rate_bps"]
+    row["pacing_rate_bps"] = None if paced == (1 << 64) - 1 else paced * 8
+    row["delivery_rate_bps"] *= 8
+    body, (local_port, peer_port) = message.body, message.ports
+    row["local"] = f"{_address(body[0], body[8:24])}:{local_port}"
+    row["peer"] = f"{_address(body[0], body[24:40])}:{peer_port}"
+    row["cc"], row["bbr"] = message.cc, None
+    bbr = message.attributes.get(INET_DIAG_BBRINFO)
+    if bbr is not None and len(bbr) >= 20:
+        low, high, min_rtt_us, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
+        row["bbr"] = {
+            "bw_bps": (high << 32 | low) * 8,
+            "min_rtt_ms": min_rtt_us / 1000,
+            "pacing_gain": pacing_gain / BBR_UNIT,
+            "cwnd_gain": cwnd_gain / BBR_UNIT,
+        }
+    return row
+
+
+@cache
+def _address(family: int, raw: bytes) -> str:
+    """A printable address; an IPv4 address mapped into IPv6 is printed as IPv4."""
+    if family == socket.AF_INET:
+        return socket.inet_ntop(socket.AF_INET, raw[:4])
+    if raw[:12] == b"\0" * 10 + b"\xff\xff":
+        return socket.inet_ntop(socket.AF_INET, raw[12:])
+    return socket.inet_ntop(socket.AF_INET6, raw)
+
+
+def watch_closed_sockets(pid: int) -> socket.socket:
+    """A socket that receives the last tcp_info of a namespace's TCP sockets as they close."""
+    groups = 1 << (SKNLGRP_INET_TCP_DESTROY - 1) | 1 << (SKNLGRP_INET6_TCP_DESTROY - 1)
+    link = open_in(pid, NETLINK_SOCK_DIAG, groups)
+    # SO_RCVBUFFORCE: a burst of closes must not overflow it
+    link.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)
+    link.setblocking(False)
+    return link
+
+
+def closed_sockets(link: socket.socket) -> list[SocketMessage]:
+    """What has been destroyed since the last call. Raises OSError (ENOBUFS) if some were missed."""
+    found: list[SocketMessage] = []
+    while True:
+        try:
+            data = link.recv(1 << 18)
+        except BlockingIOError:
+            return found
+        found += socket_messages(
+            body for kind, body in _messages(data) if kind == SOCK_DIAG_BY_FAMILY
+        )
+
+
+def marks_of(name: str, statistics: bytes) -> int | None:
+    """The packets that a qdisc marked, from its own statistics, by what its file declares of them;
+    None of one that marks none. Raises ValueError for one that does not keep what is declared.
+    """
+    kind = marking_kinds().get(name)
+    if kind is None:
+        return None
+    parts, at = [statistics], (kind.marks_at, *kind.marks_also)
+    if kind.marks_in:
+        outer, inner = kind.marks_in
+        lists = attributes_of(attributes_of(statistics, 0).get(outer, b""), 0)
+        parts, at = [attributes_of(each, 0).get(inner, bytes(4)) for each in lists.values()], (0,)
+    if any(len(part) < max(at) + 4 for part in parts):
+        raise ValueError(
+            f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
+            f" marks where {from_root(QDISCS / f'{kind.module}.py')} says (marks_at, marks_in)"
+        )
+    return sum(int(struct.unpack_from("=I", part, each)[0]) for part in parts for each in at)
+
+
+def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:
+    """The statistics of every root qdisc of a namespace, by its interface, as queues.jsonl has
+    them; marks, where anything there can mark: what it and those under it have marked.
+    """
+    found: dict[int, dict[str, int]] = {}
+    marked: Counter[int] = Counter()
+    for body in _dump(link, RTM_GETQDISC, bytes(20)):
+        _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
+        attributes = attributes_of(body, 20)
+        statistics = attributes_of(attributes.get(7, b""), 0)  # TCA_STATS2
+        kind = attributes.get(1, b"?").rstrip(b"\0").decode()
+        marks = marks_of(kind, statistics.get(4, b""))  # TCA_STATS_APP
+        if marks is not None:
+            marked[ifindex] += marks
+        if parent != 0xFFFFFFFF:  # TC_H_ROOT
+            continue
+        basic, queue = statistics.get(1, bytes(16)), statistics.get(3, bytes(20))
+        sent_bytes, sent_pkts = struct.unpack_from("=QI", basic)  # TCA_STATS_BASIC
+        if 8 in statistics:  # TCA_STATS_PKT64
+            sent_pkts = struct.unpack_from("=Q", statistics[8])[0]
+        qlen, backlog, drops = struct.unpack_from("=3I", queue)  # TCA_STATS_QUEUE
+        found[ifindex] = {
+            "sent_bytes": sent_bytes,
+            "sent_pkts": sent_pkts,
+            "drops": drops,
+            "backlog_bytes": backlog,
+            "backlog_pkts": qlen,
+        }
+    for ifindex in marked.keys() & found.keys():
+        found[ifindex]["marks"] = marked[ifindex]
+    return found

@@ -1,0 +1,1 @@
+"""Importers of recorded paths: a file each, with a FORMAT; base.py has their types."""

@@ -1,0 +1,225 @@
+"""Programs of Debian's that run without being installed: unpacked for the lab alone.
+
+A program that is unpacked starts no service and replaces nothing on the machine. It names its own
+dynamic loader and finds its own libraries, so that it is the same program wherever it runs.
+"""
+
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from gostlab.install import apt as archive
+from gostlab.install import locate
+from gostlab.install.build_env import SetupError, Workbench, replacing, run_logged, write_json
+from gostlab.registry.iperf3_versions import OWN, Iperf3Kind
+from gostlab.registry.programs import OF_FLOWS
+from gostlab.registry.tunnels import tunnel_kinds
+
+MERGED = ("bin", "sbin", "lib", "lib64")  # links into usr
+LOADER = "ld-linux-*.so.*"
+# Where Debian's packages keep libraries (the newer ones in usr/ alone), and programs.
+LIBRARY_FOLDERS = ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib", "usr/lib")
+PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
+
+
+def provide_programs(
+    bench: Workbench, tunnels: Iterable[str] | None = None, of_flows: Iterable[str] = OF_FLOWS
+) -> str:
+    """Programs of tunnels (None: all) and flows that the machine lacks. Raises SetupError."""
+    known = tunnel_kinds()
+    asked = known.values() if tunnels is None else [known[name] for name in tunnels]
+    wanted = {kind.programs: kind.unpacked for kind in asked if kind.unpacked}
+    wanted |= {(name,): (OF_FLOWS[name],) for name in of_flows}
+    names = {name for programs in wanted for name in programs}
+    missing = missing_programs(names, bench.cache)
+    packages = [each for programs in wanted if missing & {*programs} for each in wanted[programs]]
+    if packages and archive.find_mirror() is None:
+        # Everything else works without them: a run that asks for one says what it lacks.
+        listed = ", ".join(sorted(missing))
+        return f"no Debian mirror to take {listed} from: what needs them waits until they are here"
+    if packages:
+        unpack_packages(bench, dict.fromkeys(packages))
+    if still := missing_programs(names, bench.cache):
+        raise SetupError(f"{', '.join(sorted(still))}: not in Debian's packages as they came")
+    own = locate.find_programs(bench.cache)
+    private = f", {len(own)} of them private to the lab" if own else ""
+    return f"{', '.join(sorted(names))}{private}"
+
+
+def missing_programs(names: Iterable[str], cache: Path) -> set[str]:
+    """Those of some programs that neither the machine nor the lab has."""
+    own = locate.find_programs(cache)
+    return {name for name in names if locate.find_program(name, own) is None}
+
+
+def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
+    """Fetch packages with libraries, and unpack each one's programs. Raises SetupError."""
+    packages = list(packages)
+    scratch = bench.cache / "build" / "programs"
+    shutil.rmtree(scratch, ignore_errors=True)
+    log = bench.log("tunnels")
+    files = fetch_with_libraries(bench, packages, scratch / "packages")
+    unpack(files, scratch / "contents", log)
+    libraries = {path.name: path for path in libraries_in(scratch / "contents")}
+    for package in packages:
+        [file] = [file for file in files if file.name.startswith(f"{package}_")]
+        alone = scratch / package
+        unpack([file], alone, log)
+        version = file.name.split("_")[1].partition("%3a")[2] or file.name.split("_")[1]
+        keep_programs(bench, alone, libraries, package, version)
+    shutil.rmtree(scratch)
+
+
+def fetch_with_libraries(
+    bench: Workbench, packages: Sequence[str], into: Path, suite: str = "", more: str = "$."
+) -> list[Path]:
+    """Packages of a suite, their libraries, and what matches `more`. Raises SetupError."""
+    apt = archive.private_apt(bench.apt_folder, ", ".join(packages))
+    bench.say(f"fetching {', '.join(packages)}")
+    apt.read_suites([suite or apt.mirror.codename])
+    return apt.download_current(apt.with_libraries(packages, more), into)
+
+
+def unpack(files: Iterable[Path], tree: Path, log: Path, left_out: Iterable[str] = ()) -> None:
+    """Packages as one tree whose merged folders are links. Raises SetupError."""
+    for name in MERGED:
+        (tree / "usr" / name).mkdir(parents=True, exist_ok=True)
+        if not (tree / name).is_symlink():
+            (tree / name).symlink_to(f"usr/{name}")
+    words = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory"]
+    script = f'dpkg-deb --fsys-tarfile "$0" | {" ".join(words)} "$@"'
+    excluded = [f"--exclude={pattern}" for pattern in left_out]
+    shell: list[str | Path] = ["bash", "-o", "pipefail", "-c", script]
+    for file in files:
+        run_logged([*shell, file, tree, "--anchored", *excluded], log)
+
+
+def keep_programs(
+    bench: Workbench, alone: Path, libraries: dict[str, Path], package: str, version: str
+) -> None:
+    """One package's programs and the libraries that they need. Raises SetupError."""
+    log = bench.log("tunnels")
+    folder = bench.cache / "programs" / package / version
+    found = [path for way in PROGRAM_FOLDERS for path in sorted(alone.glob(f"{way}/*"))]
+    programs = [path for path in found if is_program(path)]
+    with replacing(folder) as finished:
+        (finished / "bin").mkdir()
+        (finished / "lib").mkdir()
+        for program in programs:
+            shutil.copy2(program, finished / "bin" / program.name)
+        for name in needed_libraries(programs, libraries):
+            shutil.copy2(libraries[name], finished / "lib" / name)
+        sums = {path.name: sum_of(finished, path) for path in sorted(finished.glob("bin/*"))}
+        for program in sorted(finished.glob("bin/*")):
+            bind(program, finished / "lib", folder / "lib", "$ORIGIN/../lib", log)
+        write_json(
+            finished / "package.json", {"package": package, "version": version, "sha256": sums}
+        )
+
+
+def is_program(path: Path) -> bool:
+    """Whether a file is compiled, and neither a script nor a link."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == locate.ELF
+
+
+def needed_libraries(programs: Sequence[Path], libraries: dict[str, Path]) -> list[str]:
+    """The names of the libraries that programs need, and those need, and the loader."""
+    wanted, waiting = set(), list(programs)
+    while waiting:
+        asked = waiting.pop()
+        done = subprocess.run(["patchelf", "--print-needed", asked], capture_output=True, text=True)
+        for name in done.stdout.split():
+            if name in libraries and name not in wanted:
+                wanted.add(name)
+                waiting.append(libraries[name])
+    return sorted(wanted | {name for name in libraries if re.match(r"ld-linux-.*\.so", name)})
+
+
+def libraries_in(contents: Path) -> Iterator[Path]:
+    """Every shared library that was unpacked, the loader among them."""
+    for folder in LIBRARY_FOLDERS:
+        for path in sorted(contents.glob(f"{folder}/*.so*")):
+            if path.is_file():
+                yield path
+
+
+def bind(program: Path, unpacked: Path, folder: Path, search: str, log: Path) -> None:
+    """Let a program start with its loader and libraries, `unpacked` now and in `folder` then;
+    `search`: where it looks for them, from its own folder. Raises SetupError.
+    """
+    loader = next(unpacked.glob(LOADER)).name
+    words: list[str | Path] = ["--set-interpreter", folder / loader]
+    # An RPATH, not a RUNPATH: it holds for what the libraries need too.
+    words += ["--force-rpath", "--set-rpath", search]
+    run_logged(["patchelf", *words, program], log)
+
+
+def sum_of(folder: Path, program: Path | None = None) -> str:
+    """SHA-256 of the names and sums in a folder; `program`: of the programs this one alone."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if program is None or path == program or path.parent.name == "lib":
+            total.update(f"{path.relative_to(folder)} {locate.file_sha256(path)}\n".encode())
+    return total.hexdigest()
+
+
+# -- iperf3s
+
+
+def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> str:
+    """The lab's own iperf3s. Raises SetupError naming those that must be there and are not."""
+    got, failed = [], []
+    for kind in (OWN[version] for version in versions):
+        found = locate.find_own_iperf3(kind.version, bench.cache)
+        try:
+            got.append(found.version if found else unpack_iperf3(bench, kind))
+        except SetupError as error:
+            if not kind.may_lack:
+                failed.append(f"iperf3 {kind.version}: {error}")
+    if failed:
+        raise SetupError("; ".join(failed))
+    return f"{', '.join(got)}, private to the lab"
+
+
+def unpack_iperf3(bench: Workbench, kind: Iperf3Kind) -> str:
+    """Fetch and unpack one; returns its version. Raises SetupError."""
+    apt = archive.private_apt(bench.apt_folder, "it", ": runs here need iperf3: system")
+    bench.say(f"fetching iperf3 {kind.version} from {kind.suite}")
+    version = locate.version_tuple(kind.version)
+    offered = apt.look_for("iperf3", version, [[kind.suite]])
+    candidate = next((one for one in offered if one.upstream == version), None)
+    if candidate is None:
+        bench.notes += apt.complaints
+        raise SetupError(f"the mirror's {kind.suite} does not have it")
+    packages = bench.cache / "build" / f"iperf3-{kind.version}"
+    shutil.rmtree(packages, ignore_errors=True)
+    files = apt.download_current([candidate.package, *kind.libraries], packages)
+    folder, log = bench.cache / "iperf3" / kind.version, bench.log("iperf3")
+    with replacing(folder) as finished:
+        contents = packages / "contents"
+        unpack(files, contents, log)
+        sha256 = keep_iperf3(contents, finished)
+        bind(finished / "iperf3", finished / "lib", folder / "lib", "$ORIGIN/lib", log)
+        names = sorted(file.name for file in files)
+        record = {"version": candidate.version, "packages": names, "sha256": sha256}
+        write_json(finished / "iperf3.json", record)
+    shutil.rmtree(packages)
+    if locate.find_own_iperf3(kind.version, bench.cache) is None:
+        shutil.rmtree(folder)
+        raise SetupError(f"{candidate} was unpacked but does not run here")
+    return candidate.version
+
+
+def keep_iperf3(contents: Path, folder: Path) -> str:
+    """An unpacked iperf3 and all of its libraries, as they came; their sum."""
+    (folder / "lib").mkdir(parents=True)
+    shutil.copy2(contents / "usr/bin/iperf3", folder / "iperf3")
+    for library in libraries_in(contents):
+        shutil.copy2(library, folder / "lib" / library.name)
+    return sum_of(folder)

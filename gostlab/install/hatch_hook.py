@@ -1,0 +1,20 @@
+"""Add the lab's built parts to a wheel that hatchling builds (gostlab.install.wheel).
+
+Hatchling runs this file without the lab's other modules.
+"""
+
+import os
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[misc,unused-ignore]
+    """Add the folder of parts that GOSTLAB_BROUGHT names, and the platform that they are for."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+        brought = os.environ.get("GOSTLAB_BROUGHT")
+        if brought:
+            build_data["force_include"][brought] = "gostlab/brought"
+            build_data["tag"] = os.environ["GOSTLAB_WHEEL_TAG"]
+            build_data["pure_python"] = False

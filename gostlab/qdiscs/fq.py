@@ -1,0 +1,39 @@
+"""fq: a fair share for every flow by deficit round robin, tail drop per flow (tc-fq(8))."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from gostlab.guest.qdisc import Direction, OptionComparison
+from gostlab.qdiscs.base import Queue, queue_pkts
+from gostlab.registry.qdiscs import QdiscKind
+
+QDISC = QdiscKind(
+    name="fq",
+    says="a fair share for every flow in turn, tail drop per flow; buffer limits a flow, too",
+    option="NET_SCH_FQ",
+)
+
+
+@dataclass(frozen=True)
+class FairQueue(Queue):
+    """A queue with a limit for all packets and one for the packets of each flow."""
+
+    flow_limit: int = 0
+
+    compared = (*Queue.compared, OptionComparison("flow_limit", "flow_limit", "packets"))
+
+    def tc_options(self) -> list[str]:
+        return [*super().tc_options(), "flow_limit", str(self.flow_limit)]
+
+    def installed(self, options: Mapping[str, Any]) -> Self:
+        return replace(super().installed(options), flow_limit=int(options["flow_limit"]))
+
+
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+    """Return an fq whose two limits are the buffer.
+
+    The kernel's default of 100 packets a flow would make less of a larger buffer.
+    """
+    packets = queue_pkts(direction)
+    return FairQueue(kind.in_kernel, packets, flow_limit=packets)

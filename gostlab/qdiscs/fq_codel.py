@@ -1,0 +1,27 @@
+"""fq_codel: a fair share for every flow, each with CoDel (RFC 8290); a threshold for L4S."""
+
+from dataclasses import replace
+
+from gostlab.guest.qdisc import Direction
+from gostlab.qdiscs.base import Queue, queue_of
+from gostlab.registry.qdiscs import QdiscKind
+
+QDISC = QdiscKind(
+    name="fq_codel",
+    says="a fair share for every flow, each with CoDel (RFC 8290); ecn: l4s adds its threshold",
+    option="NET_SCH_FQ_CODEL",
+    marks=True,
+    flow_queues=1024,
+    has_target=True,
+    marks_at=12,
+    marks_also=(28,),
+)
+THRESHOLD_US = 1000  # RFC 9332's step
+
+
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+    """1024 queues, target 5 ms, interval 100 ms, the kernel's defaults; for L4S also the step of
+    RFC 9332, at 1 ms, for packets of ECT(1).
+    """
+    threshold_us = THRESHOLD_US if direction.get("ecn") == "l4s" else 0
+    return replace(queue_of(kind, direction), threshold_us=threshold_us)

@@ -1,0 +1,55 @@
+"""Queues of which only a limit is asked, in packets; what is not said is the kernel's default."""
+
+from gostlab.guest.qdisc import Direction
+from gostlab.qdiscs.base import Queue, queue_of
+from gostlab.registry.qdiscs import QdiscKind
+
+QDISC = (
+    QdiscKind(
+        name="fifo",
+        says="first in, first out",
+        option="NET_SCHED",
+        kernel_name="pfifo",
+        spellings=("pfifo",),
+    ),
+    # Target 5 ms, interval 100 ms.
+    QdiscKind(
+        name="codel",
+        says="CoDel: it drops by how long packets wait (RFC 8289)",
+        option="NET_SCH_CODEL",
+        marks=True,
+        has_target=True,
+        marks_at=24,
+    ),
+    # Target 15 ms, updated every 16 ms.
+    QdiscKind(
+        name="pie",
+        says="it drops by chance, by how long packets wait (RFC 8033)",
+        option="NET_SCH_PIE",
+        marks=True,
+        has_target=True,
+        marks_at=36,
+    ),
+    # 1024 queues, target 15 ms.
+    QdiscKind(
+        name="fq_pie",
+        flow_queues=1024,
+        says="a fair share for every flow, each with PIE",
+        option="NET_SCH_FQ_PIE",
+        marks=True,
+        has_target=True,
+        marks_at=16,
+    ),
+    # 128 queues, by a hash of 1024 values.
+    QdiscKind(
+        name="sfq",
+        flow_queues=1024,
+        says="a fair share for every flow, tail drop from the longest",
+        option="NET_SCH_SFQ",
+    ),
+)
+
+
+def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+    """As many packets as the buffer has."""
+    return queue_of(kind, direction)

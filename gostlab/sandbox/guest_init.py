@@ -1,0 +1,251 @@
+"""The sandbox's init: process 1 of the User-Mode Linux guest.
+
+Started by the kernel, as `python3 -S init.py`, with the host's files as a read-only root, or by
+first.py on the lab's own root, where it shows the guest some folders of the host. It mounts what a
+Linux userland expects, gives the guest one writable folder, runs one command there, and powers off.
+Its orders come as kernel command-line words, which the kernel hands to init as environment
+variables:
+
+GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in its `boot.json`:
+    argv        the command to run
+    environ     its environment
+    keep        host paths that must stay visible although /tmp and the like are covered
+    terminal    true: give the command the console as its controlling terminal
+    modules     kernel modules to load first: [{cc, file, arguments}]; what the kernel did not take
+                is in the command's environment, GOSTLAB_NOT_LOADED: {cc: why}
+"""
+
+import ctypes
+import gc
+import json
+import marshal
+import os
+import site
+import sys
+import traceback
+from _frozen_importlib_external import (
+    ExtensionFileLoader,
+    SourceFileLoader,
+    spec_from_file_location,
+)
+from contextlib import suppress
+from types import CodeType
+
+OUT = "/run/gostlab"
+HOST = "/run/host"
+KEPT = f"{HOST}/kept/modules"
+MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND = 1, 2, 32, 4096
+RB_POWER_OFF = 0x4321FEDC
+SYS_FINIT_MODULE = 313
+SYSLOG_ACTION_READ_ALL, LOG_BYTES = 3, 1 << 16
+COVERED = ("/run", "/tmp", "/var/tmp", "/dev/shm")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Kept(SourceFileLoader):
+    """Loads a module whose code is there."""
+
+    def __init__(self, name: str, code: CodeType) -> None:
+        super().__init__(name, code.co_filename)
+        self.code = code
+
+    def get_code(self, _name: str) -> CodeType:
+        return self.code
+
+
+class BundleFinder:
+    """Find modules in one file (see gostlab.sandbox.module_bundle), which is read at once."""
+
+    def __init__(self, path: str) -> None:
+        with open(path, "rb") as file:
+            content = memoryview(file.read())
+        length = int.from_bytes(content[:8], "little")
+        self.index = marshal.loads(content[8 : 8 + length])
+        self.codes = content[8 + length :]
+        ends = [each[1] + each[2] for each in self.index.values() if isinstance(each, tuple)]
+        if max(ends) != len(self.codes):
+            raise ValueError(f"{path} is not whole")
+        self.written = self.code("(dataclasses)")
+
+    def code(self, name: str) -> CodeType:
+        _, at, size = self.index[name]
+        code: CodeType = marshal.loads(self.codes[at : at + size])
+        return code
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
+        entry = self.index.get(name)
+        if entry is None:
+            return None
+        if isinstance(entry, str):
+            return spec_from_file_location(name, entry, loader=ExtensionFileLoader(name, entry))
+        code = self.code(name)
+        inside = [os.path.dirname(code.co_filename)] if entry[0] else None
+        return spec_from_file_location(
+            name, code.co_filename, loader=Kept(name, code), submodule_search_locations=inside
+        )
+
+
+def mount(
+    source: str, target: str, kind: str | None, flags: int = 0, options: str | None = None
+) -> None:
+    """mount(2). Raises OSError naming the target."""
+    encoded = [
+        text.encode() if text is not None else None for text in (source, target, kind, options)
+    ]
+    if libc.mount(encoded[0], encoded[1], encoded[2], flags, encoded[3]) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), target)
+
+
+def mount_all(writable: str) -> dict:
+    """Lay out the guest's file systems; returns the orders found in the writable folder."""
+    shown = f"{OUT}/.host/shown"
+    if os.path.isdir(shown):  # the lab's own root: first.py has mounted /proc, /run and that folder
+        for name in sorted(os.listdir(shown)):
+            os.makedirs(f"{HOST}/{name}")
+            source = f"{writable}/.host/shown/{name}"
+            mount("none", f"{HOST}/{name}", "hostfs", MS_RDONLY, source)
+    else:
+        # To an ordinary user's guest root's files are nobody's: a setuid `mount` would not be
+        # root's.
+        mount("none", "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID)
+        mount("proc", "/proc", "proc")
+        mount("tmpfs", "/run", "tmpfs")
+        # A second view of the host's files, in which nothing is covered.
+        os.mkdir(HOST)
+        mount("/", HOST, None, MS_BIND)
+        os.mkdir(OUT)
+        mount("none", OUT, "hostfs", 0, writable)
+    mount("sysfs", "/sys", "sysfs")
+    with open(f"{OUT}/boot.json", encoding="utf-8") as file:
+        orders: dict = json.load(file)
+    for folder in ("/dev/pts", "/dev/shm"):
+        os.makedirs(folder, exist_ok=True)
+    mount("devpts", "/dev/pts", "devpts", 0, "ptmxmode=0666,mode=0620")
+    for folder in COVERED[1:]:
+        mount("tmpfs", folder, "tmpfs", MS_NOSUID)
+    mount("tracefs", "/sys/kernel/tracing", "tracefs")
+    mount("cgroup2", "/sys/fs/cgroup", "cgroup2")
+    for path in orders["keep"]:
+        if path.startswith(tuple(f"{folder}/" for folder in COVERED)):
+            if os.path.isdir(HOST + path):
+                os.makedirs(path, exist_ok=True)
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.close(os.open(path, os.O_CREAT))
+            mount(HOST + path, path, None, MS_BIND)
+    for link, target in (
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ):
+        if not os.path.lexists(f"/dev/{link}"):
+            os.symlink(target, f"/dev/{link}")
+    return orders
+
+
+def load_modules(orders: dict) -> None:
+    """Load the ordered modules; why one was not taken, in the kernel's words, goes to the command's
+    environment.
+    """
+    refused = {}
+    for module in orders.get("modules", ()):
+        before = len(kernel_log())
+        descriptor = os.open(HOST + module["file"], os.O_RDONLY | os.O_CLOEXEC)
+        status = libc.syscall(SYS_FINIT_MODULE, descriptor, module["arguments"].encode(), 0)
+        number = ctypes.get_errno()
+        os.close(descriptor)
+        # The kernel goes on without a parameter that it cannot set.
+        said = [
+            line.partition(">")[2].partition("] ")[2] or line.partition(">")[2]
+            for line in kernel_log()[before:].splitlines()
+            if "taint" not in line
+        ]
+        if status != 0 or said:
+            refused[module["cc"]] = "; ".join(said) or os.strerror(number)
+    orders["environ"]["GOSTLAB_NOT_LOADED"] = json.dumps(refused)
+
+
+def kernel_log() -> str:
+    """What the kernel has said so far."""
+    buffer = ctypes.create_string_buffer(LOG_BYTES)
+    length = libc.klogctl(SYSLOG_ACTION_READ_ALL, buffer, LOG_BYTES)
+    return buffer.raw[: max(0, length)].decode(errors="replace")
+
+
+def run(orders: dict) -> int:
+    """Run the ordered command, reap whatever is orphaned meanwhile; returns the exit status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            if orders.get("terminal"):
+                console = os.open("/dev/tty0", os.O_RDWR)
+                for descriptor in (0, 1, 2):
+                    os.dup2(console, descriptor)
+                import fcntl
+                import termios
+
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            if orders["argv"][:2] == [sys.executable, "-m"]:
+                os._exit(go_on_as(orders["argv"][2:], orders["environ"]))
+            os.execvpe(orders["argv"][0], orders["argv"], orders["environ"])
+        except OSError as error:
+            print(f"init: {orders['argv'][0]}: {error}", file=sys.stderr, flush=True)
+            os._exit(127)
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            return os.waitstatus_to_exitcode(status)
+
+
+def go_on_as(argv: list[str], environ: dict[str, str]) -> int:
+    """Run a module as `python3 -m` does, in this process: another Python would first have to start,
+    and this one to take itself apart, a tenth of a short run. Returns the exit status.
+    """
+    os.closerange(3, 16)  # what init reads itself from; each would be a call for what is started
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.path[:1] = [os.getcwd(), *environ["PYTHONPATH"].split(":")]  # in place of this file's
+    status = 1
+    try:
+        # Where none is kept, or not whole, each module is read from its own file.
+        with suppress(OSError, ValueError, EOFError, TypeError, LookupError):
+            sys.meta_path.insert(-1, BundleFinder(KEPT))  # type: ignore[arg-type]
+        import runpy
+
+        gc.disable()  # what a module's import makes is no garbage
+        site.main()
+        sys.argv = argv
+        runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
+
+
+def main() -> None:
+    status = 125
+    try:
+        orders = mount_all(os.environ["GOSTLAB_BOOT"])
+        libc.sethostname(b"gostlab", 7)
+        load_modules(orders)
+        status = run(orders)
+        with open(f"{OUT}/exit", "w", encoding="ascii") as file:
+            file.write(f"{status}\n")
+    except BaseException:  # process 1 may not return: the kernel would panic
+        traceback.print_exc()
+    sys.stdout.flush()
+    libc.reboot(RB_POWER_OFF)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Whether a kernel takes a module: a sandbox that loads it, says what is new, and ends."""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gostlab import safe_read
+from gostlab.install.kernel_modules import CompileError, Module
+from gostlab.registry.congestion_controls import IN_LINUX, Control
+from gostlab.sandbox import CHECKOUT, uml, usable_cpus
+from gostlab.sandbox.kernel_log import last_kernel_words
+from gostlab.sandbox.rootfs import plain_root
+from gostlab.spec.cpu_model import MachineModel
+
+AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+LIMIT_S = 20.0  # of CPU time: it takes a second
+
+
+def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
+    """The congestion controls that a kernel has by a module. Raises CompileError with the kernel's
+    words if it does not take it, or dies of it; MissingPart, MachineError, OSError.
+    """
+    root = plain_root()
+    control = Control(file.name, file.name, file, (), "", own=True)
+    module = Module(file.name, file, arguments, "", control)
+    with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:
+        folder = Path(scratch).resolve()
+        script = (
+            f'cat {AVAILABLE} >/run/gostlab/said; echo "$GOSTLAB_NOT_LOADED" >>/run/gostlab/said'
+        )
+        guest = uml.boot(
+            kernel,
+            folder,
+            ["/bin/sh", "-c", script],
+            MachineModel(128, syscall_cost_us=5.0),
+            keep=[CHECKOUT],
+            cpu=usable_cpus()[0],
+            limit_s=LIMIT_S,
+            modules=[module],
+            root=root,
+        )
+        guest.wait()
+        try:
+            names, refused = safe_read.read_bytes(folder / "said").decode("utf-8").splitlines()
+        except (OSError, ValueError):
+            words = (
+                f"its init does not end ({guest.complaint})"
+                if guest.at_its_limit
+                else f"the kernel died of it: {last_kernel_words(folder)}"
+            )
+            raise CompileError(f"{file.name}: {words}") from None
+    why = json.loads(refused).get(file.name)
+    if why:
+        raise CompileError(f"{file.name}: it compiles, but the kernel does not take it: {why}")
+    return [name for name in names.split() if name not in IN_LINUX]

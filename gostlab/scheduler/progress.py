@@ -1,0 +1,219 @@
+"""Progress on standard error: a picture on a terminal, a line per finished run elsewhere."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from gostlab.console import Console
+from gostlab.scheduler.eta import Moving
+from gostlab.scheduler.queue import Finished, Quiet
+from gostlab.spec.labels import cell_words
+from gostlab.spec.run_spec import RunSpec
+
+
+def clock_words(seconds: float) -> str:
+    """`3 min 20 s`, or `20 s`."""
+    total_s = max(0, round(seconds))
+    return f"{total_s // 60} min {total_s % 60:02d} s" if total_s >= 60 else f"{total_s} s"
+
+
+class LineProgress(Quiet):
+    """A line per run on standard error."""
+
+    def __init__(self) -> None:
+        self._total = self._count = 0
+        self._several = False  # experiments
+
+    def planned(self, runs: Sequence[RunSpec], done: Sequence[Finished]) -> None:
+        super().planned(runs, done)
+        self._several = self._several or len({run.experiment for run in runs}) > 1
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
+        self._total, self._count = total, already
+        if already and round_number == 1:
+            self.say(f"{already} of {total} runs are finished already")
+        if already < total:
+            self.say(to_do_line(total - already, expected_s, again, round_number))
+
+    def finished(self, done: Finished, left_s: float) -> None:
+        self._count += 1
+        at = f"[{self._count}/{self._total}]"
+        self.say(f"{at} {self.describe(done)} · {clock_words(left_s)} left")
+
+    def describe(self, done: Finished) -> str:
+        """How a run ended."""
+        how = (
+            done.verdict if done.outcome == "ok" else f"{done.outcome}: {done.status.get('error')}"
+        )
+        whose = f"{done.run.experiment}/" if self._several else ""
+        return f"{whose}{done.run.name}: {how} ({done.status.get('wall_s', 0):.1f} s)"
+
+
+# What a run of the grid is, and how it looks; without a terminal's blocks in letters.
+WAITING, RUNNING, OK, DEGRADED, NO_ANSWER = range(5)
+ENDED = {"good": OK, "degraded": DEGRADED}  # any other state is no answer
+BLOCKS = ("·", "▸", "█", "▒", "✗")
+LETTERS = (".", ">", "#", "%", "x")
+STYLES = ("dim", "cyan", "green", "yellow", "red")
+MAX_GRID_LINES = 12
+
+
+class LiveDisplay(LineProgress):
+    """A live picture on a terminal, with lines above it; `how`: as rich.live.Live is told, which
+    asks for the picture at once.
+    """
+
+    def __init__(self, title: str, console: Console | None, **how: Any) -> None:
+        super().__init__()
+        self._title, self._console = title, console or Console()
+        self._live = Live(console=self._console, get_renderable=self.picture, **how)
+
+    def picture(self) -> Group:
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False)
+
+    def stop(self) -> None:
+        self._live.stop()
+
+
+class Board(LiveDisplay):
+    """Every matrix (of several experiments: every experiment) as a row that fills, a line for each
+    run under way, and the time left. Above it stays a line for every run that is not simply good.
+    """
+
+    def __init__(self, title: str, console: Console | None = None) -> None:
+        self._runs: list[RunSpec] = []
+        self._states: dict[str, int] = {}
+        self._moving: Sequence[Moving] = ()
+        self._left_s: float | None = None
+        super().__init__(title, console, transient=True, auto_refresh=False)
+
+    def planned(self, runs: Sequence[RunSpec], done: Sequence[Finished]) -> None:
+        super().planned(runs, done)
+        known = {run.name for run in self._runs}
+        self._runs += [run for run in runs if run.name not in known]
+        self._states |= {end.run.name: ENDED.get(end.state, NO_ANSWER) for end in done}
+
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
+        super().begin(total, already, expected_s, again, round_number)
+        self._left_s = expected_s
+        if already < total:
+            self._live.start()
+            self._live.refresh()
+
+    def started(self, run: RunSpec) -> None:
+        self._states[run.name] = RUNNING
+
+    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+        self._moving, self._left_s = moving, left_s
+        self._live.refresh()
+
+    def finished(self, done: Finished, left_s: float) -> None:
+        self._count += 1
+        self._left_s = left_s
+        self._states[done.run.name] = ENDED.get(done.state, NO_ANSWER)
+        self._moving = [each for each in self._moving if each.run.name != done.run.name]
+        if done.state != "good":
+            self.say(self.describe(done))
+        self._live.refresh()
+
+    def picture(self) -> Group:
+        left = "" if self._left_s is None else f" · about {clock_words(self._left_s)} left"
+        head = Text(f"{self._title} · {self._count} of {self._total}{left}", style="bold")
+        width = self._console.width
+        moving = (moving_words(each, of=self._row_of(each.run)) for each in self._moving)
+        lines = [*self.grid(width), *map(Text, moving)]
+        for line in lines:
+            line.truncate(width, overflow="ellipsis")
+        return Group(head, *lines)
+
+    def _row_of(self, run: RunSpec) -> str:
+        return run.experiment if self._several else run.matrix
+
+    def grid(self, width: int) -> list[Text]:
+        """A row per matrix or experiment, a sign per run; where one has more runs than fit, a sign
+        stands for several and shows what most needs a look. Of too many all are one row.
+        """
+        matrices: dict[str, list[int]] = {}
+        for run in self._runs:
+            state = self._states.get(run.name, WAITING)
+            matrices.setdefault(self._row_of(run), []).append(state)
+        if len(matrices) > MAX_GRID_LINES:
+            states = [state for row in matrices.values() for state in row]
+            matrices = {f"{len(matrices)} {'experiments' if self._several else 'matrices'}": states}
+        signs = BLOCKS if "utf" in (self._console.encoding or "").lower() else LETTERS
+        name_width = min(24, max(map(len, matrices), default=0))
+        rows = []
+        for name, states in matrices.items():
+            row = Text(f"{name[:name_width]:{name_width}} ")
+            for state in squeezed(states, max(8, width - name_width - 12)):
+                row.append(signs[state], style=STYLES[state])
+            over = sum(state >= OK for state in states)
+            row.append(f" {over}/{len(states)}", style="dim")
+            rows.append(row)
+        return rows
+
+
+def squeezed(states: Sequence[int], most: int) -> list[int]:
+    """At most so many signs: each stands for neighbours alike in number, and shows one that has no
+    answer, else one that runs, is degraded or waits, and only of nothing else a good one.
+    """
+    if len(states) <= most:
+        return list(states)
+    urgent = (NO_ANSWER, RUNNING, DEGRADED, WAITING, OK)
+    ends = [round(index * len(states) / most) for index in range(most + 1)]
+    return [min(states[start:end], key=urgent.index) for start, end in pairwise(ends)]
+
+
+def moving_words(moving: Moving, of: str) -> str:
+    """A run under way: what it is (and of what), its own clock's time of how much, how fast that
+    goes.
+    """
+    label = cell_words(moving.run.factors)
+    what = f"{of}: {label}" if label else of
+    how_far = "starting"
+    if moving.loaded_s is not None:
+        how_far = f"{max(0.0, moving.loaded_s):.0f} of {moving.run.length_s:.0f} s"
+    speed = f" · {moving.speed:.2g} × real time" if moving.speed else ""
+    return f"  {what}, run {moving.run.repetition} · {how_far}{speed}"
+
+
+def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> str:
+    """What a block of runs is about to do."""
+    line = f"{count} {'run' if count == 1 else 'runs'} to do, about {clock_words(expected_s)}"
+    if round_number > 1:
+        line = f"round {round_number}, of cells that are not narrow enough: {line}"
+    if again:
+        line += f" ({again} of them begun before, or with damaged files)"
+    return line
+
+
+@contextmanager
+def progress_on_stderr(title: str, *, quiet: bool) -> Iterator[Quiet]:
+    """Progress in the form that fits standard error; none where it is to be quiet."""
+    if quiet:
+        yield Quiet()
+        return
+    if not sys.stderr.isatty():
+        yield LineProgress()
+        return
+    board = Board(title)
+    try:
+        yield board
+    finally:
+        board.stop()

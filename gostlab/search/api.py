@@ -1,0 +1,204 @@
+"""A fit by its arguments: from a path and what was measured to the profile that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gostlab import sandbox as machines
+from gostlab.analysis.load import frames
+from gostlab.analysis.plotting import style
+from gostlab.errors import bounded
+from gostlab.profile_import.profile_writer import check_place, name_of
+from gostlab.registry.folders import OWN_PROFILES
+from gostlab.search.fit import RunsOfTheLab, SearchProgress, fit_order
+from gostlab.search.fit_files import write_fitted
+from gostlab.search.fit_plot import fit_figure
+from gostlab.search.observations import check_apart, chosen, load_measurements, on_path
+from gostlab.search.parameters import POINTS_PER_PARAMETER, Free, check_free, reaching, read_word
+from gostlab.search.problem import FitOrder
+from gostlab.spec import profile as profiles
+from gostlab.spec.experiment import MAX_SEED
+from gostlab.spec.fit_record import FIT, FitRecord
+from gostlab.spec.settings import Setting, read_override
+from gostlab.spec.units import quoted
+from gostlab.spec.yaml_source import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+RESULTS = "results"
+MAX_POINTS, MAX_MEMBERS, MAX_REPETITIONS = 500, 20, 20
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A path that was fitted to measured rates, and how good that is."""
+
+    fitted: FitRecord
+    order: FitOrder
+    profile: Path  # its file, which `profile` takes: gostlab.Run(profile=str(fit.profile))
+
+    @property
+    def explained(self) -> bool:
+        """Whether the lab is within the band of every number that it was fitted to."""
+        return self.fitted.explained
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """A row per measured number: measured (`asked_mbit`), its band, the lab's on this path
+        (`lab_mbit`), and from where to where the paths go that fit as well.
+        """
+        return frames.to_frame([asdict(row) for row in self.fitted.rows])
+
+    @property
+    def parameters(self) -> pd.DataFrame:
+        """A row per number that was free: the best, and what fits as well, as settings have it."""
+        return frames.to_frame([asdict(each) for each in self.fitted.parameters])
+
+    def draw(self, on: Any) -> list[Axes]:
+        """Draw how well it fits above, and what fits as well below, on two axes or a figure of
+        one's own; the axes. Raises BadInput.
+        """
+        canvas = style.Canvas.on(on)
+        with style.drawing_on(canvas):
+            fit_figure(self.fitted, "")
+        return canvas.drawn
+
+
+def fit(
+    profile: str | Path,
+    measurements: str | Path,
+    *,
+    free: Mapping[str, tuple[str, str]] | None = None,
+    settings: Mapping[str, str] | None = None,
+    name: str | None = None,
+    out: str | Path = OWN_PROFILES,
+    results: str | Path = RESULTS,
+    jobs: int | None = None,
+    machine: str = "auto",
+    progress: bool = False,
+    **how: Any,
+) -> Fit:
+    """Find the path that makes the lab say what was measured; its profile is written.
+
+    profile       the path to begin with: a name in netem_profiles/, or a file
+    measurements  measured rates: a name in measurements/, a file, or an experiment that has
+                  published numbers
+    free          what may explain them, from where to where: {"forward.loss": ("0.001%", "1%")}
+    settings      of all runs
+    name, out     of the new profile, and its folder
+    results       where the runs go, which are kept
+    how           matrices, fit_on, judge_on, points, members, judge_paths, repeat, screen, seed,
+                  force, gost, retry_failed: as `./lab fit --help` has them
+    Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    """
+    runs = {key: how.pop(key) for key in ("gost", "retry_failed") if key in how}
+    choice = machines.choose(machine)
+    words = [f"{key}={low}..{high}" for key, (low, high) in (free or {}).items()]
+    order = order_of(
+        str(profile),
+        str(measurements),
+        free=[read_word(word) for word in words],
+        settings=settings or {},
+        name=name,
+        out=Path(out),
+        results=Path(results),
+        machine=choice.name,
+        **how,
+    )
+    return fit_to(order, choice, quiet=not progress, jobs=jobs, **runs)
+
+
+def fit_to(order: FitOrder, choice: machines.Choice, *, quiet: bool, **runs: Any) -> Fit:
+    """Make a fit's runs, and write its profile. Raises what fit() does."""
+    told = SearchProgress(*order.most(), quiet=quiet)
+    fitted = fit_order(order, RunsOfTheLab(order, choice, told, **runs), told)
+    return Fit(fitted, order, Path(write_fitted(order, fitted)))
+
+
+def order_of(
+    profile: str,
+    measurements: str,
+    *,
+    free: Sequence[Free] = (),
+    settings: Mapping[str, str] | None = None,
+    name: str | None = None,
+    out: Path = OWN_PROFILES,
+    results: Path = Path(RESULTS),
+    machine: str = "sandbox",
+    matrices: Sequence[str] = (),
+    fit_on: Mapping[str, Collection[str]] | None = None,
+    judge_on: Mapping[str, Collection[str]] | None = None,
+    points: int | None = None,
+    members: int = 3,
+    judge_paths: int = 3,
+    repeat: int | None = None,
+    screen: str | None = None,
+    seed: int = 1,
+    force: bool = False,
+) -> FitOrder:
+    """A fit's arguments, checked. Raises BadInput."""
+    base = profiles.load_profile(profile)
+    name = name_of(name, f"{base.name}-fitted", most=56)
+    check_place(out, name, [".yaml"], force=force)
+    found = on_path(load_measurements(measurements, matrices), base.name)
+    found = chosen(found, listed(fit_on), listed(judge_on))
+    if screen:
+        found = replace(found, screen_s=setting("duration", screen, "--screen").value)
+    named = {each.name for each in free}
+    free = (*(each for each in found.free if each.name not in named), *free)
+    if not free:
+        raise BadInput(
+            f"{found.shown}: nothing is free: say what may explain the rates"
+            " (--free forward.loss=0.0001%..1% --free buffer=0.03bdp..3bdp)"
+        )
+    check_free(free)
+    check_apart(free, found.rows)
+    needed_bps = max(row.least_bps for row in found.used(FIT))
+    free = tuple(reaching(each, needed_bps) for each in free)
+    return FitOrder(
+        name=name,
+        base=base,
+        measurements=found,
+        free=free,
+        own=own_settings(settings or {}),
+        points=counted("--points", points, POINTS_PER_PARAMETER * (1 + len(free)), MAX_POINTS),
+        members=counted("--members", members, 3, MAX_MEMBERS, least=0),
+        judge_paths=counted("--judge-paths", judge_paths, 3, MAX_MEMBERS, least=0),
+        repetitions=counted("--repeat", repeat, found.repetitions, MAX_REPETITIONS),
+        seed=counted("--seed", seed, 1, MAX_SEED),
+        out=out,
+        results=results,
+        machine=machine,
+    )
+
+
+def listed(levels: Mapping[str, Collection[str]] | None) -> dict[str, list[str]]:
+    """Levels by factor; one level may stand for itself."""
+    given = (levels or {}).items()
+    return {name: [each] if isinstance(each, str) else list(each) for name, each in given}
+
+
+def counted(option: str, given: int | None, default: int, most: int, least: int = 1) -> int:
+    """A whole number within bounds. Raises BadInput."""
+    number = default if given is None else given
+    return bounded(f"{option} {number}", number, least, most)
+
+
+def own_settings(given: Mapping[str, str]) -> dict[str, Setting]:
+    """The settings of all runs. Raises BadInput."""
+    if "profile" in given:
+        raise BadInput("--set profile: the profile is the one to begin with, ./lab fit PROFILE")
+    return {name: setting(name, value, f"--set {name}") for name, value in given.items()}
+
+
+def setting(name: str, text: str, origin: str) -> Setting:
+    """One value of a setting. Raises BadInput."""
+    given = read_override(name, text, origin=origin)
+    if len(given) > 1:
+        raise BadInput(f"{origin} {quoted(text)}: one value for all runs, not a list")
+    return given[0]

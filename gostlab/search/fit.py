@@ -1,0 +1,239 @@
+"""A fit from top to bottom: the search over runs of the lab, its judges, and what came of both."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import yaml
+
+from gostlab import __version__, api, sandbox
+from gostlab.results import EXPERIMENT_FILE, metrics, write_whole
+from gostlab.scheduler.progress import clock_words
+from gostlab.scheduler.queue import Finished, Quiet
+from gostlab.search import level_set
+from gostlab.search.problem import MATRIX, Expected, FitOrder
+from gostlab.spec import preflight
+from gostlab.spec.experiment import ExperimentFile, read_experiment
+from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedParameter, FittedRow, TradeOff
+from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.settings import show_level
+from gostlab.spec.yaml_source import BadInput, parse_document
+from gostlab.terminal_escape import OneLine
+
+SAMPLE = 40  # of what fits as well, in the profile
+
+
+class SearchProgress(Quiet):
+    """Progress on standard error: what the search does, runs of how many at most, the time left."""
+
+    def __init__(self, most_runs: int, most_s: float, *, quiet: bool = False) -> None:
+        self._most, self._most_s, self._quiet = most_runs, most_s, quiet
+        self._done: dict[str, float] = {}  # runs with an answer, and how long their loads lasted
+        self._made_s = 0.0  # the same of those that were made now, all together
+        self._began_s = time.monotonic()
+        self._line = OneLine(sys.stderr)
+
+    def say(self, text: str) -> None:
+        """A line, of the first batch of runs: every other says the same of its machine again."""
+        if not self._done:
+            self._note(text)
+
+    def finished(self, done: Finished, left_s: float) -> None:  # noqa: ARG002
+        self._made_s += done.run.length_s
+        self.answered([done])
+        if not self._quiet:
+            self._line.show(self._progress())
+        if not done.counts:
+            self._note(f"{done.run.name}: no answer: {done.status.get('error') or done.verdict}")
+
+    def answered(self, ends: Sequence[Finished]) -> None:
+        """These runs have an answer, made now or before."""
+        self._done |= {end.run.name: end.run.length_s for end in ends}
+
+    def stage(self, what: str) -> None:
+        self._note(f"{what} · {self._progress()}")
+
+    def _note(self, text: str) -> None:
+        if not self._quiet:
+            self._line.keep(text)
+
+    def _progress(self) -> str:
+        left = ""
+        if self._made_s:
+            pace = (time.monotonic() - self._began_s) / self._made_s
+            left_s = pace * max(0.0, self._most_s - sum(self._done.values()))
+            left = f" · {clock_words(left_s)} left at most"
+        return f"run {len(self._done)} of {self._most} at most{left}"
+
+
+class RunsOfTheLab:
+    """Answers the search's questions by runs, ordinary ones in results/fit-NAME/."""
+
+    def __init__(
+        self, order: FitOrder, choice: sandbox.Choice, told: SearchProgress, **how: Any
+    ) -> None:
+        """how: jobs, gost and retry_failed, as a plan's run() has them."""
+        self._order, self._how = order, {"choice": choice, "told": told, **how}
+        self._file = kept_experiment(order.results, experiment_document(order), "fit")
+        self.runs: set[str] = set()
+
+    def __call__(self, wanted: Sequence[level_set.Ask]) -> list[float | None]:
+        """Goodputs (bit/s). Raises BadInput where no run of all is possible."""
+        described = [self._order.run(ask) for ask in wanted]
+        refused, _ = preflight.survey(described)
+        no = {run.name for run, _ in refused}
+        able = [run for run in described if run.name not in no]
+        if not able and not self.runs:
+            raise BadInput(api.refusal(refused))
+        ends = ends_of(able, self._file, self._order.results, **self._how)
+        self.runs |= ends.keys()
+        good = {name: end.folder for name, end in ends.items() if end.counts}
+        rates = {name: metrics.goodput_bps(folder) for name, folder in good.items()}
+        return [rates.get(run.name) for run in described]
+
+
+def ends_of(
+    runs: Iterable[RunSpec],
+    file: ExperimentFile,
+    results: Path,
+    *,
+    choice: sandbox.Choice,
+    told: SearchProgress,
+    **how: Any,
+) -> dict[str, Finished]:
+    """How the runs that a search asks for ended, by name, made now or before. how: as a plan's
+    run() has it. Raises what a run does.
+    """
+    once = tuple({run.name: run for run in runs}.values())
+    if not once:
+        return {}
+    experiment = api.Experiment(file=file, machine=choice, runs=once)
+    outcome = experiment.run(results, progress=told, **how).wait()
+    told.answered(outcome.ends)
+    return {end.run.name: end for end in outcome.ends}
+
+
+def experiment_document(order: FitOrder) -> dict[str, Any]:
+    """The experiment that a fit's runs are of."""
+    return {
+        "name": order.experiment,
+        "title": f"Runs of a fit: {order.measurements.title or order.measurements.name}",
+        "question": f"Which path makes the lab say what {order.measurements.shown} says?",
+        "settings": {"profile": str(order.base.path_on_disk.resolve())},
+        "matrices": [{"name": MATRIX, "draw": ["cells"]}],
+    }
+
+
+def kept_experiment(results: Path, document: Mapping[str, Any], verb: str) -> ExperimentFile:
+    """The experiment of a search's runs, its file kept with them. Raises BadInput, OSError."""
+    file = results / document["name"] / EXPERIMENT_FILE
+    text = f"# The runs that ./lab {verb} made.\n{yaml.safe_dump(document, sort_keys=False)}"
+    experiment = read_experiment(parse_document(text, verb), file)
+    write_whole(file, text)
+    return experiment
+
+
+def fit_order(order: FitOrder, lab: RunsOfTheLab, told: SearchProgress) -> FitRecord:
+    """Search and judge, and return the result. Raises BadInput, and what a run does."""
+
+    def snap(places: np.ndarray) -> np.ndarray:
+        columns = zip(order.free, places.T, strict=True)
+        return np.array([[free.snap(float(u)) for u in column] for free, column in columns]).T
+
+    numbers, judges = (order.measurements.used(use) for use in (FIT, JUDGE))
+    known = level_set.Known(numbers, lab, snap, told.stage, Expected(order))
+    try:
+        found = level_set.search(
+            known,
+            len(order.free),
+            points=order.points,
+            members=order.members,
+            repetitions=order.repetitions,
+            short=order.has_short_runs,
+            seed=order.seed,
+        )
+    except level_set.NoAnswer:
+        raise BadInput(
+            f"no path within what is free has a run that counts for every number: see"
+            f" {order.results / order.experiment}/*/status.json"
+        ) from None
+    if judges:
+        places = level_set.spread_out([found.best], np.array(found.members), 1 + order.members)
+        told.stage(f"judging {len(places)} of the paths that fit by {len(judges)} other numbers")
+        judged = range(len(numbers), len(order.rows))
+        known.ask(level_set.asks(places, judged, order.repetitions))
+        turns = order.judge_paths
+        found = level_set.look_for_judges(known, found, judges, turns=turns, seed=order.seed)
+    return to_fitted(order, known, found, len(lab.runs))
+
+
+def to_fitted(
+    order: FitOrder, known: level_set.Known, found: level_set.SearchResult, runs: int
+) -> FitRecord:
+    """What a search came to, in the words of a profile."""
+    rows = []
+    for number, row in enumerate(order.rows):
+        rates = [median_mbit(known.whole_runs(place, number)) for place in found.members]
+        had = [rate for rate in rates if rate is not None]
+        rows.append(
+            FittedRow(
+                label=row.label,
+                use=row.use,
+                asked_mbit=row.goodput_bps / 1e6,
+                band_least_mbit=row.least_bps / 1e6,
+                band_most_mbit=row.most_bps / 1e6,
+                lab_mbit=median_mbit(known.whole_runs(found.best, number)),
+                least_mbit=min(had, default=None),
+                most_mbit=max(had, default=None),
+            )
+        )
+    parameters = tuple(
+        FittedParameter(
+            name=free.name,
+            sets=free.sets,
+            value=free.text(found.best[index]),
+            least=free.text(float(found.least[index])),
+            most=free.text(float(found.most[index])),
+            searched_from=free.text(0.0),
+            searched_to=free.text(1.0),
+            scale=free.scale,
+        )
+        for index, free in enumerate(order.free)
+    )
+    fitted = [row for row in rows if row.use == FIT]
+    return FitRecord(
+        by=f"gostlab {__version__}",
+        base=order.base.name,
+        measurements=order.measurements.name,
+        sha256=order.measurements.sha256,
+        seed=order.seed,
+        points=len(known.places),
+        runs=runs,
+        misfit=math.sqrt(found.misfit / len(known.numbers)),
+        explained=all(row.in_band for row in fitted),
+        settings={
+            name: show_level(each.written)
+            for name, each in {**order.measurements.settings, **order.own}.items()
+        },
+        parameters=parameters,
+        rows=tuple(rows),
+        trade_offs=tuple(
+            TradeOff((order.free[first].name, order.free[second].name), round(together, 2))
+            for first, second, together in found.trade_offs()
+        ),
+        alike=tuple(
+            {free.name: free.text(float(u)) for free, u in zip(order.free, place, strict=True)}
+            for place in found.alike[:SAMPLE]
+        ),
+    )
+
+
+def median_mbit(rates_bps: Sequence[float]) -> float | None:
+    return median(rates_bps) / 1e6 if rates_bps else None

@@ -1,0 +1,125 @@
+"""A fit as a figure: each number's lab over measured, and the paths that fit as well."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+
+from gostlab.analysis.plotting.style import FAINT, INK, finish, key, name_ticks, new_figure, styled
+from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedParameter, FittedRow
+
+# Told apart by form and filling: colours are congestion controls'.
+LOOKS: dict[str, dict[str, Any]] = {
+    FIT: {"marker": "o", "markerfacecolor": INK, "markeredgecolor": INK},
+    JUDGE: {"marker": "D", "markerfacecolor": "white", "markeredgecolor": INK},
+}
+ROW_IN, SCATTER_IN = 0.3, 2.9
+WIDE_RATIO = 1.6  # a ratio beyond this, and the axis is logarithmic
+
+
+@styled
+def fit_figure(fitted: FitRecord, title: str) -> Figure:
+    """Residuals above, what fits as well below."""
+    rows = [row for row in fitted.rows if row.ratio is not None]
+    above_in = 1.1 + ROW_IN * len(rows)
+    figure, axes = new_figure(
+        above_in + SCATTER_IN + 1.0, 2, 1, height_ratios=[above_in, SCATTER_IN]
+    )
+    residuals(axes[0][0], rows)
+    what_fits(axes[1][0], fitted)
+    handles = [
+        key("fitted on", linestyle="", **LOOKS[FIT]),
+        key("judged by", linestyle="", **LOOKS[JUDGE]),
+        Patch(color=FAINT, alpha=0.25, label="measured, within its band"),
+        key("over paths that fit as well", color=INK, linewidth=1.2),
+    ]
+    note = (
+        f"{fitted.points} paths, {fitted.runs} runs, {fitted.by}; misfit {fitted.misfit:.2g}"
+        f" standard deviations: {'explained' if fitted.explained else 'not explained'}"
+    )
+    finish(figure, handles, f"measurements: {fitted.measurements}", title, note)
+    return figure
+
+
+def residuals(axis: Axes, rows: Sequence[FittedRow]) -> None:
+    spread = [1.0]
+    for place, row in enumerate(rows):
+        ratio = row.ratio or 0.0
+        low, high = row.band_least_mbit / row.asked_mbit, row.band_most_mbit / row.asked_mbit
+        axis.barh(place, high - low, left=low, height=0.8, color=FAINT, alpha=0.25, linewidth=0)
+        if row.least_mbit is not None and row.most_mbit is not None:
+            ends = [row.least_mbit / row.asked_mbit, row.most_mbit / row.asked_mbit]
+            axis.plot(ends, [place, place], color=INK, linewidth=1.2, zorder=2)
+            spread += ends
+        axis.plot([ratio], [place], linestyle="", zorder=3, **LOOKS[row.use])
+        spread += [low, high, ratio]
+    axis.axvline(1.0, color=FAINT, linewidth=1.0)
+    least, most = max(1e-3, min(spread)), max(spread)
+    if most > WIDE_RATIO or least < 1 / WIDE_RATIO:
+        axis.set_xscale("log")
+        name_ticks(axis.xaxis, [t for t in TICKS if least / 1.3 <= t <= most * 1.3])
+        axis.set_xlim(least / 1.2, most * 1.2)
+    axis.set_yticks(
+        range(len(rows)), [textwrap.shorten(row.label, 34, placeholder=" …") for row in rows]
+    )
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.grid(visible=False, axis="y")
+    axis.set_xlabel("lab / measured")
+
+
+FITS = "What fits as well"
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100)
+
+
+def what_fits(axis: Axes, fitted: FitRecord) -> None:
+    """What fits as well, over the two parameters that trade off most, or the first two; or one."""
+    by_name = {each.name: each for each in fitted.parameters}
+    pair = max(fitted.trade_offs, key=lambda each: abs(each.correlation), default=None)
+    names = list(pair.between if pair else by_name)[:2]
+    across = by_name[names[0]]
+    up = by_name[names[1]] if len(names) > 1 else None
+    places = [
+        (amount(each[across.name]), amount(each[up.name]) if up else 0.0) for each in fitted.alike
+    ]
+    axis.plot(*zip(*places, strict=True), marker=".", color=FAINT, linestyle="", alpha=0.8)
+    best = (amount(across.value), amount(up.value) if up else 0.0)
+    axis.plot([best[0]], [best[1]], marker="*", markersize=14, color=INK, linestyle="")
+    scaled(axis, across, "x")
+    if up is None:
+        axis.set_yticks([])
+        axis.set_title(f"{FITS} (star: the best)")
+        return
+    scaled(axis, up, "y")
+    # the axes say of what
+    words = f"{FITS}: one makes up for the other" if pair else FITS
+    axis.set_title(f"{words} (star: the best)")
+
+
+def scaled(axis: Axes, parameter: FittedParameter, way: str) -> None:
+    """An axis over all that was searched."""
+    ends = (amount(parameter.searched_from), amount(parameter.searched_to))
+    line = axis.xaxis if way == "x" else axis.yaxis
+    if parameter.scale == "log":
+        limits = (ends[0] / 1.15, ends[1] * 1.15)
+    else:
+        margin = 0.03 * (ends[1] - ends[0])
+        limits = (ends[0] - margin, ends[1] + margin)
+    axis.set(**{f"{way}scale": parameter.scale, f"{way}lim": limits})
+    line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    line.set_label_text(f"{parameter.sets} ({unit(parameter.searched_to)})")
+
+
+def amount(text: str) -> float:
+    """The number of a value like 0.01%."""
+    found = re.match(r"[0-9.]+", text)
+    return float(found[0]) if found else 0.0
+
+
+def unit(text: str) -> str:
+    """What stands behind the number."""
+    return re.sub(r"^[0-9.]+\s*", "", text) or "number"

@@ -1,0 +1,80 @@
+"""What a search varies: an axis is a setting, from where to where, or one of some levels."""
+
+import re
+from dataclasses import dataclass
+
+from gostlab.search.parameters import Free, read_free
+from gostlab.spec import settings
+from gostlab.spec.units import quoted
+from gostlab.spec.yaml_source import meant, parse_document
+
+# What is searched where --over says no more than the name.
+USUAL = {
+    "rate": "1mbit..100mbit",
+    "rtt": "5ms..200ms",
+    "loss": "0.001%..5%",
+    "buffer": "0.1bdp..10bdp",
+    "jitter": "0.1ms..20ms",
+    "streams": "1..16",
+    "queue": "fifo|codel|fq_codel|pie|red",
+}
+FORM = "NAME=FROM..TO or NAME=A|B|C (like rtt=10ms..100ms, queue=fifo|codel)"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A setting that is searched: a number's range, or levels."""
+
+    sets: str
+    free: Free | None = None
+    levels: tuple[str, ...] = ()
+
+    def text(self, value: float | str) -> str:
+        """What a setting has of the optimiser's value: a place from 0 to 1, or a level."""
+        return str(value) if self.free is None else self.free.text(float(value))
+
+    @property
+    def says(self) -> str:
+        if self.free is None:
+            return f"{self.sets}: {', '.join(self.levels)}"
+        return f"{self.sets}: {self.free.text(0.0)} to {self.free.text(1.0)}, {self.free.scale}"
+
+
+def read_axes(text: str) -> tuple[Axis, ...]:
+    """`--over rate,rtt=10ms..100ms,queue=fifo|codel`. Raises BadInput."""
+    axes = [read_axis(word.strip()) for word in text.split(",")]
+    for number, axis in enumerate(axes):
+        if any(axis.sets == other.sets for other in axes[:number]):
+            raise settings.BadInput(f"--over {quoted(text)}: {axis.sets} twice (write it once)")
+    return tuple(axes)
+
+
+def read_axis(word: str) -> Axis:
+    """One word of --over. Raises BadInput."""
+    name, _, ends = word.partition("=")
+    name = settings.setting_called(name)
+    if settings.field_of(name) is None:
+        raise settings.BadInput(
+            f"--over {quoted(word)}: no such setting ({meant(name, settings.known_names())})"
+        )
+    ends = ends or USUAL.get(name.rpartition(".")[2], "")
+    low, dots, high = ends.partition("..")
+    if dots and low and high:
+        return Axis(name, read_range(name, low, high))
+    levels = tuple(level.strip() for level in ends.split("|"))
+    if not ends or not all(levels) or len(levels) < 2:
+        raise settings.BadInput(f"--over {quoted(word)}: from where to where? Write {FORM}")
+    for level in levels:
+        settings.read_override(name, level, origin=f"--over {name}")
+    return Axis(name, levels=levels)
+
+
+def read_range(name: str, low: str, high: str) -> Free:
+    """A number's range, on a log scale where it begins above 0. Raises BadInput."""
+    log = re.match(r"0(\.0*)?(?![\d.])", low) is None
+    whole = re.fullmatch(r"\d+", low) is not None and re.fullmatch(r"\d+", high) is not None
+    text = f"{{from: {low!r}, to: {high!r}, scale: {'log' if log else 'linear'}"
+    document = parse_document(
+        f"{text}, whole: {'true' if whole else 'false'}}}", f"--over {name}", line_numbers=False
+    )
+    return read_free(name, document)

@@ -1,0 +1,101 @@
+"""Mininet's prompt in the lab: the topology, shaped as a run describes it, on the caller's
+terminal.
+
+    python3 -m gostlab.shell.in_guest FOLDER     FOLDER holds run.json and parts.json
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mininet.cli import CLI
+from mininet.log import setLogLevel
+
+from gostlab.guest.baseline_rtt import idle_rtt_ms
+from gostlab.guest.environment import iperf3_of, run_environ, scratch_folder
+from gostlab.guest.host_config import Unsupported, check_cc_available, configure_hosts
+from gostlab.guest.network import Network, NetworkError, lay_out, set_offloads
+from gostlab.guest.shaping import Shaper, is_for
+from gostlab.registry.iperf3_versions import SYSTEM
+from gostlab.spec.run_spec import RunSpec
+
+# Not `gost`: in a command at the prompt, Mininet puts a node's address in place of its name.
+TUNNEL_COMMAND = "run-gost"
+WELCOME = """
+{links}
+Path {profile}: {rtt_ms:.1f} ms round trip, {rate}, shaped on {shaped}.
+Congestion control: {cc}. Clock: {clock}. Tunnel program: {tunnel}
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Build, greet, hand over; exit status 1 and a line on standard error if that cannot be."""
+    folder = Path(argv[1])
+    run = RunSpec.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
+    parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
+    with scratch_folder() as scratch:
+        environ = run_environ(parts)
+        try:
+            environ["PATH"] = f"{link_programs(scratch, run, parts)}:{environ['PATH']}"
+            os.environ.update(environ)
+            check_cc_available(run.cc, run.machine)
+            with lay_out(run, folder, environ, shells=True) as network:
+                configure_hosts(network, run)
+                set_offloads(network, run.offloads)
+                shaper = Shaper(network, run)
+                shaper.install()
+                print(welcome(network, run, shaper, parts), flush=True)
+                setLogLevel("output")  # the prompt prints what commands say at this level
+                CLI(network.mininet)
+        except (NetworkError, Unsupported) as error:
+            print(f"gostlab: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def link_programs(folder: Path, run: RunSpec, parts: Mapping[str, Any]) -> Path:
+    """A folder for PATH with TUNNEL_COMMAND and the run's iperf3. Raises NetworkError."""
+    if run.iperf3 != SYSTEM:
+        (folder / "iperf3").symlink_to(iperf3_of(run, parts).path)
+    if parts.get("tunnel"):
+        (folder / TUNNEL_COMMAND).symlink_to(parts["tunnel"]["path"])
+    return folder
+
+
+def welcome(network: Network, run: RunSpec, shaper: Shaper, parts: Mapping[str, Any]) -> str:
+    """What is there, and what to type first."""
+    flow, rate_bps = run.flows[0], run.path["forward"]["rate_bps"]
+    shaped = [
+        interface.node
+        for interface in network.shaped
+        if interface.role == "bottleneck" and is_for(interface, flow)
+    ]
+    address = network.ip(flow.receiver)
+    first = {
+        f"{flow.sender} ping -c 3 {flow.receiver}": "the path",
+        f"{flow.receiver} iperf3 -s -D -p 80": "a sink, then",
+        f"{flow.sender} iperf3 -c {address} -p 80 -t 10": "load on it",
+        f"{shaped[0]} tc -s qdisc": "what the kernel does to it",
+        f"{flow.sender} {TUNNEL_COMMAND} -V": "the tunnel's program (-L and -F as GOST's)",
+        "exit": "end the lab",
+    }
+    there = WELCOME.format(
+        links=", ".join(
+            f"{link.intf1.node.name} – {link.intf2.node.name}" for link in network.mininet.links
+        ),
+        profile=run.profile,
+        rtt_ms=idle_rtt_ms(shaper.path_of_flow(flow)),
+        rate=f"{rate_bps / 1e6:g} Mbit/s" if rate_bps else "no rate limit",
+        shaped=" and ".join(dict.fromkeys(shaped)),
+        cc=run.cc,
+        clock=run.clock,
+        tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none",
+    )
+    return "\n".join([there, *(f"  {command:<47}  {what}" for command, what in first.items()), ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

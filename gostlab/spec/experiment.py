@@ -1,0 +1,554 @@
+"""Experiments: a YAML file of factors and their levels.
+
+What stands under `settings` is one value, what stands under `factors` is a list of levels. A later
+word wins: defaults, the experiment's settings, the matrix's, its quick preset's, --set.
+gostlab.spec.expand makes runs of it.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from gostlab.errors import bounded
+from gostlab.registry.folders import EXPERIMENTS
+from gostlab.registry.plots import (
+    check_drawing,
+    drawing_files,
+    format_with_factors,
+    merit_names,
+    model_names,
+    parts_of,
+    takes_factors,
+)
+from gostlab.spec.settings import (
+    FACTORS,
+    SETTINGS_BY_NAME,
+    Factors,
+    Setting,
+    Settings,
+    field_of,
+    json_text,
+    read_factor,
+    settings_schemas,
+)
+from gostlab.spec.units import quoted
+from gostlab.spec.value_types import BUFFER_PRESETS, BUFFER_SIZES, CC, SHARE
+from gostlab.spec.yaml_source import (
+    NUMBER,
+    TEXTS_BY_NAME,
+    BadInput,
+    KeySchema,
+    Node,
+    Reader,
+    as_written,
+    by_name,
+    document_schema,
+    find_document,
+    key,
+    keys_of,
+    list_of,
+    load_document,
+    mapping_of,
+    mapping_schema,
+    meant,
+    names_in,
+    one_of,
+    one_of_names,
+    read_mapping,
+    record,
+    takes,
+    text_like,
+    text_of,
+    texts_of,
+    unknown_key,
+    whole_number,
+    yes_no,
+)
+
+# A name that also names a folder.
+read_name = text_like(
+    r"[a-z0-9][a-z0-9.-]{0,63}",
+    "a name has lower-case letters, digits, dots and dashes, 64 at most",
+)
+ANYTHING = as_written({})
+NOWHERE = Node("", None, "")
+STOPPING_FIGURES = ("goodput",)  # of all flows together
+MAX_REPETITIONS = 1000
+REPETITIONS = whole_number(1, MAX_REPETITIONS)
+# So large that nobody tries them all (course.assignment), and so small that no number that
+# is made of one, up to a million times as large, leaves the 63 bits that tc and the kernel read.
+MAX_SEED = 2**43 - 1
+# Below six runs no interval of the median reaches 95 % (gostlab.analysis.stats.statistics).
+MIN_FOR_INTERVAL = 6
+ENOUGH = whole_number(MIN_FOR_INTERVAL, 1000)
+FORMS = ("both", "quick")
+STUDY_FIELDS = {
+    "seed": KeySchema(text_of, "the document that it repeats"),
+    "sections": KeySchema(text_of, "which parts of it"),
+    "note": KeySchema(text_of, "what else to know of it"),
+    "called": KeySchema(text_of, "what legends call it", "thesis"),
+}
+
+
+# -- drawings
+
+
+def drawing_schema() -> dict[str, Any]:
+    """A drawing's word, or the word with the two factors that it is wanted over."""
+    words = drawing_files()
+    pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+    over_two = {
+        "type": "object",
+        "properties": {word: pair for word, path in sorted(words.items()) if takes_factors(path)},
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+    return {"anyOf": [{"enum": sorted(words)}, over_two]}
+
+
+@takes(drawing_schema)
+def read_drawing(node: Node) -> str:
+    """One entry of `draw`; `heatmap: [loss, rtt]` becomes heatmap(loss, rtt). Raises BadInput."""
+    if node.fields is not None:
+        return read_drawing_over_factors(node)
+    word, files = text_of(node), drawing_files()
+    if "(" in word:
+        name = word.partition("(")[0]
+        raise node.bad_value(f"no such drawing (over two factors: {name}: [loss, cc])")
+    if word not in files:
+        raise node.bad_value(f"no such drawing ({meant(word, files)})")
+    try:
+        check_drawing(word, files[word])
+    except BadInput as error:
+        raise node.bad(str(error)) from None
+    return word
+
+
+def read_drawing_over_factors(node: Node) -> str:
+    """A drawing with the two factors that it is wanted over. Raises BadInput."""
+    given = mapping_of(node)
+    if len(given) != 1:
+        raise node.bad(f"{len(given)} keys where one drawing should be (like heatmap: [loss, cc])")
+    ((name, written),) = given.items()
+    word = read_drawing(replace(written, text=name, items=None, fields=None))
+    if not takes_factors(drawing_files()[word]):
+        raise written.bad(f"{word} takes no factors (write {word} alone)")
+    factors = list_of(text_of)(written)
+    if len(factors) != 2 or factors[0] == factors[1]:
+        raise written.bad("not two factors, across and down (like [loss, cc])")
+    return format_with_factors(word, *factors)
+
+
+# -- matrices
+
+
+@dataclass(frozen=True)
+class Quick:
+    """What a matrix's quick preset changes."""
+
+    skip: bool = key(yes_no, "leave the matrix out", "true", default=False)
+    settings: Settings | None = key(SETTINGS_BY_NAME, "in place of the matrix's", default=None)
+    # until the matrix is known, nodes by name
+    factors: Factors | None = key(
+        Reader(
+            mapping_of, {"type": "object", "additionalProperties": {"type": "array", "minItems": 1}}
+        ),
+        "fewer levels of the matrix's factors",
+        default=None,
+    )
+    repetitions: int | None = key(REPETITIONS, "fewer of them", "1", default=None)
+
+
+NO_QUICK = Quick()
+
+
+@dataclass(frozen=True)
+class Until:
+    """A matrix has enough repetitions as soon as every cell's interval of the median is narrow
+    enough, or there are `most`: after the first block one more at a time, of the wide ones.
+    """
+
+    halfwidth: float = key(
+        SHARE.to(float),
+        "how wide the 95 % interval of the median may be, each way",
+        "5%",
+        "% of the median",
+    )
+    of: str = key(one_of(*STOPPING_FIGURES), "of which figure", "goodput", default="goodput")
+    most: int = key(ENOUGH, "repetitions at most", "30")
+    least: int = key(ENOUGH, "good runs before a cell is judged", "6", default=MIN_FOR_INTERVAL)
+
+
+def check_until(node: Node, until: Until) -> None:
+    """A stopping rule that can be met. Raises BadInput."""
+    if not 0 < until.halfwidth < 1:
+        raise mapping_of(node)["halfwidth"].bad_value(
+            "not between 0% and 100% of the median (like 5%)"
+        )
+    if until.least > until.most:
+        raise node.bad(f"least is {until.least}, more than most, {until.most}")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Every combination of the factors' levels, over fixed settings."""
+
+    name: str = key(read_name, "its name, and the beginning of its runs'", "loss")
+    title: str = key(text_of, "its heading in the report", default="")
+    note: str = key(text_of, "what to know before reading it", default="")
+    settings: Settings = key(SETTINGS_BY_NAME, "what all of its runs have", default={})
+    factors: Factors = key(
+        FACTORS,
+        "what varies: every combination of the levels is a cell",
+        "{cc: [cubic, bbr], loss: [0%, 1%]}",
+        default={},
+    )
+    repetitions: int = key(REPETITIONS, "runs of each cell", "6", default=1)
+    until: Until | None = key(
+        record(Until, check_until),
+        "more repetitions of a cell until its median is known so well",
+        "{halfwidth: 5%, most: 30}",
+        default=None,
+    )
+    draw: tuple[str, ...] = key(
+        list_of(read_drawing),
+        "its figures; without it, as its factors suggest. A heatmap may name its two factors,"
+        " across and down",
+        "[bars, heatmap: [loss, cc]]",
+        default=(),
+    )
+    form: str = key(
+        one_of(*FORMS),
+        "quick: only --quick runs it, as the full form has something better",
+        "quick",
+        default="both",
+    )
+    quick: Quick = key(
+        record(Quick),
+        "the short form, for --quick",
+        "{settings: {duration: 5s}, repetitions: 1}",
+        default=NO_QUICK,
+    )
+    node: Node = NOWHERE
+
+    def is_in(self, *, quick: bool) -> bool:
+        """Whether the experiment's quick, or full, form has it."""
+        return not self.quick.skip if quick else self.form != "quick"
+
+    def factors_of(self, *, quick: bool) -> dict[str, tuple[Setting, ...]]:
+        return {**self.factors, **((self.quick.factors or {}) if quick else {})}
+
+
+def read_matrix(node: Node) -> Matrix:
+    """One matrix. Raises BadInput."""
+    matrix = replace(record(Matrix)(node), node=node)
+    given = mapping_of(node)
+    if matrix.until is not None and "repetitions" not in given:
+        matrix = replace(matrix, repetitions=matrix.until.least)
+    if "quick" in given:
+        matrix = replace(matrix, quick=with_levels(matrix.quick, given["quick"], matrix))
+    if matrix.until and not MIN_FOR_INTERVAL <= matrix.repetitions <= matrix.until.most:
+        raise given["repetitions"].bad_value(
+            f"with until, they are the first block: not within {MIN_FOR_INTERVAL} and its most,"
+            f" {matrix.until.most}"
+        )
+    set_by: dict[str, str] = {}
+    for factor, levels in matrix.factors.items():
+        setting = levels[0].name
+        if setting in matrix.settings:
+            raise matrix.settings[setting].node.bad(f"both a setting and a factor of {matrix.name}")
+        if setting in set_by:
+            raise levels[0].node.bad(f"{setting} is set by the factor {set_by[setting]} already")
+        set_by[setting] = factor
+    check_drawn_factors(matrix)
+    return matrix
+
+
+def with_levels(quick: Quick, node: Node, matrix: Matrix) -> Quick:
+    """A quick preset whose factors are read as the matrix's. Raises BadInput."""
+    if quick.skip and len(mapping_of(node)) > 1:
+        raise node.bad("skip: true and something else to do instead")
+    written: Mapping[str, Any] = quick.factors or {}
+    for name, levels in written.items():
+        if name not in matrix.factors:
+            shown = quoted(name)[1:-1]
+            raise levels.bad(f"quick changes {shown}, which is no factor of {matrix.name}")
+    factors = {
+        name: read_factor(name, levels, matrix.factors[name][0].name)
+        for name, levels in written.items()
+    }
+    return replace(quick, factors=factors)
+
+
+def check_drawn_factors(matrix: Matrix) -> None:
+    """Drawings are wanted over factors that the matrix has. Raises BadInput."""
+    for word in matrix.draw:
+        name, factors = parts_of(word)
+        for factor in factors or ():
+            if factor not in matrix.factors:
+                raise mapping_of(matrix.node)["draw"].bad(
+                    f"{name} over {quoted(factor)}: no factor of {matrix.name}"
+                    f" ({meant(factor, matrix.factors)})"
+                )
+
+
+# -- a study's own numbers
+
+
+def read_written_levels(node: Node) -> dict[str, Any]:
+    """Levels of a matrix's factors, as people write them. Raises BadInput."""
+    levels: dict[str, Any] = {}
+    for name, level in mapping_of(node).items():
+        found = field_of(name)
+        value = None if found is None else found.read(level)
+        counts = name.rpartition(".")[2] == "streams"
+        levels[name] = value if counts else json_text(level)
+    return levels
+
+
+@dataclass(frozen=True)
+class Published:
+    """A study's own number, for the cells that have these levels: of a figure a value or a band."""
+
+    matrix: str = key(text_of, "which matrix it is of")
+    factors: Mapping[str, Any] = key(
+        Reader(read_written_levels, {"type": "object"}),
+        "which cells: all that have these levels",
+        "{cc: bbr}",
+        default={},
+    )
+    goodput_mbit: float | None = key(NUMBER, "goodput", "41.2", "Mbit/s", default=None)
+    retr: int | None = key(whole_number(0, 10**12), "iperf3's retransmissions", "210", default=None)
+    source: str = key(text_of, "where it stands in the study")
+    figure: str | None = key(
+        one_of_names(merit_names), "another figure; then value, least or most", "jain", default=None
+    )
+    value: float | None = key(NUMBER, "the figure's value", "0.9", default=None)
+    least: float | None = key(NUMBER, "the lower end of a band", "0.8", default=None)
+    most: float | None = key(NUMBER, "the upper end of a band", "1", default=None)
+    flow: str | None = key(text_of, "of this flow alone", "flow1", default=None)
+    versus: str | None = key(
+        CC, "of figure ratio: to the same cell with this one", "cubic", default=None
+    )
+    why: str = key(text_of, "why the lab differs: a reason's name, or the reason", default="")
+
+
+def check_number(node: Node, number: Published) -> None:
+    """A number of a study has what to compare with, once. Raises BadInput."""
+    has_figures = any(each is not None for each in (number.value, number.least, number.most))
+    if number.figure is None:
+        if number.goodput_mbit is None and number.retr is None:
+            raise node.bad("neither goodput_mbit, retr nor figure: nothing to compare with")
+        if has_figures:
+            raise node.bad("value, least and most belong to a figure")
+    elif not has_figures:
+        raise node.bad(
+            f"figure {number.figure} without value, least or most: nothing to compare with"
+        )
+    if (number.figure == "ratio") != (number.versus is not None):
+        raise node.bad(
+            "figure ratio needs versus (the congestion control it is a ratio to), and nothing else"
+            " has it"
+        )
+
+
+PUBLISHED = record(Published, check_number)
+
+
+def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
+    """A table's rows, each as the mapping that it stands for: a column is one of `keys`, or a
+    factor; what stands beside columns and rows is every row's. Raises BadInput.
+    """
+    given = dict(mapping_of(table))
+    columns = list_of(text_of, least=1)(given.pop("columns"))
+    if "rows" not in given:
+        raise table.bad("rows is missing")
+    rows = list_of(ANYTHING, least=1)(given.pop("rows"))
+    levels = mapping_of(given.pop("factors")) if "factors" in given else {}
+    known = keys_of(Published) if keys is None else keys
+    found = []
+    for row in rows:
+        cells = list_of(ANYTHING)(row)
+        if len(cells) != len(columns):
+            raise row.bad(f"{len(cells)} values under {len(columns)} columns")
+        pairs = zip(columns, cells, strict=True)
+        named = {column: cell for column, cell in pairs if cell.kind != "nothing"}
+        fields = {name: cell for name, cell in named.items() if name in known}
+        of_cell = {**levels, **{name: named[name] for name in named if name not in known}}
+        factors = replace(row, key=f"{row.key}.factors", items=None, fields=of_cell)
+        found.append(replace(row, items=None, fields={**given, **fields, "factors": factors}))
+    return found
+
+
+def published_schema() -> dict[str, Any]:
+    """A list of single numbers and of tables."""
+    columns, lists = (list_of(of, least=1) for of in (text_of, as_written({"type": "array"})))
+    rows = {
+        "columns": {**columns.schema, "description": "Keys of a number, or factors"},
+        "rows": {**lists.schema, "description": "A value under each column"},
+    }
+    table = {
+        "type": "object",
+        "properties": {**PUBLISHED.schema["properties"], **rows},
+        "required": list(rows),
+        "additionalProperties": False,
+    }
+    return {"type": "array", "items": {"anyOf": [PUBLISHED.schema, table]}}
+
+
+@takes(published_schema)
+def read_published(node: Node) -> tuple[tuple[Node, Published], ...]:
+    """A study's numbers, single ones or in tables, each with its node. Raises BadInput."""
+    found: list[tuple[Node, Published]] = []
+    for entry in list_of(ANYTHING)(node):
+        rows = rows_of(entry) if "columns" in mapping_of(entry) else [entry]
+        found += [(row, PUBLISHED(row)) for row in rows]
+    return tuple(found)
+
+
+def check_published(published: Published, node: Node, matrices: Iterable[Matrix]) -> None:
+    """A study's number must belong to a matrix and its factors. Raises BadInput."""
+    by_name = {matrix.name: matrix for matrix in matrices}
+    if published.matrix not in by_name:
+        raise mapping_of(node)["matrix"].bad_value(
+            f"no such matrix ({meant(published.matrix, by_name)})"
+        )
+    for factor in published.factors:
+        if factor not in by_name[published.matrix].factors:
+            given = mapping_of(node)["factors"]
+            raise unknown_key(given, factor, by_name[published.matrix].factors)
+
+
+# -- the file
+
+
+PRESET_NAME = re.compile(rf"(?!({'|'.join(BUFFER_PRESETS)})$)[a-z][a-z0-9-]{{0,31}}")
+PRESET_SIZES = by_name(
+    PRESET_NAME, as_written(BUFFER_SIZES.schema), "preset", "{large: {rmem: […], wmem: […]}}"
+)
+PRESET_FIELDS = {
+    "buffers": KeySchema(
+        PRESET_SIZES,
+        "TCP buffers by name",
+        "{large: {rmem: [4KiB, 128KiB, 64MB], wmem: [4KiB, 16KiB, 64MB]}}",
+        required=True,
+    )
+}
+
+
+@takes(mapping_schema(PRESET_FIELDS))
+def PRESETS(node: Node) -> Mapping[str, Node]:
+    """Buffers by a name of the file's own. Raises BadInput."""
+    presets: Mapping[str, Node] = read_mapping(node, PRESET_FIELDS)["buffers"]
+    for each in presets.values():
+        BUFFER_SIZES(each)
+    return presets
+
+
+@dataclass(frozen=True)
+class ExperimentFile:
+    """An experiment file."""
+
+    name: str = key(read_name, "its name, and its results' folder", "mine")
+    title: str = key(text_of, "its heading in the report")
+    question: str = key(text_of, "what it asks, in a sentence", default="")
+    study: Mapping[str, str] = key(texts_of(STUDY_FIELDS), "the study that it repeats", default={})
+    seed: int = key(
+        whole_number(1, MAX_SEED),
+        "of the order of runs and, with the repetition, of each run",
+        "1",
+        default=1,
+    )
+    presets: Mapping[str, Node] = key(PRESETS, "buffers by a name of the file's own", default={})
+    settings: Settings = key(SETTINGS_BY_NAME, "what all of its runs have", default={})
+    matrices: tuple[Matrix, ...] = key(
+        list_of(Reader(read_matrix, record(Matrix).schema), least=1), "what is varied together"
+    )
+    reasons: Mapping[str, str] = key(
+        TEXTS_BY_NAME, "why lab and study differ, by a name of the file's own", default={}
+    )
+    # until the matrices are known, each with its node
+    published: tuple[Published, ...] = key(read_published, "the study's own numbers", default=())
+    models: tuple[str, ...] = key(
+        list_of(one_of_names(model_names)),
+        "the curves beside the points; without it, the usual ones",
+        "[rfc9438, bbr]",
+        default=(),
+    )
+    path_on_disk: Path = Path()
+
+
+def list_experiments() -> list[str]:
+    return names_in(EXPERIMENTS)
+
+
+def load_experiment(name_or_path: str) -> ExperimentFile:
+    """Read an experiment by its name in experiments/ or its file's path. Raises BadInput."""
+    path = find_document(name_or_path, EXPERIMENTS, "experiment")
+    return read_experiment(load_document(path), path)
+
+
+def read_experiment(document: Node, path: Path) -> ExperimentFile:
+    """An experiment from a document. Raises BadInput."""
+    written = mapping_of(document).get("presets")
+    presets = {} if written is None else PRESETS(written)
+    experiment = record(ExperimentFile)(with_presets(document, presets))
+    for index, matrix in enumerate(experiment.matrices):
+        if matrix.name in {earlier.name for earlier in experiment.matrices[:index]}:
+            raise matrix.node.bad(f"a second matrix called {matrix.name}")
+    numbers: Any = experiment.published
+    found = []
+    for node, number in numbers:
+        check_published(number, node, experiment.matrices)
+        why, reasons = number.why, experiment.reasons
+        # A single word that is nearly a reason's name is a slip.
+        if why not in reasons and " " not in why and get_close_matches(why, reasons, n=1):
+            raise node.bad(f"why: {why}: no such reason ({meant(why, reasons)})")
+        found.append(replace(number, why=reasons.get(why, why)))
+    return replace(experiment, published=tuple(found), path_on_disk=path)
+
+
+def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> Node:
+    """A document with a preset's sizes for its name; `within`: the key that the node is under."""
+    is_buffers = within.rpartition(".")[2] == "buffers"
+    if is_buffers and node.text is not None and node.text in presets:
+        return replace(node, fields=presets[node.text].fields)
+    return node.changed(lambda key, each: with_presets(each, presets, key or within))
+
+
+def experiment_schema() -> dict[str, Any]:
+    """The JSON Schema of an experiment's file."""
+    return {
+        **document_schema("A gostlab experiment", keys_of(ExperimentFile)),
+        "$defs": settings_schemas(),
+    }
+
+
+def with_seed(experiment: ExperimentFile, seed: int | None) -> ExperimentFile:
+    """The experiment with another seed, as --seed says; None: with its own. Raises BadInput."""
+    if seed is None:
+        return experiment
+    return replace(experiment, seed=bounded(f"--seed {seed}", seed, 1, MAX_SEED))
+
+
+def with_repetitions(experiment: ExperimentFile, count: int | None) -> ExperimentFile:
+    """The experiment with so many runs of each cell in both forms (--repeat). Raises BadInput."""
+    if count is None:
+        return experiment
+    bounded(f"--repeat {count}", count, 1, MAX_REPETITIONS)
+    matrices = tuple(
+        replace(each, repetitions=count, until=None, quick=replace(each.quick, repetitions=count))
+        for each in experiment.matrices
+    )
+    return replace(experiment, matrices=matrices)
+
+
+def stopping_rules(experiment: ExperimentFile, *, quick: bool = False) -> dict[str, Until]:
+    """The matrices that repeat until their cells are narrow enough; none in the quick form."""
+    if quick:
+        return {}
+    return {matrix.name: matrix.until for matrix in experiment.matrices if matrix.until}

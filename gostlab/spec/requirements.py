@@ -1,0 +1,55 @@
+"""What some runs need of the set-up.
+
+`python3 -m gostlab.spec.requirements EXPERIMENT [--quick]` prints it of an experiment, as
+JSON: the set-up asks so, as it does not read YAML itself.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from gostlab.errors import BadInput
+from gostlab.registry.iperf3_versions import OWN
+from gostlab.registry.needs import RunRequirements
+from gostlab.registry.programs import NGINX
+from gostlab.registry.tunnels import GOST, tunnel_kind
+from gostlab.spec.expand import expand
+from gostlab.spec.experiment import load_experiment
+from gostlab.spec.run_spec import RunSpec
+
+
+def needs_of(runs: Iterable[RunSpec]) -> RunRequirements:
+    runs = list(runs)
+    flows = [flow.traffic for run in runs for flow in run.flows]
+    by_iperf3 = [run.iperf3 for run in runs if any(flow.traffic.by_iperf3 for flow in run.flows)]
+    kinds = [(tunnel_kind(run.tunnel), run.gost) for run in runs]
+    return RunRequirements(
+        kernels=once(run.kernel for run in runs if run.machine == "sandbox"),
+        iperf3s=once(version for version in by_iperf3 if version in OWN),
+        gosts=once(gost for kind, gost in kinds if kind.program == GOST),
+        tunnels=once(kind.name for kind, _ in kinds if kind.unpacked),
+        programs=once(NGINX for kind in flows if kind.by_nginx),
+        root=any(run.machine == "sandbox" and not run.is_of_the_host for run in runs),
+        iproute2=any(run.machine == "sandbox" and run.is_of_the_host for run in runs),
+    )
+
+
+def once(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, in their order."""
+    return tuple(dict.fromkeys(names))
+
+
+def main(words: Sequence[str]) -> int:
+    name, *more = words
+    try:
+        runs = expand(load_experiment(name), quick="--quick" in more)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps(asdict(needs_of(runs))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

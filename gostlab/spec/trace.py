@@ -1,0 +1,118 @@
+"""Traces: how a path's delay, loss and rate changed over time, as a CSV file beside the profiles.
+
+    time_s,delay_ms,loss,rate_bps
+    0,84.2,0,
+    2,,,50000000
+
+COLUMN_SAYS has the columns. Read strictly: whatever the text, the only error that comes out is
+BadInput, naming file and line.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from gostlab.errors import bounded
+from gostlab.spec.profile import DIRECTIONS
+from gostlab.spec.units import MAX_RATE_BPS, MIN_RATE_BPS, quoted
+from gostlab.spec.value_types import MAX_DELAY_S
+from gostlab.spec.yaml_source import BadInput, load_text, meant, shown_path
+
+MAX_ROWS = 100_000
+MAX_BYTES = 100 * MAX_ROWS
+MAX_TIME_S = 10**7
+# What a column may say, and the range of its numbers.
+RANGES = {
+    "delay_ms": (0.0, 1000.0 * MAX_DELAY_S),
+    "loss": (0.0, 1.0),
+    "rate_bps": (float(MIN_RATE_BPS), float(MAX_RATE_BPS)),
+}
+COLUMN_SAYS = {
+    "time_s": "seconds after the load's start: 0 in the first row, then rising (needed)",
+    "direction": "forward or reverse; without the column, forward",
+    "delay_ms": "one way, ms, from then on; empty: what it was",
+    "loss": "of each packet, a share from 0 to 1",
+    "rate_bps": "the bottleneck's, bit/s",
+}
+COLUMNS = tuple(COLUMN_SAYS)
+
+
+# What a path becomes at a time after the load's begin, as run.json has it: at_s, direction, and of
+# RANGES what changes.
+Change = dict[str, Any]
+
+
+def changes_of(path: Path) -> tuple[Change, ...]:
+    """The changes that a trace says, sorted by time. Raises BadInput."""
+    return parse_trace(load_text(path, MAX_BYTES), shown_path(path))
+
+
+def parse_trace(text: str, origin: str) -> tuple[Change, ...]:
+    """The changes that a trace's text says. Raises BadInput."""
+    header, *lines = text.rstrip("\n").split("\n")
+    columns = read_header(header, origin)
+    if len(lines) > MAX_ROWS:
+        raise BadInput(f"{origin}: {len(lines)} rows: more than {MAX_ROWS}")
+    if not lines:
+        raise BadInput(f"{origin}: no rows below the header")
+    changes: list[Change] = []
+    latest: dict[str, float] = {}
+    for number, line in enumerate(lines, 2):
+        change = read_row(line, columns, f"{origin}:{number}")
+        at_s, way = change["at_s"], change["direction"]
+        if not changes and at_s != 0:
+            raise BadInput(f"{origin}:{number}: time_s begins at {at_s:g}, not at 0")
+        # Rows of the two directions may share a time; within one, time rises.
+        if at_s < max(latest.values(), default=0) or at_s <= latest.get(way, -1):
+            raise BadInput(f"{origin}:{number}: time_s {at_s:g} does not rise")
+        latest[way] = at_s
+        changes.append(change)
+    return tuple(changes)
+
+
+def read_header(line: str, origin: str) -> list[str]:
+    """The columns. Raises BadInput."""
+    columns = [word.strip() for word in line.split(",")]
+    for name in columns:
+        if name not in COLUMNS:
+            raise BadInput(f"{origin}:1: {quoted(name)}: unknown column ({meant(name, COLUMNS)})")
+        if columns.count(name) > 1:
+            raise BadInput(f"{origin}:1: column {name} is there twice")
+    if "time_s" not in columns:
+        raise BadInput(f"{origin}:1: column time_s is missing (like time_s,delay_ms,loss,rate_bps)")
+    if not set(columns) & set(RANGES):
+        raise BadInput(f"{origin}:1: no column says what changes (one of {', '.join(RANGES)})")
+    return columns
+
+
+def read_row(line: str, columns: list[str], where: str) -> Change:
+    """One change. Raises BadInput."""
+    words = [word.strip() for word in line.split(",")]
+    if len(words) != len(columns):
+        raise BadInput(f"{where}: {len(words)} fields under {len(columns)} columns")
+    fields = dict(zip(columns, words, strict=True))
+    direction = fields.get("direction", DIRECTIONS[0])
+    if direction not in DIRECTIONS:
+        raise BadInput(f"{where}: direction {quoted(direction)}: not {' or '.join(DIRECTIONS)}")
+    at_s = read_number("time_s", fields["time_s"], (0.0, float(MAX_TIME_S)), where)
+    numbers = {
+        name: read_number(name, fields[name], bounds, where)
+        for name, bounds in RANGES.items()
+        if fields.get(name)
+    }
+    if not numbers:
+        raise BadInput(f"{where}: nothing changes in this row")
+    if "rate_bps" in numbers:
+        rate_bps, said = numbers["rate_bps"], f"{where}: rate_bps {quoted(fields['rate_bps'])}"
+        if rate_bps != int(rate_bps):
+            raise BadInput(f"{said}: not a whole number of bits per second")
+        numbers["rate_bps"] = int(rate_bps)
+    return {"at_s": at_s, "direction": direction, **numbers}
+
+
+def read_number(column: str, text: str, bounds: tuple[float, float], where: str) -> float:
+    """A plain number within bounds. Raises BadInput."""
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
+        hint = " (a share from 0 to 1)" if column == "loss" and "%" in text else ""
+        raise BadInput(f"{where}: {column} {quoted(text)}: not a plain number{hint}")
+    return bounded(f"{where}: {column} {quoted(text)}", float(text), *bounds, "{:g}".format)

@@ -1,0 +1,290 @@
+"""The values of settings and of flows' fields: who reads each from YAML, within which bounds."""
+
+import math
+import re
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from gostlab.registry import congestion_controls, iperf3_versions, kernels
+from gostlab.registry.qdiscs import BOTTLENECK, QUEUE, names_for, spelled
+from gostlab.registry.topologies import topologies
+from gostlab.registry.tunnels import tunnel_kinds
+from gostlab.spec import units
+from gostlab.spec.yaml_source import (
+    KeySchema,
+    Node,
+    Reader,
+    bounded,
+    by_name,
+    decimal,
+    either,
+    list_of,
+    mapping,
+    meant,
+    one_of,
+    one_of_names,
+    quantity,
+    takes,
+    text_like,
+    text_of,
+    whole_number,
+)
+from gostlab.tcpmodel.constants import MIB, SUPER_PACKETS
+
+# An end that may have a congestion control of its own is a host, or one of a tunnel's legs.
+END = re.compile(r"[a-z][a-z0-9_]{0,15}")
+BUFFER_PRESETS = ("debian", "system", "bdp")
+SHARED, AUTO = "shared", "auto"
+MAX_STREAMS = 128  # iperf3's own limit
+MAX_FLOWS = 1000
+MAX_HOSTS = 64  # at either end of a bottleneck
+MAX_HOST_CPUS = 64  # the kernel's (kernel/patches, MOST_CPUS)
+MAX_SITES = 60
+MAX_DELAY_S = 10  # so that packets in flight stay countable
+
+RATE = quantity(units.rate, units.RATE_PATTERN, "bit/s")
+TIME = quantity(units.seconds, units.TIME_PATTERN, "a time")
+SHARE = quantity(units.share, units.SHARE_PATTERN, "%")
+SIZE = quantity(units.size, units.SIZE_PATTERN, "a size")
+BUFFER = quantity(
+    units.buffer,
+    units.BUFFER_PATTERN,
+    "a multiple of the BDP, packets, a size, or a time at the bottleneck's rate",
+)
+SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN, "a time")
+MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN, "a time")
+IN_MIB = Fraction(1, MIB)
+
+# What topo.py declares, and what the files in gostlab/tunnels/ and qdiscs/ do.
+TOPOLOGY = one_of_names(topologies)
+TUNNEL = one_of_names(tunnel_kinds)
+BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))
+DIRECTION = one_of("upload", "download")
+STREAMS = whole_number(1, MAX_STREAMS)
+HOST_NUMBER = whole_number(1, MAX_HOSTS)
+MTU = whole_number(1280, 9000)  # IPv6's least, and jumbo frames
+HOPS = whole_number(1, 2)
+KCP_WINDOW = whole_number(16, 65535)  # what a KCP segment can say
+KCP_PARITY = whole_number(0, 10)
+# iperf3 takes whole seconds.
+read_duration = bounded(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
+read_instant = bounded(SECONDS, "0s", "86400s", float)
+
+TRAP = one_of(SUPER_PACKETS)
+TRAPS = list_of(TRAP)
+
+
+@takes({"anyOf": [TRAP.schema, TRAPS.schema]})
+def read_traps(node: Node) -> tuple[str, ...]:
+    """Traps to walk into on purpose: one, or a list. Raises BadInput."""
+    return (TRAP(node),) if node.text is not None else TRAPS(node)
+
+
+@takes({"type": "string", "pattern": units.INTERVAL_PATTERN})
+def read_window(node: Node) -> tuple[float, float]:
+    """From when to when of the load, 40s..100s, or all of it: (0, inf). Raises BadInput."""
+    text = text_of(node)
+    if text == "all":
+        return 0.0, math.inf
+    parts = text.split("..")
+    if len(parts) != 2:
+        raise node.bad_value("neither all nor from when to when (like 40s..100s)")
+    from_s, to_s = (read_instant(replace(node, text=part.strip())) for part in parts)
+    if from_s >= to_s:
+        raise node.bad_value("it ends before it begins (like 40s..100s)")
+    return from_s, to_s
+
+
+read_delay = bounded(TIME, "0s", f"{MAX_DELAY_S}s", Fraction)
+read_rtt = bounded(TIME, "0s", f"{2 * MAX_DELAY_S}s", Fraction)
+read_offered_rate = bounded(RATE, "1kbit", "100gbit", int)
+read_download_size = bounded(SIZE, "1B", "100GB", int, unit="bytes")
+read_target = bounded(TIME, "0.1ms", "1s", float, per=1000)
+read_ping_interval = bounded(TIME, "10ms", "60s", float, per=1000)
+read_start_spread = bounded(TIME, "0s", "10s", float)
+read_sample = bounded(TIME, "1ms", "60s", float, per=1000)
+read_socket_buffer = bounded(SIZE, "4KiB", "1GiB", int)
+read_syscall_cost = bounded(MICROSECONDS, "0us", "1ms", float, per=10**6)
+read_byte_cost = bounded(TIME, "0ns", "1us", float, per=10**9, step="0.001ns")
+read_packet_cost = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
+# The most is the kernel's (kernel/patches, VETH_MOST_RX_USECS).
+read_rx_usecs = bounded(TIME, "1us", "10ms", int, per=10**6, step="1us")
+read_memory = bounded(SIZE, "128MiB", "64GiB", int, per=IN_MIB, words={AUTO: None})
+read_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={"ample": None})
+read_host_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={SHARED: 0})
+
+
+@takes({"type": "string", "pattern": rf"^\s*unlimited\s*$|{units.RATE_PATTERN}"}, RATE.unit)
+def read_rate(node: Node) -> int | None:
+    """A rate, or `unlimited`. Raises BadInput."""
+    text = text_of(node)
+    if text == "unlimited":
+        return None
+    if not re.search(r"[0-9]", text):
+        raise node.bad_value("not a rate (like 100mbit), or unlimited for none")
+    return RATE(node)
+
+
+# By the one name that a queue has here: tc's pfifo is fifo.
+QUEUES = one_of_names(lambda: spelled(QUEUE)).to(lambda name: spelled(QUEUE)[name])
+# Those that tc installs without a parameter: red must be told its limit.
+TUN_QUEUES = one_of("default", "fifo", "fq", "fq_codel", "codel", "cake", "pie", "fq_pie", "sfq")
+
+
+@takes(list_of(text_of, least=1).schema)
+def read_sites(node: Node) -> tuple[str, ...]:
+    """The profiles of a star's sites, each once. Raises BadInput."""
+    sites = list_of(text_of, least=1)(node)
+    if len(sites) > MAX_SITES or len(set(sites)) < len(sites):
+        raise node.bad(f"not a list of at most {MAX_SITES} profiles, each once")
+    return sites
+
+
+# As ./lab gost list shows it; a version may be a number to YAML.
+read_gost = Reader(
+    text_like(
+        r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}",
+        "not the name of a GOST (./lab gost list), relay or auto",
+    ),
+    {"type": ["string", "number"]},
+)
+read_iperf3 = Reader(
+    one_of(*iperf3_versions.NAMES),
+    {"enum": [*iperf3_versions.NAMES, *map(float, iperf3_versions.OWN)]},
+)
+
+
+# -- TCP's buffers
+
+
+@takes({"type": "array", "items": SIZE.schema, "minItems": 3, "maxItems": 3})
+def read_buffer_sizes(node: Node) -> list[int]:
+    """Three sizes as tcp_rmem and tcp_wmem have them. Raises BadInput."""
+    sizes = list(list_of(SIZE)(node))
+    if len(sizes) != 3 or sizes != sorted(sizes) or sizes[0] < 4096 or sizes[2] > 2**30:
+        raise node.bad(
+            "not three sizes, least, initial, most, between 4KiB and 1GiB (like [4KiB, 128KiB,"
+            " 6MiB])"
+        )
+    return sizes
+
+
+BUFFER_SIZES = mapping(
+    {
+        name: KeySchema(
+            read_buffer_sizes,
+            f"for {use}, as tcp_{name}: least, initial, most",
+            like,
+            required=True,
+        )
+        for name, use, like in (
+            ("rmem", "receiving", "[4KiB, 128KiB, 6MiB]"),
+            ("wmem", "sending", "[4KiB, 16KiB, 4MiB]"),
+        )
+    }
+)
+# A file may have presets of its own, whose names stand for their sizes before this reads them.
+read_buffers = either(Reader(one_of(*BUFFER_PRESETS), text_of.schema), BUFFER_SIZES)
+
+
+# -- what each host has, of all hosts or by host
+
+
+def one_for_all(read: Reader[int], **words: Any) -> Reader[Any]:
+    """Reads one value for all hosts, or a word for one; None: as the profile knows its machines."""
+    return Reader(
+        lambda node: words[node.text] if node.text in words else read(node),
+        {"anyOf": [{"enum": list(words)}, read.schema]},
+        read.unit,
+    )
+
+
+def per_host(read: Reader[int], *words: str) -> Reader[Any]:
+    """Reads one value for all hosts, one of some words, or values by host."""
+    of_all = one_for_all(read, **{word: word for word in words}) if words else read
+    return either(of_all, by_name(END, read, "host", "{client: 2, target: 4}"))
+
+
+HOST_CPUS = whole_number(1, MAX_HOST_CPUS)
+
+
+@takes({"type": "number", "minimum": 0.01, "maximum": MAX_HOST_CPUS})
+def CPU_SHARE(node: Node) -> int:
+    """How many thousandths of one CPU's time a host has in the long run. Raises BadInput."""
+    permille = decimal(node) * 1000
+    if not 10 <= permille <= 1000 * MAX_HOST_CPUS or permille % 1:
+        raise node.bad_value(f"not within 0.01 and {MAX_HOST_CPUS} CPUs, to the thousandth")
+    return int(permille)
+
+
+CPU_BURST = bounded(SECONDS, "0s", "3600s", int, per=10**6, step="1us")
+
+
+MACHINE_MEMORY = bounded(SIZE, "64MiB", "1024GiB", int, per=IN_MIB)
+
+
+# -- congestion controls and kernels
+
+
+@takes(
+    {
+        "anyOf": [
+            {
+                "enum": sorted(
+                    (*congestion_controls.IN_LINUX, *congestion_controls.shipped_controls())
+                )
+            },
+            {"type": "string", "pattern": congestion_controls.PATTERN},
+            {
+                "type": "object",
+                "patternProperties": {f"^{congestion_controls.NAME.pattern}$": {"type": "object"}},
+                "additionalProperties": False,
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+        ]
+    }
+)
+def CC(node: Node) -> str:
+    """A congestion control: cubic, mycc(alpha=3) or {mycc: {alpha: 3}}. Raises BadInput."""
+    if node.fields is not None:
+        [(name, inside)] = node.fields.items() if len(node.fields) == 1 else [("", node)]
+        if not name or inside.fields is None:
+            raise node.bad("not one congestion control with parameters (like {mycc: {alpha: 3}})")
+        said = ";".join(f"{key}={text_of(value)}" for key, value in inside.fields.items())
+        text = f"{name}({said})"
+    else:
+        text = text_of(node)
+    try:
+        asked = congestion_controls.parse_control(text)
+        if congestion_controls.strangers_welcome():
+            return str(asked)
+        if asked.name not in (known := congestion_controls.known_names()):
+            raise node.bad_value(f"not known here ({meant(asked.name, known)})")
+        congestion_controls.check_known(asked)
+    except congestion_controls.BadInput as error:
+        raise error if str(error).startswith(node.where) else node.bad(str(error)) from None
+    return str(asked)
+
+
+CC_BY_END = by_name(END, CC, "host, or leg of a tunnel", "{client: bbr, target: cubic}")
+
+
+@takes({"anyOf": [CC.schema, CC_BY_END.schema]})
+def read_cc(node: Node) -> str | dict[str, str]:
+    """One congestion control for all, or one per end: {client: bbr}. Raises BadInput."""
+    values = list((node.fields or {}).values())
+    inside = values[0].fields if len(values) == 1 else None
+    has_parameters = inside is not None and all(each.fields is None for each in inside.values())
+    return CC(node) if node.fields is None or has_parameters else CC_BY_END(node)
+
+
+@takes({"type": ["string", "number"]})
+def read_kernel(node: Node) -> str:
+    """The name of a kernel that there is: shipped, 5.10, or one of the user's. Raises BadInput."""
+    name, known = text_of(node), kernels.known_names()
+    if name not in known and not congestion_controls.strangers_welcome():
+        raise node.bad_value(f"no such kernel ({', '.join(known)}; ./lab kernel list)")
+    return name

@@ -1,0 +1,88 @@
+"""ping: round trips measured by irtt, or where that is not there or goes not through, by the lab's
+own echo.
+"""
+
+import json
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from gostlab.guest.flow_result import PING_BYTES, FlowResult, Ran, TrafficError, percentile
+from gostlab.guest.load_context import LoadContext
+from gostlab.registry.folders import NODE_PROGRAMS
+from gostlab.registry.traffic import BOTH_WAYS, TrafficKind
+from gostlab.spec.flow import FlowSpec
+
+TRAFFIC = TrafficKind(
+    name="ping",
+    says="round trips measured while others load the path",
+    program="the ping",
+    report=("ping", ".json"),
+    may=("interval",),
+    interval_ms=100.0,
+    is_tcp=False,
+    direction=BOTH_WAYS,
+    prefers_udp=True,
+    client="/usr/bin/python3",
+    rows="pings",
+)
+ECHO = str(NODE_PROGRAMS / "rtt_echo.py")
+
+
+def serve(order: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+    over = order.protocol_of(flow)
+    if over == "udp" and order.programs.irtt:
+        return [order.programs.irtt, "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
+    return [TRAFFIC.client, ECHO, "serve", over, str(port)]
+
+
+def ask(order: LoadContext, flow: FlowSpec) -> list[str]:
+    address, port = order.tunnel.entries[flow.name]
+    over = order.protocol_of(flow)
+    if over != "udp" or not order.programs.irtt:
+        timing = [f"{flow.interval_ms:g}", f"{flow.duration_s:g}"]
+        return [TRAFFIC.client, ECHO, "ask", over, address, str(port), *timing]
+    every = f"-i {flow.interval_ms:g}ms -d {flow.duration_s:g}s -l {PING_BYTES}"
+    words = f"client {every} --stats=none --tstamp=none -Q -o - {address}:{port}"
+    return [order.programs.irtt, *words.split()]
+
+
+def pings_in(report: Mapping[str, Any]) -> list[tuple[float, float | None]]:
+    """Every request of irtt's report, or of the lab's own echo: when it left, seconds from the
+    first, and its round trip in ms, None where no answer came.
+    """
+    sent = report["round_trips"]
+    if report.get("program") == "echo":
+        return [(row["at_s"], row["rtt_ms"]) for row in sent]
+    sent_ns = [row["timestamps"]["client"]["send"]["monotonic"] for row in sent]
+    rtts_ns = [row["delay"].get("rtt") for row in sent]
+    return [
+        ((at_ns - sent_ns[0]) / 1e9, None if rtt_ns is None else rtt_ns / 1e6)
+        for at_ns, rtt_ns in zip(sent_ns, rtts_ns, strict=True)
+    ]
+
+
+def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+    said = json.loads(report)
+    pings = [each for each in pings_in(said) if ran.is_measured(each[0])]
+    rtts_ms = [rtt_ms for _, rtt_ms in pings if rtt_ms is not None]
+    if not rtts_ms:
+        raise TrafficError(f"{flow.name}: none of {len(pings)} requests was answered")
+    echo = said.get("program") == "echo"
+    round_trips = {
+        "over": said["over"] if echo else "udp",
+        "program": "echo" if echo else f"irtt {said['version']['irtt']}",
+        "sent": len(pings),
+        "lost": len(pings) - len(rtts_ms),
+        "min_ms": round(min(rtts_ms), 6),
+        "mean_ms": round(statistics.fmean(rtts_ms), 6),
+        "median_ms": round(statistics.median(rtts_ms), 6),
+        "p95_ms": round(percentile(rtts_ms, 0.95), 6),
+        "p99_ms": round(percentile(rtts_ms, 0.99), 6),
+        "max_ms": round(max(rtts_ms), 6),
+    }
+    return ran.over_all_its_time(PING_BYTES * len(rtts_ms), round_trips=round_trips)
+
+
+def rows(report: str) -> list[tuple[float, Mapping[str, Any]]]:
+    return [(at_s, {"rtt_ms": rtt_ms}) for at_s, rtt_ms in pings_in(json.loads(report))]

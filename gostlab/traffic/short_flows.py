@@ -1,0 +1,73 @@
+"""short: downloads from nginx one after another, or one each while, of sizes that take turns."""
+
+import json
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from gostlab.guest.flow_result import FlowResult, Ran, percentile
+from gostlab.guest.load_context import LoadContext
+from gostlab.registry.folders import NODE_PROGRAMS
+from gostlab.registry.traffic import DOWNLOAD, TrafficKind
+from gostlab.spec.flow import FlowSpec
+from gostlab.traffic._nginx import server_argv
+
+TRAFFIC = TrafficKind(
+    name="short",
+    says="short downloads one after another",
+    program="the downloads",
+    report=("short", ".jsonl"),
+    may=("sizes", "interval"),
+    direction=DOWNLOAD,
+    by_nginx=True,
+    is_brief=True,
+    client="/usr/bin/python3",
+    charged=("nginx", "wget"),
+    rows="fetches",
+)
+FETCHES = str(NODE_PROGRAMS / "short_downloads.py")
+
+
+def serve(order: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+    return server_argv(order, flow, port, {str(size): size for size in flow.sizes_bytes})
+
+
+def ask(order: LoadContext, flow: FlowSpec) -> list[str]:
+    address, port = order.tunnel.entries[flow.name]
+    sizes = [str(size) for size in flow.sizes_bytes]
+    every = [f"--every={flow.interval_ms / 1000:g}"] if flow.interval_ms else []
+    return [TRAFFIC.client, FETCHES, *every, address, str(port), f"{flow.duration_s:g}", *sizes]
+
+
+def fetches_in(report: str) -> list[dict[str, Any]]:
+    """The downloads that a report tells of: at_s, size_bytes, seconds."""
+    return [json.loads(line) for line in report.splitlines() if line.startswith("{")]
+
+
+def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+    by_size: dict[int, list[float]] = {}
+    for each in (one for one in fetches_in(report) if ran.is_measured(one["at_s"])):
+        by_size.setdefault(each["size_bytes"], []).append(each["seconds"])
+    rows = [
+        {
+            "size_bytes": size,
+            "count": len(took_s),
+            "median_s": round(statistics.median(took_s), 6),
+            "p95_s": round(percentile(took_s, 0.95), 6),
+            "max_s": max(took_s),
+        }
+        for size, took_s in sorted(by_size.items())
+    ]
+    # A download that is in a window in part counts there with that share of its bytes.
+    total = sum(
+        each["size_bytes"] * ran.share_measured(each["at_s"], each["seconds"])
+        for each in fetches_in(report)
+    )
+    return ran.over_all_its_time(round(total), fetches=rows)
+
+
+def rows(report: str) -> list[tuple[float, Mapping[str, Any]]]:
+    return [
+        (each["at_s"], {"size_bytes": each["size_bytes"], "seconds": each["seconds"]})
+        for each in fetches_in(report)
+    ]

@@ -1,0 +1,17 @@
+"""direct: no tunnel, each flow's own connections cross the WAN."""
+
+from gostlab.guest.tunnel_context import Launch, Tunnel, TunnelLeg, direct_entries
+from gostlab.registry.tunnels import TunnelKind
+
+TUNNEL = TunnelKind(name="direct", says="no tunnel", legs=("wan",), over="", carries=("tcp", "udp"))
+
+
+def start(launch: Launch) -> Tunnel:
+    """Nothing to start: the entries are the sinks."""
+    entries = direct_entries(launch.network, launch.run)
+    legs = tuple(
+        TunnelLeg("wan", flow.sender, flow.receiver, entries[flow.name][1], flow=flow.name)
+        for flow in launch.run.flows
+        if flow.is_tcp
+    )
+    return Tunnel(entries, legs)

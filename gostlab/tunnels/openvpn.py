@@ -1,0 +1,105 @@
+"""OpenVPN over UDP or TCP, which is TCP inside of TCP: one peer at each end, TLS with certificates
+made per run.
+"""
+
+from collections.abc import Mapping
+
+from gostlab.guest.tunnel_context import Launch, Tunnel
+from gostlab.registry.tunnels import TunnelKind, tunnel_kind
+from gostlab.tunnels._vpn import device_of, inside_of, lead_behind, vpn_legs, wait_inside
+from gostlab.tunnels.certificate import make_certificate
+
+TUNNEL = (
+    TunnelKind(
+        name="openvpn+udp",
+        says="OpenVPN over UDP",
+        program="openvpn",
+        helpers=("openssl",),
+        unpacked=("openvpn", "openssl"),
+        legs=("inner",),
+        over="udp",
+        carries=("tcp", "udp"),
+        options=("sndbuf", "rcvbuf", "tun_queue"),
+        charged_as="openvpn",
+        packet_bytes=52,  # IP, UDP, opcode and peer, packet's number, tag
+        mtu_less=52,
+    ),
+    TunnelKind(
+        name="openvpn+tcp",
+        says="OpenVPN over TCP",
+        program="openvpn",
+        helpers=("openssl",),
+        unpacked=("openvpn", "openssl"),
+        legs=("inner", "wan"),
+        carries=("tcp", "udp"),
+        options=("sndbuf", "rcvbuf", "tun_queue"),
+        one_connection=True,
+        charged_as="openvpn",
+        packet_bytes=26,  # length, opcode and peer, packet's number, tag
+        mtu_less=78,  # one packet inside is one segment outside
+    ),
+)
+CONFIG = """dev {device}
+dev-type tun
+{way}
+ifconfig {own} {peer}
+tun-mtu {mtu}
+mssfix 0
+{role}
+cert {folder}/{node}.crt
+key {folder}/{node}.key
+peer-fingerprint {fingerprint}
+data-ciphers AES-256-GCM
+script-security 1
+disable-dco
+verb 3
+{options}"""
+
+
+def start(launch: Launch) -> Tunnel:
+    """Both ends, whose packets fit the link's MTU. Raises TunnelError or NetworkError."""
+    over = tunnel_kind(launch.run.tunnel).over
+    certificates = {node: make_certificate(launch, node) for node in (launch.near, launch.far)}
+    far, inside = launch.far_address, inside_of(launch)
+    ends: Mapping[str, Mapping[str, str]] = {
+        launch.far: {
+            "way": f"proto {over}4{'-server' if over == 'tcp' else ''}\n"
+            f"local {far}\nlport {launch.port}",
+            "role": "tls-server\ndh none",
+            "own": inside.far,
+            "peer": inside.near,
+        },
+        launch.near: {
+            "way": f"proto {over}4{'-client' if over == 'tcp' else ''}\n"
+            f"remote {far} {launch.port}\nnobind",
+            "role": "tls-client",
+            "own": inside.near,
+            "peer": inside.far,
+        },
+    }
+    options = "".join(f"{name} {value}\n" for name, value in launch.options("sndbuf", "rcvbuf"))
+    for node, words in ends.items():
+        other = launch.far if node == launch.near else launch.near
+        launch.write_file(f"{node}.key", certificates[node].key, 0o600)
+        launch.write_file(f"{node}.crt", certificates[node].certificate)
+        config = CONFIG.format(
+            **words,
+            device=device_of(launch),
+            mtu=launch.inner_mtu,
+            folder=launch.scratch,
+            node=node,
+            fingerprint=certificates[other].fingerprint,
+            options=options,
+        )
+        path = launch.write_file(f"{node}.ovpn", config)
+        listens = over == "tcp" and node == launch.far
+        launch.start_end(
+            node,
+            [launch.program_path, "--config", str(path)],
+            port=launch.port if listens else None,
+        )
+        if node == launch.far:
+            launch.wait_until_listening(node, launch.port, over)
+    wait_inside(launch)
+    lead_behind(launch)
+    return vpn_legs(launch, launch.port if over == "tcp" else None)

@@ -1,0 +1,66 @@
+"""shadowsocks: ss-tunnel at the near end and ss-server at the far one, a connection for each
+stream, encrypted by a password made per run.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
+from gostlab.registry.tunnels import JOINED_LEGS, TunnelKind
+from gostlab.tunnels._forwarder import forwarder_legs
+
+TUNNEL = TunnelKind(
+    name="shadowsocks",
+    says="Shadowsocks (AEAD)",
+    program="ss-tunnel",
+    helpers=("ss-server", "openssl"),
+    unpacked=("shadowsocks-libev", "openssl"),
+    version_words=("-h",),
+    version_pattern=r"shadowsocks-libev (\d[\d.]*)",
+    carries=("tcp", "udp"),
+    chain=JOINED_LEGS,
+    frames=((16383, 34),),  # AEAD chunks: length and its tag, the chunk's tag
+)
+METHOD = "chacha20-ietf-poly1305"
+
+
+def start(launch: Launch) -> Tunnel:
+    """All ends; a chain's middle is a server and a client. Raises TunnelError or NetworkError."""
+    address, port = launch.sink
+    password = launch.ask(launch.near, launch.helper("openssl"), "rand", "-hex", "32")
+    for place, node in reversed(list(enumerate(launch.way))):
+        if node != launch.near:
+            launch_part(launch, node, "", password, {"server": "0.0.0.0"})
+        if node != launch.far:
+            into_join = launch.way[place + 1] != launch.far
+            behind = f"{LOOPBACK}:{launch.join_port}" if into_join else f"{address}:{port}"
+            client = {
+                "server": launch.next_address(node),
+                "local_address": LOOPBACK,
+                "local_port": launch.port if node == launch.near else launch.join_port,
+                "tunnel_address": behind,
+            }
+            part = "" if node == launch.near else "join"
+            launch_part(launch, node, part, password, client)
+    return forwarder_legs(launch)
+
+
+def launch_part(
+    launch: Launch, node: str, part: str, password: str, own: Mapping[str, Any]
+) -> None:
+    """A server, or a client (it has a local port). Raises TunnelError or NetworkError."""
+    config = {
+        **own,
+        "server_port": launch.port,
+        "password": password,
+        "method": METHOD,
+        "mode": "tcp_and_udp",
+    }
+    is_client = "local_port" in own
+    program = launch.program_path if is_client else launch.helper("ss-server")
+    port = own["local_port"] if is_client else launch.port
+    name = f"{node}{part and f'-{part}'}.json"
+    path = launch.write_file(name, json.dumps(config, indent=1) + "\n", 0o600)
+    launch.start_end(node, [program, "-c", str(path)], port=port, part=part)
+    launch.wait_until_listening(node, port)

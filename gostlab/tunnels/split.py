@@ -1,0 +1,27 @@
+"""split: a forwarder at each end, without encryption, framing or handshake of its own.
+
+What is left of a tunnel when only the splitting of the connection is left: near and far end accept,
+dial on and copy. The lab's relay and a real GOST both do it, by the same arguments.
+"""
+
+from gostlab.guest.tunnel_context import Launch, Tunnel
+from gostlab.registry.tunnels import CHAIN_LEGS, GOST, TunnelKind
+from gostlab.tunnels._forwarder import forwarder_legs
+from gostlab.tunnels.gost import ENVIRON
+
+TUNNEL = TunnelKind(
+    name="split", says="split connections, nothing else", program=GOST, chain=CHAIN_LEGS
+)
+
+
+def start(launch: Launch) -> Tunnel:
+    """Both ends, as in `gost -L tcp://:443/HOST:443`. Raises TunnelError."""
+    address, port = launch.sink
+    for node in reversed(launch.way):
+        is_far = node == launch.far
+        target = f"{address}:{port}" if is_far else f"{launch.next_address(node)}:{launch.port}"
+        launch.start_end(
+            node, [launch.program_path, "-L", f"tcp://:{launch.port}/{target}"], environ=ENVIRON
+        )
+        launch.wait_until_listening(node, launch.port)
+    return forwarder_legs(launch)

@@ -1,0 +1,55 @@
+"""The site: pages that runs write, and their HTML."""
+
+from pathlib import Path
+
+import pytest
+
+from gostlab.analysis.report.site import TEMPLATES, write_site
+from gostlab.cli.main import main
+from gostlab.install.locate import cache_folder
+from gostlab.install.venvs import SITE_TOOLS
+from tests.analysis.report.test_generated_tables import write_runs
+
+PAGES = {"findings", "studies", "validation", "tunnels", "bbr-versions", "kernels", "fits", "speed"}
+
+
+@pytest.mark.slow
+def test_every_page_is_written_from_the_results(tmp_path: Path) -> None:
+    write_runs(tmp_path / "results", 5)
+    pages = write_site(tmp_path / "results", ["download"], tmp_path / "site")
+    assert {path.stem for path in pages.glob("*.md")} == PAGES | {"index"}
+    findings = (pages / "findings.md").read_text()
+    assert "| BBR |" in findings or "| CUBIC | BBR |" in findings
+    assert "Not run here: `./lab run thesis-tunnel --matrix main --repeat 5`" in findings
+    assert "download" in (pages / "studies.md").read_text()
+    assert "la-hamina-fitted" in (pages / "fits.md").read_text()
+    style = (pages / "_static/site.css").read_text()
+    assert "overflow-x: auto" in style and "prefers-color-scheme: dark" in style
+    assert '"site.css"' in (pages / "conf.py").read_text()
+    assert "./lab bench" in (pages / "speed.md").read_text()
+    for name in PAGES:
+        assert name in (TEMPLATES / "index.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (cache_folder() / SITE_TOOLS / "complete").is_file(),
+    reason="no site tools: ./lab setup --with site",
+)
+def test_the_command_line_builds_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_runs(tmp_path / "results", 5)
+    words = ["report", "download", "--site", "--results", str(tmp_path / "results")]
+    assert main([*words, "--out", str(tmp_path / "site")]) == 0
+    page = Path(capsys.readouterr().out.strip())
+    assert page == tmp_path / "site/html/index.html" and "validation.html" in page.read_text()
+    assert "<table" in (page.parent / "findings.html").read_text()
+
+
+def test_without_the_generator_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path / "nothing"))
+    write_runs(tmp_path / "results", 1)
+    words = ["report", "--site", "--results", str(tmp_path / "results")]
+    assert main([*words, "--out", str(tmp_path / "site")]) == 2
+    assert "./lab setup --with site" in capsys.readouterr().err

@@ -1,0 +1,141 @@
+"""The lab as an installed package, in an environment away from any checkout."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from gostlab.registry import folders
+from tests.lab_command import said_by
+
+ROOT = folders.ROOT
+# In a package these are gostlab/data; nothing but gostlab is importable from outside.
+DATA = "cc experiments kernel labs machines measurements netem_profiles schemas tunnel".split()
+
+pytestmark = [pytest.mark.slow, pytest.mark.network]
+
+
+def pip(*words: object) -> None:
+    program = folders.cache_folder() / "tools/bin/pip"
+    if not program.exists():
+        pytest.skip("no test tools: ./lab setup --with test")
+    done = said_by(program, "--disable-pip-version-check", *words)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of this checkout, by way of its source distribution, with what it says it is
+    built by and nothing else.
+    """
+    tools, place = tmp_path_factory.mktemp("tools"), tmp_path_factory.mktemp("wheel")
+    built_by = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]
+    pip("install", "--quiet", "--no-compile", "--target", tools, *built_by["requires"])
+    known = {"PYTHONPATH": str(tools)}
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", place]
+    done = said_by(*build, env={**os.environ, **known})
+    assert done.returncode == 0, done.stderr
+    [source] = place.glob("gostlab-*.tar.gz")
+    shutil.unpack_archive(source, tools / "source")
+    [unpacked] = (tools / "source").iterdir()
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place]
+    done = said_by(*build, cwd=unpacked, env={**os.environ, **known})
+    assert done.returncode == 0, done.stderr
+    [made] = place.glob("gostlab-*-py3-none-any.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with nothing but the package, and the machine's own libraries."""
+    place = tmp_path_factory.mktemp("environment")
+    venv.create(place, system_site_packages=True)
+    words = ("install", "--quiet", "--no-compile", "--no-deps", wheel)
+    pip("--python", place / "bin/python", *words)
+    return place / "bin" / "gostlab"
+
+
+def said(installed: Path, here: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """What the installed command says in a folder."""
+    environ = {**os.environ, "GOSTLAB_CACHE": str(folders.cache_folder())}
+    environ.pop("PYTHONPATH", None)
+    return said_by(installed, *words, cwd=here, env=environ)
+
+
+def test_it_has_what_people_write_and_no_tests_of_it(wheel: Path) -> None:
+    names = ZipFile(wheel).namelist()
+    assert {name.split("/")[2] for name in names if "/data/" in name} == {*DATA, "topo.py", "lab"}
+    assert {name.split("/")[0] for name in names if "dist-info" not in name} == {"gostlab"}
+    assert len(names) == len(set(names)) and "gostlab/analysis/report/report.py" in names
+    assert not any(name.endswith(("_test.go", ".pyc")) for name in names)
+    for folder in ("experiments", "netem_profiles"):
+        there = {path.name for path in (ROOT / folder).glob("*.yaml")}
+        assert there == {name.split("/")[-1] for name in names if name.endswith(".yaml")} & there
+
+
+def test_it_finds_its_files_and_is_called_by_its_own_name(installed: Path, tmp_path: Path) -> None:
+    words = ("run", "download", "--quick", "--dry-run")
+    listed, here = said(installed, tmp_path, *words), said_by(ROOT / "lab", *words)
+    assert listed.stdout == here.stdout and listed.returncode == 0
+    first = said(installed, tmp_path)
+    assert "  gostlab try " in first.stdout and "./lab" not in first.stdout
+    wrong = said(installed, tmp_path, "run", "no-such")
+    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1
+    lesson = said(installed, tmp_path, "lab", "start", "0", "--student", "alice")
+    assert lesson.returncode == 0, lesson.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["coursework"]
+
+
+def test_another_package_called_analysis_stays_somebody_elses(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "analysis").mkdir()
+    (tmp_path / "analysis/__init__.py").write_text("from analysis import mine\n")
+    (tmp_path / "analysis/mine.py").write_text("NAME = 'mine'\n")
+    script = (
+        "import gostlab, analysis; from gostlab.analysis.plotting.plot import drawing_of\n"
+        "from gostlab.api import results; results.frames.pd\n"
+        "print(analysis.mine.NAME, drawing_of('goodput').word)"
+    )
+    done = said_by(installed.with_name("python"), "-c", script, cwd=tmp_path)
+    assert done.stdout == "mine goodput\n", done.stderr
+
+
+def test_a_profile_of_ones_own_goes_into_the_current_folder(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "netem_profiles").mkdir()
+    plain = (ROOT / "netem_profiles/plain-100ms.yaml").read_text("utf-8")
+    mine = tmp_path / "netem_profiles/mine.yaml"
+    mine.write_text(plain.replace("plain-100ms", "mine"), encoding="utf-8")
+    done = said(installed, tmp_path, "try", "--profile", "mine", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    refused = said(installed, tmp_path, "new", "queue", "mine")
+    assert refused.returncode == 2 and "clone" in refused.stderr
+
+
+def test_without_a_kernel_it_says_in_a_line_what_to_do(installed: Path, tmp_path: Path) -> None:
+    environ = {"PATH": "/usr/bin:/bin", "GOSTLAB_CACHE": str(tmp_path), "GOSTLAB_SYSTEM": ""}
+    script = "import gostlab; gostlab.Run(cc='bbr', machine='sandbox').run()"
+    done = said_by(installed.with_name("python"), "-c", script, cwd=tmp_path, env=environ)
+    last = done.stderr.strip().splitlines()[-1]
+    assert "MissingPart" in last and "gostlab setup" in last
+
+
+@pytest.mark.sandbox
+def test_it_makes_the_run_that_the_checkout_makes(installed: Path, tmp_path: Path) -> None:
+    words = ["try", "--cc", "bbr", "--for", "1s", "--loss", "1%", "--machine", "sandbox", "--json"]
+    done = said(installed, tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    made = Path(json.loads(done.stdout)["runs"][0]["folder"])
+    here = said_by(ROOT / "lab", *words, "--results", tmp_path / "checkout")
+    again = Path(json.loads(here.stdout)["runs"][0]["folder"])
+    for name in ("flows.json", "sockets.jsonl", "queues.jsonl"):
+        assert (tmp_path / made / name).read_bytes() == again.joinpath(name).read_bytes(), name

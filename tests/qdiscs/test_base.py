@@ -1,0 +1,90 @@
+"""What stands at the bottleneck: netem's own queue, or a token bucket over a queue that acts."""
+
+import pytest
+
+from gostlab.registry.qdiscs import BOTTLENECK, QUEUE, names_for, qdisc_kind
+from tests.sandboxed import Lab, describe, direction
+
+pytestmark = pytest.mark.sandbox
+
+# 10 times the path's own 250 packets: with the plain queue CUBIC keeps it full.
+DEEP = direction(rate_bps=50_000_000, delay_ms=30.0, buffer_pkts=1000)
+BACK = direction(rate_bps=50_000_000, delay_ms=30.0)
+
+
+@pytest.mark.parametrize("bottleneck", names_for(BOTTLENECK))
+def test_either_bottleneck_carries_its_rate_and_keeps_its_buffer(lab: Lab, bottleneck: str) -> None:
+    done = lab.run(describe(DEEP, BACK, bottleneck=bottleneck, duration_s=10.0))
+
+    assert 40e6 < done.goodput_bps < 50e6
+    most = max(row["backlog_pkts"] for row in done.queue())
+    assert 500 < most <= 1002
+    assert set(done.verdicts.values()) == {"ok"}
+    assert f"qdisc {bottleneck} " in done.json("env.json")["qdiscs_before"]["wan_a-eth1"]
+    # Bytes through it while it was full, to what a bucket may let go at once
+    first, last = (next(r for r in rows if r["t_s"] > t) for rows in [done.queue()] for t in (4, 9))
+    sent_bps = 8 * (last["sent_bytes"] - first["sent_bytes"]) / (last["t_s"] - first["t_s"])
+    assert sent_bps == pytest.approx(50e6, rel=0.002)
+
+
+SLOW = direction(rate_bps=10_000_000, delay_ms=15.0, buffer_pkts=200)
+
+
+@pytest.mark.parametrize("queue", names_for(QUEUE))
+def test_each_queue_is_installed_sampled_and_known_to_those_who_judge_drops(
+    lab: Lab, queue: str
+) -> None:
+    back = direction(rate_bps=10_000_000, delay_ms=15.0)
+
+    done = lab.run(describe(SLOW, back, bottleneck="tbf", queue=queue, duration_s=6.0))
+
+    assert (
+        f"qdisc {qdisc_kind(queue).in_kernel} "
+        in done.json("env.json")["qdiscs_before"]["wan_a-eth1"]
+    )
+    rows = done.queue()
+    assert max(row["backlog_pkts"] for row in rows) > 1
+    assert rows[-1]["drops"] > 0  # the bottleneck may: nothing of it is a complaint
+    assert set(done.verdicts.values()) == {"ok"}
+    srtt_ms = [
+        row["srtt_ms"]
+        for row in done.lines("sockets.jsonl")
+        if row["leg"] == "wan" and row["end"] == "near" and row["t_s"] > 3 and row["unacked_pkts"]
+    ]
+    median = sorted(srtt_ms)[len(srtt_ms) // 2]
+    # 200 packets at 10 Mbit/s are 242 ms. What can mark drops early: CoDel lets 5 ms stand, PIE 15.
+    least, most = (30, 110) if qdisc_kind(queue).marks else (120, 300)
+    assert least < median < most
+
+
+@pytest.mark.parametrize("packets", [3, 12])
+def test_red_is_installed_behind_a_buffer_of_a_few_packets(lab: Lab, packets: int) -> None:
+    # tc's own least mean queue, a twelfth of the limit, would be below one packet and refused.
+    there = direction(rate_bps=10_000_000, delay_ms=1.0, buffer_pkts=packets)
+    back = direction(rate_bps=10_000_000, delay_ms=1.0)
+
+    done = lab.run(describe(there, back, bottleneck="tbf", queue="red", duration_s=2.0))
+
+    assert done.goodput_bps > 2e6
+
+
+@pytest.mark.parametrize("bottleneck", ["htb", "tbf"])
+def test_a_change_of_rate_keeps_the_queue_and_its_limit(lab: Lab, bottleneck: str) -> None:
+    change = {"at_s": 4.0, "direction": "forward", "rate_bps": 10_000_000}
+
+    done = lab.run(describe(DEEP, BACK, bottleneck=bottleneck, duration_s=8.0, changes=[change]))
+
+    assert done.lines("changes.jsonl")[0]["installed"]["rate_bps"] == 10_000_000
+    shown = done.json("env.json")["qdiscs_after"]["wan_a-eth1"]
+    assert "rate 10Mbit" in shown and "limit 1000p" in shown
+
+
+def test_all_packets_are_of_htbs_class_over_the_queue_that_was_asked(lab: Lab) -> None:
+    done = lab.run(describe(DEEP, BACK, bottleneck="htb", queue="codel", duration_s=4.0))
+
+    shown = done.json("env.json")["qdiscs_after"]["wan_a-eth1"]
+    sent = [line.split()[1] for line in shown.splitlines() if line.startswith(" Sent")]
+    assert "qdisc codel 2: parent 1:1 limit 1000p" in shown
+    assert "class htb 1:1 root leaf 2: prio 0 rate 50Mbit ceil 50Mbit burst 1600b" in shown
+    assert "direct_packets_stat 0" in shown
+    assert len(sent) == 3 and len(set(sent)) == 1

@@ -1,0 +1,49 @@
+"""Fields that come later leave every earlier file, and its name, what they were."""
+
+from dataclasses import fields, make_dataclass, replace
+from typing import Any
+
+from gostlab.spec import versioned_json
+from gostlab.spec.expand import expand
+from gostlab.spec.experiment import load_experiment
+from gostlab.spec.flow import FlowSpec
+from gostlab.spec.run_spec import RunSpec
+
+
+def test_a_run_and_its_flows_may_get_fields_without_a_new_name() -> None:
+    """The real description, with a field more in itself and in its flows."""
+    run = expand(load_experiment("thesis-tunnel"), quick=True)[0]
+    flow_kind = with_later_field(FlowSpec, "priority", 0)
+    run_kind = with_later_field(RunSpec, "winds", {})
+    flows = [flow_kind(**vars(flow)) for flow in run.flows]
+    more = run_kind(**{**vars(run), "flows": flows})
+    assert more.to_json() == run.to_json()
+    assert more.name == run.name
+    windy = replace(more, winds={"north": 3})
+    assert windy.name != run.name
+    assert replace(more, flows=[replace(flows[0], priority=1)]).name != run.name
+    for each in (more, windy):  # read again, it is what it was
+        again = run_kind.from_json(each.to_json())
+        assert (again.winds, again.name) == (each.winds, each.name)
+        again.winds["south"] = 1
+    assert run_kind.from_json(run.to_json()).winds == {}  # a default is nobody's alone
+
+
+def with_later_field(kind: type, name: str, default: Any) -> Any:
+    """A dataclass with one field more."""
+    more = [(name, type(default), versioned_json.later(default))]
+    return make_dataclass(kind.__name__, more, bases=(kind,), frozen=True)
+
+
+def test_every_field_since_schema_2_is_a_later_one() -> None:
+    """The fields of before, by name: one that is added without `later` renames every run."""
+    for kind, names in ((RunSpec, OF_RUNS), (FlowSpec, OF_FLOWS)):
+        needed = {each.name for each in fields(kind) if not versioned_json.is_later(each)}
+        assert needed == set(names.split()), kind
+
+
+OF_RUNS = """experiment matrix factors repetition seed machine clock syscall_cost_us topology placement
+    profile path sites tunnel cc streams duration_s direction buffers offloads sample_ms mtu
+    memory_mib tcp_memory_mib acks flows changes schema"""
+OF_FLOWS = """name kind cc streams direction start_s duration_s sender receiver rtt_ms buffers rate_bps
+    size_bytes"""
