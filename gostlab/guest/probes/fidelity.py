@@ -85,7 +85,8 @@ FAILURES: Mapping[str, str] = {
     ),
     "rate_within_part": (
         "degraded, bit/s: of {whose} more payload was delivered in the measured part than the"
-        " bottleneck carries in its time, as some of it was sent before: measure a longer part"
+        " bottleneck carries in its time: some had crossed it before and was held back, as behind a"
+        " lost packet (head-of-line blocking of TCP, QUIC and KCP): measure a longer part"
     ),
     "replay_error": (
         "degraded, share: a bottleneck whose rate changed {changes} times delivered, per sample,"
