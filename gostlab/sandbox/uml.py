@@ -411,7 +411,8 @@ class Guest(TimedProcess):
                 if cause and self._try_boot is not None:
                     # A run's program, too, may write into the log what a kernel says.
                     self._try_boot()
-                    self.complaint = f"its kernel ended, and other guests boot here ({cause})"
+                    told = f"its kernel ended, and other guests boot here ({cause})"
+                    self.complaint = self._last_words() if self._modules else told
                 elif self.complaint:
                     self.from_outside = True
                 elif self._modules:
