@@ -118,7 +118,7 @@ def test_a_ranking_that_cannot_be_is_refused_in_a_line(
     assert says in refused("lab", "rank", *words)
 
 
-PANIC = TEMPLATE.replace("\tmy->losses++;\n", '\tmy->losses++;\n\tpanic("out of ideas");\n')
+PANIC = TEMPLATE.replace("\tmy->losses++;\n", '\tmy->losses++;\n\tpanic("noexec: out of ideas");\n')
 BROKEN = "no C\n"  # its compiler reads no header
 
 
