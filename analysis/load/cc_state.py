@@ -1,7 +1,7 @@
-"""What a congestion control said of its own state over time, from cc_state.jsonl.gz.
+"""Read the state of a congestion control over time, from cc_state.jsonl.gz.
 
-The names are the control's own (cc/gostlab_cc.h); their ends tell the unit. What it has not set it
-gives as a negative number, which is no value here.
+The control chooses the names (cc/gostlab_cc.h); their suffixes are the units. Negative numbers mean
+unset values, which are omitted.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.series import TimeSeries, unzipped
+from gostlab.analysis.load.series import TimeSeries, read_gzip
 from gostlab.results import whole_rows
 
 FILE = "cc_state.jsonl.gz"
-# End of a name -> (unit as a figure shows it, what to multiply by)
+# Suffix of a name -> (unit in plots, factor)
 UNITS = {
     "_bps": ("Mbit/s", 1e-6),
     "_pkts": ("packets", 1.0),
@@ -27,14 +27,14 @@ UNITS = {
 
 @dataclass(frozen=True, eq=False)
 class CcStateHistory:
-    """One socket's congestion control over time."""
+    """State of one socket's congestion control over time."""
 
     flow: str
-    sockets: int  # of the flow; the table is of the first of them
-    table: pd.DataFrame  # t_s, and the names in the order in which the control gives them
+    sockets: int  # number of the flow's sockets; the table covers the first one
+    table: pd.DataFrame  # t_s, and the variables in the control's order
 
     def names(self, unit: str) -> list[str]:
-        """Its names of numbers in a unit ("": without one), in its own order."""
+        """Return the numeric variables with a unit ("": without), in the control's order."""
         return [
             name
             for name in self.table.columns
@@ -42,45 +42,45 @@ class CcStateHistory:
         ]
 
     def series(self, name: str) -> TimeSeries:
-        """A name's values in its unit; NaN while it is not set."""
+        """Return the values of a variable in its unit; NaN while unset."""
         value = pd.to_numeric(self.table[name], errors="coerce").to_numpy(float)
         return TimeSeries(
             self.table["t_s"].to_numpy(float), np.where(value < 0, np.nan, value) * unit_of(name)[1]
         )
 
     def is_words(self, name: str) -> bool:
-        """Whether a name's values are words: `phase=A|B` in the control's file."""
+        """Return whether the values are words: `phase=A|B` in the control's file."""
         return any(isinstance(value, str) for value in self.table[name])
 
     def phases(self) -> list[tuple[float, float, str]]:
-        """(from, to, word) of the first name whose values are words; [] where there is none."""
+        """Return (begin, end, word) for the first variable whose values are words."""
         name = next((name for name in self.table.columns if self.is_words(name)), None)
         if name is None:
             return []
-        instants, words = self.table["t_s"].to_numpy(float), self.table[name].astype(str)
-        changes = np.flatnonzero(words.to_numpy() != words.shift().to_numpy())
+        instants, labels = self.table["t_s"].to_numpy(float), self.table[name].astype(str)
+        changes = np.flatnonzero(labels.to_numpy() != labels.shift().to_numpy())
         begins, ends = instants[changes], [*instants[changes[1:]], instants[-1]]
-        return list(zip(map(float, begins), map(float, ends), words.iloc[changes], strict=True))
+        return list(zip(map(float, begins), map(float, ends), labels.iloc[changes], strict=True))
 
 
 def unit_of(name: str) -> tuple[str, float]:
-    """A name's unit, and what turns its values into it."""
-    return next((found for end, found in UNITS.items() if name.endswith(end)), ("", 1.0))
+    """Return the unit of a variable and the factor that converts to it."""
+    return next((entry for end, entry in UNITS.items() if name.endswith(end)), ("", 1.0))
 
 
 def without_unit(name: str) -> str:
-    """A name as it is shown where the axis has the unit: min_rtt of min_rtt_us."""
+    """Strip the unit suffix: min_rtt for min_rtt_us."""
     end = next((end for end in UNITS if name.endswith(end)), "")
     return name.removesuffix(end)
 
 
 @lru_cache(maxsize=2)
 def states(run: RunFolder) -> tuple[CcStateHistory, ...]:
-    """Every flow whose congestion control showed its state, in the run's order."""
+    """Return the state of each flow whose congestion control recorded it."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in rows_of(run):
         rows.setdefault(str(row["flow"]), []).append(row)
-    found = []
+    histories = []
     for flow in run.flows:
         sockets: dict[str, list[dict[str, Any]]] = {}
         for row in rows.get(flow.name, []):
@@ -89,14 +89,14 @@ def states(run: RunFolder) -> tuple[CcStateHistory, ...]:
         if len(first) > 1:
             table = pd.DataFrame(first).drop(columns=["flow", "socket"], errors="ignore")
             table = table.sort_values("t_s", ignore_index=True)
-            found.append(CcStateHistory(flow.name, len(sockets), table))
-    return tuple(found)
+            histories.append(CcStateHistory(flow.name, len(sockets), table))
+    return tuple(histories)
 
 
 def rows_of(run: RunFolder) -> list[dict[str, Any]]:
-    """The file's rows, as far as they are whole; [] where there is none."""
+    """Return the complete rows of the file; [] if it does not exist."""
     try:
-        rows = whole_rows(unzipped(run.folder / FILE).splitlines())
+        rows = whole_rows(read_gzip(run.folder / FILE).splitlines())
     except OSError:
         return []
     return [row for row in rows if "flow" in row]

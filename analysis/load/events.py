@@ -1,33 +1,33 @@
-"""What happens to a run while it goes: flows that start and stop, changes of its path."""
+"""List the events of a run: starts and stops of flows, changes of the path."""
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import PathChange
 from gostlab.analysis.load.series import span
 
 
-def marks_of(run: RunFolder) -> dict[float, list[str]]:
-    """Time -> what starts, stops or changes then, in words."""
-    found: dict[float, list[str]] = {}
+def event_labels(run: RunFolder) -> dict[float, list[str]]:
+    """Return labels of the flows that start or stop and of changes, by time."""
+    marks: dict[float, list[str]] = {}
     spans = {flow.name: span(flow) for flow in run.flows}
     last_s = max((end for _, end in spans.values()), default=run.load_s)
     for flow in run.flows:
         start_s, end_s = spans[flow.name]
         if flow.start_s > 0.05:
-            found.setdefault(round(start_s, 1), []).append(f"{flow.name} starts")
+            marks.setdefault(round(start_s, 1), []).append(f"{flow.name} starts")
         if end_s < last_s - 0.5:
-            found.setdefault(round(end_s, 1), []).append(f"{flow.name} stops")
+            marks.setdefault(round(end_s, 1), []).append(f"{flow.name} stops")
     for change in run.changes:
-        words = change_words(change)
-        if words and change.link:
-            words = f"{change.link}: {words}"
-        at = found.setdefault(round(change.at_s, 3), [])
-        if words and words not in at:
-            at.append(words)
-    return {at_s: words for at_s, words in found.items() if words}
+        text = describe_change(change)
+        if text and change.link:
+            text = f"{change.link}: {text}"
+        at = marks.setdefault(round(change.at_s, 3), [])
+        if text and text not in at:
+            at.append(text)
+    return {at_s: text for at_s, text in marks.items() if text}
 
 
-def change_words(change: PathChange) -> str:
-    """What a change of the path sets: 500 Mbit/s, 40 ms one way, 1 % loss."""
+def describe_change(change: PathChange) -> str:
+    """Describe a change of the path: 500 Mbit/s, 40 ms one way, 1 % loss."""
     parts = []
     if change.rate_bps is not None:
         parts.append(f"{change.rate_bps / 1e6:g} Mbit/s")

@@ -1,4 +1,4 @@
-"""A run's samples as tables: the columns of its files, with their units in the names."""
+"""Convert a run's samples to tables whose column names carry units."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.errors import BadInput
 from gostlab.results import SAMPLES, read_series
 
-# Columns of the files that have no unit in their names.
+# New names of the columns without a unit.
 WITH_UNITS = {
     "mss": "mss_bytes",
     "segments_out": "sent_segments",
@@ -28,8 +28,10 @@ WITH_UNITS = {
 
 
 def samples(folder: Path, of: str = "sockets") -> pd.DataFrame:
-    """The samples of one kind that a run's folder has, a row each in the order of time; empty where
-    it has none. A column inside an object has a dot: bbr.bw_bps. Raises BadInput for no such kind.
+    """Return the samples of one type in a run's folder, one row each, by time.
+
+    Empty without such samples. A column inside an object has a dot: bbr.bw_bps. Raises BadInput for
+    an unknown type.
     """
     if of not in SAMPLES:
         raise BadInput(f"samples {of!r:.40}: one of {', '.join(SAMPLES)}")
@@ -38,20 +40,21 @@ def samples(folder: Path, of: str = "sockets") -> pd.DataFrame:
         table = series.acks(run) if isinstance(run, RunFolder) else pd.DataFrame()
     else:
         table = pd.json_normalize(read_series(folder, of, "at_s" if of == "changes" else "t_s"))
-    # of a socket with another control it is null, and no column of its own
+    # `bbr` is a null column for sockets with another congestion control
     return table.drop(columns="bbr", errors="ignore").rename(columns=WITH_UNITS)
 
 
 def samples_of(runs: Iterable[RunFolder], of: str = "sockets") -> pd.DataFrame:
-    """The samples of several runs, each behind its run's name, levels and repetition. Raises
-    BadInput.
+    """Return the samples of several runs, prefixed by run name, levels and repetition.
+
+    Raises BadInput.
     """
     tables = []
     for run in runs:
         table = samples(run.folder, of)
         about = {"run": run.name, **dict(run.factors), "repetition": run.repetition}
-        for place, (name, value) in enumerate(about.items()):
-            table.insert(place, f"factor:{name}" if name in table else name, [value] * len(table))
+        for index, (name, value) in enumerate(about.items()):
+            table.insert(index, f"factor:{name}" if name in table else name, [value] * len(table))
         tables.append(table)
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 

@@ -1,7 +1,7 @@
-"""Values from files that anybody may have written: JSON of any shape, text with any bytes.
+"""Read values from untrusted files: JSON of any shape, text with any bytes.
 
-What these functions return is what its type says: finite numbers, text without control characters,
-objects. What cannot be had so is `Unreadable`, with the file's name and what is wrong.
+Return values have the annotated type: finite numbers, text without control characters, objects. Any
+other input raises UnreadableFile, which names the file and the fault.
 """
 
 import json
@@ -19,21 +19,24 @@ from gostlab.results import is_number
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
-Read = Callable[[Mapping[str, Any], str, str], Value]  # an object's key, in a file
+Read = Callable[[Mapping[str, Any], str, str], Value]  # (object, key, file name) -> value
 Scalar = str | float | bool | None
 
-# A value with more text than this is named by its sum: a delay table, a trace of changes.
-LONGEST_SETTING = 100
-LOG_TAIL_BYTES = 8_000
-TEXT_BYTES = 40_000
+# Replace longer values, such as delay tables and change traces, by their checksums.
+MAX_SETTING_CHARS = 100
+MAX_LOG_TAIL_BYTES = 8_000
+MAX_TEXT_BYTES = 40_000
 
 
 class UnreadableFile(Exception):
-    """A file of a result folder is missing, cut short or wrong; the message names it."""
+    """A missing, truncated or invalid file of a result folder; the message names it."""
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object. Raises Unreadable."""
+    """Return the JSON object in a file.
+
+    Raises UnreadableFile.
+    """
     try:
         data = safe_read.read_bytes(path)
     except OSError as error:
@@ -49,7 +52,10 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def mapping(holder: Mapping[str, Any], key: str, file: str) -> Mapping[str, Any]:
-    """An object inside one. Raises Unreadable."""
+    """Return the object under a key.
+
+    Raises UnreadableFile.
+    """
     value = holder.get(key)
     if not isinstance(value, dict):
         raise UnreadableFile(f"{file}: {key} is missing")
@@ -57,7 +63,10 @@ def mapping(holder: Mapping[str, Any], key: str, file: str) -> Mapping[str, Any]
 
 
 def objects(holder: Mapping[str, Any], key: str, file: str) -> list[dict[str, Any]]:
-    """A list of objects inside one. Raises Unreadable."""
+    """Return the list of objects under a key.
+
+    Raises UnreadableFile.
+    """
     rows = holder.get(key)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UnreadableFile(f"{file}: {key}: not a list of {key}")
@@ -65,7 +74,10 @@ def objects(holder: Mapping[str, Any], key: str, file: str) -> list[dict[str, An
 
 
 def text(holder: Mapping[str, Any], key: str, file: str) -> str:
-    """A string inside an object. Raises Unreadable."""
+    """Return the string under a key.
+
+    Raises UnreadableFile.
+    """
     value = holder.get(key)
     if not isinstance(value, str):
         raise UnreadableFile(f"{file}: {key} is missing")
@@ -73,7 +85,10 @@ def text(holder: Mapping[str, Any], key: str, file: str) -> str:
 
 
 def number(holder: Mapping[str, Any], key: str, file: str) -> float:
-    """A finite number inside an object. Raises Unreadable."""
+    """Return the finite number under a key.
+
+    Raises UnreadableFile.
+    """
     value = holder.get(key)
     if not is_number(value):
         raise UnreadableFile(f"{file}: {key} is missing or no number")
@@ -81,18 +96,24 @@ def number(holder: Mapping[str, Any], key: str, file: str) -> float:
 
 
 def count(holder: Mapping[str, Any], key: str, file: str) -> int:
-    """A whole number inside an object. Raises Unreadable."""
+    """Return the integer under a key.
+
+    Raises UnreadableFile.
+    """
     return int(number(holder, key, file))
 
 
 def optional_number(holder: Mapping[str, Any], key: str, _file: str = "") -> float | None:
-    """A finite number inside an object, or None."""
+    """Return the finite number under a key, or None."""
     value = holder.get(key)
     return float(value) if is_number(value) else None  # type: ignore[arg-type]
 
 
 def optional(read: Read[Value]) -> Read[Value | None]:
-    """Reads what may be null or absent: then None. Raises Unreadable for anything else."""
+    """Return a reader that maps null and absent keys to None.
+
+    The reader raises UnreadableFile for any other invalid value.
+    """
     return lambda holder, key, file: None if holder.get(key) is None else read(holder, key, file)
 
 
@@ -107,28 +128,30 @@ READERS: Mapping[Any, Read[Any]] = {
 }
 
 
-def record(kind: type[Record], row: Mapping[str, Any], file: str, **own: Any) -> Record:
-    """A dataclass from an object's values of the same names, each read by its field's type; but
-    those in `own`, and those of other types, which have their default. Raises Unreadable.
+def record(record_type: type[Record], row: Mapping[str, Any], file: str, **own: Any) -> Record:
+    """Construct a dataclass from the values of an object.
+
+    Each value is read under its field's name by the reader of the field's type. Values in `own`
+    take precedence; fields of other types keep their defaults. Raises UnreadableFile.
     """
-    told = {
+    values = {
         name: read(row, name, file)
-        for name, read in readers(kind).items()  # type: ignore[arg-type]
+        for name, read in readers(record_type).items()  # type: ignore[arg-type]
         if name not in own
     }
-    return kind(**told, **own)
+    return record_type(**values, **own)
 
 
 @cache
-def readers(kind: Any) -> Mapping[str, Read[Any]]:
-    """What reads a dataclass's fields, by their names."""
-    types = get_type_hints(kind)
-    names = (each.name for each in fields(kind))
+def readers(record_type: Any) -> Mapping[str, Read[Any]]:
+    """Return the reader of each field of a dataclass, by field name."""
+    types = get_type_hints(record_type)
+    names = (field.name for field in fields(record_type))
     return {name: READERS[types[name]] for name in names if types[name] in READERS}
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:
-    """Nested objects as sorted (dotted key, value) pairs, to be compared."""
+    """Flatten nested objects to sorted (dotted key, value) pairs for comparison."""
     pairs: list[tuple[str, Scalar]] = []
     for key, inner in value.items():
         name = f"{prefix}{printable(str(key))}"
@@ -139,23 +162,25 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scal
         elif inner is None or isinstance(inner, bool | int | float):
             pairs.append((name, float(inner) if inner is not None and is_number(inner) else inner))
         else:
-            said = printable(json.dumps(inner, sort_keys=True))
-            pairs.append((name, said if len(said) <= LONGEST_SETTING else summed(inner)))
+            encoded = printable(json.dumps(inner, sort_keys=True))
+            pairs.append(
+                (name, encoded if len(encoded) <= MAX_SETTING_CHARS else describe_long_value(inner))
+            )
     return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
 
-def summed(values: Any) -> str:
-    """A long list as a short word that no other list has: how many values, and a sum of them."""
-    said = json.dumps(values, sort_keys=True, default=str)
-    return f"{len(values)} values, {zlib.crc32(said.encode('utf-8', 'replace')):08x}"
+def describe_long_value(values: Any) -> str:
+    """Return a long list as its length and its CRC-32 checksum."""
+    encoded = json.dumps(values, sort_keys=True, default=str)
+    return f"{len(values)} values, {zlib.crc32(encoded.encode('utf-8', 'replace')):08x}"
 
 
-def shown(value: object, missing: str = "") -> str:
-    """A value of JSON as a person reads it."""
+def format_value(value: object, missing: str = "") -> str:
+    """Format a JSON value for people."""
     if value is None:
         return missing
     if isinstance(value, list):
-        return ", ".join(shown(each) for each in value)
+        return ", ".join(format_value(item) for item in value)
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
     return printable(str(value))
@@ -167,25 +192,25 @@ UNPRINTABLE = re.compile(
 )
 
 
-def printable(said: str) -> str:
-    """Text without what would break a page, a figure or a terminal."""
-    return UNPRINTABLE.sub("\ufffd", ESCAPES.sub("", said.replace("\r\n", "\n")))
+def printable(raw: str) -> str:
+    """Replace characters that would break a page, a plot or a terminal."""
+    return UNPRINTABLE.sub("\ufffd", ESCAPES.sub("", raw.replace("\r\n", "\n")))
 
 
-def head_of(path: Path) -> str:
-    """The first bytes of a text file; empty where it is not there."""
+def read_text_head(path: Path) -> str:
+    """Return the first bytes of a text file; "" if it does not exist."""
     try:
-        data = safe_read.read_bytes(path, TEXT_BYTES + 1)
+        data = safe_read.read_bytes(path, MAX_TEXT_BYTES + 1)
     except OSError:
         return ""
-    said = printable(data[:TEXT_BYTES].decode("utf-8", errors="replace"))
-    return said + ("\n[cut: the rest is in the folder]" if len(data) > TEXT_BYTES else "")
+    content = printable(data[:MAX_TEXT_BYTES].decode("utf-8", errors="replace"))
+    return content + ("\n[cut: the rest is in the folder]" if len(data) > MAX_TEXT_BYTES else "")
 
 
 def read_log_tail(path: Path) -> str:
-    """The last lines of a text file; empty where it is not there."""
+    """Return the last lines of a log; "" if it does not exist."""
     try:
-        data, cut = safe_read.read_tail(path, LOG_TAIL_BYTES)
+        data, cut = safe_read.read_tail(path, MAX_LOG_TAIL_BYTES)
     except OSError:
         return ""
     lines = printable(data.decode("utf-8", errors="replace")).rstrip().split("\n")

@@ -1,8 +1,7 @@
-"""What an experiment's file says about its runs: title, question, and the numbers that the study
-which it repeats has published.
+"""Read an experiment's file for its report: title, question, published values.
 
-The file is the copy that is kept with the results. What it publishes is read as it is written, into
-gostlab.spec's own `Published`; here is what such an entry means for a run.
+The report uses the copy of the file in the results folder. Published entries are parsed to
+gostlab.spec.Published; this module applies them to runs.
 """
 
 import math
@@ -25,46 +24,45 @@ from gostlab.spec.expand import expand
 from gostlab.spec.experiment import ExperimentFile, Published, load_experiment, with_repetitions
 from gostlab.spec.yaml_source import BadInput, find_document
 
-# Without a band of its own, a value agrees within this; a count of what is rare within a factor.
+# Default bands of published values: a relative tolerance, or a factor for counts of rare events.
 TOLERANCE = 0.10
-FACTORS = MappingProxyType({"retr": 1.5})
+TOLERANCE_FACTORS = MappingProxyType({"retr": 1.5})
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One figure that a study publishes of a cell: a value, a band, or both."""
+    """A published value, a band, or both, of one metric of a cell."""
 
-    figure: str  # a figure of merit, by name
+    figure: str  # name of a metric
     value: float | None
     least: float | None = None
     most: float | None = None
-    flow: str | None = None  # None: of the run as a whole
+    flow: str | None = None  # None: the whole run
     versus: str | None = None  # ratio: the congestion control to divide by
 
     @property
     def band(self) -> tuple[float, float]:
-        """From where to where a figure agrees."""
+        """Return the lower and upper end of the agreeing values."""
         low, high = self.least, self.most
         if low is None and high is None and self.value is not None:
-            factor = FACTORS.get(self.figure)
+            factor = TOLERANCE_FACTORS.get(self.figure)
             ends = (1 / factor, factor) if factor else (1 - TOLERANCE, 1 + TOLERANCE)
             low, high = sorted(self.value * end for end in ends)
         return -math.inf if low is None else low, math.inf if high is None else high
 
-    def holds(self, got: float) -> bool:
+    def holds(self, measured: float) -> bool:
         low, high = self.band
-        return low <= got <= high
+        return low <= measured <= high
 
     @property
     def sentence(self) -> str:
-        """The same for people: "4 to 11", "144 ± 10 %", "63 (a factor of 1.5)", "0.9 (at least
-        0.75)".
-        """
+        """Format the value and band: "4 to 11", "144 ± 10 %", "0.9 (at least 0.75)"."""
         value, low, high = (
-            None if each is None else f"{each:,.6g}" for each in (self.value, self.least, self.most)
+            None if bound is None else f"{bound:,.6g}"
+            for bound in (self.value, self.least, self.most)
         )
         if low is None and high is None:
-            factor = FACTORS.get(self.figure)
+            factor = TOLERANCE_FACTORS.get(self.figure)
             within = f" (a factor of {factor:g})" if factor else f" ± {100 * TOLERANCE:.0f}\u00a0%"
             return "" if value is None else f"{value}{within}"
         band = f"at least {low}" if high is None else f"at most {high}"
@@ -74,26 +72,28 @@ class Claim:
 
 
 def claims_of(published: Published) -> tuple[Claim, ...]:
-    """Everything that an entry of `published` says, figure by figure."""
+    """Return the claims of a `published` entry, one per metric."""
     if published.figure is not None:
-        whole = ("figure", "value", "least", "most", "flow", "versus")
-        return (Claim(**{name: getattr(published, name) for name in whole}),)
+        fields = ("figure", "value", "least", "most", "flow", "versus")
+        return (Claim(**{name: getattr(published, name) for name in fields}),)
     numbers = (("goodput_mbit", published.goodput_mbit), ("retr", published.retr))
     return tuple(Claim(figure, value) for figure, value in numbers if value is not None)
 
 
 def is_about(published: Published, run: RunFolder, *, any_matrix: bool = False) -> bool:
-    """Whether a run is an attempt at what a study published."""
+    """Return whether a published entry applies to a run."""
     if published.matrix not in (None, run.matrix) and not any_matrix:
         return False
-    levels = {**dict(run.settings), **dict(run.factors)}
-    wanted = flatten(dict(published.factors))
-    return all(key in levels and same(levels[key], level) for key, level in wanted)
+    run_levels = {**dict(run.settings), **dict(run.factors)}
+    requested = flatten(dict(published.factors))
+    return all(
+        key in run_levels and levels_equal(run_levels[key], level) for key, level in requested
+    )
 
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment, as the report names it."""
+    """An experiment as presented by the report."""
 
     name: str
     title: str
@@ -103,11 +103,11 @@ class Study:
     matrix_notes: tuple[tuple[str, str], ...] = ()
     published: tuple[Published, ...] = ()
     matrix_draws: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    seed: str = ""  # the document that the experiment repeats
+    seed: str = ""  # the source document
     sections: str = ""
-    called: str = "study"  # what legends and sentences call it: "thesis"
-    models: tuple[str, ...] = ()  # what its file wants beside the points; () the usual ones
-    file_note: str = ""  # where the file is from, unless it is the one kept with the results
+    called: str = "study"  # name in legends and sentences: "thesis"
+    models: tuple[str, ...] = ()  # models to plot; () for the defaults
+    file_note: str = ""  # origin of the file if it is not the saved copy
 
     def matrix_title(self, matrix: str) -> str:
         return dict(self.matrix_titles).get(matrix) or matrix
@@ -118,71 +118,71 @@ class Study:
     def published_for(
         self, run: RunFolder, references: Mapping[str, RunFolder] = MappingProxyType({})
     ) -> Published | None:
-        """The study's figure for a run's cell: of its own matrix, else of another that has the same
-        levels.
+        """Return the published values of a run's cell.
 
-        references: a run of each matrix. A figure of another matrix stands beside a run only on the
-        same path.
+        Entries for the run's matrix take precedence over those of another matrix with the same
+        levels. references: a run of each matrix; a value of another matrix is used only if both
+        runs have the same path.
         """
         numbers = [
-            each for each in self.published if (each.goodput_mbit, each.retr) != (None, None)
+            entry for entry in self.published if (entry.goodput_mbit, entry.retr) != (None, None)
         ]
-        own = [each for each in numbers if is_about(each, run)]
-        if own:
-            own.sort(key=lambda each: -len(each.factors))
+        matching = [entry for entry in numbers if is_about(entry, run)]
+        if matching:
+            matching.sort(key=lambda entry: -len(entry.factors))
             return replace(
-                own[0],
-                goodput_mbit=first_of(each.goodput_mbit for each in own),
-                retr=first_of(each.retr for each in own),
+                matching[0],
+                goodput_mbit=first_of(entry.goodput_mbit for entry in matching),
+                retr=first_of(entry.retr for entry in matching),
             )
-        for each in numbers:
-            reference = references.get(each.matrix or "")
+        for entry in numbers:
+            reference = references.get(entry.matrix or "")
             here = reference is None or on_same_path(reference, run)
-            if each.factors and here and is_about(each, run, any_matrix=True):
-                return each
+            if entry.factors and here and is_about(entry, run, any_matrix=True):
+                return entry
         return None
 
     def published_all_for(self, run: RunFolder) -> tuple[Published, ...]:
-        """Everything that the study says of a run's cell, in its own matrix."""
-        return tuple(each for each in self.published if is_about(each, run))
+        """Return all published entries of a run's cell in its own matrix."""
+        return tuple(entry for entry in self.published if is_about(entry, run))
 
     def matrix_draw(self, matrix: str) -> tuple[str, ...]:
-        """Which figures the file wants of a matrix; empty: what its factors suggest."""
+        """Return the plots requested for a matrix; empty: select by its factors."""
         return dict(self.matrix_draws).get(matrix, ())
 
 
 def first_of(values: Iterable[Any]) -> Any:
-    """The first that is known; None if none is."""
+    """Return the first value that is not None, or None."""
     return next((value for value in values if value is not None), None)
 
 
 def on_same_path(first: RunFolder, second: RunFolder) -> bool:
-    """Whether two runs cross one path the same way, whatever its rate and buffer."""
+    """Return whether two runs have the same path except for rate and buffer."""
     names = ("profile", "rtt_ms", "placement", "direction", "loss_p", "jitter_ms", "ordered")
 
-    def way(run: RunFolder) -> Any:
+    def path_key(run: RunFolder) -> Any:
         buffers = [pair for pair in run.settings if pair[0].startswith("buffers")]
         return [getattr(run, name) for name in names], len(run.flows), buffers
 
-    return bool(way(first) == way(second))
+    return bool(path_key(first) == path_key(second))
 
 
-def same(first: Scalar, second: Scalar) -> bool:
-    """Whether two levels are one: 16, 16.0 and "16" are."""
+def levels_equal(first: Scalar, second: Scalar) -> bool:
+    """Return whether two levels are equal, as 16, 16.0 and "16" are."""
     return level(first) == level(second)
 
 
 def level(value: Scalar) -> str:
-    """A level as people write it: 16, 0.001, gost+ws."""
+    """Format a level: 16, 0.001, gost+ws."""
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def load_study(name: str, results: Path | None = None) -> Study:
-    """The experiment of that name, from the copy of its file in the results folder.
+    """Return an experiment, read from the copy of its file in the results folder.
 
-    Results that were made before a copy was kept are read with the file in experiments/ as it
-    stands now, and those without a file at all are named after their folder; `file_note` says so in
-    a line. Nothing is raised for what a file holds.
+    Results without a copy are read with the current file in experiments/; without any file the
+    experiment is named after its folder. `file_note` then states the origin. Invalid files raise
+    nothing.
     """
     copy = None if results is None else results / name / EXPERIMENT_FILE
     if copy is not None and copy.is_file():
@@ -190,33 +190,36 @@ def load_study(name: str, results: Path | None = None) -> Study:
             with welcoming_strangers():
                 return to_study(name, load_experiment(str(copy)))
         except (BadInput, OSError) as error:
-            said = printable(str(error))
-            note = f"{EXPERIMENT_FILE} beside these results cannot be read by this lab ({said})."
+            text = printable(str(error))
+            note = f"{EXPERIMENT_FILE} beside these results cannot be read by this lab ({text})."
             return Study(name, name, file_note=note)
     try:
         path = find_document(name, EXPERIMENTS, "experiment")
-        found = study_of(name, path, path.stat().st_mtime_ns)
+        study = study_of(name, path, path.stat().st_mtime_ns)
         note = (
             "An older lab made these results and kept no copy of the experiment's file: titles and"
             f" the study's numbers are those of experiments/{name}.yaml as it is now."
         )
     except (BadInput, OSError):
-        found = Study(name, name)
+        study = Study(name, name)
         note = f"No experiment file was kept with these results, and experiments/ has no {name}."
-    return replace(found, file_note=note if results else "")
+    return replace(study, file_note=note if results else "")
 
 
 @cache
 def study_of(name: str, path: Path, changed_ns: int) -> Study:
-    """What a file says, as it stood then: every table of a page is of one. Raises BadInput."""
+    """Return the content of a file, cached by modification time.
+
+    Raises BadInput.
+    """
     return to_study(name, load_experiment(str(path)))
 
 
 def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
-    """What the runs of an experiment's full (or quick) form ask, as its file in experiments/ stands
-    now, in either machine; None without a file.
+    """Return the questions of an experiment's full (or quick) form.
 
-    Results of an earlier file, or of one's own --set, ask something else.
+    They follow from the current file in experiments/, for both machines; None without a file.
+    Results of an earlier file, or with --set, have other questions.
     """
     try:
         path = find_document(name, EXPERIMENTS, "experiment")
@@ -227,37 +230,42 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
 
 @cache
 def questions_of(path: Path, changed_ns: int, quick: bool) -> frozenset[str]:
-    """What a file asks, as it stood then: every page wants to know. Raises BadInput, OSError."""
-    found = with_repetitions(load_experiment(str(path)), 1)
-    asked: set[str] = set()
-    for machine, matrix in product(("sandbox", "native"), found.matrices):
+    """Return the questions of a file, cached by modification time.
+
+    Raises BadInput, OSError.
+    """
+    experiment = with_repetitions(load_experiment(str(path)), 1)
+    keys: set[str] = set()
+    for machine, matrix in product(("sandbox", "native"), experiment.matrices):
         clock = None if machine == "sandbox" else "real"
-        with suppress(BadInput):  # of a matrix that asks for what this machine does not have: none
-            runs = expand(found, quick=quick, machine=machine, clock=clock, matrices=(matrix.name,))
-            asked |= {question(run.to_json()) for run in runs}
-    return frozenset(asked)
+        with suppress(BadInput):  # skip a matrix that this machine does not support
+            runs = expand(
+                experiment, quick=quick, machine=machine, clock=clock, matrices=(matrix.name,)
+            )
+            keys |= {question(run.to_json()) for run in runs}
+    return frozenset(keys)
 
 
 def to_study(name: str, experiment: ExperimentFile) -> Study:
-    """The part of an experiment that the report uses."""
-    told = {key: clean(experiment.study.get(key)) for key in ("note", "seed", "sections")}
+    """Return the parts of an experiment that the report uses."""
+    texts = {key: clean(experiment.study.get(key)) for key in ("note", "seed", "sections")}
     matrices = experiment.matrices
     return Study(
-        **told,
+        **texts,
         name=name,
         title=clean(experiment.title) or name,
         question=clean(experiment.question),
         called=clean(experiment.study.get("called")) or "study",
         models=tuple(experiment.models),
-        matrix_titles=tuple((each.name, clean(each.title)) for each in matrices),
-        matrix_notes=tuple((each.name, clean(each.note)) for each in matrices),
-        matrix_draws=tuple((each.name, tuple(each.draw)) for each in matrices),
-        published=tuple(map(of_the_run, experiment.published)),
+        matrix_titles=tuple((matrix.name, clean(matrix.title)) for matrix in matrices),
+        matrix_notes=tuple((matrix.name, clean(matrix.note)) for matrix in matrices),
+        matrix_draws=tuple((matrix.name, tuple(matrix.draw)) for matrix in matrices),
+        published=tuple(map(normalise_entry, experiment.published)),
     )
 
 
-def of_the_run(published: Published) -> Published:
-    """An entry with clean texts; the whole run's goodput or Retr under its own name."""
+def normalise_entry(published: Published) -> Published:
+    """Clean an entry's texts; store the whole run's goodput or Retr under its own name."""
     published = replace(published, source=clean(published.source), why=clean(published.why))
     if published.flow or published.figure not in ("goodput_mbit", "retr"):
         return published
@@ -265,5 +273,5 @@ def of_the_run(published: Published) -> Published:
 
 
 def clean(value: str | None) -> str:
-    """Text of an experiment's file, fit for a page."""
+    """Return printable, stripped text."""
     return printable(value or "").strip()

@@ -1,4 +1,4 @@
-"""What a run was asked to be: run.json, of this lab and of older ones."""
+"""Read the description of a run, run.json, of this and of earlier versions."""
 
 import json
 import math
@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.analysis.load.json_safe import (
-    LONGEST_SETTING,
+    MAX_SETTING_CHARS,
     Scalar,
     UnreadableFile,
     count,
+    describe_long_value,
     flatten,
+    format_value,
     mapping,
     number,
     objects,
@@ -21,62 +23,61 @@ from gostlab.analysis.load.json_safe import (
     printable,
     read_object,
     record,
-    shown,
-    summed,
     text,
 )
 from gostlab.results import is_number
 from gostlab.results.metrics import data_direction, measured_window_s, measured_words
 
 FILE = "run.json"
-WAYS = ("forward", "reverse")
-# What says who a run is among its repetitions, and what does not change its answer: how it is
-# watched, and the sites of a star that no data of this run crosses.
-WHO = frozenset({"schema", "experiment", "matrix", "factors", "repetition", "seed"})
-NOT_SETTINGS = WHO | {"memory_mib", "sample_ms", "acks", "sites"}
-# The one flow of an older lab, beside what it takes from the run.
-LONE_FLOW = {"name": "flow1", "kind": "tcp"}
-# What a direction of a path does unless run.json says otherwise; older labs could do nothing else.
-PLAIN_DIRECTION: Mapping[str, Any] = {"ordered": False, "distribution": None}
+DIRECTIONS = ("forward", "reverse")
+# Keys that identify a run among its repetitions. NOT_SETTINGS adds keys that do not change its
+# results: sampling options, and the sites of a star that no data of this run crosses.
+IDENTITY_KEYS = frozenset({"schema", "experiment", "matrix", "factors", "repetition", "seed"})
+NON_SETTING_KEYS = IDENTITY_KEYS | {"memory_mib", "sample_ms", "acks", "sites"}
+# The only flow of a run by an earlier version; its other fields are taken from the run.
+ONLY_FLOW = {"name": "flow1", "kind": "tcp"}
+# Defaults of a direction of a path; earlier versions had no other values.
+DEFAULT_DIRECTION: Mapping[str, Any] = {"ordered": False, "distribution": None}
 
 
 @dataclass(frozen=True)
 class FlowRecord:
-    """One flow of the load: what was asked of it, from run.json, and what it did, from flows.json
-    (None: not measured).
+    """One flow of the load: the request of run.json and the results of flows.json.
 
-    gostlab.spec has its own Flow, which is what this lab can ask for. This one is what a folder
-    says: of an older lab's too, which knew fewer fields, and with the answer beside the question.
+    A result is None if it was not measured. gostlab.spec.Flow is a request that this version
+    accepts; this class also represents flows of earlier versions, which had fewer fields.
     """
 
     name: str
     kind: str  # tcp | udp | http | short | ping
-    cc: str | None  # None: udp has none
+    cc: str | None  # None for UDP
     streams: int
     direction: str  # upload | download
-    start_s: float  # since the load began, as asked
-    duration_s: float  # http: the longest it may take
-    rtt_ms: float  # its own idle round trip
-    rate_bps: float | None = None  # udp: the rate offered
-    size_bytes: int | None = None  # http: the file's
-    goodput_mbit: float | None = None  # the receiver's
+    start_s: float  # requested start, since the load began
+    duration_s: float  # http: maximum duration
+    rtt_ms: float  # idle RTT of the flow's path
+    rate_bps: float | None = None  # udp: offered rate
+    size_bytes: int | None = None  # http: file size
+    goodput_mbit: float | None = None  # measured by the receiver
     started_s: float | None = None
     ended_s: float | None = None
     retransmits: int | None = None
     bytes: int | None = None
     # ping: median_ms, p95_ms, …
     round_trips: Mapping[str, float] | None = field(default=None, hash=False)
-    fetches: tuple[Mapping[str, float], ...] = field(default=(), hash=False)  # short: by size
+    fetches: tuple[Mapping[str, float], ...] = field(
+        default=(), hash=False
+    )  # short: one entry per download size
 
     @property
     def competes(self) -> bool:
-        """Whether a congestion control sends it: what fairness is about."""
+        """Return whether a congestion control sends the flow; fairness covers these."""
         return self.kind not in ("udp", "ping")
 
 
 @dataclass(frozen=True)
 class RunDirection:
-    """One direction of a run's path as the load begins, as a folder says it."""
+    """One direction of a run's path when the load begins."""
 
     name: str  # forward | reverse
     rate_bps: float | None
@@ -92,7 +93,7 @@ class RunDirection:
 
 @dataclass(frozen=True)
 class PathChange:
-    """A change of the path during the load, as a folder says it; None: left as it was."""
+    """A change of the path during the load; None means unchanged."""
 
     at_s: float
     direction: str  # forward | reverse
@@ -100,56 +101,62 @@ class PathChange:
     delay_ms: float | None = None
     jitter_ms: float | None = None
     loss: float | None = None  # mean probability
-    link: str | None = None  # of several; None: of all that have no path of their own
+    link: str | None = None  # None: every link without a path of its own
 
 
 def question(asked: Mapping[str, Any]) -> str:
-    """What a run asks, whichever repetition it is: equal for equal questions."""
+    """Return a key that is equal for all repetitions of one run description."""
     return json.dumps(
         {name: value for name, value in asked.items() if name not in ("repetition", "seed")},
         sort_keys=True,
     )
 
 
-def read_asked(folder: Path) -> Mapping[str, Any]:
-    """run.json's contents; nothing where there is none to read."""
+def read_run_json(folder: Path) -> Mapping[str, Any]:
+    """Return the content of run.json; {} if it cannot be read."""
     try:
         return read_object(folder / FILE)
     except UnreadableFile:
         return {}
 
 
-# The fields of a Run that run.json has as they are.
-AS_ASKED = {
+# Fields of RunFolder that are copied from run.json.
+COPIED_FIELDS = {
     **dict.fromkeys(("experiment", "matrix", "clock", "placement", "profile", "tunnel"), text),
     **dict.fromkeys(("repetition", "seed"), count),
     "duration_s": number,
 }
 
 
-def asked_for(folder: Path) -> dict[str, Any]:
-    """The fields of a Run that run.json gives. Raises Unreadable."""
+def read_run_fields(folder: Path) -> dict[str, Any]:
+    """Return the fields of RunFolder that run.json determines.
+
+    Raises UnreadableFile.
+    """
     run = read_object(folder / FILE)
-    ways = ways_of(mapping(run, "path", FILE))
+    directions = directions_of(mapping(run, "path", FILE))
     links = mapping(run, "links", FILE) if run.get("links") else {}
-    by_link = {link: ways_of(mapping(links, link, FILE)) for link in links}
-    rtt_ms = sum(number(each, "delay_ms", FILE) for each in ways.values())
+    by_link = {link: directions_of(mapping(links, link, FILE)) for link in links}
+    rtt_ms = sum(number(path, "delay_ms", FILE) for path in directions.values())
     changes = read_changes(run)
     flows = read_flows(run, rtt_ms)
-    heading = data_direction(flows[0].direction)
-    loaded = ways[heading]
-    if run.get("hops"):  # paths in a row: the whole round trip, and the slowest one's rate
-        rtt_ms, crossed = flows[0].rtt_ms, [loaded, *(each[heading] for each in by_link.values())]
-        rated = [each for each in crossed if optional_number(each, "rate_bps")]
-        loaded = min(rated, key=lambda each: number(each, "rate_bps", FILE), default=loaded)
+    data_heading = data_direction(flows[0].direction)
+    loaded = directions[data_heading]
+    if run.get("hops"):  # chained paths: total RTT and lowest rate
+        rtt_ms, crossed = (
+            flows[0].rtt_ms,
+            [loaded, *(path[data_heading] for path in by_link.values())],
+        )
+        rated = [path for path in crossed if optional_number(path, "rate_bps")]
+        loaded = min(rated, key=lambda path: number(path, "rate_bps", FILE), default=loaded)
     streams = {flow.streams for flow in flows if flow.cc} or {flow.streams for flow in flows}
     own_rtts_ms = {flow.rtt_ms for flow in flows}
     return {
-        **{key: read(run, key, FILE) for key, read in AS_ASKED.items()},
+        **{key: read(run, key, FILE) for key, read in COPIED_FIELDS.items()},
         "factors": flatten(run.get("factors") or {}),
-        "settings": settings_of(run, rtt_ms),
+        "settings": flatten_settings(run, rtt_ms),
         "syscall_cost_us": optional_number(run, "syscall_cost_us") or 0.0,
-        "cc": ccs_of(flows, text(run, "cc", FILE)),
+        "cc": join_ccs(flows, text(run, "cc", FILE)),
         "streams": streams.pop() if len(streams) == 1 else count(run, "streams", FILE),
         "direction": flows[0].direction,
         "rate_bps": optional_number(loaded, "rate_bps"),
@@ -160,8 +167,8 @@ def asked_for(folder: Path) -> dict[str, Any]:
         "topology": text(run, "topology", FILE) if "topology" in run else "tunnel",
         "flows": flows,
         "changes": changes,
-        "path": read_path(ways),
-        "links": tuple((printable(link), read_path(each)) for link, each in by_link.items()),
+        "path": read_path(directions),
+        "links": tuple((printable(link), read_path(path)) for link, path in by_link.items()),
         "measured_s": measured_window_s(run),
         "measured_words": measured_words(run),
         "loss_p": mean_loss(loaded.get("loss")),
@@ -172,83 +179,95 @@ def asked_for(folder: Path) -> dict[str, Any]:
     }
 
 
-def ways_of(path: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Both directions of a path of run.json. Raises Unreadable."""
-    return {way: mapping(path, way, FILE) for way in WAYS}
+def directions_of(path: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return both directions of a path of run.json.
+
+    Raises UnreadableFile.
+    """
+    return {direction: mapping(path, direction, FILE) for direction in DIRECTIONS}
 
 
-def read_path(ways: Mapping[str, Mapping[str, Any]]) -> tuple[RunDirection, ...]:
-    """The same as Directions. Raises Unreadable."""
+def read_path(directions: Mapping[str, Mapping[str, Any]]) -> tuple[RunDirection, ...]:
+    """Return both directions of a path as RunDirection objects.
+
+    Raises UnreadableFile.
+    """
     return tuple(
         record(
             RunDirection,
-            asked,
+            values,
             FILE,
-            name=way,
-            jitter_ms=optional_number(asked, "jitter_ms") or 0.0,
-            loss_p=mean_loss(asked.get("loss")),
+            name=direction,
+            jitter_ms=optional_number(values, "jitter_ms") or 0.0,
+            loss_p=mean_loss(values.get("loss")),
         )
-        for way, asked in ways.items()
+        for direction, values in directions.items()
     )
 
 
-def ccs_of(flows: Sequence[FlowRecord], setting: str) -> str:
-    """The congestion controls that a run's flows really use, each once in the order of the flows,
-    joined by "+"; the run's setting where no flow has one. A flow's own `cc` overrides the setting.
+def join_ccs(flows: Sequence[FlowRecord], setting: str) -> str:
+    """Return the congestion controls of a run's flows, joined by "+".
+
+    Each is listed once, in the order of the flows; a flow's `cc` overrides the run's setting, which
+    is returned if no flow has one.
     """
     return "+".join(dict.fromkeys(flow.cc for flow in flows if flow.cc)) or setting
 
 
-def settings_of(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scalar], ...]:
-    """What run.json (read by read_flows and read_changes) asks that decides the answer, flattened:
-    flows and changes by name.
+def flatten_settings(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scalar], ...]:
+    """Return the flattened settings of run.json that determine the result.
 
-    What a flow takes from the run as it is, is said once: by the run. So the one flow of a tunnel
-    adds nothing, and a run of an older lab, which knew no flows, stands beside one that was asked
-    the same.
+    Flows and changes are keyed by name. A value that a flow inherits from the run is listed once,
+    for the run. So the only flow of a tunnel adds no setting, and a run of an earlier version,
+    which had no flows, equals a current run with the same request.
     """
-    kept = {key: value for key, value in run.items() if key not in NOT_SETTINGS | {"changes"}}
+    run_settings = {
+        key: value for key, value in run.items() if key not in NON_SETTING_KEYS | {"changes"}
+    }
     path = {
-        way: but(asked, PLAIN_DIRECTION) if isinstance(asked, dict) else asked
-        for way, asked in mapping(run, "path", FILE).items()
+        direction: without_defaults(values, DEFAULT_DIRECTION)
+        if isinstance(values, dict)
+        else values
+        for direction, values in mapping(run, "path", FILE).items()
     }
     flows = run.get("flows") or []
-    of_the_run = {
+    run_defaults = {
         key: run.get(key) for key in ("cc", "streams", "duration_s", "direction", "buffers")
     }
-    own = {"kind": "tcp", "start_s": 0, "rtt_ms": rtt_ms, **of_the_run}
-    unsaid = {"name", *(("sender", "receiver") if len(flows) == 1 else ())}
+    inherited = {"kind": "tcp", "start_s": 0, "rtt_ms": rtt_ms, **run_defaults}
+    omitted = {"name", *(("sender", "receiver") if len(flows) == 1 else ())}
     by_name = {
         str(flow.get("name")): {
             key: value
-            for key, value in but(flow, own).items()
-            if key not in unsaid and value is not None
+            for key, value in without_defaults(flow, inherited).items()
+            if key not in omitted and value is not None
         }
         for flow in flows
     }
     changes: dict[str, dict[str, Any]] = {}
-    for each in run.get("changes") or ():
-        where = f"{each['link']}." if each.get("link") else ""
-        at = changes.setdefault(f"{shown(each['at_s'])} s.{where}{each['direction']}", {})
-        at |= {key: each[key] for key in each if key not in ("at_s", "direction", "link")}
-    told = flatten({**kept, "path": path, "flows": by_name})
+    for change in run.get("changes") or ():
+        link = f"{change['link']}." if change.get("link") else ""
+        at = changes.setdefault(f"{format_value(change['at_s'])} s.{link}{change['direction']}", {})
+        at |= {key: change[key] for key in change if key not in ("at_s", "direction", "link")}
+    settings = flatten({**run_settings, "path": path, "flows": by_name})
     changed = flatten(changes, "changes.")
-    if sum(len(key) for key, _ in changed) > LONGEST_SETTING:
-        changed = (("changes", summed(run["changes"])),)
-    return tuple(sorted(told + changed, key=lambda pair: pair[0]))
+    if sum(len(key) for key, _ in changed) > MAX_SETTING_CHARS:
+        changed = (("changes", describe_long_value(run["changes"])),)
+    return tuple(sorted(settings + changed, key=lambda pair: pair[0]))
 
 
-def but(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """Values without those that are what they usually are."""
+def without_defaults(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that differ from the defaults."""
     return {key: value for key, value in values.items() if key not in usual or value != usual[key]}
 
 
 def read_flows(run: Mapping[str, Any], rtt_ms: float) -> tuple[FlowRecord, ...]:
-    """The flows that run.json asks for; of an older lab's, which had one and did not name it, that
-    one. Raises Unreadable.
+    """Return the flows of run.json.
+
+    A run by an earlier version has a single unnamed flow. Raises UnreadableFile.
     """
-    lone = {key: run.get(key) for key in ("cc", "streams", "duration_s", "direction")}
-    asked = objects(run, "flows", FILE) if run.get("flows") else [{**lone, **LONE_FLOW}]
+    only_flow = {key: run.get(key) for key in ("cc", "streams", "duration_s", "direction")}
+    rows = objects(run, "flows", FILE) if run.get("flows") else [{**only_flow, **ONLY_FLOW}]
     flows = tuple(
         record(
             FlowRecord,
@@ -258,7 +277,7 @@ def read_flows(run: Mapping[str, Any], rtt_ms: float) -> tuple[FlowRecord, ...]:
             start_s=optional_number(row, "start_s") or 0.0,
             rtt_ms=rtt_ms if row.get("rtt_ms") is None else number(row, "rtt_ms", FILE),
         )
-        for row in asked
+        for row in rows
     )
     if len({flow.name for flow in flows}) < len(flows):
         raise UnreadableFile(f"{FILE}: flows: two of one name")
@@ -266,23 +285,26 @@ def read_flows(run: Mapping[str, Any], rtt_ms: float) -> tuple[FlowRecord, ...]:
 
 
 def read_changes(run: Mapping[str, Any]) -> tuple[PathChange, ...]:
-    """The path's changes that run.json asks for, by time. Raises Unreadable."""
+    """Return the changes of the path in run.json, by time.
+
+    Raises UnreadableFile.
+    """
     rows = objects(run, "changes", FILE) if run.get("changes") else []
     losses = (None if row.get("loss") is None else mean_loss(row["loss"]) for row in rows)
-    found = (
+    changes = (
         record(PathChange, row, FILE, loss=loss) for row, loss in zip(rows, losses, strict=True)
     )
-    return tuple(sorted(found, key=lambda change: change.at_s))
+    return tuple(sorted(changes, key=lambda change: change.at_s))
 
 
 def mean_loss(loss: Any) -> float:
-    """The mean probability that a packet is lost, whatever the model; 0 of none.
+    """Return the mean loss probability of any loss model; 0 without loss.
 
-    gemodel is the Gilbert-Elliott channel with tc-netem(8)'s p r 1-h 1-k: from the good state to
-    the bad with p, back with r, lost with 1-k in the good and 1-h in the bad. It is in the bad
-    state for p / (p + r) of the packets (Elliott, Bell System Technical Journal 42, 1963;
-    Hasslinger & Hohlfeld, MMB 2008), so the mean is (p (1-h) + r (1-k)) / (p + r). A channel that
-    never changes stays good, as it begins.
+    gemodel is the Gilbert-Elliott channel with tc-netem(8)'s p r 1-h 1-k: it enters the bad state
+    with probability p and leaves it with r; packets are lost with 1-k in the good and 1-h in the
+    bad state. It is in the bad state for p / (p + r) of the packets (Elliott, Bell System Technical
+    Journal 42, 1963; Hasslinger & Hohlfeld, MMB 2008), so the mean is (p (1-h) + r (1-k)) / (p +
+    r). With p + r = 0 the channel stays in the good state.
     """
     if is_number(loss):
         return float(loss)
@@ -298,7 +320,7 @@ def mean_loss(loss: Any) -> float:
 
 
 def load_s(flows: Sequence[FlowRecord]) -> float:
-    """When the last flow was asked to end, or did if that was sooner."""
+    """Return the requested or actual end of the last flow, whichever is earlier."""
     return min(
         max(flow.start_s + flow.duration_s for flow in flows),
         max(flow.ended_s or math.inf for flow in flows),

@@ -1,8 +1,8 @@
-"""One run over time: rates, windows, queues and the order of packets.
+"""Read the time series of one run: rates, windows, queues and packet order.
 
-Every function reads one run's folder and nothing else. What was not recorded is an empty series, an
-empty dict or None. Times are seconds since the load began; rates are Mbit/s of payload, on the WAN
-where there is a tunnel.
+Every function reads one run's folder and nothing else. Data that was not recorded is an empty
+series, an empty dict or None. Times are seconds since the load began; rates are Mbit/s of payload,
+measured on the WAN if there is a tunnel.
 """
 
 from __future__ import annotations
@@ -28,23 +28,21 @@ from gostlab.analysis.load.run_json import FlowRecord, data_direction
 from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_series
 from gostlab.results.metrics import Latency, path_leg
 
-# The first part of a flow's (or of all flows' common) time, which no mean of a steady state
-# includes: slow start ends far above what loss allows, and it takes CUBIC several losses, 0.7 times
-# each, to come down.
+# Exclude this initial share of a flow's (or of all flows' common) time from steady-state means:
+# slow start ends far above the window that loss allows, and CUBIC reduces it by 0.7 per loss only.
 WARM_UP_SHARE = 0.25
 MAX_UNZIPPED_BYTES = 1 << 30
 # BBR's pacing gain in ProbeBW is 1.25, 0.75 or 1; in Startup 2.89, in Drain 0.35 (Cardwell et al.,
 # ACM Queue 14(5), 2016).
 PROBE_BW_GAINS = (0.7, 1.3)
 # The legs of a tunnel that do not cross the WAN.
-ENDS = ("app", "exit")
+NON_WAN_LEGS = ("app", "exit")
 ACK_COLUMNS = (
     *("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts", "current_ssthresh_pkts"),
     *("srtt_ms", "snd_wnd_bytes", "inflight_bytes"),
 )
-# Version 0.1 called ssthresh what the kernel's tcp_current_ssthresh() says: outside recovery the
-# larger of the threshold and 3/4 of the window. It tells whether the threshold is finite, not what
-# it is.
+# Version 0.1 recorded the kernel's tcp_current_ssthresh() as ssthresh: outside recovery the larger
+# of the threshold and 3/4 of the window. It shows whether the threshold is finite, not its value.
 ACK_COLUMNS_OF_0_1 = {"ssthresh_pkts": "current_ssthresh_pkts"}
 
 
@@ -60,30 +58,33 @@ class TimeSeries:
 
     @classmethod
     def of(cls, table: pd.DataFrame, column: str) -> TimeSeries:
-        """A column of a table that has t_s."""
+        """Construct a series from a column of a table with t_s."""
         return cls(table["t_s"].to_numpy(float), table[column].to_numpy(float))
 
     @classmethod
     def at(cls, values: Mapping[float, float]) -> TimeSeries:
-        """Of a value for each instant."""
+        """Construct a series from a value for each instant."""
         instants = sorted(values)
         return cls(np.array(instants), np.array([values[t_s] for t_s in instants]))
 
 
-Curve = tuple[np.ndarray, np.ndarray]  # instants, and bytes until then
-NOTHING = TimeSeries(np.array([]), np.array([]))
+Curve = tuple[np.ndarray, np.ndarray]  # (instants, cumulative bytes)
+EMPTY_SERIES = TimeSeries(np.array([]), np.array([]))
 
 
 @dataclass(frozen=True, eq=False)
 class DeliveryCurve:
-    """What a flow had delivered by when: bytes over time of each socket, or of its receiver."""
+    """Bytes that a flow delivered over time, for each socket or for its receiver."""
 
     start_s: float
-    end_s: float  # the flow's, or of its last sample if that is sooner
+    end_s: float  # end of the flow or its last sample, whichever is earlier
     curves: tuple[Curve, ...]
 
     def bytes_between(self, first_s: Any, last_s: Any) -> Any:
-        """Bytes delivered between instants, or between arrays of them; between samples evenly."""
+        """Return the bytes delivered between instants or arrays of them.
+
+        Values between samples are interpolated linearly.
+        """
         return sum(
             np.interp(last_s, t_s, total) - np.interp(first_s, t_s, total)
             for t_s, total in self.curves
@@ -97,15 +98,15 @@ class DeliveryCurve:
 
 
 def flow_rates(run: RunFolder, window_s: float, origin_s: float = 0.0) -> dict[str, TimeSeries]:
-    """Each flow's rate in windows of that length; `t_s` is a window's end, `origin_s` where one
-    begins.
+    """Return each flow's rate in windows of the given length.
 
-    TCP's is what its receivers acknowledged, SACKed segments included (delivered_pkts × mss, all
-    sockets of the flow), so a loss neither stops nor bursts it; UDP's is what its receiver reports,
-    in intervals of its own. The first and last window count with the part in which the flow was
-    active, and are left out if that is less than half.
+    `t_s` is the end of a window, `origin_s` the beginning of one. A TCP rate counts bytes
+    acknowledged by the receivers, SACKed segments included (delivered_pkts × mss over all sockets
+    of the flow), so a loss causes neither a gap nor a burst. A UDP rate is reported by the
+    receiver, in its own intervals. The first and last window cover only the time when the flow was
+    active, and are omitted if that is less than half a window.
     """
-    found = {}
+    rates = {}
     for flow in run.flows:
         progress = progress_of(run, flow)
         if progress is None:
@@ -114,26 +115,25 @@ def flow_rates(run: RunFolder, window_s: float, origin_s: float = 0.0) -> dict[s
         last = math.ceil((progress.end_s - origin_s) / window_s - 1e-9)
         edges = origin_s + window_s * np.arange(first, last + 1)
         begin, end = np.maximum(edges[:-1], progress.start_s), np.minimum(edges[1:], progress.end_s)
-        kept = end - begin >= window_s / 2
-        begin, end, windows = begin[kept], end[kept], edges[1:][kept]
+        long_enough = end - begin >= window_s / 2
+        begin, end, windows = begin[long_enough], end[long_enough], edges[1:][long_enough]
         mbit = progress.bytes_between(begin, end) * 8 / 1e6 / (end - begin)
-        found[flow.name] = TimeSeries(windows, mbit)
-    return found
+        rates[flow.name] = TimeSeries(windows, mbit)
+    return rates
 
 
 def socket_series(run: RunFolder, key: str) -> dict[str, TimeSeries]:
-    """A field of sockets.jsonl by flow, at the instants of sampling: of several sockets the sum, of
-    times (…_ms) the mean.
+    """Return a field of sockets.jsonl by flow, at the sampling instants.
 
-    A dot reaches inside ("bbr.bw_bps"). What is null (an infinite ssthresh) is no value; an instant
-    without one is left out.
+    Values of several sockets are added; times (…_ms) are averaged. A dot selects a nested key
+    ("bbr.bw_bps"). Null (an infinite ssthresh) is no value; instants without a value are omitted.
     """
     sampled = {flow: over_sockets(rows, key) for flow, rows in rows_by_flow(run).items()}
     return {flow: series for flow, series in sampled.items() if len(series)}
 
 
 def over_sockets(rows: Iterable[Mapping[str, Any]], key: str) -> TimeSeries:
-    """A field of some sockets' rows, as socket_series has it of a flow's."""
+    """Aggregate a field over socket samples, as in socket_series."""
     at: dict[float, list[float]] = {}
     for row in rows:
         value: Any = row
@@ -145,35 +145,37 @@ def over_sockets(rows: Iterable[Mapping[str, Any]], key: str) -> TimeSeries:
     return TimeSeries.at({t_s: of(values) for t_s, values in at.items()})
 
 
-def ends_rows(run: RunFolder) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """The rows of sockets.jsonl that are of a tunnel's other connections, to and from its ends, by
-    flow and leg; of the end that sends. {} of a run without a tunnel.
+def non_wan_samples(run: RunFolder) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the socket samples of the tunnel's legs outside the WAN, by flow and leg.
+
+    Only samples of the sending end are returned; {} for a run without a tunnel.
     """
     headings = {flow.name: flow.direction for flow in run.flows}
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    samples: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in read_series(run.folder, "sockets"):
         flow, leg = row.get("flow") or run.flows[0].name, row.get("leg")
-        if leg not in ENDS or flow not in headings:
+        if leg not in NON_WAN_LEGS or flow not in headings:
             continue
         sends = metrics.SENDING_END[headings[flow]]
         if row.get("end", sends) == sends:
-            found.setdefault((flow, str(leg)), []).append(row)
-    return found
+            samples.setdefault((flow, str(leg)), []).append(row)
+    return samples
 
 
 def acknowledged_rate(rows: Iterable[Mapping[str, Any]]) -> TimeSeries:
-    """What some sockets' receivers acknowledged, in Mbit/s, from each sample to the next."""
+    """Return the rate acknowledged to some sockets between samples, in Mbit/s."""
     total = over_sockets(rows, "bytes_acked")
     if len(total) < 2:
-        return NOTHING
-    # a socket that has closed takes its count with it
+        return EMPTY_SERIES
+    # the total decreases when a socket closes
     gained = np.maximum(0.0, np.diff(total.value))
     return TimeSeries(total.t_s[1:], 8e-6 * gained / np.diff(total.t_s))
 
 
 def queue_series(run: RunFolder, key: str = "backlog_pkts") -> TimeSeries:
-    """The bottleneck's backlog (or another field of queues.jsonl) in the direction that the data
-    takes, in packets. A star's idle bottlenecks add nothing.
+    """Return the bottleneck's backlog in the data direction, in packets.
+
+    `key` selects another field of queues.jsonl. Idle bottlenecks of a star add nothing.
     """
     wanted = ("bottleneck", data_direction(run.direction))
     at: dict[float, float] = {}
@@ -184,18 +186,17 @@ def queue_series(run: RunFolder, key: str = "backlog_pkts") -> TimeSeries:
 
 
 def acks(run: RunFolder, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
-    """acks.csv.gz: a row per ACK that a sending socket got, by time. Empty, with its columns, where
-    it is absent.
+    """Return acks.csv.gz: one row per ACK received by a sending socket, by time.
 
-    An infinite ssthresh is NaN, and so is one that was not recorded (ssthresh_of tells them apart).
-    A file that was cut short gives what is whole of it. columns: t_s, cwnd_pkts, and which else of
-    ACK_COLUMNS; a run may have 10^5 rows.
+    Without the file the table is empty but has its columns. An infinite ssthresh is NaN, and so is
+    one that was not recorded (ssthresh_of distinguishes them). A truncated file yields its complete
+    rows. columns: t_s, cwnd_pkts and any other of ACK_COLUMNS; a run may have 10^5 rows.
     """
     nothing = pd.DataFrame(columns=list(columns), dtype=float)
     try:
-        text = unzipped(run.folder / "acks.csv.gz")
-        # the last line may be half a line; a whole file ends with a line's end
-        found = pd.read_csv(
+        text = read_gzip(run.folder / "acks.csv.gz")
+        # omit a truncated last line; a complete file ends with a newline
+        table = pd.read_csv(
             io.BytesIO(text[: text.rfind(b"\n") + 1]),
             usecols=lambda name: ACK_COLUMNS_OF_0_1.get(name, name) in columns,
             dtype={"flow": str},
@@ -204,78 +205,87 @@ def acks(run: RunFolder, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
         )
     except (OSError, ValueError):
         return nothing
-    found = found.rename(columns=ACK_COLUMNS_OF_0_1)
-    if not {"t_s", "cwnd_pkts"} <= set(found.columns):
+    table = table.rename(columns=ACK_COLUMNS_OF_0_1)
+    if not {"t_s", "cwnd_pkts"} <= set(table.columns):
         return nothing
-    found = found.reindex(columns=list(columns))
+    table = table.reindex(columns=list(columns))
     for name in set(columns) - {"flow"}:
-        found[name] = pd.to_numeric(found[name], errors="coerce")
-    known = found.dropna(subset=["t_s", "cwnd_pkts"])
+        table[name] = pd.to_numeric(table[name], errors="coerce")
+    known = table.dropna(subset=["t_s", "cwnd_pkts"])
     return known.sort_values("t_s", kind="stable", ignore_index=True)
 
 
 def ssthresh_of(run: RunFolder, flow: str) -> TimeSeries:
-    """A flow's slow start threshold in packets; no values while it is infinite.
+    """Return a flow's slow start threshold in packets; no values while infinite.
 
-    At every ACK where acks.csv.gz has the socket's own, else as the sockets were sampled.
+    Values of acks.csv.gz are preferred to those of the socket samples.
     """
     table = acks(run, ("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts"))
     table = table[table["flow"] == flow]
     if table["snd_ssthresh_pkts"].notna().any():
         return TimeSeries.of(table, "snd_ssthresh_pkts")
-    return socket_series(run, "ssthresh_pkts").get(flow, NOTHING)
+    return socket_series(run, "ssthresh_pkts").get(flow, EMPTY_SERIES)
 
 
-def unzipped(path: Path) -> bytes:
-    """A gzip file's content, as far as it goes, but no more than MAX_UNZIPPED_BYTES. Raises
-    OSError.
+def read_gzip(path: Path) -> bytes:
+    """Return the content of a gzip file up to MAX_UNZIPPED_BYTES or its first error.
+
+    Raises OSError.
     """
-    data, whole = safe_read.read_bytes(path), b""
+    data, content = safe_read.read_bytes(path), b""
     try:
-        while data and len(whole) < MAX_UNZIPPED_BYTES:
+        while data and len(content) < MAX_UNZIPPED_BYTES:
             part = zlib.decompressobj(wbits=31)
-            whole += part.decompress(data, MAX_UNZIPPED_BYTES - len(whole))
+            content += part.decompress(data, MAX_UNZIPPED_BYTES - len(content))
             data = part.unused_data
     except zlib.error:
-        return whole
-    return whole
+        return content
+    return content
 
 
 @cache
 def latency(run: RunFolder) -> Latency:
-    """The delays of a run while its load ran, read once; see gostlab.results.metrics."""
+    """Return the delays of a run under load, cached; see gostlab.results.metrics."""
     return metrics.latency(run.folder) or Latency(run.rtt_ms, None, None)
 
 
 @cache
 def flow_srtt_ms(run: RunFolder, flow: str) -> metrics.Spread | None:
-    """The round trip under load of one flow's sockets; None where none was sampled."""
+    """Return the RTT of a flow's sockets under load; None without samples."""
 
-    def of_flow(asked: metrics.Row, sockets: list[dict[str, Any]]) -> metrics.Spread | None:
-        did = read_object(run.folder / "flows.json").get("flows") or []
-        held = metrics.srtt_held(asked, did, sockets)
-        return metrics.spread(each for each, name in held if name == flow)
+    def of_flow(run_request: metrics.Row, sockets: list[dict[str, Any]]) -> metrics.Spread | None:
+        results = read_object(run.folder / "flows.json").get("flows") or []
+        samples = metrics.srtt_held(run_request, results, sockets)
+        return metrics.spread(srtt for srtt, name in samples if name == flow)
 
-    return told_by(run, of_flow, "sockets")
+    return compute_metric(run, of_flow, "sockets")
 
 
 def wire_ratio(run: RunFolder) -> float | None:
-    """Bytes that left the bottleneck per byte that reached the sink; see results.measures."""
-    return told_by(run, metrics.wire_ratio, "queues", "sockets")
+    """Return the bytes leaving the bottleneck per byte reaching the sink.
+
+    See gostlab.results.metrics.
+    """
+    return compute_metric(run, metrics.wire_ratio, "queues", "sockets")
 
 
 def bottleneck_marks(run: RunFolder) -> int | None:
-    """The packets that the bottleneck's queue marked where the data goes; None if it cannot."""
-    rows = told_by(run, metrics.bottleneck_samples, "queues")
+    """Return the packets marked by the bottleneck's queue in the data direction.
+
+    None if the queue cannot mark.
+    """
+    rows = compute_metric(run, metrics.bottleneck_samples, "queues")
     marks = rows[-1].get("marks") if rows else None
     return marks if isinstance(marks, int) else None
 
 
-def told_by(run: RunFolder, measure: Callable[..., Value | None], *names: str) -> Value | None:
-    """A measure of run.json and of some series; None where they do not tell it."""
+def compute_metric(
+    run: RunFolder, measure: Callable[..., Value | None], *names: str
+) -> Value | None:
+    """Compute a metric of run.json and some series; None if they lack its data."""
     try:
-        asked = read_object(run.folder / "run.json")
-        return measure(asked, *(read_series(run.folder, name) for name in names))
+        request = read_object(run.folder / "run.json")
+        return measure(request, *(read_series(run.folder, name) for name in names))
     except (UnreadableFile, *BROKEN_RECORDS):
         return None
 
@@ -283,22 +293,22 @@ def told_by(run: RunFolder, measure: Callable[..., Value | None], *names: str) -
 # -- the edge: rows to flows
 
 
-@lru_cache(maxsize=2)  # all of one run's figures ask for it
+@lru_cache(maxsize=2)  # all plots of a run read it
 def rows_by_flow(run: RunFolder) -> dict[str, list[dict[str, Any]]]:
-    """The rows of sockets.jsonl that are of the WAN's sockets, by flow."""
-    rows = [row for row in read_series(run.folder, "sockets") if row.get("leg") not in ENDS]
+    """Return the samples of the sockets on the WAN by flow."""
+    rows = [row for row in read_series(run.folder, "sockets") if row.get("leg") not in NON_WAN_LEGS]
     crossing = path_leg(str(row.get("leg", "wan")) for row in rows)
-    found: dict[str, list[dict[str, Any]]] = {flow.name: [] for flow in run.flows}
+    by_flow: dict[str, list[dict[str, Any]]] = {flow.name: [] for flow in run.flows}
     for row in rows:
-        # an older lab had one flow and did not name it
+        # earlier versions had a single unnamed flow
         name = row.get("flow") or run.flows[0].name
-        if row.get("leg", crossing) == crossing and name in found:
-            found[name].append(row)
-    return {name: rows for name, rows in found.items() if rows}
+        if row.get("leg", crossing) == crossing and name in by_flow:
+            by_flow[name].append(row)
+    return {name: rows for name, rows in by_flow.items() if rows}
 
 
 def progress_of(run: RunFolder, flow: FlowRecord) -> DeliveryCurve | None:
-    """How a flow progressed; None where nothing tells."""
+    """Return the delivery curve of a flow; None if it was not recorded."""
     start_s, end_s = span(flow)
     curves_of = udp_curves if flow.kind == "udp" else socket_curves
     curves = curves_of(run, flow, start_s)
@@ -309,14 +319,17 @@ def progress_of(run: RunFolder, flow: FlowRecord) -> DeliveryCurve | None:
 
 
 def span(flow: FlowRecord) -> tuple[float, float]:
-    """When a flow was active: as measured where that is known, and never longer than asked."""
+    """Return the start and end of a flow, measured if known, requested otherwise.
+
+    The end is never later than requested.
+    """
     start_s = flow.start_s if flow.started_s is None else flow.started_s
     ended_s = math.inf if flow.ended_s is None else flow.ended_s
     return start_s, min(start_s + flow.duration_s, ended_s)
 
 
 def socket_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
-    """(time, bytes delivered) of each of a flow's sockets, from its opening on."""
+    """Return the cumulative bytes delivered by each socket of a flow."""
     by_flow = rows_by_flow(run)
     instants = np.array(sorted({row["t_s"] for rows in by_flow.values() for row in rows}))
     sockets: dict[Any, list[dict[str, Any]]] = {}
@@ -325,8 +338,8 @@ def socket_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curv
         sockets.setdefault(socket, []).append(row)
     curves = []
     for samples in filter(None, map(delivered_bytes, sockets.values())):
-        # what its first sample tells was delivered since the sample before, which did not have
-        # it yet
+        # bytes in the first sample of a socket were delivered since the previous sampling
+        # instant, when the socket did not exist
         seen = int(np.searchsorted(instants, samples[0][0]))
         opened = max(start_s, float(instants[seen - 1]) if seen else 0.0)
         points = [(opened, 0.0), *samples] if opened < samples[0][0] else samples
@@ -335,22 +348,22 @@ def socket_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curv
 
 
 def delivered_bytes(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """(time, bytes delivered so far) of one socket's rows: segments × mss, else bytes_acked."""
-    found: list[tuple[float, float]] = []
+    """Return (time, cumulative bytes) of one socket: segments × mss, or bytes_acked."""
+    points: list[tuple[float, float]] = []
     last_pkts = 0.0
     for row in rows:
         delivered, mss = row.get("delivered_pkts"), row.get("mss")
         if is_number(delivered) and is_number(mss):
-            before = found[-1][1] if found else 0.0
+            before = points[-1][1] if points else 0.0
             total = before + (delivered - last_pkts) * mss  # type: ignore[operator]
             last_pkts = delivered  # type: ignore[assignment]
         elif is_number(row.get("bytes_acked")):
             total = float(row["bytes_acked"])
         else:
             continue
-        if not found or row["t_s"] > found[-1][0]:
-            found.append((row["t_s"], total))
-    return found
+        if not points or row["t_s"] > points[-1][0]:
+            points.append((row["t_s"], total))
+    return points
 
 
 def curve_of(points: Sequence[tuple[float, float]]) -> Curve:
@@ -359,7 +372,7 @@ def curve_of(points: Sequence[tuple[float, float]]) -> Curve:
 
 
 def udp_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
-    """(time, bytes received) of a UDP flow by its receiver's report; [] where none tells."""
+    """Return the bytes received by a UDP flow over time; [] without a receiver report."""
     receiver = "" if flow.direction == "download" else "-server"
     alone = [f"iperf3{receiver}.json"] if len(run.flows) == 1 else []
     for name in (f"iperf3-{flow.name}{receiver}.json", *alone):
@@ -369,10 +382,10 @@ def udp_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
             continue
         points = [(start_s, 0.0)]
         for interval in intervals if isinstance(intervals, list) else ():
-            told = interval.get("sum") if isinstance(interval, dict) else None
-            told = told if isinstance(told, dict) else {}
+            summary = interval.get("sum") if isinstance(interval, dict) else None
+            summary = summary if isinstance(summary, dict) else {}
             begin, end, bits_per_s = (
-                optional_number(told, key) for key in ("start", "end", "bits_per_second")
+                optional_number(summary, key) for key in ("start", "end", "bits_per_second")
             )
             if begin is None or end is None or bits_per_s is None:
                 break
@@ -387,23 +400,25 @@ def udp_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
 
 
 def mean_window_pkts(run: RunFolder, flow: str | None = None) -> float | None:
-    """A flow's mean congestion window after its start-up, weighted by time, in packets; None where
-    nothing tells.
+    """Return a flow's mean congestion window after its start-up, in packets.
 
-    flow: None is the first that has a congestion control. The start-up is the first quarter of the
-    flow's time (WARM_UP_SHARE), or what comes before the part of the load that is measured, or
-    until it leaves slow start (BBR: Startup and Drain) if that is later. The windows are those of
-    acks.csv.gz where it is recorded and the flow is one socket (its rows do not tell sockets
-    apart), else the samples of the sockets, added up.
+    The mean is weighted by time; None without data. flow: None selects the first flow with a
+    congestion control. The start-up is the first quarter of the flow's time (WARM_UP_SHARE), or the
+    time before the measured part of the load, or lasts until the flow leaves slow start (BBR:
+    Startup and Drain) if that is later. Windows are read from acks.csv.gz if it is recorded and the
+    flow has one socket (its rows do not distinguish sockets), else from the samples of the sockets,
+    added up.
     """
-    asked = next((each for each in run.competitors if flow in (None, each.name)), None)
-    if asked is None:
+    competitor = next(
+        (candidate for candidate in run.competitors if flow in (None, candidate.name)), None
+    )
+    if competitor is None:
         return None
-    start_s, end_s = span(asked)
+    start_s, end_s = span(competitor)
     warm_s = start_s + WARM_UP_SHARE * (end_s - start_s)
     if run.measures_a_part:
         warm_s, end_s = max(start_s, run.measured_s[0]), min(end_s, run.measured_s[1])
-    windows, left_s = windows_of(run, asked)
+    windows, left_s = windows_of(run, competitor)
     if not len(windows):
         return None
     end_s = min(end_s, float(windows.t_s[-1]))
@@ -411,32 +426,37 @@ def mean_window_pkts(run: RunFolder, flow: str | None = None) -> float | None:
 
 
 def windows_of(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
-    """A flow's window over time, and when it left slow start (BBR: Drain); -inf: not seen."""
-    windows = socket_series(run, "cwnd_pkts").get(flow.name, NOTHING)
-    limits = socket_series(run, "ssthresh_pkts").get(flow.name, NOTHING)  # of those that are finite
+    """Return a flow's window over time and the end of its slow start.
+
+    The end of BBR's Drain for BBR; -inf if it was not observed.
+    """
+    windows = socket_series(run, "cwnd_pkts").get(flow.name, EMPTY_SERIES)
+    limits = socket_series(run, "ssthresh_pkts").get(
+        flow.name, EMPTY_SERIES
+    )  # finite thresholds only
     limited_s = limits.t_s
     if flow.streams != 1:
         return windows, first_of(limited_s)
     thresholds = ["snd_ssthresh_pkts", "current_ssthresh_pkts"]
-    found = acks(run, ("t_s", "flow", "cwnd_pkts", *thresholds))
-    found = found[found["flow"] == flow.name]
-    if len(found):
-        windows = TimeSeries.of(found, "cwnd_pkts")
-        at_acks = found.loc[found[thresholds].notna().any(axis="columns"), "t_s"].to_numpy(float)
+    rows = acks(run, ("t_s", "flow", "cwnd_pkts", *thresholds))
+    rows = rows[rows["flow"] == flow.name]
+    if len(rows):
+        windows = TimeSeries.of(rows, "cwnd_pkts")
+        at_acks = rows.loc[rows[thresholds].notna().any(axis="columns"), "t_s"].to_numpy(float)
         limited_s = at_acks if len(at_acks) else limited_s
-    gains = socket_series(run, "bbr.pacing_gain").get(flow.name, NOTHING)
+    gains = socket_series(run, "bbr.pacing_gain").get(flow.name, EMPTY_SERIES)
     low, high = PROBE_BW_GAINS
     probing_s = gains.t_s[(gains.value > low) & (gains.value < high)]
     return windows, max(first_of(limited_s), first_of(probing_s))
 
 
 def first_of(instants: np.ndarray) -> float:
-    """The first of instants in order; -inf of none."""
+    """Return the first of sorted instants; -inf if there is none."""
     return float(instants[0]) if len(instants) else -math.inf
 
 
 def step_mean(series: TimeSeries, first_s: float, last_s: float) -> float | None:
-    """The mean over a time of what holds its value until the next; None of no time."""
+    """Return the mean of a step function over an interval; None if it is empty."""
     first_s = max(first_s, float(series.t_s[0])) if len(series) else first_s
     if not len(series) or last_s <= first_s:
         return None
@@ -450,39 +470,42 @@ def step_mean(series: TimeSeries, first_s: float, last_s: float) -> float | None
 
 
 def reordered_share(run: RunFolder) -> float | None:
-    """Data segments that arrived ahead of one that was due, per data segment that arrived; None
-    where nothing tells.
+    """Return the share of data segments that arrived out of order; None without data.
 
-    Linux counts them at the receiver (TCPOFOQueue), and after a loss all that come before the gap
-    is filled, so it is reordering alone only on a path without loss. Hosts that receive no data
-    over the WAN count none, nor do loopbacks, so the counts of all hosts are added up. What arrived
-    is what the WAN legs' senders sent less what was lost, and what was lost is what was sent again,
-    but for that which DSACKs say arrived twice: sent - sent again + DSACKs. TcpInSegs would not do:
-    it counts ACKs and the tunnel's loopback legs too.
+    The Linux receiver counts these segments (TCPOFOQueue). After a loss the count includes all
+    segments before the gap is filled, so it measures reordering alone only on a path without loss.
+    Hosts that receive no data over the WAN count none, nor do loopbacks, so the counts of all hosts
+    are added. The number of arrivals is the number of segments sent on the WAN legs less those
+    lost. Lost segments equal retransmitted ones except for duplicates reported by DSACKs: sent -
+    retransmitted + DSACKs. TcpInSegs is unsuitable: it counts ACKs and the tunnel's loopback legs
+    too.
     """
-    sent, again, counted = wan_counts(run)
-    twice = counted["TcpExtTCPDSACKRecv"] + counted["TcpExtTCPDSACKOfoRecv"]
-    arrived = sent - again + twice
+    sent, retransmitted, counted = wan_counts(run)
+    duplicates = counted["TcpExtTCPDSACKRecv"] + counted["TcpExtTCPDSACKOfoRecv"]
+    arrived = sent - retransmitted + duplicates
     if arrived <= 0 or "TcpExtTCPOFOQueue" not in counted:
         return None
     return counted["TcpExtTCPOFOQueue"] / arrived
 
 
 def wan_counts(run: RunFolder) -> tuple[int, int, Counter[str]]:
-    """(data segments sent on the WAN, those sent again, all hosts' counters) of legs.json."""
+    """Return data segments sent and retransmitted on the WAN, and all hosts' counters.
+
+    Source: legs.json.
+    """
     counted: Counter[str] = Counter()
     try:
-        told = read_object(run.folder / "legs.json")
+        legs_json = read_object(run.folder / "legs.json")
     except UnreadableFile:
         return 0, 0, counted
-    legs, nodes = told.get("legs"), told.get("nstat")
+    legs, nodes = legs_json.get("legs"), legs_json.get("nstat")
     rows = [leg for leg in legs if isinstance(leg, dict)] if isinstance(legs, list) else []
     crossing = path_leg(str(leg.get("leg")) for leg in rows)
-    sent, again = (
+    sent, retransmitted = (
         sum(int(leg[key]) for leg in rows if leg.get("leg") == crossing and is_number(leg.get(key)))
         for key in ("data_segments_out", "segments_retransmitted")
     )
     for node in nodes.values() if isinstance(nodes, dict) else ():
         if isinstance(node, dict):
             counted.update({key: int(value) for key, value in node.items() if is_number(value)})
-    return sent, again, counted
+    return sent, retransmitted, counted

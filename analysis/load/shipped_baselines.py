@@ -1,8 +1,9 @@
-"""What the lab's own full forms measured, as it is shipped: the spread that stands beside a quick
-form's single runs.
+"""Read the baselines shipped in measurements/: spreads of full-form experiments.
 
-    ./lab run thesis-tunnel --matrix main --matrix states && ./lab report thesis-tunnel
-    cp results/report/tables/thesis-tunnel-measured.csv measurements/thesis-tunnel.csv
+A report shows them beside the single runs of a quick form. To make one:
+
+./lab run thesis-tunnel --matrix main --matrix states && ./lab report thesis-tunnel
+cp results/report/tables/thesis-tunnel-measured.csv measurements/thesis-tunnel.csv
 """
 
 import csv
@@ -19,15 +20,15 @@ from gostlab.registry.folders import ROOT
 from gostlab.results.metrics import RunCluster
 
 FOLDER = ROOT / "measurements"
-# A spread of fewer runs is none.
+# Ignore the spread of fewer runs.
 MIN_RUNS = 5
 
-Key = tuple[str, str, str]  # a matrix, a cell's levels in a line, a figure of merit's name
+Key = tuple[str, str, str]  # matrix, label of a cell, name of a metric
 
 
 @dataclass(frozen=True)
 class ShippedMetric:
-    """One figure of one cell over several runs."""
+    """The values of one metric of one cell over several runs."""
 
     matrix: str
     cell: str
@@ -36,8 +37,8 @@ class ShippedMetric:
     median: float
     most: float
     n: int
-    made_by: str  # kernel, programs and version of the lab
-    states: tuple[RunCluster, ...] = ()  # that the runs fall into; (): one
+    made_by: str  # versions of the kernel, the programs and the lab
+    states: tuple[RunCluster, ...] = ()  # clusters of the runs; () for a single cluster
 
     @property
     def key(self) -> Key:
@@ -45,28 +46,34 @@ class ShippedMetric:
 
 
 @cache
-def shipped(experiment: str) -> Mapping[Key, ShippedMetric]:
-    """What is shipped of an experiment; nothing where there is no file, or no good one."""
+def load_baselines(experiment: str) -> Mapping[Key, ShippedMetric]:
+    """Return the shipped baselines of an experiment; {} without a valid file."""
     path = FOLDER / f"{experiment}.csv"
     try:
-        rows = [to_measured(row) for row in csv.DictReader(StringIO(path.read_text("utf-8")))]
+        rows = [parse_row(row) for row in csv.DictReader(StringIO(path.read_text("utf-8")))]
     except (OSError, ValueError, KeyError, AttributeError):
         return MappingProxyType({})
     return MappingProxyType({row.key: row for row in rows if row.n >= MIN_RUNS})
 
 
-def to_measured(row: Mapping[str, str]) -> ShippedMetric:
-    """A line of the file. Raises ValueError, KeyError; AttributeError of one that is too short."""
+def parse_row(row: Mapping[str, str]) -> ShippedMetric:
+    """Parse a row of the file.
+
+    Raises ValueError or KeyError; AttributeError for a row that is too short.
+    """
     matrix, cell, figure, made_by = (
         printable(row[name]) for name in ("matrix", "cell", "figure", "made_by")
     )
     least, median, most = (float(row[name]) for name in ("least", "median", "most"))
-    states = tuple(map(to_state, (row.get("states") or "").split()))
+    states = tuple(map(parse_cluster, (row.get("states") or "").split()))
     return ShippedMetric(matrix, cell, figure, least, median, most, int(row["n"]), made_by, states)
 
 
-def to_state(text: str) -> RunCluster:
-    """Parse a state as the file has it: 180.5x7. Raises ValueError."""
+def parse_cluster(text: str) -> RunCluster:
+    """Parse a cluster of runs, such as 180.5x7.
+
+    Raises ValueError.
+    """
     value, _, runs = text.partition("x")
     return RunCluster(float(value), int(runs))
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.series import NOTHING, TimeSeries, acks, socket_series, ssthresh_of
+from gostlab.analysis.load.series import EMPTY_SERIES, TimeSeries, acks, socket_series, ssthresh_of
 from gostlab.analysis.plotting.factors import cc_rank, named_level, told_apart
 from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.marks import FLOW_DASHES, min_max
@@ -154,7 +154,7 @@ def window_of(run: RunFolder, flow: str) -> TimeSeries:
     table = table[table["flow"] == flow]
     if len(table):
         return TimeSeries.of(table, "cwnd_pkts")
-    return socket_series(run, "cwnd_pkts").get(flow, NOTHING)
+    return socket_series(run, "cwnd_pkts").get(flow, EMPTY_SERIES)
 
 
 def say_inside(ax: Axes, words: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gostlab.analysis.load.run_json import read_asked
+from gostlab.analysis.load.run_json import read_run_json
 from gostlab.analysis.plotting.factors import cc_rank
 from gostlab.analysis.plotting.panels import cc_lines, condition_figure
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told
@@ -36,7 +36,7 @@ def window_of(cell: Cell) -> float | None:
     """The window that a cell's buffers allow any sender on its kernel, bytes; None where nobody
     wrote them.
     """
-    asked = read_asked(cell.example.folder)
+    asked = read_run_json(cell.example.folder)
     if not isinstance(asked.get("buffers"), dict):
         return None
     mss_bytes = asked.get("mtu", MTU_BYTES) - IP_TCP_BYTES

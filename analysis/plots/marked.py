@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from gostlab.analysis.load.run_folder import RunFolder, sum_of
+from gostlab.analysis.load.run_folder import RunFolder, sum_known
 from gostlab.analysis.load.series import bottleneck_marks
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import tunnels_of
@@ -28,7 +28,7 @@ HEADINGS = {
 
 def told_of(*legs: str) -> Callable[[RunFolder], int | None]:
     """The packets of some legs that were marked, as their senders are told; None without a leg."""
-    return lambda run: sum_of(leg.marked_pkts for leg in run.legs if leg.name in legs)
+    return lambda run: sum_known(leg.marked_pkts for leg in run.legs if leg.name in legs)
 
 
 POINT: dict[str, Any] = {"marker": "o", "markersize": 5.5, "linestyle": "none"}

@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gostlab.analysis.load.events import marks_of
+from gostlab.analysis.load.events import event_labels
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord, data_direction
 from gostlab.analysis.load.series import (
-    NOTHING,
+    EMPTY_SERIES,
     TimeSeries,
     flow_rates,
     queue_series,
@@ -107,7 +107,7 @@ def panels_of(
     cwnd, srtt = socket_series(run, "cwnd_pkts"), socket_series(run, "srtt_ms")
     queue = queue_series(run)
     # A tunnel's programs share one CPU with all hosts.
-    idle = idle_by_interval(run) if run.tunnel != "direct" else NOTHING
+    idle = idle_by_interval(run) if run.tunnel != "direct" else EMPTY_SERIES
     if rates:
         yield TimelinePanel("Rate\n(Mbit/s)", lambda ax: draw_rates(ax, run, rates, looks), 1.7)
     if cwnd:
@@ -256,7 +256,7 @@ def draw_queue(ax: Axes, run: RunFolder, queue: TimeSeries) -> None:
 
 def draw_marks(axes: np.ndarray, run: RunFolder) -> None:
     """A thin line through all panels at every start, stop and change, its words at the top."""
-    marks = marks_of(run)
+    marks = event_labels(run)
     if len(marks) > MAX_MARKS:
         marks = {
             at_s: words

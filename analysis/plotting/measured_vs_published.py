@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from gostlab.analysis.load.published import FACTORS, TOLERANCE
+from gostlab.analysis.load.published import TOLERANCE, TOLERANCE_FACTORS
 from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.style import INK, cut, finish, key, new_figure, styled
 from gostlab.analysis.stats.published_targets import (
@@ -49,7 +49,11 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     fig, axes = new_figure(1.5 + line_in * len(lines))
     ax = axes[0, 0]
     factors = sorted(
-        {FACTORS[row.target.figure] for row, _ in shown if row.target.figure in FACTORS}
+        {
+            TOLERANCE_FACTORS[row.target.figure]
+            for row, _ in shown
+            if row.target.figure in TOLERANCE_FACTORS
+        }
     )
     for factor in factors:
         ax.axvspan(1 / factor, factor, color=WIDE_BAND, zorder=0)

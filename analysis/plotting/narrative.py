@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gostlab.analysis.load.json_safe import Scalar
-from gostlab.analysis.load.published import FACTORS, TOLERANCE, level
+from gostlab.analysis.load.published import TOLERANCE, TOLERANCE_FACTORS, level
 from gostlab.analysis.plotting.plot import Sweep, valid_rows
 from gostlab.analysis.plotting.sentences import (
     BEFORE,
@@ -514,7 +514,7 @@ def plural_of(row: Target) -> str:
 
 def rule_of(rows: Sequence[Target]) -> str:
     """By what rule the numbers of a figure agree."""
-    factor = FACTORS.get(rows[0].target.figure)
+    factor = TOLERANCE_FACTORS.get(rows[0].target.figure)
     said = f"within a factor of {factor:g}" if factor else f"within {percent(TOLERANCE)}"
     banded = any(row.target.least is not None or row.target.most is not None for row in rows)
     return said + (", or within its band" if banded else "")

@@ -25,7 +25,7 @@ from typing import Any
 from gostlab.analysis.load.json_safe import Scalar
 from gostlab.analysis.load.published import Study, load_study, questions
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.run_json import question, read_asked
+from gostlab.analysis.load.run_json import question, read_run_json
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.plotting.plot import Sweep, drawing_of, words_for
 from gostlab.analysis.plotting.sentences import made_by_line
@@ -446,7 +446,7 @@ def commands_of(
     fully = questions(experiment) or frozenset()
     for matrix in shown:
         run: RunFolder = next(run for run in matrix.runs)
-        asks = question(read_asked(run.folder))
+        asks = question(read_run_json(run.folder))
         sizes = [len(cell.runs) for cell in matrix.cells]
         key = (asks in quickly and asks not in fully, max(sizes))
         forms.setdefault(key, []).append(matrix.name)

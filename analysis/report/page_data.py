@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gostlab.analysis.load.cc_state import CcStateHistory, states, without_unit
-from gostlab.analysis.load.events import marks_of
+from gostlab.analysis.load.events import event_labels
 from gostlab.analysis.load.json_safe import printable
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder, object_in
@@ -26,8 +26,8 @@ from gostlab.analysis.load.series import (
     TimeSeries,
     acknowledged_rate,
     acks,
-    ends_rows,
     flow_rates,
+    non_wan_samples,
     over_sockets,
     queue_series,
     socket_series,
@@ -77,7 +77,7 @@ def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePan
     trip as acks.csv.gz has them, where it is there.
     """
     window_s = max(1.0, run.duration_s / 600)
-    ends = ends_rows(run) if run.tunnel != "direct" else {}
+    ends = non_wan_samples(run) if run.tunnel != "direct" else {}
 
     def lines(found: Mapping[str, TimeSeries], key: str = "") -> tuple[PanelLine, ...]:
         own = [PanelLine(name, series) for name, series in found.items()]
@@ -237,7 +237,7 @@ def run_json(
             "v": value,
         }
 
-    marks = sorted(marks_of(run).items())[:MAX_CHANGES]
+    marks = sorted(event_labels(run).items())[:MAX_CHANGES]
 
     return {
         "name": run.name,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.analysis.load.published import Study, questions
-from gostlab.analysis.load.run_json import question, read_asked
+from gostlab.analysis.load.run_json import question, read_run_json
 from gostlab.analysis.load.runs import ExperimentFolders, load_results
 from gostlab.analysis.plotting.sentences import made_by_line
 from gostlab.analysis.plotting.style import save
@@ -105,7 +105,7 @@ def form_of(folder: Path, name: str) -> StudyForm:
     if full is None or quick is None:
         return StudyForm()
     paths = folder.iterdir() if folder.is_dir() else ()
-    answered = {question(read_asked(path)) for path in paths if path.is_dir()}
+    answered = {question(read_run_json(path)) for path in paths if path.is_dir()}
     asking: set[str] = set()
     short = []
     for matrix in sorted({matrix_of(each) for each in full | quick}):

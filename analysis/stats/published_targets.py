@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gostlab.analysis.load.published import TOLERANCE, Claim, Study, claims_of, is_about, level
-from gostlab.analysis.load.shipped_baselines import MIN_RUNS, ShippedMetric, shipped
+from gostlab.analysis.load.shipped_baselines import MIN_RUNS, ShippedMetric, load_baselines
 from gostlab.analysis.stats.cells import Cell, MatrixResults, spoken_order
 from gostlab.analysis.stats.metrics import merit_of
 from gostlab.analysis.stats.statistics import Summary
@@ -79,7 +79,7 @@ class Target:
 def target_rows(study: Study, matrices: Iterable[MatrixResults]) -> tuple[Target, ...]:
     """Everything that the study says, row by row in the file's order; also of what has not run."""
     cells = [cell for matrix in matrices for cell in matrix.cells]
-    full = shipped(study.name)
+    full = load_baselines(study.name)
     return tuple(
         beside(target, full.get((target.matrix, target.cell, target.target.figure)))
         for published in study.published

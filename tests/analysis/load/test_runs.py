@@ -14,7 +14,7 @@ import synthetic
 from synthetic import loaded
 
 from gostlab.analysis.load.json_safe import printable
-from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, load_run, steps_of
+from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, executed_steps, load_run
 from gostlab.analysis.load.run_json import mean_loss
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
 from gostlab.analysis.stats.cells import to_matrices
@@ -98,9 +98,9 @@ def test_figures_come_from_the_files_that_own_them(one: One) -> None:
 
 def test_a_runs_commands_are_what_the_lab_did_without_the_scripts_own_functions() -> None:
     script = "#!/bin/sh\nsay() {\n}\n\n# -- what the lab did\n\nnamespace a\n"
-    assert steps_of(script) == "namespace a\n"
+    assert executed_steps(script) == "namespace a\n"
     older = "#!/bin/sh\nip netns add a\n"
-    assert steps_of(older) == older
+    assert executed_steps(older) == older
 
 
 def test_a_direct_run_has_one_leg_and_its_missing_ones_are_none(one: One) -> None:

@@ -12,7 +12,7 @@ import synthetic
 from matplotlib.figure import Figure
 from synthetic import FOOTER, check_texts, labelled, loaded, titles_of, words_on
 
-from gostlab.analysis.load.events import marks_of
+from gostlab.analysis.load.events import event_labels
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import TimeSeries
 from gostlab.analysis.plots import cwnd, series
@@ -243,7 +243,7 @@ def test_the_bottleneck_is_the_slowest_link_of_each_moment(tmp_path: Path) -> No
     assert [at_s for at_s, _ in steps] == [0.0, 2.0, 4.0, 6.0, 10.0]
     full = steps[0][1]
     assert [rate / full for _, rate in steps] == pytest.approx([1, 0.25, 0.1, 0.25, 0.25])
-    assert marks_of(run)[2.0] == ["hop2: 5 Mbit/s"]
+    assert event_labels(run)[2.0] == ["hop2: 5 Mbit/s"]
 
 
 def test_tcp_memory_is_shown_where_the_kernel_s_limit_had_a_say(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import synthetic
 from matplotlib.figure import Figure
 
-from gostlab.analysis.load.published import Study, load_study, same
+from gostlab.analysis.load.published import Study, levels_equal, load_study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.plotting.style import save
 from gostlab.analysis.report.experiment import to_chapter
@@ -364,8 +364,10 @@ def test_two_experiments_on_one_page_have_a_way_to_each(kinds: Path, tmp_path: P
 
 
 def test_levels_are_compared_as_people_mean_them() -> None:
-    assert same(16.0, 16.0) and same(16.0, "16") and same("gost+ws", "gost+ws")
-    assert not same(1.0, 16.0) and not same(None, 0.0)
+    assert (
+        levels_equal(16.0, 16.0) and levels_equal(16.0, "16") and levels_equal("gost+ws", "gost+ws")
+    )
+    assert not levels_equal(1.0, 16.0) and not levels_equal(None, 0.0)
 
 
 def test_the_command_line_writes_the_report(

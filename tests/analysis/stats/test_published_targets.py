@@ -12,7 +12,7 @@ import synthetic
 from gostlab.analysis.load import shipped_baselines
 from gostlab.analysis.load.published import Claim, Study
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.load.shipped_baselines import ShippedMetric, to_csv, to_measured
+from gostlab.analysis.load.shipped_baselines import ShippedMetric, parse_row, to_csv
 from gostlab.analysis.plotting.narrative import study_sentence
 from gostlab.analysis.stats.cells import MatrixResults, to_matrices
 from gostlab.analysis.stats.metrics import MERITS
@@ -218,9 +218,9 @@ def test_few_runs_have_the_spread_that_is_shipped(tmp_path: Path, monkeypatch: A
     folder.mkdir()
     (folder / "made-up.csv").write_text(to_csv([shipped]), encoding="utf-8")
     monkeypatch.setattr(shipped_baselines, "FOLDER", folder)
-    shipped_baselines.shipped.cache_clear()
+    shipped_baselines.load_baselines.cache_clear()
     row = rate_row(tmp_path, 467.0)
-    shipped_baselines.shipped.cache_clear()
+    shipped_baselines.load_baselines.cache_clear()
     assert (row.spread, row.in_spread, row.verdict) == ((330.0, 1088.0, 5), True, "disagrees")
     assert "lab 1.0" in rates_table([row], "thesis").note
 
@@ -251,7 +251,7 @@ def test_a_matrix_that_repeats_a_cell_more_often_says_what_is_shipped_of_it(tmp_
 
     assert (told.matrix, told.least, told.most, told.n) == ("main", 339.0, 701.0, 7)
     assert told.states == (RunCluster(341.0, 5), RunCluster(700.5, 2))
-    (read,) = map(to_measured, csv.DictReader(StringIO(to_csv([told]))))
+    (read,) = map(parse_row, csv.DictReader(StringIO(to_csv([told]))))
     assert read == told
 
 
@@ -272,11 +272,11 @@ def test_a_run_of_a_cell_with_two_shipped_states_is_neither_right_nor_wrong(
     ]
     (tmp_path / "made-up.csv").write_text(to_csv(shipped), encoding="utf-8")
     monkeypatch.setattr(shipped_baselines, "FOLDER", tmp_path)
-    shipped_baselines.shipped.cache_clear()
+    shipped_baselines.load_baselines.cache_clear()
 
     rows = rows_of(tmp_path, *asked)
 
-    shipped_baselines.shipped.cache_clear()
+    shipped_baselines.load_baselines.cache_clear()
     assert [row.verdict for row in rows] == ["one of two states", "agrees"]
     table = rates_table(rows, "thesis")
     assert [(told["spread"], told["holds"]) for told in table.rows] == [
@@ -299,6 +299,6 @@ def test_a_file_of_measured_values_that_is_spoilt_is_none(tmp_path: Path, monkey
         "matrix,cell,figure,least,median,most,n,made_by\na,b,c,x,1,1,5,d",
     ):
         (tmp_path / "spoilt.csv").write_text(content, encoding="utf-8")
-        shipped_baselines.shipped.cache_clear()
-        assert not shipped_baselines.shipped("spoilt")
-    shipped_baselines.shipped.cache_clear()
+        shipped_baselines.load_baselines.cache_clear()
+        assert not shipped_baselines.load_baselines("spoilt")
+    shipped_baselines.load_baselines.cache_clear()
