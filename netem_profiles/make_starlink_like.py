@@ -1,27 +1,27 @@
-"""Write starlink-like.yaml and starlink-like.csv: a made-up path with the habits of one through low
-satellites. Nothing in it was measured; the same seed gives the same files.
+"""Write starlink-like.yaml and starlink-like.csv: a synthetic path like one through LEO satellites.
 
     python3 -m netem_profiles.make_starlink_like
 
-What is known of such paths (Starlink plans its routes anew every 15 s everywhere: WWW 2024; losses
-of 0.2 to 0.5 % on the uplink that the sending rate does not explain: LeoCC, SIGCOMM 2025) sets the
-habits; the numbers of each plan are drawn.
+Nothing in it was measured; the same seed gives the same files. Its structure follows published
+measurements: Starlink schedules its routes every 15 s worldwide (WWW 2024), and the uplink loses
+0.2 to 0.5 % independently of the sending rate (LeoCC, SIGCOMM 2025). The values of each schedule
+are random.
 """
 
 import random
 import statistics
 from pathlib import Path
 
-from gostlab.profile_import.profile_writer import SCHEMA, direction, profile_text
+from gostlab.profile_import.profile_writer import SCHEMA, direction_values, profile_text
 
 SEED = 15
 LENGTH_S, PLAN_S, STEP_S = 300, 15, 0.1
-DELAY_MS = (16.0, 30.0)  # one way, of a plan
-DELAY_JITTER_MS = 1.5  # of every 100 ms, around it
-RATE_BPS = (80e6, 220e6)  # of a plan
-RATE_SPREAD = 0.15  # of every 100 ms, around it
-LOSS = (0.002, 0.005)  # of a plan
-HANDOVER_S, HANDOVER_RATE_BPS = 0.1, 1e6  # at a plan's begin
+DELAY_MS = (16.0, 30.0)  # range of a plan's one-way delay
+DELAY_JITTER_MS = 1.5  # maximum deviation of each step of 100 ms from the plan's value
+RATE_BPS = (80e6, 220e6)  # range of a plan's rate
+RATE_SPREAD = 0.15  # maximum deviation of each step of 100 ms from the plan's value
+LOSS = (0.002, 0.005)  # range of a plan's loss
+HANDOVER_S, HANDOVER_RATE_BPS = 0.1, 1e6  # at the beginning of a plan
 REVERSE_RATE_MBIT, REVERSE_DELAY_MS = 20, 18.0
 
 ASSUMPTIONS = (
@@ -43,21 +43,21 @@ NOTE = (
 
 
 def files() -> dict[str, str]:
-    draw = random.Random(SEED)
+    rng = random.Random(SEED)
     rows, rates, delays, losses = ["time_s,delay_ms,loss,rate_bps"], [], [], []
     for plan in range(LENGTH_S // PLAN_S):
-        delay_ms, rate_bps, loss = (draw.uniform(*least) for least in (DELAY_MS, RATE_BPS, LOSS))
+        delay_ms, rate_bps, loss = (rng.uniform(*bounds) for bounds in (DELAY_MS, RATE_BPS, LOSS))
         rates.append(rate_bps)
         delays.append(delay_ms)
         losses.append(loss)
         for step in range(round(PLAN_S / STEP_S)):
-            own_ms = delay_ms + draw.uniform(-DELAY_JITTER_MS, DELAY_JITTER_MS)
-            own_bps = rate_bps * (1 + draw.uniform(-RATE_SPREAD, RATE_SPREAD))
+            step_ms = delay_ms + rng.uniform(-DELAY_JITTER_MS, DELAY_JITTER_MS)
+            step_bps = rate_bps * (1 + rng.uniform(-RATE_SPREAD, RATE_SPREAD))
             if step * STEP_S < HANDOVER_S:
-                own_bps = HANDOVER_RATE_BPS
+                step_bps = HANDOVER_RATE_BPS
             at_s = plan * PLAN_S + step * STEP_S
-            own_loss = f"{loss:.5f}" if step == 0 else ""
-            rows.append(f"{at_s:.1f},{own_ms:.3f},{own_loss},{round(own_bps, -3):.0f}")
+            loss_text = f"{loss:.5f}" if step == 0 else ""
+            rows.append(f"{at_s:.1f},{step_ms:.3f},{loss_text},{round(step_bps, -3):.0f}")
     comments = [
         "A made-up path with the habits of one through low satellites.",
         f"make_starlink_like.py wrote it, seed {SEED}.",
@@ -74,7 +74,7 @@ def files() -> dict[str, str]:
             "loss": f"{100 * statistics.fmean(losses):.4g}%",
             "buffer": "1bdp",
         },
-        "reverse": direction(f"{REVERSE_RATE_MBIT}mbit", REVERSE_DELAY_MS),
+        "reverse": direction_values(f"{REVERSE_RATE_MBIT}mbit", REVERSE_DELAY_MS),
     }
     text = profile_text(comments, document)
     return {"starlink-like.csv": "\n".join(rows) + "\n", "starlink-like.yaml": text}

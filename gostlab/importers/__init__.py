@@ -1,1 +1,1 @@
-"""Importers of recorded paths: a file each, with a FORMAT; base.py has their types."""
+"""Parse recordings of paths: one module per format, each with a FORMAT; base.py has the types."""

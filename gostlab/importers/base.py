@@ -1,4 +1,4 @@
-"""What a recording says of a path, whatever its format."""
+"""Define the types of an importer: recordings, probes, the observed path, and the format."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from gostlab.errors import BadInput
 
-# What a reader meets where a JSON file has something else than it expects; a number of 400 digits
-# is an OverflowError.
+# The exceptions of reading a JSON document of an unexpected shape; a number of 400 digits raises
+# OverflowError.
 UNEXPECTED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -20,15 +20,15 @@ class UnreadableRecording(BadInput):
 
 @dataclass(frozen=True)
 class Recording:
-    """One file, as text: `shown` is how messages and the profile name it."""
+    """One file as text; `label` is its name in messages and in the profile."""
 
-    shown: str
+    label: str
     text: str
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What one packet met. delay_ms None: lost."""
+    """One probe packet; delay_ms is None if it was lost."""
 
     at_s: float
     delay_ms: float | None
@@ -36,46 +36,48 @@ class Probe:
 
 @dataclass(frozen=True)
 class Observed:
-    """What recordings say of one direction of a path, or of both ways together."""
+    """The properties of one direction of a path, or of both together, in recordings."""
 
     length_s: float
-    sendable_s: Sequence[float] = ()  # when a packet of so many bytes could have been sent, rising
-    sendable_bytes: int = 1500  # of IP
-    rate_bps: int | None = None  # the one rate that it says, on the wire
-    probes: Sequence[Probe] = ()  # in the order of time
-    one_way: bool = False  # whose the probes' delays are
-    reverse_probes: Sequence[Probe] = ()  # the other direction's own, where they were told apart
-    assumptions: tuple[str, ...] = ()  # what is not in the recording, in sentences
+    sendable_s: Sequence[float] = ()  # send times of packets of sendable_bytes, ascending
+    sendable_bytes: int = 1500  # length of the IP packet
+    rate_bps: int | None = None  # constant rate on the wire, if the recording has one
+    probes: Sequence[Probe] = ()  # sorted by time
+    one_way: bool = False  # whether the delays are one-way delays (else RTTs)
+    reverse_probes: Sequence[Probe] = ()  # if the directions were measured separately
+    assumptions: tuple[str, ...] = ()  # sentences on values that are not recorded
 
 
 @dataclass(frozen=True)
 class Format:
     name: str
-    says: str
-    files: tuple[str, ...]  # what they are, in order, for people
-    recognises: Callable[[str], bool]  # whether a text looks like the first of them
-    read: Callable[[Sequence[Recording]], Observed]  # raises Unreadable
-    vague: int = 0  # the easier another format's file looks like it, the later it is tried
+    description: str
+    files: tuple[str, ...]  # labels of the files, in order
+    recognises: Callable[[str], bool]  # tests whether a text looks like the first file
+    read: Callable[[Sequence[Recording]], Observed]  # raises UnreadableRecording
+    vague: int = 0  # formats with a larger value are tried later
 
 
 def json_format(
-    name: str, says: str, file: str, keys: Sequence[str], read: Callable[[Any], Observed]
+    name: str, description: str, file: str, keys: Sequence[str], read: Callable[[Any], Observed]
 ) -> Format:
-    """A format whose one file is a JSON object, known by some of its keys. read: what the object
-    says; where something is missing, or of another kind, it is not of this format.
+    """Return a format whose only file is a JSON object, recognised by some of its keys.
+
+    `read` interprets the object. Where a value is missing or of another type, the file is rejected
+    as not of this format.
     """
 
     def recognises(text: str) -> bool:
         return text.lstrip().startswith("{") and all(f'"{key}"' in text for key in keys)
 
     def read_text(recordings: Sequence[Recording]) -> Observed:
-        shown = recordings[0].shown
+        label = recordings[0].label
         try:
             return read(json.loads(recordings[0].text))
         except UnreadableRecording as error:
-            raise UnreadableRecording(f"{shown}: {error}") from None
+            raise UnreadableRecording(f"{label}: {error}") from None
         except UNEXPECTED as error:
-            told = f"{type(error).__name__}: {error}"
-            raise UnreadableRecording(f"{shown}: not {file} ({told})") from None
+            reason = f"{type(error).__name__}: {error}"
+            raise UnreadableRecording(f"{label}: not {file} ({reason})") from None
 
-    return Format(name, says, (file,), recognises, read_text)
+    return Format(name, description, (file,), recognises, read_text)

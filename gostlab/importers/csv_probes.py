@@ -1,8 +1,10 @@
-"""CSV with a line for each probe: LENS's Starlink and OneWeb recordings (timestamp, rtt, uplink,
-downlink, about every 10 ms) and irtt's as people write them down.
+"""Parse CSV files with one line per probe.
 
-Delays are milliseconds; a probe without a number, or with one below 0, was lost. A timestamp is ISO
-8601, or a number of seconds, milliseconds, microseconds or nanoseconds, whichever its size says.
+These are LENS's Starlink and OneWeb recordings (timestamp, rtt, uplink, downlink, about every 10
+ms) and CSV exports of irtt.
+
+Delays are milliseconds. A probe without a number, or with a negative one, was lost. A timestamp is
+ISO 8601 or a number of seconds, milliseconds, microseconds or nanoseconds; its size decides which.
 """
 
 import csv
@@ -16,14 +18,17 @@ from gostlab.importers.base import Format, Observed, Probe, Recording, Unreadabl
 TIMES = ("timestamp", "time", "time_s", "t")
 ROUND_TRIPS = ("rtt", "rtt_ms")
 UPLINKS, DOWNLINKS = ("uplink", "uplink_ms", "send"), ("downlink", "downlink_ms", "receive")
-# A time since 1970 has at least so many seconds; what has a thousand times as many is in ms, and so
-# on.
+# A Unix timestamp in seconds is at least this large; one in ms is at least 1000 times as large, and
+# so on.
 SINCE_1970_S = 1e9
 UNITS = (1.0, 1e3, 1e6, 1e9)
 
 
 def read(recordings: Sequence[Recording]) -> Observed:
-    """Delays and losses; one way each where both were told apart. Raises Unreadable."""
+    """Return delays and losses, per direction if uplink and downlink are separate columns.
+
+    Raises UnreadableRecording.
+    """
     recording = recordings[0]
     rows = csv.DictReader(recording.text.splitlines())
     columns = {name.strip().lower(): name for name in rows.fieldnames or ()}
@@ -32,51 +37,51 @@ def read(recordings: Sequence[Recording]) -> Observed:
         for names in (TIMES, UPLINKS, DOWNLINKS, ROUND_TRIPS)
     )
     if at is None:
-        raise UnreadableRecording(f"{recording.shown}:1: no column {' or '.join(TIMES)}")
+        raise UnreadableRecording(f"{recording.label}:1: no column {' or '.join(TIMES)}")
     if rtt is None and None in (up, down):
         raise UnreadableRecording(
-            f"{recording.shown}:1: no column rtt, nor both uplink and downlink"
+            f"{recording.label}:1: no column rtt, nor both uplink and downlink"
         )
-    lines = {f"{recording.shown}:{number}": row for number, row in enumerate(rows, 2)}
-    times = [time_s(row[at], where) for where, row in lines.items()]
-    if not times:
-        raise UnreadableRecording(f"{recording.shown}: no rows below its header")
-    begin_s = times[0]
-    if any(later < sooner for sooner, later in itertools.pairwise(times)):
-        raise UnreadableRecording(f"{recording.shown}: its times fall")
+    rows_by_position = {f"{recording.label}:{number}": row for number, row in enumerate(rows, 2)}
+    times_s = [time_s(row[at], position) for position, row in rows_by_position.items()]
+    if not times_s:
+        raise UnreadableRecording(f"{recording.label}: no rows below its header")
+    begin_s = times_s[0]
+    if any(later < sooner for sooner, later in itertools.pairwise(times_s)):
+        raise UnreadableRecording(f"{recording.label}: its times fall")
 
     def probes(name: str) -> list[Probe]:
         return [
-            Probe(time - begin_s, delay_ms(row, name, where))
-            for time, (where, row) in zip(times, lines.items(), strict=True)
+            Probe(time - begin_s, delay_ms(row, name, position))
+            for time, (position, row) in zip(times_s, rows_by_position.items(), strict=True)
         ]
 
-    length_s = (times[-1] - begin_s) * len(times) / max(1, len(times) - 1)
+    length_s = (times_s[-1] - begin_s) * len(times_s) / max(1, len(times_s) - 1)
     if up and down:
         return Observed(length_s, probes=probes(up), one_way=True, reverse_probes=probes(down))
     assert rtt is not None
     return Observed(length_s, probes=probes(rtt))
 
 
-def time_s(text: str | None, where: str) -> float:
-    """A timestamp as seconds. Raises Unreadable."""
+def time_s(text: str | None, position: str) -> float:
+    """Return a timestamp in seconds. Raises UnreadableRecording."""
     try:
         number = float(text or "")
     except ValueError:
         try:
             return datetime.fromisoformat((text or "").strip().replace("Z", "+00:00")).timestamp()
         except ValueError:
-            raise UnreadableRecording(f"{where}: {str(text)[:40]!r} is not a time") from None
+            raise UnreadableRecording(f"{position}: {str(text)[:40]!r} is not a time") from None
     if not math.isfinite(number) or number < 0:
-        raise UnreadableRecording(f"{where}: {str(text)[:40]!r} is not a time")
+        raise UnreadableRecording(f"{position}: {str(text)[:40]!r} is not a time")
     for unit in reversed(UNITS):
         if number >= SINCE_1970_S * unit:
             return number / unit
     return number
 
 
-def delay_ms(row: Mapping[str, str | None], name: str, where: str) -> float | None:
-    """A delay; None: lost. Raises Unreadable."""
+def delay_ms(row: Mapping[str, str | None], name: str, position: str) -> float | None:
+    """Return a delay, None if the probe was lost. Raises UnreadableRecording."""
     text = (row[name] or "").strip()
     if text.lower() in ("", "nan", "none", "null", "lost", "inf"):
         return None
@@ -84,16 +89,16 @@ def delay_ms(row: Mapping[str, str | None], name: str, where: str) -> float | No
         number = float(text)
     except ValueError:
         raise UnreadableRecording(
-            f"{where}: {name} {text[:40]!r} is not a number of milliseconds"
+            f"{position}: {name} {text[:40]!r} is not a number of milliseconds"
         ) from None
     return number if math.isfinite(number) and number >= 0 else None
 
 
 def recognises(text: str) -> bool:
-    """Whether its first line names a time and a delay."""
+    """Return whether the first line names a time column and a delay column."""
     names = {name.strip().lower() for name in text.split("\n", 1)[0].split(",")}
     return bool(names & set(TIMES)) and bool(names & {*ROUND_TRIPS, *UPLINKS})
 
 
-SAYS = "a line per probe: timestamp and rtt, or uplink and downlink, in ms (LENS, irtt)"
-FORMAT = Format("csv", SAYS, ("the CSV",), recognises, read, vague=1)
+DESCRIPTION = "a line per probe: timestamp and rtt, or uplink and downlink, in ms (LENS, irtt)"
+FORMAT = Format("csv", DESCRIPTION, ("the CSV",), recognises, read, vague=1)

@@ -1,4 +1,4 @@
-"""Flent's data files (.flent, .flent.gz): a rate and a round trip, from its series."""
+"""Parse Flent's data files (.flent, .flent.gz): a rate and an RTT from its series."""
 
 import math
 import statistics
@@ -12,11 +12,11 @@ TOTALS = ("TCP totals", "TCP upload sum", "TCP download sum")
 
 
 def read(document: Any) -> Observed:
-    """The median of the TCP series' rate, on the wire, and the ping series."""
+    """Return the median rate of the TCP series, on the wire, and the probes of the ping series."""
     times = [float(at_s) for at_s in document["x_values"]]
     series: Mapping[str, list[Any]] = document["results"]
     pings = next((name for name in series if name.lower().startswith("ping")), None)
-    load = chosen(series)
+    load = select_rate_series(series)
     rates = [float(rate) for rate in (series[load] if load else ()) if rate]
     probes = [
         Probe(at_s, float(rtt))
@@ -25,9 +25,11 @@ def read(document: Any) -> Observed:
     ]
     if not rates and not probes:
         raise UnreadableRecording("neither a TCP series nor a ping series in it")
-    said = [f"Of the series in the file, {load or 'no rate'} and {pings or 'no ping'} are used."]
+    assumptions = [
+        f"Of the series in the file, {load or 'no rate'} and {pings or 'no ping'} are used."
+    ]
     if rates:
-        said.append(
+        assumptions.append(
             "The rate is the median of what TCP got, with its headers: the path's own may be"
             " higher."
         )
@@ -35,15 +37,15 @@ def read(document: Any) -> Observed:
         length_s=times[-1],
         rate_bps=round(1e6 * statistics.median(rates) / PAYLOAD_SHARE) if rates else None,
         probes=probes,
-        assumptions=tuple(said),
+        assumptions=tuple(assumptions),
     )
 
 
-def chosen(series: Mapping[str, Any]) -> str | None:
-    """The series that is taken for the path's rate: a sum where there is one."""
+def select_rate_series(series: Mapping[str, Any]) -> str | None:
+    """Return the name of the series used as the path's rate: a total if there is one."""
     names = [name for name in series if name.startswith("TCP")]
     return next((name for name in TOTALS if name in names), names[0] if names else None)
 
 
-SAYS, KEYS = "Flent's data file: a rate and an RTT", ["x_values", "results"]
-FORMAT = json_format("flent", SAYS, "one of Flent's data files", KEYS, read)
+DESCRIPTION, KEYS = "Flent's data file: a rate and an RTT", ["x_values", "results"]
+FORMAT = json_format("flent", DESCRIPTION, "one of Flent's data files", KEYS, read)

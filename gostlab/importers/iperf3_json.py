@@ -1,31 +1,33 @@
-"""iperf3's JSON (`iperf3 -J`): a rate and a round trip, from a TCP test's intervals."""
+"""Parse iperf3's JSON (`iperf3 -J`): a rate and RTTs from the intervals of a TCP test."""
 
 import statistics
 from typing import Any
 
 from gostlab.importers.base import Observed, Probe, UnreadableRecording, json_format
 
-# Of a full segment's frame as the lab's queues count it, what iperf3 counts: the rest is headers.
+# iperf3 counts 1448 bytes of payload in a full-sized segment's frame of 1514 bytes, which the
+# emulated queues count; the rest is headers.
 PAYLOAD_SHARE = 1448 / 1514
-# What comes before is slow start, on any path that is not very long.
+# The first seconds are slow start, on any path whose RTT is not very long.
 SKIP_S = 2.0
 
 
 def read(document: Any) -> Observed:
-    """The median interval's rate, on the wire, and the round trips."""
+    """Return the median rate of the intervals, on the wire, and the RTTs."""
     if document.get("error"):
         raise UnreadableRecording(f"iperf3 failed: {document['error']}")
     intervals: list[dict[str, Any]] = document["intervals"]
     rates = {
-        float(each["sum"]["start"]): float(each["sum"]["bits_per_second"]) for each in intervals
+        float(interval["sum"]["start"]): float(interval["sum"]["bits_per_second"])
+        for interval in intervals
     }
     probes = [
         Probe(float(stream["start"]), stream["rtt"] / 1000)
-        for each in intervals
-        for stream in each["streams"][:1]
+        for interval in intervals
+        for stream in interval["streams"][:1]
         if stream.get("rtt")
     ]
-    retransmitted = sum(each["sum"].get("retransmits", 0) for each in intervals)
+    retransmitted = sum(interval["sum"].get("retransmits", 0) for interval in intervals)
     steady = [rate for at_s, rate in rates.items() if at_s >= SKIP_S] or list(rates.values())
     return Observed(
         length_s=float(intervals[-1]["sum"]["end"]),
@@ -49,5 +51,5 @@ def read(document: Any) -> Observed:
     )
 
 
-SAYS, KEYS = "iperf3's JSON: a rate and an RTT", ["intervals", "test_start"]
-FORMAT = json_format("iperf3", SAYS, "what `iperf3 -J` writes", KEYS, read)
+DESCRIPTION, KEYS = "iperf3's JSON: a rate and an RTT", ["intervals", "test_start"]
+FORMAT = json_format("iperf3", DESCRIPTION, "what `iperf3 -J` writes", KEYS, read)

@@ -1,34 +1,38 @@
-"""LeoReplayer's pairs (LeoCC, SIGCOMM 2025): a capacity trace like Mahimahi's, each stamp 12 Mbit/s
-for its millisecond, and the one-way delay of every 10 ms, a line each.
+"""Parse LeoReplayer's pairs of files (LeoCC, SIGCOMM 2025).
+
+The first file is a capacity trace like Mahimahi's, in which each timestamp is 12 Mbit/s for its
+millisecond. The second has the one-way delay of every 10 ms, one per line.
 """
 
 import re
 from collections.abc import Sequence
 
 from gostlab.importers.base import Format, Observed, Probe, Recording, UnreadableRecording
-from gostlab.importers.mahimahi import opportunities_s
+from gostlab.importers.mahimahi import delivery_times_s
 
-DELAY_EVERY_S = 0.010
+DELAY_INTERVAL_S = 0.010
 
 
 def read(recordings: Sequence[Recording]) -> Observed:
-    """The capacity and one-way delay that a pair says. Raises Unreadable."""
-    times, delays = opportunities_s(recordings[0]), recordings[1]
+    """Return the capacity and the one-way delays of a pair. Raises UnreadableRecording."""
+    times_s, delays = delivery_times_s(recordings[0]), recordings[1]
     probes = []
     for number, line in enumerate(delays.text.splitlines(), 1):
         if not re.fullmatch(r"\s*[0-9]{1,6}(\.[0-9]{1,9})?\s*", line):
             raise UnreadableRecording(
-                f"{delays.shown}:{number}: {line.strip()[:40]!r} is not a delay in milliseconds"
+                f"{delays.label}:{number}: {line.strip()[:40]!r} is not a delay in milliseconds"
             )
-        probes.append(Probe((number - 1) * DELAY_EVERY_S, float(line)))
+        probes.append(Probe((number - 1) * DELAY_INTERVAL_S, float(line)))
     if not probes:
-        raise UnreadableRecording(f"{delays.shown}: no delays in it")
-    length_s = min(times[-1], len(probes) * DELAY_EVERY_S)
-    said = ("The recording says capacity and one-way delay, and nothing of loss.",)
-    return Observed(length_s, sendable_s=times, probes=probes, one_way=True, assumptions=said)
+        raise UnreadableRecording(f"{delays.label}: no delays in it")
+    length_s = min(times_s[-1], len(probes) * DELAY_INTERVAL_S)
+    assumptions = ("The recording says capacity and one-way delay, and nothing of loss.",)
+    return Observed(
+        length_s, sendable_s=times_s, probes=probes, one_way=True, assumptions=assumptions
+    )
 
 
-SAYS = "a millisecond for each 12 Mbit/s of capacity, and a delay for every 10 ms"
+DESCRIPTION = "a millisecond for each 12 Mbit/s of capacity, and a delay for every 10 ms"
 FILES = ("the capacity", "the delays")
-# Its first file is Mahimahi's: two files are what tells.
-FORMAT = Format("leoreplayer", SAYS, FILES, lambda _text: False, read, vague=2)
+# The first file looks like one of Mahimahi's, so only the number of files identifies this format.
+FORMAT = Format("leoreplayer", DESCRIPTION, FILES, lambda _text: False, read, vague=2)

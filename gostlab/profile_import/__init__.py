@@ -1,10 +1,12 @@
-"""Paths of one's own: `./lab profile record HOST`, as ping sees it, and `./lab profile import
-FILE`, as somebody else recorded it; both become a profile, and a trace that replays it.
+"""Make profiles of real paths.
 
-    NAME.yaml    the profile: what was seen, what was concluded from it, what nobody measured
-    NAME.dist    of a recording: the shape of the delay, a netem table
+`./lab profile record HOST` measures a path by ping; `./lab profile import FILE` reads somebody
+else's recording. Both write a profile, and a trace that replays the path over time.
+
+    NAME.yaml    the profile: measurements, conclusions, assumptions
+    NAME.dist    of a ping recording: the delay distribution, a netem table
     NAME.csv     delay, loss and rate over time, a trace
 
-Only texts go in (pings.parse_ping; a module per format in formats/), only files come out
-(profile_writer); between them are pure functions (loss_model, steps).
+Parsers read texts (ping_parser.parse_ping, gostlab.importers), profile_writer writes the files; the
+functions in between are pure (path_estimator, rate_steps).
 """

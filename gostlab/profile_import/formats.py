@@ -8,15 +8,15 @@ from gostlab.registry.static_loader import check_written, parse_source
 
 
 def find_formats() -> dict[str, Format]:
-    """Return every format by its name, vague ones last, which others may look like.
+    """Return every format by name, those that match other formats' files last.
 
-    Raises BadInput for one that is still to be written.
+    Raises BadInput for a template that is not filled in yet.
     """
     formats: list[Format] = []
     for path in sorted(set(FOLDER.glob("[!_]*.py")) - {FOLDER / "base.py"}):
         check_written(path, parse_source(path).body)
         formats.append(import_module(f"gostlab.importers.{path.stem}").FORMAT)
-    return {each.name: each for each in sorted(formats, key=lambda each: each.vague)}
+    return {one.name: one for one in sorted(formats, key=lambda one: one.vague)}
 
 
 FORMATS = find_formats()

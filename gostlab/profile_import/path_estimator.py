@@ -1,4 +1,4 @@
-"""What a path is like by its pings: the shape of its delay, its loss, and both over time. Pure."""
+"""Estimate a path from pings: its delay distribution, its loss, and both over time. Pure."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ import pandas as pd
 
 from gostlab.importers.base import Probe
 from gostlab.profile_import.ping_parser import Pings
-from gostlab.profile_import.rate_steps import by_bin
+from gostlab.profile_import.rate_steps import bin_probes
 from gostlab.spec import units
 from gostlab.spec.profile import (
     DISTRIBUTION_SCALE,
@@ -24,34 +24,34 @@ from gostlab.spec.profile import (
 )
 from gostlab.spec.yaml_source import BadInput
 
-# ping's 64 bytes of ICMP with their IP and Ethernet headers: what the emulated link sends for one.
+# ping's 64 bytes of ICMP with their IP and Ethernet headers: the size on the emulated link.
 PING_BITS = (64 + 20 + 14) * 8
-# tc's own tables have this many entries.
+# The delay distributions of iproute2 have this many entries.
 TABLE_ENTRIES = 4096
-# netem's delays are compared to a microsecond when read back: less is no jitter.
+# netem's delays are read back with a precision of 1 µs: a smaller jitter counts as none.
 MIN_JITTER_MS = 0.001
-# Below this many bursts, a burst's mean length is not known to a third (its relative standard error
-# is at most 1/sqrt(bursts)), and no model of bursts is fitted.
+# With fewer bursts the relative standard error of their mean length (at most 1/sqrt(bursts)) may
+# exceed a third, and no burst model is fitted.
 BURSTS_TO_FIT = 10
-# Fewer answers that were overtaken than this may be an accident, as of a route that changed.
+# Fewer overtaken answers may be an accident, such as a route change.
 MIN_OVERTAKEN = 3
 SHUFFLES = 8
-# A row of the trace is about at least so long, and so many packets.
+# Minimum length of a row of the trace, in seconds and in packets.
 WINDOW_S, WINDOW_PACKETS = 1.0, 10
 
 
 @dataclass(frozen=True)
 class DelayTable:
-    """What netem replays: delay_ms + jitter_ms * t / 8192, t drawn from the table."""
+    """A delay as netem replays it: delay_ms + jitter_ms * t / 8192, t drawn from the table."""
 
     delay_ms: float
     jitter_ms: float
-    table: tuple[int, ...]  # empty: always the same delay
+    table: tuple[int, ...]  # empty if the delay is constant
 
 
 @dataclass(frozen=True)
 class PathEstimate:
-    """What replays a recording."""
+    """The parameters that replay a recording."""
 
     forward: DelayTable
     reverse_ms: float
@@ -60,72 +60,79 @@ class PathEstimate:
 
 
 def fit_path(pings: Pings, interval_s: float, rate_bps: int) -> PathEstimate:
-    """The path whose pings are like these.
+    """Return the path whose pings are like the recorded ones.
 
-    ping cannot tell the two directions apart. Half the least round trip is given to each, what is
-    above it, and every loss, to forward. What the rate takes to send a ping comes on top of a
-    path's delay, and is taken off here. Raises BadInput if a ping alone would take longer at that
-    rate.
+    ping cannot separate the two directions. Each direction gets half of the minimum RTT; the delay
+    above it and all loss go to forward. The serialization delay of a ping at the path's rate comes
+    on top of the path's delay, and is subtracted here. Raises BadInput if the serialization delay
+    alone exceeds the recorded RTT.
     """
     rtts_ms = [answer.rtt_ms for answer in pings.answers]
-    each_way_ms = min(rtts_ms) / 2
-    reverse_ms = round(each_way_ms - 1000 * PING_BITS / rate_bps, 6)
+    one_way_ms = min(rtts_ms) / 2
+    reverse_ms = round(one_way_ms - 1000 * PING_BITS / rate_bps, 6)
     if reverse_ms < 0:
         raise BadInput(
             f"--rate {units.show_rate(rate_bps)}: a ping alone would take"
             f" {units.show_time(2 * PING_BITS / rate_bps)}, the least round trip is"
             f" {min(rtts_ms):g} ms (give the path's real rate)"
         )
-    taken_ms = each_way_ms + 1000 * PING_BITS / rate_bps
-    forward = delay_table([rtt_ms - taken_ms for rtt_ms in rtts_ms])
-    return PathEstimate(forward, reverse_ms, fit_loss(pings.lost), keeps_order(pings, interval_s))
+    fixed_ms = one_way_ms + 1000 * PING_BITS / rate_bps
+    forward = delay_table([rtt_ms - fixed_ms for rtt_ms in rtts_ms])
+    return PathEstimate(
+        forward, reverse_ms, fit_loss(pings.lost), should_keep_order(pings, interval_s)
+    )
 
 
 def delay_table(delays_ms: Sequence[float]) -> DelayTable:
-    """The netem table of these delays: all of them where there are up to 4096, else 4096 evenly
-    spaced quantiles.
+    """Return the netem table of some delays.
 
-    As in iproute2's maketable, its mean is 0 and 8192 stands for one jitter. There, a jitter is one
-    standard deviation, and what lies more than four from the mean does not fit 16 bits and is cut.
-    Nothing is cut here: where a delay lies further, the jitter is as large as it needs to be.
+    The table has all delays if there are up to 4096, else 4096 evenly spaced quantiles.
+
+    As in iproute2's maketable, the mean is 0 and 8192 stands for one jitter. There, a jitter is one
+    standard deviation, and delays more than four of them from the mean do not fit 16 bits and are
+    cut. Here nothing is cut: the jitter is increased until the largest deviation fits.
     """
     mean_ms = round(statistics.fmean(delays_ms), 6)
-    off_ms = [delay_ms - mean_ms for delay_ms in delays_ms]
-    needed_ms = max(
+    deviations_ms = [delay_ms - mean_ms for delay_ms in delays_ms]
+    min_jitter_ms = max(
         statistics.pstdev(delays_ms),
-        max(off_ms) * DISTRIBUTION_SCALE / MAX_ENTRY,
-        min(off_ms) * DISTRIBUTION_SCALE / MIN_ENTRY,
+        max(deviations_ms) * DISTRIBUTION_SCALE / MAX_ENTRY,
+        min(deviations_ms) * DISTRIBUTION_SCALE / MIN_ENTRY,
     )
-    if needed_ms < MIN_JITTER_MS:
+    if min_jitter_ms < MIN_JITTER_MS:
         return DelayTable(mean_ms, 0.0, ())
-    jitter_ms = math.ceil(needed_ms * 1e6) / 1e6
-    # However the entries are rounded, no delay may come out below 0.
-    least = max(MIN_ENTRY, -math.floor(mean_ms / jitter_ms * DISTRIBUTION_SCALE))
+    jitter_ms = math.ceil(min_jitter_ms * 1e6) / 1e6
+    # Rounding the entries must not make a delay negative.
+    min_entry = max(MIN_ENTRY, -math.floor(mean_ms / jitter_ms * DISTRIBUTION_SCALE))
     entries = (
-        round(off / jitter_ms * DISTRIBUTION_SCALE)
-        for off in quantiles(sorted(off_ms), TABLE_ENTRIES)
+        round(deviation / jitter_ms * DISTRIBUTION_SCALE)
+        for deviation in quantiles(sorted(deviations_ms), TABLE_ENTRIES)
     )
     return DelayTable(
-        mean_ms, jitter_ms, tuple(min(MAX_ENTRY, max(least, entry)) for entry in entries)
+        mean_ms, jitter_ms, tuple(min(MAX_ENTRY, max(min_entry, entry)) for entry in entries)
     )
 
 
-def quantiles(ordered: Sequence[float], most: int) -> list[float]:
-    """All values, or the inverse of their empirical distribution function at (i + 1/2) / most."""
-    if len(ordered) <= most:
+def quantiles(ordered: Sequence[float], max_values: int) -> list[float]:
+    """Return all values, or max_values quantiles if there are more.
+
+    Quantile i is the inverse of the empirical distribution function at (i + 1/2) / max_values.
+    """
+    if len(ordered) <= max_values:
         return list(ordered)
-    return [ordered[(2 * i + 1) * len(ordered) // (2 * most)] for i in range(most)]
+    return [ordered[(2 * i + 1) * len(ordered) // (2 * max_values)] for i in range(max_values)]
 
 
 def burst_lengths(lost: Sequence[bool]) -> list[int]:
-    """How many packets each loss took that has none right before it."""
-    return [sum(1 for _ in group) for gone, group in itertools.groupby(lost) if gone]
+    """Return the length in packets of each run of consecutive losses."""
+    return [sum(1 for _ in group) for is_lost, group in itertools.groupby(lost) if is_lost]
 
 
 def overtaken_by_chance(pings: Pings, interval_s: float) -> float:
-    """How many answers would have been overtaken if each packet had a delay of its own: what
-    the recording's own delays make, shuffled (some times, always in the same ways), of its own
-    sending times.
+    """Return the expected number of overtaken answers if delays were independent.
+
+    The recorded delays are shuffled (SHUFFLES times, with a fixed seed) over the recorded send
+    times.
     """
     seqs = sorted(answer.seq for answer in pings.answers)
     sent_s = np.array(send_times_s(pings, interval_s))[np.array(seqs) - 1]
@@ -134,32 +141,33 @@ def overtaken_by_chance(pings: Pings, interval_s: float) -> float:
     counts = []
     for _ in range(SHUFFLES):
         shuffle(rtts_ms)
-        came_s = sent_s + np.array(rtts_ms) / 1000
-        first_later_s = np.minimum.accumulate(came_s[:0:-1])[::-1]
-        counts.append(int((came_s[:-1] > first_later_s).sum()))
+        received_s = sent_s + np.array(rtts_ms) / 1000
+        first_later_s = np.minimum.accumulate(received_s[:0:-1])[::-1]
+        counts.append(int((received_s[:-1] > first_later_s).sum()))
     return statistics.fmean(counts)
 
 
-def keeps_order(pings: Pings, interval_s: float) -> bool:
-    """Whether packets are better replayed in order: they were overtaken far less often than by
-    chance, or hardly at all.
+def should_keep_order(pings: Pings, interval_s: float) -> bool:
+    """Return whether packets should be replayed in order.
 
-    netem draws a delay for each packet. Without order, that reorders packets that are close
-    together, as TCP's are, all the time, whatever ping's, which are not, did.
+    They should if answers were overtaken far less often than by chance, or hardly at all. netem
+    draws a delay for each packet. Without order, this always reorders packets that are sent close
+    together, as TCP's are, even where the widely spaced pings were not reordered.
     """
     chance = overtaken_by_chance(pings, interval_s)
     return pings.overtaken < MIN_OVERTAKEN or pings.overtaken <= chance / 2
 
 
 def fit_loss(lost: Sequence[bool]) -> Loss:
-    """The loss model of a sequence of packets.
+    """Fit the loss model of a sequence of packets.
 
-    Gilbert's channel (Capacity of a Burst-Noise Channel, Bell System Technical Journal 39, 1960) in
-    its simple form, where all is lost in the bad state and nothing in the good one: the states are
-    then seen, and the likeliest probabilities of leaving them are the shares of packets in a state
-    after which it was left (Hasslinger and Hohlfeld, The Gilbert-Elliott Model for Packet Loss in
-    Real Time Services on the Internet, MMB 2008). Bursts are 1/r long. With fewer than
-    BURSTS_TO_FIT bursts there is too little to tell: random loss with their share.
+    The model is Gilbert's channel (Capacity of a Burst-Noise Channel, Bell System Technical Journal
+    39, 1960) in its simple form, where every packet is lost in the bad state and none in the good
+    one. The states are then observed, and the maximum-likelihood estimates of the transition
+    probabilities are the shares of packets in a state after which it was left (Hasslinger and
+    Hohlfeld, The Gilbert-Elliott Model for Packet Loss in Real Time Services on the Internet, MMB
+    2008). The mean burst length is 1/r. With fewer than BURSTS_TO_FIT bursts the result is random
+    loss with the recorded share.
     """
     if not any(lost):
         return NO_LOSS
@@ -171,26 +179,28 @@ def fit_loss(lost: Sequence[bool]) -> Loss:
 
 
 def window_s(interval_s: float) -> float:
-    """How long a row of the trace stands for: a second, or ten packets where that is longer."""
+    """Return the length of a row of the trace: a second, or ten packets if that is longer."""
     return max(WINDOW_S, math.ceil(WINDOW_PACKETS * interval_s))
 
 
-def windows_of(pings: Pings, interval_s: float) -> pd.DataFrame:
-    """The recording in windows of time: the median round trip and the loss of what was sent."""
+def bin_by_window(pings: Pings, interval_s: float) -> pd.DataFrame:
+    """Return the median RTT and the loss of each window of send time."""
     rtts_ms = {answer.seq: answer.rtt_ms for answer in pings.answers}
     sent_s = enumerate(send_times_s(pings, interval_s), 1)
-    return by_bin([Probe(at_s, rtts_ms.get(seq)) for seq, at_s in sent_s], window_s(interval_s))
+    return bin_probes([Probe(at_s, rtts_ms.get(seq)) for seq, at_s in sent_s], window_s(interval_s))
 
 
 def send_times_s(pings: Pings, interval_s: float) -> list[float]:
-    """When each packet was sent, since the first: when its answer came less what that took; for a
-    lost one, and without ping's own times, by the interval from the one before. Never falling.
+    """Return the send time of each packet, in seconds since the first, never descending.
+
+    It is the receive time of the answer minus the RTT. For lost packets, and without ping's
+    timestamps, it is the send time of the packet before plus the interval.
     """
     known = {a.seq: a.at_s - a.rtt_ms / 1000 for a in pings.answers if a.at_s is not None}
     first = min(known, default=1)
     begin_s = known.get(first, 0.0) - (first - 1) * interval_s
-    times = [0.0]
+    times_s = [0.0]
     for seq in range(2, pings.sent + 1):
-        stepped_s = times[-1] + interval_s
-        times.append(max(times[-1], known[seq] - begin_s) if seq in known else stepped_s)
-    return times
+        stepped_s = times_s[-1] + interval_s
+        times_s.append(max(times_s[-1], known[seq] - begin_s) if seq in known else stepped_s)
+    return times_s

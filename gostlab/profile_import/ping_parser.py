@@ -1,4 +1,4 @@
-"""What ping printed, packet by packet: parsed strictly, and nothing concluded from it."""
+"""Parse ping's output strictly, packet by packet, without interpretation."""
 
 import itertools
 import re
@@ -7,42 +7,44 @@ from dataclasses import dataclass
 from gostlab.spec.units import quoted
 from gostlab.spec.yaml_source import BadInput
 
-# ping numbers its packets in 16 bits.
+# ping's sequence numbers have 16 bits.
 MAX_PACKETS = 65_535
 
 
 @dataclass(frozen=True)
 class EchoReply:
-    """One packet's first answer."""
+    """The first answer to a packet."""
 
     seq: int
     rtt_ms: float
-    at_s: float | None  # when it came, seconds since 1970; None without -D
+    at_s: float | None  # receive time, seconds since 1970; None without -D
 
 
 @dataclass(frozen=True)
 class Pings:
-    """What a ping saw: packets 1 to `sent`, each answered or lost."""
+    """The results of a ping: packets 1 to `sent`, each answered or lost."""
 
     address: str | None
     sent: int
-    answers: tuple[EchoReply, ...]  # in the order they came
+    answers: tuple[EchoReply, ...]  # in the order of arrival
     duplicates: int
-    # messages that a packet could not be sent or delivered, and answers that came damaged
+    # reports of packets that could not be sent or delivered, and damaged answers
     errors: int
-    resolution_ms: float  # of the coarsest time that ping printed
+    resolution_ms: float  # resolution of the RTT with the fewest digits
 
     @property
     def lost(self) -> tuple[bool, ...]:
-        """Which packets were lost, in the order they were sent."""
+        """Return whether each packet was lost, in the order of sending."""
         answered = {answer.seq for answer in self.answers}
         return tuple(seq not in answered for seq in range(1, self.sent + 1))
 
     @property
     def overtaken(self) -> int:
-        """How many answers came after that to a packet sent later."""
+        """Return the number of answers that arrived after an answer to a later packet."""
         latest = itertools.accumulate((answer.seq for answer in self.answers), max)
-        return sum(answer.seq < most for answer, most in zip(self.answers, latest, strict=True))
+        return sum(
+            answer.seq < max_seq for answer, max_seq in zip(self.answers, latest, strict=True)
+        )
 
 
 STAMP = r"(?:\[(?P<at>\d+\.\d+)\] )?"
@@ -59,12 +61,11 @@ COUNTS = re.compile(r"(?P<sent>\d+) packets transmitted, (?P<received>\d+) recei
 
 
 def parse_ping(text: str, *, interrupted: bool = False) -> Pings:
-    """What iputils' ping says, in English (LC_ALL=C).
+    """Parse the output of iputils' ping, in English (LC_ALL=C).
 
-    interrupted   ping was ended while packets were on their way: those after the last answer
-                  are not counted
-    Raises BadInput where it says what this does not understand: an answer not understood would be a
-    loss.
+    `interrupted` says that ping was ended while packets were in flight: packets after the last
+    answer are not counted. Raises BadInput for a line that is not understood: it could be an
+    answer, which would count as a loss.
     """
     address: str | None = None
     answers: dict[int, EchoReply] = {}
@@ -72,13 +73,13 @@ def parse_ping(text: str, *, interrupted: bool = False) -> Pings:
     resolution_ms = 0.0
     counts: re.Match[str] | None = None
     for line in (line.strip() for line in text.splitlines()):
-        if found := ANSWER.fullmatch(line):
-            seq, rest = int(found["seq"]), found["rest"].strip()
+        if answer := ANSWER.fullmatch(line):
+            seq, rest = int(answer["seq"]), answer["rest"].strip()
             if rest == "(DUP!)":
                 duplicates += 1
-            elif rest:  # (BAD CHECKSUM!), (truncated): not the answer that was requested
+            elif rest:  # (BAD CHECKSUM!), (truncated): a damaged answer
                 errors += 1
-            elif found["rtt"] is None:
+            elif answer["rtt"] is None:
                 raise BadInput(f"ping says {quoted(line)}: an answer without its time")
             elif seq in answers or not 1 <= seq <= MAX_PACKETS:
                 raise BadInput(
@@ -86,15 +87,15 @@ def parse_ping(text: str, *, interrupted: bool = False) -> Pings:
                 )
             else:
                 answers[seq] = EchoReply(
-                    seq, float(found["rtt"]), float(found["at"]) if found["at"] else None
+                    seq, float(answer["rtt"]), float(answer["at"]) if answer["at"] else None
                 )
-                resolution_ms = max(resolution_ms, 10.0 ** -len(found["digits"] or ""))
+                resolution_ms = max(resolution_ms, 10.0 ** -len(answer["digits"] or ""))
         elif ERROR.fullmatch(line) or line.startswith("ping: sendmsg: "):
             errors += 1
         elif head := HEAD.fullmatch(line):
             address = head["address"]
-        elif summed := COUNTS.fullmatch(line):
-            counts = summed
+        elif counts_line := COUNTS.fullmatch(line):
+            counts = counts_line
         elif "icmp_seq=" in line and not WAITING.fullmatch(line):
             raise BadInput(
                 f"ping says {quoted(line)}: not understood (iputils' ping, in English, is)"

@@ -1,4 +1,4 @@
-"""`./lab profile`: WAN paths, those that there are and those that are made."""
+"""Implement `./lab profile`: list, show, check, record and import WAN paths."""
 
 import argparse
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from gostlab.spec import profile as profiles
 
 def profile_arguments(verb: argparse.ArgumentParser) -> None:
     actions = add_actions(verb)
-    for action, says, words in (
+    for action, text, nargs in (
         ("list", "every path in a line", "?"),
         ("show", "a path's file", None),
         ("check", "read it, recompute what it derives", "?"),
     ):
-        made = actions.add_parser(action, help=says, description=says)
-        made.add_argument("name", nargs=words, help="a name in netem_profiles/ or a path")
+        action_parser = actions.add_parser(action, help=text, description=text)
+        action_parser.add_argument("name", nargs=nargs, help="a name in netem_profiles/ or a path")
     record = actions.add_parser(
         "record",
         help="make a path of your own from ping",
@@ -38,9 +38,9 @@ def profile_arguments(verb: argparse.ArgumentParser) -> None:
 @verb("profile", "WAN paths", profile_arguments, example="./lab profile show la-hamina")
 def profile_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "import":
-        return import_cli.import_verb(arguments)
+        return import_cli.run_import(arguments)
     if arguments.action == "record":
-        return record_cli.record_verb(arguments)
+        return record_cli.run_record(arguments)
     names: Sequence[str] = [arguments.name] if arguments.name else profiles.list_profiles()
     for name in names:
         loaded = profiles.load_profile(name)

@@ -1,4 +1,4 @@
-"""A new profile's files: their texts, and all of them written whole or not at all."""
+"""Format the files of a new profile and write all of them or none."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ SENTENCES = ("assumptions", "notes")
 SCHEMA = "yaml-language-server: $schema=../schemas/profile.json"
 
 
-# -- the text
+# -- format the text
 
 
 class Sentence(str):
@@ -37,14 +37,14 @@ class Sentence(str):
 
 
 class MultilineMapping(dict[str, Any]):
-    """A mapping with a line for each key, also where all would fit into one."""
+    """A mapping written with one line per key, even if all would fit into one line."""
 
 
 class ProfileDumper(yaml.SafeDumper):
-    """YAML as profiles are written."""
+    """A YAML dumper with the format of profiles."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        """What stands twice is written twice."""
+        """Return True: a repeated value is written again, not as an alias."""
         return True
 
 
@@ -59,7 +59,7 @@ ProfileDumper.add_representer(
     ),
 )
 ProfileDumper.add_representer(
-    Decimal,  # with the digits that were written
+    Decimal,  # keep the digits as written
     lambda dumper, number: dumper.represent_scalar(
         f"tag:yaml.org,2002:{'float' if '.' in f'{number:f}' else 'int'}", f"{number:f}"
     ),
@@ -67,80 +67,86 @@ ProfileDumper.add_representer(
 
 
 def profile_text(comments: Sequence[str], document: Mapping[str, Any]) -> str:
-    """A profile's file: comments, then what it says without what is empty."""
-    said = {
+    """Return the text of a profile: comments, then the document without empty values."""
+    content = {
         name: [Sentence(text) for text in value] if name in SENTENCES else value
         for name, value in document.items()
         if value not in (None, "", [], {})
     }
     text = yaml.dump(
-        said,
+        content,
         Dumper=ProfileDumper,
         sort_keys=False,
         allow_unicode=True,
         default_flow_style=None,
-        width=80,  # yaml breaks after the word that crosses it
+        width=80,  # yaml breaks a line after the word that crosses column 80
     )
     return "".join(f"# {comment}".rstrip() + "\n" for comment in comments) + text
 
 
-def direction(
+def direction_values(
     rate: str, delay_ms: float | str, *, jitter_ms: float = 0.0, loss: Any = "0%", **more: Any
 ) -> dict[str, Any]:
-    """A direction of a path, its buffer one BDP, which nobody measured."""
+    """Return a direction of a path with a buffer of one BDP, an assumption."""
     delay = delay_ms if isinstance(delay_ms, str) else units.show_ms(delay_ms)
     path = {"rate": rate, "delay": f"{delay}ms", "jitter": f"{units.show_ms(jitter_ms)}ms"}
     return {**path, **more, "loss": loss, "buffer": "1bdp"}
 
 
-def is_of_path(setting: str) -> bool:
-    """Whether a profile says a setting."""
+def is_path_setting(setting: str) -> bool:
+    """Return whether a setting is part of a profile."""
     return setting == "rtt" or setting.rpartition(".")[2] in PATH_FIELDS
 
 
-def set_ways(ways: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]) -> None:
-    """Put what settings say of a path into its directions; what is said of one is stronger."""
+def apply_settings(directions: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]) -> None:
+    """Apply settings of a path to its directions.
+
+    A setting of one direction takes precedence over one of both.
+    """
     for name, value in sorted(settings.items(), key=lambda pair: "." in pair[0]):
-        first, dot, last = name.rpartition(".")
+        prefix, dot, field = name.rpartition(".")
         if name == "rtt":
             half_ms = Decimal(str(float(Fraction(units.seconds(str(value))) * 500)))
-            for way in ways.values():
-                way["delay"] = f"{half_ms.normalize():f}ms"
-        elif last in PATH_FIELDS and first in ("", *ways):
-            for way in [ways[first]] if dot else ways.values():
-                way[last] = value == "on" if value in ("on", "off") else value
+            for values in directions.values():
+                values["delay"] = f"{half_ms.normalize():f}ms"
+        elif field in PATH_FIELDS and prefix in ("", *directions):
+            for values in [directions[prefix]] if dot else directions.values():
+                values[field] = value == "on" if value in ("on", "off") else value
 
 
-# -- the words of a profile's maker
+# -- parse the arguments of a command that writes a profile
 
 
-def time_of(option: str, text: str, least_s: Fraction, most_s: Fraction) -> Fraction:
-    """An option's time. Raises BadInput."""
+def parse_time(option: str, text: str, min_s: Fraction, max_s: Fraction) -> Fraction:
+    """Parse the time of an option and check its bounds. Raises BadInput."""
     time_s = TIME.of(option, text)
-    return bounded(f"{option} {quoted(text)}", time_s, least_s, most_s, units.show_s)
+    return bounded(f"{option} {quoted(text)}", time_s, min_s, max_s, units.show_s)
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", help="the new profile's name (default: made of what it is of)")
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", help="name of the new profile (default: derived from its source)")
     parser.add_argument(
-        "--out", type=Path, default=OWN_PROFILES, help="where to write (default: netem_profiles/)"
+        "--out", type=Path, default=OWN_PROFILES, help="output folder (default: netem_profiles/)"
     )
-    flag("--force", "replace a profile of that name")(parser)
+    flag("--force", "replace an existing profile of that name")(parser)
 
 
-def name_of(given: str | None, made_of: str, most: int = 60) -> str:
-    """The new profile's name: the given one, or one that is made of words. Raises BadInput."""
-    name = given or re.sub(r"[^a-z0-9]+", "-", made_of.lower()).strip("-")[:most].strip("-")
-    if not re.fullmatch(rf"[a-z0-9][a-z0-9-]{{0,{most - 1}}}", name):
+def profile_name(given: str | None, source: str, max_length: int = 60) -> str:
+    """Return the given profile name, or one derived from a text. Raises BadInput."""
+    name = given or re.sub(r"[^a-z0-9]+", "-", source.lower()).strip("-")[:max_length].strip("-")
+    if not re.fullmatch(rf"[a-z0-9][a-z0-9-]{{0,{max_length - 1}}}", name):
         raise BadInput(
             f"--name {quoted(name)}: not a profile's name (small letters, digits and -, up to"
-            f" {most})"
+            f" {max_length})"
         )
     return name
 
 
-def check_place(out: Path, name: str, endings: Sequence[str], *, force: bool) -> None:
-    """Raises BadInput if a profile could not be written where it should be, or is there."""
+def check_output(out: Path, name: str, suffixes: Sequence[str], *, force: bool) -> None:
+    """Check that a profile can be written, and that none would be replaced.
+
+    Raises BadInput.
+    """
     if not out.is_dir() and out != OWN_PROFILES:
         raise BadInput(f"--out {out}: no such folder")
     try:
@@ -149,50 +155,50 @@ def check_place(out: Path, name: str, endings: Sequence[str], *, force: bool) ->
             pass
     except OSError as error:
         raise BadInput(f"--out {out}: {error.strerror or error}") from None
-    for taken in (out / f"{name}{ending}" for ending in endings):
-        if taken.exists() and not force:
+    for path in (out / f"{name}{ending}" for ending in suffixes):
+        if path.exists() and not force:
             raise BadInput(
-                f"--name {name}: {taken} is there already (choose another, or --force to replace"
-                " it)"
+                f"--name {name}: {path} exists already (choose another, or --force to replace it)"
             )
 
 
 def write_profile(
-    out: Path, name: str, texts: Mapping[str, str | None], beside: Sequence[Path] = ()
+    out: Path, name: str, texts: Mapping[str, str | None], others: Sequence[Path] = ()
 ) -> Path:
-    """Write a profile's files into a folder, and read profile and trace back before they get their
-    names; the profile's path.
+    """Write a profile's files into a folder and return the profile's path.
 
-    texts    ending -> text, the profile's (.yaml) last: what it names is there before it. None: a
-             file that this profile has not; one of that name goes
-    beside   other files that it names, copied where there is none of their name
-    Raises BadInput, also where the folder cannot be written; then nothing is there that was not
-    before.
+    Profile and trace are read back before the files get their final names.
+
+        texts    suffix -> text, the profile's (.yaml) last, after the files that it names. None:
+                 this profile has no such file, and an existing one of that name is deleted
+        others   further files that the profile names, copied unless a file of that name exists
+
+    Raises BadInput, also if the folder cannot be written; then the folder is unchanged.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=f".{name[:40]}-", dir=out) as scratch:
             folder = Path(scratch)
-            for file in beside:
+            for file in others:
                 (folder / file.name).write_bytes(file.read_bytes())
-            for ending, text in texts.items():
+            for suffix, text in texts.items():
                 if text is not None:
-                    (folder / f"{name}{ending}").write_text(text, encoding="utf-8")
+                    (folder / f"{name}{suffix}").write_text(text, encoding="utf-8")
             profiles.load_profile(str(folder / f"{name}.yaml"))
             if texts.get(".csv") is not None:
                 changes_of(folder / f"{name}.csv")
-            for file in beside:
+            for file in others:
                 if not (out / file.name).exists():
                     os.replace(folder / file.name, out / file.name)
-            for ending, text in texts.items():
-                final = out / f"{name}{ending}"
+            for suffix, text in texts.items():
+                final = out / f"{name}{suffix}"
                 if text is not None:
                     os.replace(folder / final.name, final)
                 else:
                     final.unlink(missing_ok=True)
     except BadInput as error:
-        # the file that it names is gone
-        told = str(error).replace(f"{shown_path(folder)}/", "")
-        raise BadInput(f"--name {name}: not written, as it would be no path: {told}") from None
+        # The message names a file of the temporary folder, which is gone.
+        message = str(error).replace(f"{shown_path(folder)}/", "")
+        raise BadInput(f"--name {name}: not written, as it would be invalid: {message}") from None
     except OSError as error:
         raise BadInput(f"--out {out}: {error.strerror or error}") from None
     return out / f"{name}.yaml"

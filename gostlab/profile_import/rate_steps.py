@@ -1,7 +1,7 @@
-"""What changes when, made of a recording, and how far its replay is from it. Pure.
+"""Derive a trace from a recording, and compute how far its replay deviates. Pure.
 
-A path over time is a table with a row for each change: its index is when, in seconds, its columns
-are of COLUMNS, and what has no number stays as it was.
+A path over time is a table with a row for each change. Its index is the time in seconds, its
+columns are among COLUMNS, and a missing value means no change.
 """
 
 from collections.abc import Sequence
@@ -15,102 +15,109 @@ from gostlab.importers.base import Probe
 from gostlab.spec.units import MAX_RATE_BPS, MIN_RATE_BPS, show_ms
 from gostlab.tcpmodel.constants import MTU_BYTES
 
-# The lab's queues count a packet with its Ethernet header.
+# The emulated queues count the Ethernet header of a packet.
 HEADER_BYTES = 14
-# Capacity is compared over such windows.
+# Length of the windows over which capacity is compared.
 WINDOW_S = 0.1
-# A share of lost probes is of so many at least, and of so long a time.
-LOSS_PROBES, LOSS_S = 10, 1.0
-# How a trace has what changes, in its order.
+# Minimum number of probes, and minimum time, of which a loss share is computed.
+MIN_LOSS_PROBES, MIN_LOSS_S = 10, 1.0
+# The columns of a trace, in order, and the format of their values.
 COLUMNS = {"delay_ms": show_ms, "loss": "{:g}".format, "rate_bps": "{:.0f}".format}
 
 
 @dataclass(frozen=True)
 class ReplayError:
-    """How far a replay's capacity is from the recording's."""
+    """The deviation of a replay's capacity from the recording's."""
 
-    share: float  # mean over windows of 100 ms of |replayed - recorded|, over the mean recorded
-    ahead_bytes: int  # the most that it has carried more or less, from the begin to any moment
+    share: float  # mean over 100 ms windows of |replayed - recorded|, divided by mean recorded
+    ahead_bytes: int  # maximum difference of the cumulative bytes, in either direction
 
 
 def packet_bits(ip_bytes: int) -> int:
-    """What the lab's queues count for a packet."""
+    """Return the size in bits of a packet as the emulated queues count it."""
     return 8 * (min(ip_bytes, MTU_BYTES) + HEADER_BYTES)
 
 
 def rate_steps(sendable_s: np.ndarray, bits: int, length_s: Fraction, bin_s: Fraction) -> pd.Series:
-    """The mean rate of each bin (bit/s), where it changes. A bin without packets gets the least
-    rate there is, 1 kbit/s.
+    """Return the mean rate of each bin (bit/s) at which it changes.
 
-    sendable_s    when a packet of so many bits can be sent: in (0, length_s], rising
+    A bin without packets gets the minimum rate, 1 kbit/s.
+
+        sendable_s    send times of packets of `bits` bits: in (0, length_s], ascending
     """
     bins = -(-length_s // bin_s)
     edges_s = np.array([min(length_s, n * bin_s) for n in range(bins + 1)], dtype=float)
-    rates = np.diff(bits * sent_until(sendable_s, edges_s)) / np.diff(edges_s)
-    return where_changed(pd.Series(rates.round().clip(MIN_RATE_BPS, MAX_RATE_BPS), edges_s[:-1]))
+    rates = np.diff(bits * packets_sent_until(sendable_s, edges_s)) / np.diff(edges_s)
+    return changed_values(pd.Series(rates.round().clip(MIN_RATE_BPS, MAX_RATE_BPS), edges_s[:-1]))
 
 
-def where_changed(values: pd.Series) -> pd.Series:
-    """Those that are others than the one before."""
+def changed_values(values: pd.Series) -> pd.Series:
+    """Return the values that differ from the one before."""
     return values[values.diff() != 0]
 
 
-def sent_until(sendable_s: np.ndarray, at_s: np.ndarray) -> np.ndarray:
-    """How many packets could be sent until some moments; half a nanosecond of a float is
-    forgiven.
+def packets_sent_until(sendable_s: np.ndarray, at_s: np.ndarray) -> np.ndarray:
+    """Return the number of packets that could be sent until each given time.
+
+    Half a nanosecond is added to compensate for the rounding of floats.
     """
     return np.searchsorted(sendable_s, at_s + 5e-10, side="right")
 
 
-def repeated(times_s: Sequence[float], length_s: float, until_s: float) -> np.ndarray:
-    """A recording once more after its end, and again, until a time."""
+def repeat_times(times_s: Sequence[float], length_s: float, until_s: float) -> np.ndarray:
+    """Repeat a recording's times after its end, until a given time."""
     begins_s = length_s * np.arange(until_s // length_s + 1)
-    again_s = np.add.outer(begins_s, times_s).ravel()
-    return again_s[again_s <= until_s]
+    repeated_s = np.add.outer(begins_s, times_s).ravel()
+    return repeated_s[repeated_s <= until_s]
 
 
 def replay_error(
     sendable_s: np.ndarray, bits: int, rates: pd.Series, length_s: Fraction
 ) -> ReplayError:
-    """How far rates are from what they were made of."""
+    """Return how far a replay with these rates deviates from the recording."""
     at_s = np.append(rates.index, float(length_s))
     replayed = np.append(0.0, np.cumsum(rates * np.diff(at_s)))
     edges_s = WINDOW_S * np.arange(int(length_s / Fraction(1, 10)) + 1)
-    recorded = np.diff(bits * sent_until(sendable_s, edges_s))
-    off = abs(np.diff(np.interp(edges_s, at_s, replayed)) - recorded)
-    # Just before a packet, and with it: the furthest on either side.
-    ahead = np.interp(sendable_s, at_s, replayed) - bits * np.arange(len(sendable_s))
-    ahead_bits = max(abs(ahead).max(), abs(ahead - bits).max())
-    share = off.mean() / recorded.mean() if recorded.any() else 0.0
-    return ReplayError(round(float(share), 6), round(ahead_bits / 8))
+    recorded = np.diff(bits * packets_sent_until(sendable_s, edges_s))
+    deviation = abs(np.diff(np.interp(edges_s, at_s, replayed)) - recorded)
+    # The extremes of the difference are just before a packet and just after it.
+    ahead_bits = np.interp(sendable_s, at_s, replayed) - bits * np.arange(len(sendable_s))
+    max_ahead_bits = max(abs(ahead_bits).max(), abs(ahead_bits - bits).max())
+    share = deviation.mean() / recorded.mean() if recorded.any() else 0.0
+    return ReplayError(round(float(share), 6), round(max_ahead_bits / 8))
 
 
-def by_bin(probes: Sequence[Probe], bin_s: float) -> pd.DataFrame:
-    """The median delay (ms; none where all was lost) and the share lost of each bin with probes."""
+def bin_probes(probes: Sequence[Probe], bin_s: float) -> pd.DataFrame:
+    """Return the median delay (ms) and the loss share of each bin that has probes.
+
+    The delay is missing if all probes of the bin were lost.
+    """
     delays = pd.Series([probe.delay_ms for probe in probes], dtype=float)
-    numbers = np.array([probe.at_s for probe in probes]) // bin_s
-    bins = delays.groupby((numbers * bin_s).round(9))
+    bin_numbers = np.array([probe.at_s for probe in probes]) // bin_s
+    bins = delays.groupby((bin_numbers * bin_s).round(9))
     return pd.DataFrame({"delay_ms": bins.median(), "loss": 1 - bins.count() / bins.size()})
 
 
-def delay_steps(probes: Sequence[Probe], less_ms: float, bin_s: float) -> pd.Series:
-    """The median delay of each bin, less what the other direction takes, where it changes. A bin in
-    which all was lost keeps the delay before it.
+def delay_steps(probes: Sequence[Probe], reverse_ms: float, bin_s: float) -> pd.Series:
+    """Return the median delay of each bin where it changes, less the reverse path's delay.
+
+    A bin in which all probes were lost keeps the delay before it.
     """
-    delays = by_bin(probes, bin_s)["delay_ms"].dropna()
-    return where_changed(delays.map(lambda ms: round(max(0.0, ms - less_ms), 3)))
+    delays = bin_probes(probes, bin_s)["delay_ms"].dropna()
+    return changed_values(delays.map(lambda ms: round(max(0.0, ms - reverse_ms), 3)))
 
 
 def loss_steps(probes: Sequence[Probe], length_s: float) -> pd.Series:
-    """The share lost in each second, or in ten probes where that is longer, where it changes."""
-    bin_s = max(LOSS_S, LOSS_PROBES * length_s / max(1, len(probes)))
-    losses = where_changed(by_bin(probes, bin_s)["loss"].map(lambda loss: round(loss, 5)))
+    """Return the loss share where it changes, per second or per ten probes if that is longer."""
+    bin_s = max(MIN_LOSS_S, MIN_LOSS_PROBES * length_s / max(1, len(probes)))
+    losses = changed_values(bin_probes(probes, bin_s)["loss"].map(lambda loss: round(loss, 5)))
     return losses if losses.any() else losses.iloc[:0]
 
 
 def trace_text(trace: pd.DataFrame) -> str:
-    """A path over time as gostlab.spec.trace reads it. trace: its column `direction`
-    says of which way a row is, where there are two.
+    """Return a path over time in the format of gostlab.spec.trace.
+
+    If both directions are in the trace, its column `direction` names that of each row.
     """
     written = pd.DataFrame({"time_s": [show_ms(at_s) for at_s in trace.index]})
     if "direction" in trace:

@@ -1,4 +1,4 @@
-"""The files of a path that ping recorded: the profile, the shape of its delay, the trace."""
+"""Write the files of a path that ping recorded: profile, delay distribution and trace."""
 
 import math
 import statistics
@@ -14,7 +14,7 @@ from gostlab.profile_import import path_estimator
 from gostlab.profile_import.ping_parser import Pings
 from gostlab.profile_import.profile_writer import (
     MultilineMapping,
-    direction,
+    direction_values,
     profile_text,
     write_profile,
 )
@@ -29,15 +29,15 @@ class RecordingOptions:
     name: str
     count: int
     interval_s: Fraction
-    interval_written: bool  # False: the default, which may give way
-    rate: str  # as written
+    interval_written: bool  # whether the user gave it: the default may be raised
+    rate: str  # the argument of --rate
     out: Path
 
 
 def write_recorded(order: RecordingOptions, pings: Pings, date: str) -> Path:
     """Write a recording's profile, distribution and trace into order.out. Raises BadInput."""
     fitted = path_estimator.fit_path(pings, float(order.interval_s), units.rate(order.rate))
-    windows = path_estimator.windows_of(pings, float(order.interval_s))
+    windows = path_estimator.bin_by_window(pings, float(order.interval_s))
     texts = {
         ".dist": distribution_text(order, fitted.forward) if fitted.forward.table else None,
         ".csv": trace_text(over_time(windows, fitted, units.rate(order.rate))),
@@ -47,7 +47,7 @@ def write_recorded(order: RecordingOptions, pings: Pings, date: str) -> Path:
 
 
 def distribution_text(order: RecordingOptions, delay: path_estimator.DelayTable) -> str:
-    """A table as tc reads it."""
+    """Return a delay table in the format of tc."""
     rows = (delay.table[start : start + 8] for start in range(0, len(delay.table), 8))
     return (
         f"# The delay to {order.host}, recorded: of {units.show_ms(delay.delay_ms)} ms,"
@@ -59,10 +59,10 @@ def distribution_text(order: RecordingOptions, delay: path_estimator.DelayTable)
 def over_time(
     windows: pd.DataFrame, fitted: path_estimator.PathEstimate, rate_bps: int
 ) -> pd.DataFrame:
-    """A recording as its trace has it; nobody measured a rate."""
-    rest_ms = fitted.reverse_ms + 2 * 1000 * path_estimator.PING_BITS / rate_bps
+    """Return a recording as the rows of its trace, which has no rates."""
+    fixed_ms = fitted.reverse_ms + 2 * 1000 * path_estimator.PING_BITS / rate_bps
     losses = [float(f"{loss:.4g}") for loss in windows["loss"]]
-    return windows.assign(delay_ms=(windows["delay_ms"] - rest_ms).clip(0), loss=losses)
+    return windows.assign(delay_ms=(windows["delay_ms"] - fixed_ms).clip(0), loss=losses)
 
 
 def recorded_text(
@@ -71,7 +71,9 @@ def recorded_text(
     delay = fitted.forward
     window_s = path_estimator.window_s(float(order.interval_s))
     window = "second" if window_s == 1 else f"{window_s:g} seconds"
-    drawn = {"distribution": f"{order.name}.dist", "ordered": fitted.ordered} if delay.table else {}
+    distribution = (
+        {"distribution": f"{order.name}.dist", "ordered": fitted.ordered} if delay.table else {}
+    )
     comments = [
         f"The path to {order.host} as ping saw it. Recorded by",
         f"    ./lab profile record {order.host} --name {order.name} --count {order.count}"
@@ -86,20 +88,20 @@ def recorded_text(
             f"{order.name}.csv has the median delay and the loss of every {window}: a"
             " trace, for a path without jitter and loss of its own."
         ],
-        "forward": direction(
+        "forward": direction_values(
             order.rate,
             delay.delay_ms,
             jitter_ms=delay.jitter_ms,
             loss=loss_of(fitted.loss),
-            **drawn,
+            **distribution,
         ),
-        "reverse": direction(order.rate, fitted.reverse_ms),
+        "reverse": direction_values(order.rate, fitted.reverse_ms),
     }
     return profile_text(comments, document)
 
 
 def evidence(order: RecordingOptions, pings: Pings, date: str) -> dict[str, Any]:
-    """What ping saw, as a profile's `recorded` has it."""
+    """Return the measurements of ping, the `recorded` entry of a profile."""
     rtts_ms = sorted(answer.rtt_ms for answer in pings.answers)
     bursts = path_estimator.burst_lengths(pings.lost)
     times = {
@@ -132,47 +134,47 @@ def evidence(order: RecordingOptions, pings: Pings, date: str) -> dict[str, Any]
 def assumptions(
     order: RecordingOptions, pings: Pings, fitted: path_estimator.PathEstimate
 ) -> list[str]:
-    """Which of the path's numbers nobody measured."""
+    """Return sentences on the properties of the path that nobody measured."""
     lost, bursts = sum(pings.lost), len(path_estimator.burst_lengths(pings.lost))
-    least_ms = min(answer.rtt_ms for answer in pings.answers)
+    min_ms = min(answer.rtt_ms for answer in pings.answers)
     interval = units.show_s(order.interval_s)
-    said = [
+    sentences = [
         "ping cannot tell the two directions apart. Half the least round trip,"
-        f" {units.show_ms(least_ms / 2)} ms, is given to each; all that is above it, and all loss,"
+        f" {units.show_ms(min_ms / 2)} ms, is given to each; all that is above it, and all loss,"
         " to forward. What the rate takes to send a ping is taken off.",
         f"Rate {order.rate}, each way: given by --rate. Buffer one BDP: nobody measured it.",
         "Routers may answer or drop ping's packets by rules of their own.",
     ]
     if fitted.forward.table:
         chance = path_estimator.overtaken_by_chance(pings, float(order.interval_s))
-        held_up = (
+        consequence = (
             "one held up holds up those close behind it" if fitted.ordered else "they overtake"
         )
-        said += [
+        sentences += [
             "Each packet has a delay of its own: the distribution has how often a delay"
             f" was seen, not how long it stayed ({order.name}.csv has that).",
             f"{pings.overtaken} of {len(pings.answers)} answers were overtaken by a later packet's,"
-            f" about {chance:.0f} would be if each had a delay of its own: {held_up}.",
+            f" about {chance:.0f} would be if each had a delay of its own: {consequence}.",
         ]
     if pings.resolution_ms > 0.01:
-        said.append(f"ping rounds to {pings.resolution_ms:g} ms; so does the distribution.")
+        sentences.append(f"ping rounds to {pings.resolution_ms:g} ms; so does the distribution.")
     if fitted.loss["model"] == "gemodel":
-        said.append(
+        sentences.append(
             f"Loss: Gilbert's model, fitted to {lost} packets lost in {bursts} bursts, as many"
             f" packets long as ping's, which were {interval} apart, however close packets are."
         )
     elif lost:
-        said.append(
+        sentences.append(
             f"Loss: {lost} of {pings.sent} packets, in {bursts} burst{'s' if bursts > 1 else ''}."
             f" Fewer than {path_estimator.BURSTS_TO_FIT} are too few to fit a model of them: each"
             " packet is lost with that share."
         )
     else:
-        said.append(
+        sentences.append(
             f"No loss: none of {pings.sent} packets was lost: less than"
             f" {share_text(3 / pings.sent)} are likely to be (95 of 100 times)."
         )
-    return said
+    return sentences
 
 
 def loss_of(loss: Loss) -> str | dict[str, str]:

@@ -11,7 +11,7 @@ from gostlab import sandbox as machines
 from gostlab.analysis.load import frames
 from gostlab.analysis.plotting import style
 from gostlab.errors import bounded
-from gostlab.profile_import.profile_writer import check_place, name_of
+from gostlab.profile_import.profile_writer import check_output, profile_name
 from gostlab.registry.folders import OWN_PROFILES
 from gostlab.search.fit import RunsOfTheLab, SearchProgress, fit_order
 from gostlab.search.fit_files import write_fitted
@@ -143,8 +143,8 @@ def order_of(
 ) -> FitOrder:
     """A fit's arguments, checked. Raises BadInput."""
     base = profiles.load_profile(profile)
-    name = name_of(name, f"{base.name}-fitted", most=56)
-    check_place(out, name, [".yaml"], force=force)
+    name = profile_name(name, f"{base.name}-fitted", max_length=56)
+    check_output(out, name, [".yaml"], force=force)
     found = on_path(load_measurements(measurements, matrices), base.name)
     found = chosen(found, listed(fit_on), listed(judge_on))
     if screen:

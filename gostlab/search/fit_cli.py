@@ -56,7 +56,7 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
         ("--set", "NAME=VALUE", "a setting of all runs"),
     ):
         common.listed(name, metavar, says)(parser)
-    profile_writer.add_place(parser)
+    profile_writer.add_output_arguments(parser)
     each = parameters.POINTS_PER_PARAMETER
     for name, default, says in (
         ("--points", None, f"paths to try (default: {each} for each free parameter, and {each})"),

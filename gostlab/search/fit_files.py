@@ -70,13 +70,13 @@ def fitted_ways(
     for name in found:
         if "." not in name:
             written = {key: each for key, each in written.items() if key.rpartition(".")[2] != name}
-    profile_writer.set_ways(ways, written | found)
+    profile_writer.apply_settings(ways, written | found)
     return ways
 
 
 def beside_the_path(fitted: FitRecord) -> list[str]:
     """What was fitted and is no part of a path: a run that uses the profile has to say it."""
-    beside = [each for each in fitted.parameters if not profile_writer.is_of_path(each.sets)]
+    beside = [each for each in fitted.parameters if not profile_writer.is_path_setting(each.sets)]
     others = [f"{each.sets}={each.value}" for each in beside]
     return [f"Fitted too, and no part of a path: --set {' --set '.join(others)}"] if others else []
 

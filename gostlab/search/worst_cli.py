@@ -47,7 +47,7 @@ def measure_word(parser: argparse.ArgumentParser) -> None:
     common.jobs(),
     common.flag("--dry-run", "say what would be searched and stop"),
     common.flag("--json", "the outcome as JSON and nothing else"),
-    lambda parser: writer.add_place(parser),  # noqa: PLW0108 (it is read where it is needed)
+    lambda parser: writer.add_output_arguments(parser),  # noqa: PLW0108 (it is read where it is needed)
     common.results("where runs go"),
     common.MACHINE,
     example=f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
@@ -57,9 +57,9 @@ def worst_verb(arguments: argparse.Namespace) -> int:
     choice = sandbox.choose(arguments.machine)
     order = read_order(arguments)
     worst.check_order(order)
-    name = writer.name_of(arguments.name, order.name)
+    name = writer.profile_name(arguments.name, order.name)
     again = arguments.force or arguments.dry_run or is_ours(arguments.out / f"{name}.yaml")
-    writer.check_place(arguments.out, name, (".yaml",), force=again)
+    writer.check_output(arguments.out, name, (".yaml",), force=again)
     kept = fit.kept_experiment(order.results, order.document(), "worst")
     [example, *_] = expand.expand(kept, machine=choice.name)
     if arguments.dry_run:
@@ -113,11 +113,13 @@ def profile_of(order: worst.WorstSearchOptions, name: str, found: worst.Worst) -
     """The worst path as a profile's text; what is no part of a path is a note."""
     first = found.paths[0]
     ways: dict[str, dict[str, Any]] = {
-        way: writer.direction("100mbit", "50") for way in profile.DIRECTIONS
+        way: writer.direction_values("100mbit", "50") for way in profile.DIRECTIONS
     }
-    writer.set_ways(ways, {**order.settings, **first.settings})
+    writer.apply_settings(ways, {**order.settings, **first.settings})
     beside = [
-        f"{name}={text}" for name, text in first.settings.items() if not writer.is_of_path(name)
+        f"{name}={text}"
+        for name, text in first.settings.items()
+        if not writer.is_path_setting(name)
     ]
     said = {
         "name": name,
@@ -152,7 +154,9 @@ def lines(order: worst.WorstSearchOptions, found: worst.Worst, profile: Path) ->
     lost = f", {found.without_answer} without an answer" if found.without_answer else ""
     first = found.paths[0]
     beside = {**order.settings, **first.settings}
-    others = [f"--{name} {text}" for name, text in beside.items() if not writer.is_of_path(name)]
+    others = [
+        f"--{name} {text}" for name, text in beside.items() if not writer.is_path_setting(name)
+    ]
     flows = f"{worst.MINE}={order.cc}" + (
         f",{worst.AGAINST}={order.against}" if order.against else ""
     )

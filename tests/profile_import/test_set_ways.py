@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.profile_import.profile_writer import set_ways
+from gostlab.profile_import.profile_writer import apply_settings
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ def test_a_setting_is_both_directions_and_one_that_names_its_direction_is_strong
     settings: dict[str, Any], forward: dict[str, Any], reverse: dict[str, Any]
 ) -> None:
     ways: dict[str, dict[str, Any]] = {"forward": {}, "reverse": {}}
-    set_ways(ways, settings)
+    apply_settings(ways, settings)
     assert ways == {"forward": forward, "reverse": reverse}

@@ -199,7 +199,7 @@ MAHIMAHI, RATE = ["--rtt", "1ms", "--format", "mahimahi"], ["--rate", "1mbit"]
         ("5\n3\n", MAHIMAHI, "bad.txt:2: 3 ms after 5 ms"),
         ("", MAHIMAHI, "no time above 0 ms"),
         ("hello\n", [], "looks like none of"),
-        ("1\n2\n3\n", [], "says no delay: give the path's idle round trip by --rtt"),
+        ("1\n2\n3\n", [], "has no delay: give the path's idle round trip by --rtt"),
         ("1\n2\n3\n", ["--rtt", "5"], '--rtt "5": '),
         ("1\n2\n3\n", ["--rtt", "5ms", "--bin", "0ms"], '--bin "0ms": not within 1ms to 10000ms'),
         ("1\n2\n3\n", ["--format", "leoreplayer"], "leoreplayer takes 2 files"),
@@ -212,7 +212,7 @@ MAHIMAHI, RATE = ["--rtt", "1ms", "--format", "mahimahi"], ["--rate", "1mbit"]
         ("timestamp,rtt\nnow,3\n", RATE, "bad.txt:2: 'now' is not a time"),
         ("timestamp,rtt\n1,2\n2,x\n", RATE, "bad.txt:3: rtt 'x' is not a number"),
         ("timestamp,rtt\n1,38\n2,38000\n", RATE, "bad.txt: at 1 s a delay of 38000 ms: not within"),
-        ("timestamp,rtt\n1,2\n2,3\n", [], "says no rate: give one by --rate"),
+        ("timestamp,rtt\n1,2\n2,3\n", [], "has no rate: give one by --rate"),
         ("1\n2\n3\n", ["--rtt", "5ms", "--name", "A b"], "not a profile's name"),
     ],
 )
@@ -244,7 +244,7 @@ def test_a_profile_that_is_there_is_not_replaced(tmp_path: Path, refused: Refuse
     (tmp_path / "a.up").write_text(stamps([1] * 100))
     words = [str(tmp_path / "a.up"), "--rtt", "1ms"]
     assert imported(tmp_path, *words) == 0
-    assert "is there already" in refused(*IMPORT, *words, "--out", tmp_path)
+    assert "exists already" in refused(*IMPORT, *words, "--out", tmp_path)
     assert imported(tmp_path, *words, "--force") == 0
 
 

@@ -23,8 +23,8 @@ from scipy.stats import ks_2samp
 
 from gostlab.profile_import import path_estimator
 from gostlab.profile_import.ping_parser import EchoReply, Pings, parse_ping
-from gostlab.profile_import.ping_runner import why_none
-from gostlab.profile_import.record_cli import add_arguments, record_verb
+from gostlab.profile_import.ping_runner import explain_no_answer
+from gostlab.profile_import.record_cli import add_arguments, run_record
 from gostlab.profile_import.write_recorded import RecordingOptions, write_recorded
 from gostlab.spec.profile import NO_LOSS, Profile, load_profile, path_json, random_loss
 from gostlab.spec.trace import changes_of
@@ -103,7 +103,7 @@ def test_losses_duplicates_and_late_answers_are_told_by_their_numbers() -> None:
 def test_a_router_that_says_no_is_no_answer() -> None:
     pings = parse_ping(UNREACHABLE)
     assert (pings.answers, pings.lost, pings.errors) == ((), (True, True), 2)
-    assert why_none(UNREACHABLE) == "no answer (Destination Host Unreachable)"
+    assert explain_no_answer(UNREACHABLE) == "no answer (Destination Host Unreachable)"
 
 
 def test_ipv6_names_and_damaged_answers_are_understood() -> None:
@@ -363,10 +363,10 @@ def test_the_trace_is_the_recording_in_windows(tmp_path: Path) -> None:
 
 
 def test_windows_go_by_when_packets_were_sent_and_have_ten_where_a_second_has_fewer() -> None:
-    windows = path_estimator.windows_of(pings_of([20.0] * 25, interval_s=0.2), 0.2)
+    windows = path_estimator.bin_by_window(pings_of([20.0] * 25, interval_s=0.2), 0.2)
     assert list(windows.index) == [0.0, 2.0, 4.0]
     slow = tuple(EchoReply(seq, 10.0, 100 + seq * 0.04) for seq in range(1, 101))
-    windows = path_estimator.windows_of(Pings(None, 100, slow, 0, 0, 0.1), 0.02)
+    windows = path_estimator.bin_by_window(Pings(None, 100, slow, 0, 0, 0.1), 0.02)
     assert list(windows.index) == [0.0, 1.0, 2.0, 3.0]
 
 
@@ -389,7 +389,7 @@ echo "{sent} packets transmitted, {answers} received, 0% packet loss, time 1ms"
 def record(*words: object) -> int:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return record_verb(parser.parse_args(list(map(str, words))))
+    return run_record(parser.parse_args(list(map(str, words))))
 
 
 @pytest.fixture
@@ -411,7 +411,7 @@ def test_the_verb_writes_a_profile_and_says_where(
     assert record(*words) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "host-example.yaml")
     assert load_profile(str(tmp_path / "host-example.yaml")).forward.distribution is not None
-    with pytest.raises(BadInput, match=r"host-example\.yaml is there already"):
+    with pytest.raises(BadInput, match=r"host-example\.yaml exists already"):
         record(*words)
     assert record(*words, "--force") == 0
 
@@ -465,8 +465,8 @@ def test_a_missing_or_other_ping_is_said(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("answers", "status", "words"),
     [
-        (150, 0, "interrupted after 150 answers, enough for a profile: kept"),
-        (60, 130, "interrupted after 60 answers, fewer than the 100 of a profile: not kept"),
+        (150, 0, "interrupted after 150 answers, enough for a profile: saved"),
+        (60, 130, "interrupted after 60 answers, fewer than the 100 of a profile: not saved"),
     ],
 )
 def test_ctrl_c_keeps_what_is_enough(
