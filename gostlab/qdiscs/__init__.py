@@ -1,1 +1,1 @@
-"""The queueing disciplines: a file each (gostlab.guest.tc); some share one."""
+"""Queueing disciplines, one file each (gostlab.guest.tc); some share a file."""

@@ -1,4 +1,4 @@
-"""What queues share: those of which little but a limit is asked, and how large a limit is."""
+"""Define the base class of queues that have little more than a limit, and size the limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,35 +8,38 @@ from gostlab.guest.qdisc import Direction, OptionComparison, Qdisc
 from gostlab.registry.qdiscs import QdiscKind
 from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS, MTU_BYTES
 
-FRAME_BYTES = MTU_BYTES + 14  # as the kernel counts a full packet: with its Ethernet header
+FRAME_BYTES = MTU_BYTES + 14  # a full packet as the kernel counts it: with the Ethernet header
 MAX_BYTES = 2**32 - 1
-CODEL_TOLERANCE_US = 2  # it counts in units of 1.024 µs
-ECT_1 = "0x1/0x3"  # of both bits of ECN
+CODEL_TOLERANCE_US = 2  # CoDel counts in units of 1.024 µs
+ECT_1 = "0x1/0x3"  # value and mask of the two ECN bits
 
 
 def queue_pkts(direction: Direction) -> int:
-    """How many packets may wait at a bottleneck: its buffer, or more than ever come."""
+    """Return the limit of a bottleneck's queue in packets: its buffer, or more than ever queue."""
     pkts = direction["buffer_pkts"]
     return DELAY_LIMIT_PKTS if pkts is None else int(pkts)
 
 
 def marking(kind: QdiscKind, direction: Direction) -> tuple[str, ...]:
-    """tc's word for a queue that marks packets of ECN flows where it would drop, if it marks."""
+    """Return tc's flag for a queue that marks packets of ECN flows instead of dropping them.
+
+    The tuple is empty if the queue does not mark.
+    """
     return ("ecn",) if kind.marks and direction.get("ecn", "off") != "off" else ()
 
 
 @dataclass(frozen=True)
 class Queue(Qdisc):
-    """A queue of which a limit is asked; what is not said is the kernel's default."""
+    """A queue of which a limit is requested; everything else is the kernel's default."""
 
     kind: str
     limit: int
-    word: str = "limit"  # tc's for the limit, on the command line and in what it shows
+    word: str = "limit"  # tc's keyword of the limit, on the command line and in its output
     unit: str = "packets"
-    more: tuple[str, ...] = ()  # further words for tc, which it does not show
-    flags: tuple[str, ...] = ()  # words that tc shows as true where they were taken
-    target_us: int = 0  # how long packets may wait; 0: the kernel's own
-    threshold_us: int = 0  # packets of ECT(1) that have waited so long are marked besides; 0: none
+    more: tuple[str, ...] = ()  # further arguments of tc, which its output does not show
+    flags: tuple[str, ...] = ()  # flags that tc reports as true if they were accepted
+    target_us: int = 0  # target delay; 0: the kernel's default
+    threshold_us: int = 0  # delay from which packets of ECT(1) are marked; 0: none
 
     compared: ClassVar[tuple[OptionComparison, ...]] = (
         OptionComparison("target_us", "target", "µs", abs_tol=CODEL_TOLERANCE_US),
@@ -46,8 +49,8 @@ class Queue(Qdisc):
     def tc_options(self) -> list[str]:
         target = ["target", f"{self.target_us}us"] if self.target_us else []
         threshold = ["ce_threshold", f"{self.threshold_us}us", "ce_threshold_selector", ECT_1]
-        last = threshold if self.threshold_us else []
-        return [self.word, str(self.limit), *target, *self.more, *self.flags, *last]
+        threshold_args = threshold if self.threshold_us else []
+        return [self.word, str(self.limit), *target, *self.more, *self.flags, *threshold_args]
 
     def installed(self, options: Mapping[str, Any]) -> Self:
         return replace(
@@ -59,7 +62,7 @@ class Queue(Qdisc):
         )
 
     def differences(self, installed: Self) -> list[str]:
-        """With another limit, and each flag that was not taken."""
+        """Return the differences of the limits, and each flag that was not accepted."""
         refused = [flag for flag in self.flags if flag not in installed.flags]
         return [
             *OptionComparison("limit", self.word, self.unit).difference(
@@ -71,7 +74,7 @@ class Queue(Qdisc):
 
 
 def queue_of(kind: QdiscKind, direction: Direction) -> Queue:
-    """A queue of as many packets as the buffer has, that marks where it can and is to."""
+    """Return a queue whose limit is the buffer, and which marks if it can and is requested to."""
     return Queue(
         kind.in_kernel,
         queue_pkts(direction),

@@ -1,4 +1,4 @@
-"""bfifo: first in, first out, its limit in bytes: small packets fill it less than large ones."""
+"""bfifo: first in, first out, with a limit in bytes: small packets fill it less than large ones."""
 
 from gostlab.guest.qdisc import Direction
 from gostlab.qdiscs.base import FRAME_BYTES, MAX_BYTES, Queue, queue_pkts
@@ -12,5 +12,5 @@ QDISC = QdiscKind(
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
-    """As many bytes as full packets of the buffer have."""
+    """Return a bfifo whose limit in bytes is the buffer filled with full packets."""
     return Queue("bfifo", min(MAX_BYTES, queue_pkts(direction) * FRAME_BYTES), unit="bytes")

@@ -1,7 +1,7 @@
-"""cake: a fair share for every flow and host, each with COBALT, a kin of CoDel (tc-cake(8)).
+"""cake: a fair share for every flow and host, each with COBALT, a variant of CoDel (tc-cake(8)).
 
-It may shape too; here the token bucket above it has the rate, so that it is compared with the
-others as a queue alone.
+cake can shape, too. Here the token bucket above it has the rate, so that cake is compared with the
+other disciplines as a queue alone.
 """
 
 from gostlab.guest.qdisc import Direction
@@ -16,14 +16,14 @@ QDISC = QdiscKind(
     marks_in=(10, 8),  # TCA_CAKE_STATS_TIN_STATS, TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS
 )
 
-# cake limits the memory that packets take, and the kernel gives a full packet so much of it: two
-# pages at the most.
+# cake limits the memory of its packets. The kernel allocates at most this much, two pages, for a
+# full packet.
 PACKET_MEMORY_BYTES = 8192
 MIN_BYTES = 1 << 16
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
-    """Room for as many packets as the buffer has, however they lie in memory; interval 100 ms."""
-    wanted = max(MIN_BYTES, min(MAX_BYTES, queue_pkts(direction) * PACKET_MEMORY_BYTES))
-    words = ("unlimited", "besteffort")
-    return Queue("cake", wanted, word="memlimit", unit="bytes", more=words)
+    """Return a cake with memory for the buffer's packets at their largest; interval 100 ms."""
+    limit_bytes = max(MIN_BYTES, min(MAX_BYTES, queue_pkts(direction) * PACKET_MEMORY_BYTES))
+    args = ("unlimited", "besteffort")
+    return Queue("cake", limit_bytes, word="memlimit", unit="bytes", more=args)

@@ -1,5 +1,6 @@
-"""dualpi2: two queues coupled by one PI controller: a shallow one for flows of L4S, PI2 for the
-rest (RFC 9332).
+"""dualpi2: two queues coupled by one PI controller (RFC 9332).
+
+One is a shallow queue for L4S flows, the other one is PI2 for the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,24 +24,25 @@ OPTIONS = str(Path(__file__).with_name("dualpi2_netlink.py"))
 
 
 class DualPi2(Queue):
-    """Target 15 ms, step 1 ms, the kernel's defaults; always marks what can be marked. tc 6.15
-    knows none of its options: the program that sets them reads them back.
+    """A dualpi2 with the kernel's defaults: target 15 ms, step 1 ms; ECN is always on.
+
+    tc 6.15 does not know its options: the program that sets them reads them back.
     """
 
     def argvs(self, verb: str, device: str, position: Sequence[str]) -> list[list[str]]:
-        if verb == "change":  # nothing of it changes
+        if verb == "change":  # dualpi2 has no option that may change during a run
             return []
         parent = position[1] if position[0] == "parent" else "root"
         handle = position[position.index("handle") + 1] if "handle" in position else "1:"
         target = [str(self.target_us)] if self.target_us else []
-        words = [verb, device, parent, handle, str(self.limit), *target]
-        return [["/usr/bin/python3", OPTIONS, *words]]
+        args = [verb, device, parent, handle, str(self.limit), *target]
+        return [["/usr/bin/python3", OPTIONS, *args]]
 
     def installed(self, options: Mapping[str, Any]) -> Self:
         return super().installed(options) if self.word in options else self
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> DualPi2:
-    """As many packets as the buffer has."""
+    """Return a dualpi2 whose limit is the buffer."""
     target_us = round(1000 * direction.get("target_ms", 0.0))
     return DualPi2("dualpi2", queue_pkts(direction), target_us=target_us)

@@ -17,7 +17,7 @@ QDISC = QdiscKind(
 
 @dataclass(frozen=True)
 class FairQueue(Queue):
-    """A queue with a limit for all packets and one for the packets of each flow."""
+    """A queue with a limit for all packets and a limit per flow."""
 
     flow_limit: int = 0
 
@@ -33,7 +33,7 @@ class FairQueue(Queue):
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
     """Return an fq whose two limits are the buffer.
 
-    The kernel's default of 100 packets a flow would make less of a larger buffer.
+    The kernel's default of 100 packets per flow would reduce a larger buffer.
     """
     packets = queue_pkts(direction)
     return FairQueue(kind.in_kernel, packets, flow_limit=packets)

@@ -20,8 +20,9 @@ THRESHOLD_US = 1000  # RFC 9332's step
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
-    """1024 queues, target 5 ms, interval 100 ms, the kernel's defaults; for L4S also the step of
-    RFC 9332, at 1 ms, for packets of ECT(1).
+    """Return an fq_codel with the kernel's defaults: 1024 queues, target 5 ms, interval 100 ms.
+
+    For L4S it also has the step threshold of RFC 9332, 1 ms, for packets of ECT(1).
     """
     threshold_us = THRESHOLD_US if direction.get("ecn") == "l4s" else 0
     return replace(queue_of(kind, direction), threshold_us=threshold_us)

@@ -1,5 +1,6 @@
-"""htb: a token bucket as a class, as most testbeds have it, under which any queue may stand. It
-lets a packet go while any tokens are left, and waits for what that packet then owes.
+"""htb: a token bucket as a class, as most testbeds use it, with any queue under it.
+
+htb sends a packet while any tokens are left, and then waits until the deficit is repaid.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ QDISC = QdiscKind(
     takes_queue=True,
 )
 
-# What tc takes where timers are exact; where they are not it would take what a tick's rate sends.
+# The burst that tc chooses for exact timers. For coarse timers tc would choose the bytes of one
+# tick.
 BUCKET_BYTES = 1600
-RATE_TOLERANCE = 1e-3  # tc up to 6.1 shows classes in words, a rate with three digits at least
+RATE_TOLERANCE = 1e-3  # tc up to 6.1 prints classes as text, a rate with at least three digits
 
 
 @dataclass(frozen=True)
 class Htb(Qdisc):
-    """One class that has all packets, as requested or as read back."""
+    """One class for all packets, as requested or as read back."""
 
     rate_bps: int
     burst_bytes: int
     ceil_bps: int
     cburst_bytes: int
-    default: int = 1  # the class of a packet that no filter gives another
+    default: int = 1  # the class of a packet that no filter classifies
 
     kind = "htb"
     of_class = CLASS
@@ -53,44 +55,46 @@ class Htb(Qdisc):
         return ["default", f"{self.default:x}"]
 
     def argvs(self, verb: str, device: str, position: Sequence[str]) -> list[list[str]]:
-        """Its class's, too; only that has what changes. The quantum shares nothing here: without it
-        the kernel warns of its own.
+        """Return the commands of the qdisc and of its class; only the class changes.
+
+        The quantum shares nothing here, but without it the kernel warns.
         """
         rates = ["rate", f"{self.rate_bps}bit", "ceil", f"{self.ceil_bps}bit"]
         bursts = ["burst", f"{self.burst_bytes}b", "cburst", f"{self.cburst_bytes}b"]
         argv = ["tc", "class", verb, "dev", device, "parent", "1:", "classid", CLASS, self.kind]
-        own = [] if verb == "change" else super().argvs(verb, device, position)
-        return [*own, [*argv, *rates, *bursts, "quantum", str(FRAME_BYTES)]]
+        qdisc_argvs = [] if verb == "change" else super().argvs(verb, device, position)
+        return [*qdisc_argvs, [*argv, *rates, *bursts, "quantum", str(FRAME_BYTES)]]
 
     def installed(self, options: Mapping[str, Any]) -> Htb:
-        """From tc's JSON; of the class from its line."""
+        """Parse tc's JSON, and the class from its own output."""
         default = int(str(options["default"]), 16)
-        return Htb(**class_numbers(options["class"]), default=default)
+        return Htb(**parse_class_rates(options["class"]), default=default)
 
 
-def class_numbers(shown: str) -> dict[str, int]:
-    """The numbers in what `tc -j class show` prints of one class: JSON with rates in bytes per
-    second, or the words of a tc that has no JSON for it.
+def parse_class_rates(output: str) -> dict[str, int]:
+    """Parse the output of `tc -j class show` for one class.
+
+    It is JSON with rates in bytes per second, or the text of a tc that has no JSON for classes.
     """
-    if shown.lstrip().startswith("["):
-        [entry] = json.loads(shown)
+    if output.lstrip().startswith("["):
+        [entry] = json.loads(output)
         return {
             "rate_bps": 8 * int(entry["rate"]),
             "ceil_bps": 8 * int(entry["ceil"]),
             "burst_bytes": int(entry["burst"]),
             "cburst_bytes": int(entry["cburst"]),
         }
-    rates = re.findall(r"\b(rate|ceil) ([\d.]+)([KMG]?)bit\b", shown)
-    sizes = re.findall(r"\b(burst|cburst) ([\d.]+)([KM]?)b\b", shown)
+    rates = re.findall(r"\b(rate|ceil) ([\d.]+)([KMG]?)bit\b", output)
+    sizes = re.findall(r"\b(burst|cburst) ([\d.]+)([KM]?)b\b", output)
     return {
         f"{name}_{unit}": round(float(number) * base ** " KMG".index(prefix or " "))
-        for unit, base, found in (("bps", 1000, rates), ("bytes", 1024, sizes))
-        for name, number, prefix in found
+        for unit, base, matches in (("bps", 1000, rates), ("bytes", 1024, sizes))
+        for name, number, prefix in matches
     }
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Htb:
-    """A bottleneck's rate: borrowed from nobody, so that its ceiling is its rate."""
+    """Return an htb of a bottleneck's rate; nothing is borrowed, so the ceiling is the rate."""
     rate_bps = int(direction["rate_bps"])
     burst_bytes = max(BUCKET_BYTES, math.ceil(rate_bps * BUCKET_S / 8))
     return Htb(rate_bps, burst_bytes, rate_bps, burst_bytes)

@@ -15,5 +15,8 @@ QDISC = QdiscKind(
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Netem:
-    """A bottleneck: rate and buffer. Nothing in it is random; netem wants a seed all the same."""
+    """Return a bottleneck of rate and buffer.
+
+    Nothing in it is random, but netem needs a seed all the same.
+    """
     return Netem(limit_pkts=queue_pkts(direction), rate_bps=direction["rate_bps"], seed=seed)

@@ -1,4 +1,4 @@
-"""Queues of which only a limit is asked, in packets; what is not said is the kernel's default."""
+"""Declare queues with only a limit in packets; everything else is the kernel's default."""
 
 from gostlab.guest.qdisc import Direction
 from gostlab.qdiscs.base import Queue, queue_of
@@ -12,7 +12,7 @@ QDISC = (
         kernel_name="pfifo",
         spellings=("pfifo",),
     ),
-    # Target 5 ms, interval 100 ms.
+    # CoDel's defaults: target 5 ms, interval 100 ms.
     QdiscKind(
         name="codel",
         says="CoDel: it drops by how long packets wait (RFC 8289)",
@@ -21,7 +21,7 @@ QDISC = (
         has_target=True,
         marks_at=24,
     ),
-    # Target 15 ms, updated every 16 ms.
+    # PIE's defaults: target 15 ms, updated every 16 ms.
     QdiscKind(
         name="pie",
         says="it drops by chance, by how long packets wait (RFC 8033)",
@@ -30,7 +30,7 @@ QDISC = (
         has_target=True,
         marks_at=36,
     ),
-    # 1024 queues, target 15 ms.
+    # FQ-PIE's defaults: 1024 queues, target 15 ms.
     QdiscKind(
         name="fq_pie",
         flow_queues=1024,
@@ -40,7 +40,7 @@ QDISC = (
         has_target=True,
         marks_at=16,
     ),
-    # 128 queues, by a hash of 1024 values.
+    # SFQ's defaults: 128 queues, by a hash of 1024 values.
     QdiscKind(
         name="sfq",
         flow_queues=1024,
@@ -51,5 +51,5 @@ QDISC = (
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
-    """As many packets as the buffer has."""
+    """Return the queue whose limit is the buffer."""
     return queue_of(kind, direction)

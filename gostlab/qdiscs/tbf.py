@@ -1,5 +1,6 @@
-"""tbf: a token bucket, under which any queue may stand. It takes a packet from that queue only when
-it can be sent, so that the queue sees all that waits.
+"""tbf: a token bucket with any queue under it.
+
+tbf dequeues a packet only when it can be sent, so that the queue sees all packets that wait.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ QDISC = QdiscKind(
     usual=True,
 )
 
-# The bucket: two full packets, or what the rate sends in 0.1 ms, as a timer may be that late on the
-# real clock.
+# The bucket holds two full packets, or the bytes of 0.1 ms at the rate: on the real clock a timer
+# may be that late.
 BUCKET_PKTS = 2
 BUCKET_S = 1e-4
-BUCKET_TOLERANCE = 0.02  # tc hands it over as a time, in ticks of 64 ns
+BUCKET_TOLERANCE = 0.02  # tc passes the burst as a time, in ticks of 64 ns
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Tbf(Qdisc):
 
     rate_bps: int
     burst_bytes: int
-    # of a queue of its own, which gives way to the one under it; not read back
+    # Limit of tbf's inner queue, which another queue replaces; not read back.
     limit_bytes: int | None = None
 
     kind = "tbf"
@@ -49,12 +50,12 @@ class Tbf(Qdisc):
         return [*options, "limit", f"{self.limit_bytes}b"]
 
     def installed(self, options: Mapping[str, Any]) -> Tbf:
-        """From tc's JSON, whose rate is in bytes per second."""
+        """Parse tc's JSON, whose rate is in bytes per second."""
         return Tbf(rate_bps=8 * int(options["rate"]), burst_bytes=int(options["burst"]))
 
 
 def build(kind: QdiscKind, direction: Direction, seed: int) -> Tbf:
-    """A bottleneck's rate."""
+    """Return a token bucket of a bottleneck's rate."""
     rate_bps = int(direction["rate_bps"])
     return Tbf(
         rate_bps=rate_bps,

@@ -1,1 +1,1 @@
-"""Traffic plugins: a file each (see gostlab.guest.traffic_plugins)."""
+"""Traffic plugins, one file each (see gostlab.guest.traffic_plugins)."""

@@ -1,4 +1,4 @@
-"""What http and short flows have in common: nginx has their data."""
+"""Serve the data of http and short flows by nginx."""
 
 from collections.abc import Mapping
 
@@ -23,16 +23,17 @@ http {{
 
 
 def server_argv(
-    order: LoadContext, flow: FlowSpec, port: int, documents: Mapping[str, int]
+    context: LoadContext, flow: FlowSpec, port: int, documents: Mapping[str, int]
 ) -> list[str]:
-    """nginx's command, with a configuration and temporary folders of its own, and the flow's
-    documents: a file of so many bytes each. Raises TrafficError.
+    """Return nginx's command, with a configuration and temporary folders per flow.
+
+    `documents` holds the size in bytes of each file to serve. Raises TrafficError.
     """
-    if order.programs.nginx is None:
+    if context.programs.nginx is None:
         raise TrafficError("nginx was not found: run ./lab setup")
-    network, folder = order.network, order.scratch / f"nginx-{flow.name}"
+    network, folder = context.network, context.scratch / f"nginx-{flow.name}"
     network.write_file(folder / "nginx.conf", CONF.format(folder=folder, port=port))
     for name, size in documents.items():
         network.read(flow.receiver, ["truncate", "-s", str(size), str(folder / name)])
     conf = str(folder / "nginx.conf")
-    return [order.programs.nginx, "-p", str(folder), "-c", conf, "-e", "stderr"]
+    return [context.programs.nginx, "-p", str(folder), "-c", conf, "-e", "stderr"]

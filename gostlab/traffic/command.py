@@ -1,4 +1,4 @@
-"""command: a program of the user's own: a server, and a client whose end is the flow's."""
+"""command: a user-supplied program: a server, and a client whose end is the flow's end."""
 
 from gostlab.guest.flow_result import MAX_FILE_MIB, FlowResult, Ran, TrafficError
 from gostlab.guest.load_context import LoadContext
@@ -14,34 +14,34 @@ TRAFFIC = TrafficKind(
     is_counted=True,
     of_the_host=True,
 )
-BLOCKS_OF_MIB = 2048  # of 512 bytes, which ulimit counts in
+BLOCKS_OF_MIB = 2048  # ulimit counts in blocks of 512 bytes
 ANY = "0.0.0.0"
 
 
-def serve(order: LoadContext, flow: FlowSpec, port: int) -> list[str]:
-    return shell(order, flow, flow.server, ANY, port)
+def serve(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+    return shell(context, flow, flow.server, ANY, port)
 
 
-def ask(order: LoadContext, flow: FlowSpec) -> list[str]:
-    own = order.node_cc.get(flow.data_sender, flow.cc)
-    if flow.cc != own:
+def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+    host_cc = context.node_cc.get(flow.data_sender, flow.cc)
+    if flow.cc != host_cc:
         raise TrafficError(
             f"{flow.name}: a program's sockets have their host's congestion control, and"
-            f" {flow.data_sender} has {own}, not {flow.cc}: give the flow hosts of its own"
+            f" {flow.data_sender} has {host_cc}, not {flow.cc}: give the flow hosts of its own"
         )
-    return shell(order, flow, flow.client, *order.tunnel.entries[flow.name])
+    return shell(context, flow, flow.client, *context.tunnel.entries[flow.name])
 
 
-def shell(order: LoadContext, flow: FlowSpec, command: str, host: str, port: int) -> list[str]:
-    """A command in a folder of its flow's, with what it may name."""
-    folder = order.scratch / f"command-{flow.name}"
-    said = {"HOST": host, "PORT": str(port), "SECONDS": f"{flow.duration_s:g}"}
-    words = [f"{name}={value}" for name, value in said.items()]
+def shell(context: LoadContext, flow: FlowSpec, command: str, host: str, port: int) -> list[str]:
+    """Return a shell command that runs in a folder per flow, with the variables it may use."""
+    folder = context.scratch / f"command-{flow.name}"
+    variables = {"HOST": host, "PORT": str(port), "SECONDS": f"{flow.duration_s:g}"}
+    assignments = [f"{name}={value}" for name, value in variables.items()]
     limit = f"ulimit -f {MAX_FILE_MIB * BLOCKS_OF_MIB}"
     script = f'mkdir -p "$0" && cd "$0" && {limit} && eval "$1"'
-    return ["env", *words, "/bin/sh", "-c", script, str(folder), command]
+    return ["env", *assignments, "/bin/sh", "-c", script, str(folder), command]
 
 
 def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
-    """When it ran; what it did the lab counts itself (gostlab.guest.socket_accounting)."""
+    """Return when the flow ran; the lab counts its data (gostlab.guest.socket_accounting)."""
     return ran.over_all_its_time(0)

@@ -24,21 +24,21 @@ TRAFFIC = TrafficKind(
 DOCUMENT = "document"
 
 
-def serve(order: LoadContext, flow: FlowSpec, port: int) -> list[str]:
-    return server_argv(order, flow, port, {DOCUMENT: flow.size_bytes or 0})
+def serve(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+    return server_argv(context, flow, port, {DOCUMENT: flow.size_bytes or 0})
 
 
-def ask(order: LoadContext, flow: FlowSpec) -> list[str]:
-    address, port = order.tunnel.entries[flow.name]
+def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+    address, port = context.tunnel.entries[flow.name]
     quiet = ["--no-proxy", "--tries=1", "--no-verbose"]
     return ["wget", *quiet, "-O", "/dev/null", f"http://{address}:{port}/{DOCUMENT}"]
 
 
 def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
-    """From wget's own line, `… URL [SIZE/SIZE] -> …`, and the time that wget ran."""
-    found = re.search(r"\[(\d+)/(\d+)\]", report)
-    if found is None or int(found[1]) != flow.size_bytes:
+    """Parse wget's line `… URL [SIZE/SIZE] -> …`, and use the time that wget ran."""
+    match = re.search(r"\[(\d+)/(\d+)\]", report)
+    if match is None or int(match[1]) != flow.size_bytes:
         raise TrafficError(
             f"{flow.name}: wget did not fetch all of it: {report.strip()[-200:] or SAID_NOTHING}"
         )
-    return ran.over_all_its_time(int(found[1]))
+    return ran.over_all_its_time(int(match[1]))

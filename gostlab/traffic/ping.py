@@ -1,5 +1,6 @@
-"""ping: round trips measured by irtt, or where that is not there or goes not through, by the lab's
-own echo.
+"""ping: round trips measured by irtt, or by the lab's echo.
+
+The echo runs where irtt is missing, or where UDP does not pass.
 """
 
 import json
@@ -29,27 +30,29 @@ TRAFFIC = TrafficKind(
 ECHO = str(NODE_PROGRAMS / "rtt_echo.py")
 
 
-def serve(order: LoadContext, flow: FlowSpec, port: int) -> list[str]:
-    over = order.protocol_of(flow)
-    if over == "udp" and order.programs.irtt:
-        return [order.programs.irtt, "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
+def serve(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+    over = context.protocol_of(flow)
+    if over == "udp" and context.programs.irtt:
+        return [context.programs.irtt, "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
     return [TRAFFIC.client, ECHO, "serve", over, str(port)]
 
 
-def ask(order: LoadContext, flow: FlowSpec) -> list[str]:
-    address, port = order.tunnel.entries[flow.name]
-    over = order.protocol_of(flow)
-    if over != "udp" or not order.programs.irtt:
+def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+    address, port = context.tunnel.entries[flow.name]
+    over = context.protocol_of(flow)
+    if over != "udp" or not context.programs.irtt:
         timing = [f"{flow.interval_ms:g}", f"{flow.duration_s:g}"]
         return [TRAFFIC.client, ECHO, "ask", over, address, str(port), *timing]
-    every = f"-i {flow.interval_ms:g}ms -d {flow.duration_s:g}s -l {PING_BYTES}"
-    words = f"client {every} --stats=none --tstamp=none -Q -o - {address}:{port}"
-    return [order.programs.irtt, *words.split()]
+    timing_args = f"-i {flow.interval_ms:g}ms -d {flow.duration_s:g}s -l {PING_BYTES}"
+    args = f"client {timing_args} --stats=none --tstamp=none -Q -o - {address}:{port}"
+    return [context.programs.irtt, *args.split()]
 
 
 def pings_in(report: Mapping[str, Any]) -> list[tuple[float, float | None]]:
-    """Every request of irtt's report, or of the lab's own echo: when it left, seconds from the
-    first, and its round trip in ms, None where no answer came.
+    """Return all requests of an irtt report, or of the lab's echo.
+
+    Each has its time in seconds from the first, and its round trip in ms, or None without an
+    answer.
     """
     sent = report["round_trips"]
     if report.get("program") == "echo":
@@ -63,15 +66,15 @@ def pings_in(report: Mapping[str, Any]) -> list[tuple[float, float | None]]:
 
 
 def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
-    said = json.loads(report)
-    pings = [each for each in pings_in(said) if ran.is_measured(each[0])]
+    parsed = json.loads(report)
+    pings = [ping for ping in pings_in(parsed) if ran.is_measured(ping[0])]
     rtts_ms = [rtt_ms for _, rtt_ms in pings if rtt_ms is not None]
     if not rtts_ms:
         raise TrafficError(f"{flow.name}: none of {len(pings)} requests was answered")
-    echo = said.get("program") == "echo"
+    is_echo = parsed.get("program") == "echo"
     round_trips = {
-        "over": said["over"] if echo else "udp",
-        "program": "echo" if echo else f"irtt {said['version']['irtt']}",
+        "over": parsed["over"] if is_echo else "udp",
+        "program": "echo" if is_echo else f"irtt {parsed['version']['irtt']}",
         "sent": len(pings),
         "lost": len(pings) - len(rtts_ms),
         "min_ms": round(min(rtts_ms), 6),

@@ -1,4 +1,4 @@
-"""short: downloads from nginx one after another, or one each while, of sizes that take turns."""
+"""short: downloads from nginx one after another, or at an interval, of alternating sizes."""
 
 import json
 import statistics
@@ -28,26 +28,27 @@ TRAFFIC = TrafficKind(
 FETCHES = str(NODE_PROGRAMS / "short_downloads.py")
 
 
-def serve(order: LoadContext, flow: FlowSpec, port: int) -> list[str]:
-    return server_argv(order, flow, port, {str(size): size for size in flow.sizes_bytes})
+def serve(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+    return server_argv(context, flow, port, {str(size): size for size in flow.sizes_bytes})
 
 
-def ask(order: LoadContext, flow: FlowSpec) -> list[str]:
-    address, port = order.tunnel.entries[flow.name]
+def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+    address, port = context.tunnel.entries[flow.name]
     sizes = [str(size) for size in flow.sizes_bytes]
     every = [f"--every={flow.interval_ms / 1000:g}"] if flow.interval_ms else []
     return [TRAFFIC.client, FETCHES, *every, address, str(port), f"{flow.duration_s:g}", *sizes]
 
 
 def fetches_in(report: str) -> list[dict[str, Any]]:
-    """The downloads that a report tells of: at_s, size_bytes, seconds."""
+    """Return the downloads that a report lists: at_s, size_bytes, seconds."""
     return [json.loads(line) for line in report.splitlines() if line.startswith("{")]
 
 
 def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
     by_size: dict[int, list[float]] = {}
-    for each in (one for one in fetches_in(report) if ran.is_measured(one["at_s"])):
-        by_size.setdefault(each["size_bytes"], []).append(each["seconds"])
+    for fetch in fetches_in(report):
+        if ran.is_measured(fetch["at_s"]):
+            by_size.setdefault(fetch["size_bytes"], []).append(fetch["seconds"])
     rows = [
         {
             "size_bytes": size,
@@ -58,16 +59,16 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
         }
         for size, took_s in sorted(by_size.items())
     ]
-    # A download that is in a window in part counts there with that share of its bytes.
+    # A download that lies partly in a window counts with that share of its bytes.
     total = sum(
-        each["size_bytes"] * ran.share_measured(each["at_s"], each["seconds"])
-        for each in fetches_in(report)
+        fetch["size_bytes"] * ran.share_measured(fetch["at_s"], fetch["seconds"])
+        for fetch in fetches_in(report)
     )
     return ran.over_all_its_time(round(total), fetches=rows)
 
 
 def rows(report: str) -> list[tuple[float, Mapping[str, Any]]]:
     return [
-        (each["at_s"], {"size_bytes": each["size_bytes"], "seconds": each["seconds"]})
-        for each in fetches_in(report)
+        (fetch["at_s"], {"size_bytes": fetch["size_bytes"], "seconds": fetch["seconds"]})
+        for fetch in fetches_in(report)
     ]

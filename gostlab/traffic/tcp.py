@@ -23,10 +23,11 @@ TRAFFIC = TrafficKind(
 serve = server_argv
 
 
-def ask(order: LoadContext, flow: FlowSpec) -> list[str]:
-    argv = client_argv(order, flow)
-    if flow.cc != order.node_cc.get(flow.data_sender, ""):
-        argv += ["-C", kernel_name(str(flow.cc))]  # two flows of one host, each with its own
+def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+    argv = client_argv(context, flow)
+    if flow.cc != context.node_cc.get(flow.data_sender, ""):
+        # Another flow's congestion control is the host's default.
+        argv += ["-C", kernel_name(str(flow.cc))]
     return argv
 
 

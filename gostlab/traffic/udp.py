@@ -1,4 +1,4 @@
-"""udp: iperf3 by UDP at a rate, beside the tunnel or through it."""
+"""udp: iperf3 by UDP at a rate, outside the tunnel or through it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,20 +28,22 @@ TRAFFIC = TrafficKind(
     server_ends=True,
     charged=("iperf3/sender", "iperf3/receiver"),
 )
-FIRST_WITH_THREADS = (3, 16)  # the first iperf3 that has one for each stream
+FIRST_WITH_THREADS = (3, 16)  # the first iperf3 with one thread per stream
 serve = server_argv
 
 
-def ask(order: LoadContext, flow: FlowSpec) -> list[str]:
-    rate = offered(flow, order.programs.iperf3)
-    return [*client_argv(order, flow), "-u", "-b", rate, "-l", str(flow.datagram_bytes)]
+def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+    rate = offered(flow, context.programs.iperf3)
+    return [*client_argv(context, flow), "-u", "-b", rate, "-l", str(flow.datagram_bytes)]
 
 
 def offered(flow: FlowSpec, iperf3: OwnProgram) -> str:
-    """A udp flow's rate in iperf3's words. One without threads sends so many datagrams back to
-    back; one with them sleeps between any two, and in bursts would take no notice of the rate.
+    """Return a udp flow's rate as an argument of iperf3.
+
+    An iperf3 without threads sends this many datagrams back to back. One with threads sleeps
+    between any two, and would ignore the rate if it sent bursts.
     """
-    rate_bps = (flow.rate_bps or 0) // flow.streams  # iperf3's is each stream's
+    rate_bps = (flow.rate_bps or 0) // flow.streams  # iperf3's rate is per stream
     return (
         f"{rate_bps}"
         if version_tuple(iperf3.version) >= FIRST_WITH_THREADS
@@ -50,15 +52,15 @@ def offered(flow: FlowSpec, iperf3: OwnProgram) -> str:
 
 
 def intervals(report: Path) -> list[Mapping[str, Any]]:
-    """Return what an iperf3 counted in each of its intervals. Raises OSError, ValueError, KeyError.
+    """Return the counts of each interval of an iperf3 report. Raises OSError, ValueError, KeyError.
 
-    Its sums at the end mix the sender's counts with the receiver's, and other ones in each version.
+    Its totals at the end mix the sender's counts with the receiver's, differently in each version.
     """
     text = report.read_text(encoding="utf-8")
-    found = [each["sum"] for each in json.loads(text[text.find("{") :])["intervals"]]
-    if not found or length_s(found) <= 0:
+    sums = [interval["sum"] for interval in json.loads(text[text.find("{") :])["intervals"]]
+    if not sums or length_s(sums) <= 0:
         raise ValueError(f"{report.name}: no intervals")
-    return found
+    return sums
 
 
 def by_end(flow: FlowSpec, report: Path) -> tuple[Path, Path]:
@@ -67,52 +69,58 @@ def by_end(flow: FlowSpec, report: Path) -> tuple[Path, Path]:
     return ends if flow.direction == "upload" else (ends[1], ends[0])
 
 
-def length_s(told: Sequence[Mapping[str, Any]]) -> float:
-    return float(told[-1]["end"]) - float(told[0]["start"])
+def length_s(sums: Sequence[Mapping[str, Any]]) -> float:
+    return float(sums[-1]["end"]) - float(sums[0]["start"])
 
 
 def part(flow: FlowSpec, report: Path, from_s: float, to_s: float) -> FlowInterval:
-    """Count by the receiver's intervals; of one that lies in it in part, as much as its share."""
-    # A server's clock begins half a round trip before its client's, a client's that much later.
-    later_s = flow.rtt_ms / 2000 * (-1 if flow.direction == "upload" else 1)
-    got = lost = sent = 0.0
-    for each in intervals(by_end(flow, report)[1]):
-        share = share_inside(each["start"] + later_s, each["seconds"], from_s, to_s)
-        got += share * each["bytes"]
-        lost += share * each["lost_packets"]
-        sent += share * each["packets"]
-    return FlowInterval(round(got), None, round(lost), round(sent))
+    """Return the receiver's counts of a part of the load.
+
+    An interval that lies partly in it counts with its share.
+    """
+    # A server's clock begins half a round trip before its client's for uploads, and as much after
+    # it for downloads.
+    offset_s = flow.rtt_ms / 2000 * (-1 if flow.direction == "upload" else 1)
+    received_bytes = lost = sent = 0.0
+    for interval in intervals(by_end(flow, report)[1]):
+        share = share_inside(interval["start"] + offset_s, interval["seconds"], from_s, to_s)
+        received_bytes += share * interval["bytes"]
+        lost += share * interval["lost_packets"]
+        sent += share * interval["packets"]
+    return FlowInterval(round(received_bytes), None, round(lost), round(sent))
 
 
-def arriving_s(got: Sequence[Mapping[str, Any]], waits_s: float) -> float:
+def arriving_s(received: Sequence[Mapping[str, Any]], waits_s: float) -> float:
     """Return for how long data arrived at a receiver, by its intervals.
 
-    A server waits for a round trip (`waits_s`) and for what is queued until the first data are
-    there, and after the last ones for the word that they were the last, which a full queue may
-    lose. So the first interval with data and the last one are as long as their bytes take at the
-    rate of those between.
+    A server waits for a round trip (`waits_s`) and for queued data until the first data arrive.
+    After the last data it waits for the end of the test, which a full queue may lose. So the first
+    and the last interval with data are taken as long as their bytes take at the median rate of
+    those between.
     """
-    full = [each for each in got if each["bytes"]]
+    full = [interval for interval in received if interval["bytes"]]
     if len(full) < 3:
-        return length_s(got) - waits_s
+        return length_s(received) - waits_s
     first, *inner, last = full
-    rate = median(each["bytes"] / each["seconds"] for each in inner)
-    ends_s = (min(each["seconds"], each["bytes"] / rate) for each in (first, last))
-    return min(length_s(inner) + sum(ends_s), length_s(got) - waits_s)
+    rate = median(interval["bytes"] / interval["seconds"] for interval in inner)
+    ends_s = (min(interval["seconds"], interval["bytes"] / rate) for interval in (first, last))
+    return min(length_s(inner) + sum(ends_s), length_s(received) - waits_s)
 
 
 def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
-    """Take what arrived from the receiver, over the time in which it arrived, or was sent if that
-    is longer: of few datagrams the last one arrives an interval before the next would.
+    """Return the receiver's bytes over the time in which they arrived, or were sent if longer.
+
+    Of few datagrams, the last one arrives one interval before the next one would.
     """
-    sent, got = map(intervals, by_end(flow, ran.report))
+    sent, received = map(intervals, by_end(flow, ran.report))
     size_bytes, lost, all_sent = (
-        sum(int(each[name]) for each in got) for name in ("bytes", "lost_packets", "packets")
+        sum(int(interval[name]) for interval in received)
+        for name in ("bytes", "lost_packets", "packets")
     )
-    offered_bps = 8 * sum(int(each["bytes"]) for each in sent) / length_s(sent)
+    offered_bps = 8 * sum(int(interval["bytes"]) for interval in sent) / length_s(sent)
     sending_s = 8 * all_sent * flow.datagram_bytes / offered_bps if offered_bps else 0.0
     waits_s = flow.rtt_ms / 1000 if flow.direction == "upload" else 0.0
-    seconds = round(max(arriving_s(got, waits_s), sending_s, 1e-6), 6)
+    seconds = round(max(arriving_s(received, waits_s), sending_s, 1e-6), 6)
     return ran.result(
         goodput_bps=8 * size_bytes / seconds,
         bytes=size_bytes,

@@ -1,1 +1,1 @@
-"""The tunnels: a file each (gostlab.guest.start_tunnel), and what several of them share."""
+"""Tunnel plugins, one file each (gostlab.guest.start_tunnel), and the modules that they share."""

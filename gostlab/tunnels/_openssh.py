@@ -1,5 +1,7 @@
-"""OpenSSH: a client at the near end and a server at the far one, with the run's own keys and
-configurations; nobody's ~/.ssh is read, and the machine's sshd is not touched.
+"""Start OpenSSH: a client at the near end and a server at the far end.
+
+Keys and configurations are made per run. No user's ~/.ssh is read, and the machine's sshd is not
+touched.
 """
 
 from collections.abc import Sequence
@@ -35,8 +37,8 @@ ExitOnForwardFailure yes
 ControlPath none
 LogLevel ERROR
 """
-# sshd separates its privileges by a user and a folder that only its installed package makes: it
-# gets them in a view of the file system that is its own.
+# sshd separates privileges by a user and a folder that only its installed package makes. The script
+# gives them to sshd in a private mount namespace.
 VIEW = """#!/bin/sh
 set -e
 mount --bind {folder}/passwd /etc/passwd
@@ -49,26 +51,28 @@ SHADOW = "root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n"
 
 
 def start_ssh(launch: Launch, forwarding: Sequence[tuple[str, str]]) -> None:
-    """Servers, then the client, which reaches the far one through a chain's middle as `ssh -J`
-    does. `forwarding`: what its configuration says besides. Raises TunnelError or NetworkError.
+    """Start the servers, and then the client, which passes a chain's middle like `ssh -J`.
+
+    `forwarding` holds further lines of the client's configuration. Raises TunnelError or
+    NetworkError.
     """
     folder = launch.scratch
     launch.scratch.mkdir(mode=0o755, parents=True, exist_ok=True)
     make_key(launch, "client", launch.near)
     launch.write_file("passwd", PASSWD)
     launch.write_file("shadow", SHADOW, 0o600)
-    known = ""
+    known_hosts_text = ""
     for node in reversed(launch.way[1:]):
         address = launch.network.ip(node)
         key = "host" if node == launch.far else f"host-{node}"
-        known += f"[{address}]:{launch.port} {make_key(launch, key, node)}"
-        values = {"address": address, "port": launch.port, "folder": folder, "key": key}
-        config = launch.write_file(f"{key}.sshd_config", SERVER.format(**values))
+        known_hosts_text += f"[{address}]:{launch.port} {make_key(launch, key, node)}"
+        fields = {"address": address, "port": launch.port, "folder": folder, "key": key}
+        config = launch.write_file(f"{key}.sshd_config", SERVER.format(**fields))
         text = VIEW.format(folder=folder, sshd=launch.helper("sshd"), config=config)
-        view = launch.write_file(f"{key}.sh", text, 0o755)
-        launch.start_end(node, ["unshare", "--mount", str(view)])
+        script_path = launch.write_file(f"{key}.sh", text, 0o755)
+        launch.start_end(node, ["unshare", "--mount", str(script_path)])
         launch.wait_until_listening(node, launch.port)
-    launch.write_file("known_hosts", known)
+    launch.write_file("known_hosts", known_hosts_text)
     config = folder / "ssh_config"
     text = "".join(
         CLIENT.format(node=node, address=launch.network.ip(node), port=launch.port, folder=folder)
@@ -83,11 +87,14 @@ def start_ssh(launch: Launch, forwarding: Sequence[tuple[str, str]]) -> None:
 
 
 def make_key(launch: Launch, name: str, node: str) -> str:
-    """A key of a node's, in the tunnel's folder; its public half. Raises NetworkError."""
-    made = launch.scratch / f"{name}.made"
+    """Make a node's key in the tunnel's folder and return its public half.
+
+    Raises NetworkError.
+    """
+    key_path = launch.scratch / f"{name}.made"
     keygen = launch.helper("ssh-keygen")
-    launch.ask(node, keygen, "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(made))
-    launch.write_file(name, made.read_bytes(), 0o600)
-    public = made.with_name(f"{made.name}.pub").read_bytes()
-    launch.write_file(f"{name}.pub", public)
-    return public.decode("ascii")
+    launch.ask(node, keygen, "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key_path))
+    launch.write_file(name, key_path.read_bytes(), 0o600)
+    public_key = key_path.with_name(f"{key_path.name}.pub").read_bytes()
+    launch.write_file(f"{name}.pub", public_key)
+    return public_key.decode("ascii")

@@ -1,8 +1,8 @@
-"""What VPNs share: the addresses inside, the device that carries them, and what leads into it.
+"""Provide what VPN tunnels share: inner addresses, the device and the routes into it.
 
-A VPN carries packets. The application connects to an address inside, and its own TCP connection,
-the leg `inner`, runs from end to end; the path carries it in datagrams, or in a TCP connection of
-the VPN's own, the leg `wan`.
+A VPN carries packets. The application connects to an inner address, and its own TCP connection, the
+leg `inner`, runs from end to end. The path carries it in datagrams, or in a TCP connection of the
+VPN, the leg `wan`.
 """
 
 import time
@@ -25,8 +25,10 @@ NETWORK_BITS = 30
 
 @dataclass(frozen=True)
 class Inside:
-    """The addresses inside a pair's VPN. Where the far end is not on the target itself, the target
-    has one more behind it: its own stays reachable beside the VPN, for what measures the path.
+    """The addresses inside a pair's VPN.
+
+    If the far end is not on the target, the target has an additional address behind it. Its normal
+    address stays reachable outside the VPN, for the measurements of the path.
     """
 
     near: str
@@ -35,18 +37,24 @@ class Inside:
 
 
 def inside_of(launch: Launch) -> Inside:
-    """Each pair's own: 10.9.0, .2, .4, … and behind them .1, .3, .5, …"""
+    """Return the pair's inner addresses.
+
+    They are in 10.9.0, .2, .4, …, and those behind in .1, .3, .5, …
+    """
     first = 2 * launch.number
     return Inside(f"10.9.{first}.1", f"10.9.{first}.2", f"10.9.{first + 1}.2")
 
 
 def device_of(launch: Launch) -> str:
-    """A pair's device, the same on both nodes."""
+    """Return the name of the pair's device, which is the same on both nodes."""
     return f"vpn{launch.number}"
 
 
 def give_addresses(launch: Launch) -> None:
-    """Addresses and MTU of a VPN's devices that are there, up and routed. Raises NetworkError."""
+    """Set addresses and MTU of a VPN's existing devices, and bring them up with their routes.
+
+    Raises NetworkError.
+    """
     inside, device = inside_of(launch), device_of(launch)
     for node, address in ((launch.near, inside.near), (launch.far, inside.far)):
         launch.on(node, "ip", "addr", "replace", f"{address}/{NETWORK_BITS}", "dev", device)
@@ -55,38 +63,48 @@ def give_addresses(launch: Launch) -> None:
 
 
 def lead_behind(launch: Launch) -> None:
-    """Where the far end is a gateway: the address behind it, and the routes of all nodes from there
-    on. Raises NetworkError.
+    """Add the address behind a far end on a gateway, and the routes of all nodes from there on.
+
+    Raises NetworkError.
     """
     if launch.far == launch.receiver:
         return
     network, inside = launch.network, inside_of(launch)
-    behind = f"{inside.behind}/32"
-    launch.on(launch.receiver, "ip", "addr", "replace", behind, "dev", "lo")
-    for node, following, back, there in network.way(launch.far, launch.receiver):
-        launch.on(node, "ip", "route", "replace", behind, "via", there)
-        if following != launch.receiver:  # which has but one way out
-            launch.on(following, "ip", "route", "replace", f"{inside.near}/32", "via", back)
-    launch.on(launch.near, "ip", "route", "replace", behind, "dev", device_of(launch))
+    prefix = f"{inside.behind}/32"
+    launch.on(launch.receiver, "ip", "addr", "replace", prefix, "dev", "lo")
+    for node, next_node, return_gateway, gateway in network.way(launch.far, launch.receiver):
+        launch.on(node, "ip", "route", "replace", prefix, "via", gateway)
+        if next_node != launch.receiver:  # the receiver has a default route only
+            launch.on(
+                next_node, "ip", "route", "replace", f"{inside.near}/32", "via", return_gateway
+            )
+    launch.on(launch.near, "ip", "route", "replace", prefix, "dev", device_of(launch))
 
 
 def wait_for_device(launch: Launch, node: str, device: str) -> None:
-    """Wait until an end has made its device. Raises TunnelError if it has none in time."""
-    # Read here and not by a program: a process for each look is most of what a VPN's start takes.
+    """Wait until an end has made its device.
+
+    Raises TunnelError if it has none in time.
+    """
+    # This process reads the table: starting a program for each poll would be most of a VPN's start
+    # time.
     deadline = time.monotonic() + launch.patience_s
     table = Path(f"/proc/{launch.network.pid(node)}/net/dev")
     while f"{device}:" not in table.read_text(encoding="ascii").split():
         launch.ends.check_alive()
         if time.monotonic() >= deadline:
-            said = launch.last_words(node)
-            raise TunnelError(f"{node}: no device {device} after {launch.patience_s:.0f} s{said}")
+            output = launch.last_words(node)
+            raise TunnelError(f"{node}: no device {device} after {launch.patience_s:.0f} s{output}")
         time.sleep(0.05)
     script = "for _ in $(seq 200); do ip link show dev $0 2>/dev/null && exit 0; sleep 0.05; done"
     launch.network.log.run(node, ["/bin/sh", "-c", f"{script}; exit 1", device])
 
 
 def wait_inside(launch: Launch) -> None:
-    """Wait until a packet goes through and one comes back. Raises TunnelError if none does."""
+    """Wait until a ping through the VPN is answered.
+
+    Raises TunnelError if none is.
+    """
     wait_s = 1 + int(max(flow.rtt_ms for flow in launch.run.flows) / 1000)
     ping = f"ping -qc1 -W{wait_s} $0"
     script = f"for _ in $(seq 50); do {ping} && exit 0; sleep 0.1; done >/dev/null 2>&1"
@@ -95,7 +113,7 @@ def wait_inside(launch: Launch) -> None:
     except NetworkError:
         launch.ends.check_alive()
         raise TunnelError(
-            f"{launch.near}: nothing comes back through the tunnel after 50 pings"
+            f"{launch.near}: no answer to 50 pings through the tunnel"
             f"{launch.last_words(launch.near)}"
         ) from None
 
@@ -107,23 +125,25 @@ def install_tun_queue(launch: Launch) -> None:
     """
     device = device_of(launch)
     for _, queue in launch.options("tun_queue"):
-        wanted = qdisc_kind(queue).in_kernel
+        requested = qdisc_kind(queue).in_kernel
         for node in (launch.near, launch.far):
-            launch.on(node, "tc", "qdisc", "replace", "dev", device, "root", wanted)
+            launch.on(node, "tc", "qdisc", "replace", "dev", device, "root", requested)
             installed = launch.on(node, "tc", "qdisc", "show", "dev", device)
-            if not installed.startswith(f"qdisc {wanted} "):
-                raise TunnelError(f"{node}: {device} has {installed.strip()!r} and not {wanted}")
+            if not installed.startswith(f"qdisc {requested} "):
+                raise TunnelError(f"{node}: {device} has {installed.strip()!r} and not {requested}")
 
 
 def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
-    """A started VPN, for every flow but udp. `wan_port`: of its own connection, if it has one.
+    """Return the entries and legs of a started VPN, for all flows except udp flows.
+
+    `wan_port` is the port of the VPN's own connection, if it has one.
 
     Raises TunnelError or NetworkError if its tun_queue cannot be installed.
     """
     install_tun_queue(launch)
     ports = sink_ports(launch.run)
-    own = inside_of(launch)
-    inside = own.far if launch.far == launch.receiver else own.behind
+    addresses = inside_of(launch)
+    address = addresses.far if launch.far == launch.receiver else addresses.behind
     legs = [
         TunnelLeg("inner", launch.near, launch.receiver, ports[flow.name], flow=flow.name)
         for flow in launch.flows
@@ -133,6 +153,6 @@ def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
         legs.append(TunnelLeg("wan", launch.near, launch.far, wan_port, flow=launch.flow))
     entries = {
         **direct_entries(launch.network, launch.run),
-        **{flow.name: (inside, ports[flow.name]) for flow in launch.flows},
+        **{flow.name: (address, ports[flow.name]) for flow in launch.flows},
     }
     return Tunnel(entries, tuple(legs))

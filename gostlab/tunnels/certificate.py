@@ -1,7 +1,7 @@
-"""What a tunnel's ends know each other by: keys and certificates made for one run, gone with it.
+"""Make the keys and certificates that a tunnel's ends authenticate each other by, per run.
 
-Ed25519, whose signatures are all of one length, and serial number 1: the handshakes of two runs
-then have the same sizes.
+Ed25519 signatures all have the same length, and the serial number is always 1: so the handshakes of
+two runs have the same sizes.
 """
 
 import base64
@@ -16,28 +16,31 @@ DAYS = 3650
 
 @dataclass(frozen=True)
 class Certificate:
-    """One end's: PEM."""
+    """The private key and the certificate of one end, both in PEM."""
 
     key: str
     certificate: str
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, as OpenVPN writes it: AA:BB:…"""
+        """Return the certificate's SHA-256 in OpenVPN's notation (AA:BB:…)."""
         body = re.sub(r"-----.*?-----|\s", "", self.certificate)
         digest = hashlib.sha256(base64.b64decode(body)).hexdigest().upper()
         return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
 
 
 def make_certificate(launch: Launch, node: str) -> Certificate:
-    """A new key of a node's, and the certificate that it signs for itself. Raises NetworkError."""
-    words = ["-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-set_serial", "1"]
-    here = "/proc/self/fd/1"
-    said = launch.ask(
+    """Make a new key for a node and a self-signed certificate of it.
+
+    Raises NetworkError.
+    """
+    args = ["-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-set_serial", "1"]
+    stdout_path = "/proc/self/fd/1"
+    output = launch.ask(
         node,
-        *(launch.helper("openssl"), "req", "-x509", *words),
-        *("-subj", f"/CN={node}", "-keyout", here, "-out", here),
+        *(launch.helper("openssl"), "req", "-x509", *args),
+        *("-subj", f"/CN={node}", "-keyout", stdout_path, "-out", stdout_path),
     )
-    pieces = re.findall(r"(-----BEGIN ([A-Z ]+)-----.*?-----END \2-----)", said, re.DOTALL)
-    found = {name: f"{pem}\n" for pem, name in pieces}
-    return Certificate(found["PRIVATE KEY"], found["CERTIFICATE"])
+    pem_blocks = re.findall(r"(-----BEGIN ([A-Z ]+)-----.*?-----END \2-----)", output, re.DOTALL)
+    pem_by_type = {name: f"{pem}\n" for pem, name in pem_blocks}
+    return Certificate(pem_by_type["PRIVATE KEY"], pem_by_type["CERTIFICATE"])

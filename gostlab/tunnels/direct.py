@@ -1,4 +1,4 @@
-"""direct: no tunnel, each flow's own connections cross the WAN."""
+"""Use no tunnel: each flow's own connections cross the WAN."""
 
 from gostlab.guest.tunnel_context import Launch, Tunnel, TunnelLeg, direct_entries
 from gostlab.registry.tunnels import TunnelKind
@@ -7,7 +7,7 @@ TUNNEL = TunnelKind(name="direct", says="no tunnel", legs=("wan",), over="", car
 
 
 def start(launch: Launch) -> Tunnel:
-    """Nothing to start: the entries are the sinks."""
+    """Return the sinks as entries; nothing is started."""
     entries = direct_entries(launch.network, launch.run)
     legs = tuple(
         TunnelLeg("wan", flow.sender, flow.receiver, entries[flow.name][1], flow=flow.name)

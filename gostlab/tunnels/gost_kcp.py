@@ -1,9 +1,11 @@
-"""gost+kcp: GOST's relay over KCP, a reliable stream in datagrams with forward error correction,
-multiplexed (smux, version 1).
+"""gost+kcp: GOST's relay over KCP, a reliable datagram protocol with forward error correction.
 
-Without a word GOST 3.2.6 begins with a window of 32 packets: it reads options that nobody gave as
-empty ones, which take the place of its defaults. GOST of version 2 and the first ones of version 3
-read a file, in place of all defaults; so where anything is asked, everything is said in both forms.
+Streams are multiplexed (smux, version 1).
+
+Without options, GOST 3.2.6 begins with a window of 32 packets: it reads options that are not given
+as empty ones, which override its defaults. GOST 2 and the first releases of GOST 3 read a file
+instead, which replaces all defaults. So if any option is set, all of them are written in both
+forms.
 """
 
 import json
@@ -19,7 +21,7 @@ TUNNEL = gost_relay(
     sent_by=KCP,
     one_connection=True,
     since="2.11",
-    frames=((10, 3), (32768, 8), (1348, 94)),  # correction, smux, KCP's packet
+    frames=((10, 3), (32768, 8), (1348, 94)),  # error correction; smux; KCP packet
     held_by="by default its window is 32 packets: any kcp_ setting brings 1024",
     options=("shared", "kcp_mode", "kcp_window", "kcp_parity"),
 )
@@ -34,16 +36,25 @@ DEFAULTS = {
     "keepalive": 10,
 }
 IN_FILE_ALONE = {"datashard": 10, "parityshard": 3, "sockbuf": 4194304}
-CALLED = {"kcp_mode": ("mode",), "kcp_window": ("sndwnd", "rcvwnd"), "kcp_parity": ("parityshard",)}
+KCP_NAMES = {
+    "kcp_mode": ("mode",),
+    "kcp_window": ("sndwnd", "rcvwnd"),
+    "kcp_parity": ("parityshard",),
+}
 
 
 def start(launch: Launch) -> Tunnel:
-    """Both ends. Raises TunnelError."""
-    own = {key: value for name, value in launch.options(*CALLED) for key in CALLED[name]}
-    words = ""
-    if own:
-        asked = {**DEFAULTS, **IN_FILE_ALONE, **own}
-        config = launch.write_file("kcp.json", json.dumps(asked, indent=2))
-        said = "&".join(f"kcp.{key}={asked[key]}" for key in DEFAULTS)
-        words = f"?c={config}&{said}"
-    return start_relay(launch, "relay+kcp", words)
+    """Start both ends.
+
+    Raises TunnelError.
+    """
+    requested = {
+        key: value for name, value in launch.options(*KCP_NAMES) for key in KCP_NAMES[name]
+    }
+    query = ""
+    if requested:
+        values = {**DEFAULTS, **IN_FILE_ALONE, **requested}
+        config = launch.write_file("kcp.json", json.dumps(values, indent=2))
+        kcp_query = "&".join(f"kcp.{key}={values[key]}" for key in DEFAULTS)
+        query = f"?c={config}&{kcp_query}"
+    return start_relay(launch, "relay+kcp", query)

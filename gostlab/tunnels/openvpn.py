@@ -1,5 +1,6 @@
-"""OpenVPN over UDP or TCP, which is TCP inside of TCP: one peer at each end, TLS with certificates
-made per run.
+"""Run OpenVPN over UDP, or over TCP (TCP inside TCP): one peer at each end.
+
+TLS uses certificates made per run.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ TUNNEL = (
         carries=("tcp", "udp"),
         options=("sndbuf", "rcvbuf", "tun_queue"),
         charged_as="openvpn",
-        packet_bytes=52,  # IP, UDP, opcode and peer, packet's number, tag
+        packet_bytes=52,  # IP, UDP, opcode and peer ID, packet ID, tag
         mtu_less=52,
     ),
     TunnelKind(
@@ -35,14 +36,14 @@ TUNNEL = (
         options=("sndbuf", "rcvbuf", "tun_queue"),
         one_connection=True,
         charged_as="openvpn",
-        packet_bytes=26,  # length, opcode and peer, packet's number, tag
+        packet_bytes=26,  # length, opcode and peer ID, packet ID, tag
         mtu_less=78,  # one packet inside is one segment outside
     ),
 )
 CONFIG = """dev {device}
 dev-type tun
-{way}
-ifconfig {own} {peer}
+{transport}
+ifconfig {local} {peer}
 tun-mtu {mtu}
 mssfix 0
 {role}
@@ -57,33 +58,36 @@ verb 3
 
 
 def start(launch: Launch) -> Tunnel:
-    """Both ends, whose packets fit the link's MTU. Raises TunnelError or NetworkError."""
+    """Start both ends, whose packets fit the link's MTU.
+
+    Raises TunnelError or NetworkError.
+    """
     over = tunnel_kind(launch.run.tunnel).over
     certificates = {node: make_certificate(launch, node) for node in (launch.near, launch.far)}
     far, inside = launch.far_address, inside_of(launch)
     ends: Mapping[str, Mapping[str, str]] = {
         launch.far: {
-            "way": f"proto {over}4{'-server' if over == 'tcp' else ''}\n"
+            "transport": f"proto {over}4{'-server' if over == 'tcp' else ''}\n"
             f"local {far}\nlport {launch.port}",
             "role": "tls-server\ndh none",
-            "own": inside.far,
+            "local": inside.far,
             "peer": inside.near,
         },
         launch.near: {
-            "way": f"proto {over}4{'-client' if over == 'tcp' else ''}\n"
+            "transport": f"proto {over}4{'-client' if over == 'tcp' else ''}\n"
             f"remote {far} {launch.port}\nnobind",
             "role": "tls-client",
-            "own": inside.near,
+            "local": inside.near,
             "peer": inside.far,
         },
     }
     options = "".join(f"{name} {value}\n" for name, value in launch.options("sndbuf", "rcvbuf"))
-    for node, words in ends.items():
+    for node, fields in ends.items():
         other = launch.far if node == launch.near else launch.near
         launch.write_file(f"{node}.key", certificates[node].key, 0o600)
         launch.write_file(f"{node}.crt", certificates[node].certificate)
         config = CONFIG.format(
-            **words,
+            **fields,
             device=device_of(launch),
             mtu=launch.inner_mtu,
             folder=launch.scratch,

@@ -1,5 +1,6 @@
-"""shadowsocks: ss-tunnel at the near end and ss-server at the far one, a connection for each
-stream, encrypted by a password made per run.
+"""Run Shadowsocks: ss-tunnel at the near end and ss-server at the far end.
+
+Each stream has its own connection, encrypted by a password made per run.
 """
 
 import json
@@ -20,26 +21,29 @@ TUNNEL = TunnelKind(
     version_pattern=r"shadowsocks-libev (\d[\d.]*)",
     carries=("tcp", "udp"),
     chain=JOINED_LEGS,
-    frames=((16383, 34),),  # AEAD chunks: length and its tag, the chunk's tag
+    frames=((16383, 34),),  # AEAD chunks: length and its tag, payload's tag
 )
 METHOD = "chacha20-ietf-poly1305"
 
 
 def start(launch: Launch) -> Tunnel:
-    """All ends; a chain's middle is a server and a client. Raises TunnelError or NetworkError."""
+    """Start all ends; the middle of a chain is a server and a client.
+
+    Raises TunnelError or NetworkError.
+    """
     address, port = launch.sink
     password = launch.ask(launch.near, launch.helper("openssl"), "rand", "-hex", "32")
-    for place, node in reversed(list(enumerate(launch.way))):
+    for position, node in reversed(list(enumerate(launch.way))):
         if node != launch.near:
             launch_part(launch, node, "", password, {"server": "0.0.0.0"})
         if node != launch.far:
-            into_join = launch.way[place + 1] != launch.far
-            behind = f"{LOOPBACK}:{launch.join_port}" if into_join else f"{address}:{port}"
+            into_join = launch.way[position + 1] != launch.far
+            destination = f"{LOOPBACK}:{launch.join_port}" if into_join else f"{address}:{port}"
             client = {
                 "server": launch.next_address(node),
                 "local_address": LOOPBACK,
                 "local_port": launch.port if node == launch.near else launch.join_port,
-                "tunnel_address": behind,
+                "tunnel_address": destination,
             }
             part = "" if node == launch.near else "join"
             launch_part(launch, node, part, password, client)
@@ -47,19 +51,22 @@ def start(launch: Launch) -> Tunnel:
 
 
 def launch_part(
-    launch: Launch, node: str, part: str, password: str, own: Mapping[str, Any]
+    launch: Launch, node: str, part: str, password: str, options: Mapping[str, Any]
 ) -> None:
-    """A server, or a client (it has a local port). Raises TunnelError or NetworkError."""
+    """Start a server, or a client if the configuration has a local port.
+
+    Raises TunnelError or NetworkError.
+    """
     config = {
-        **own,
+        **options,
         "server_port": launch.port,
         "password": password,
         "method": METHOD,
         "mode": "tcp_and_udp",
     }
-    is_client = "local_port" in own
+    is_client = "local_port" in options
     program = launch.program_path if is_client else launch.helper("ss-server")
-    port = own["local_port"] if is_client else launch.port
+    port = options["local_port"] if is_client else launch.port
     name = f"{node}{part and f'-{part}'}.json"
     path = launch.write_file(name, json.dumps(config, indent=1) + "\n", 0o600)
     launch.start_end(node, [program, "-c", str(path)], port=port, part=part)

@@ -1,7 +1,7 @@
-"""split: a forwarder at each end, without encryption, framing or handshake of its own.
+"""Run a forwarder at each end, without encryption, framing or handshake.
 
-What is left of a tunnel when only the splitting of the connection is left: near and far end accept,
-dial on and copy. The lab's relay and a real GOST both do it, by the same arguments.
+Only the splitting of the connection remains of a tunnel: near and far end accept, connect onward
+and copy. The lab's relay and a real GOST both do it, with the same arguments.
 """
 
 from gostlab.guest.tunnel_context import Launch, Tunnel
@@ -15,7 +15,10 @@ TUNNEL = TunnelKind(
 
 
 def start(launch: Launch) -> Tunnel:
-    """Both ends, as in `gost -L tcp://:443/HOST:443`. Raises TunnelError."""
+    """Start both ends, as in `gost -L tcp://:443/HOST:443`.
+
+    Raises TunnelError.
+    """
     address, port = launch.sink
     for node in reversed(launch.way):
         is_far = node == launch.far

@@ -1,4 +1,4 @@
-"""ssh: `ssh -L`, all streams as channels of one connection, each with a window of its own."""
+"""Run `ssh -L`: all streams are channels of one connection, each with its own window."""
 
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
 from gostlab.registry.tunnels import CHAIN_LEGS, SSH_WINDOWS_BYTES, TunnelKind
@@ -23,7 +23,10 @@ TUNNEL = TunnelKind(
 
 
 def start(launch: Launch) -> Tunnel:
-    """Both ends. Raises TunnelError or NetworkError."""
+    """Start both ends.
+
+    Raises TunnelError or NetworkError.
+    """
     forwards = []
     for flow in launch.carried_all:
         address, port = launch.sink_of(flow)

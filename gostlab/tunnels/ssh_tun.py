@@ -1,4 +1,4 @@
-"""ssh+tun: `ssh -w`, a VPN by SSH: TCP inside of TCP."""
+"""Run `ssh -w`: a VPN over SSH (TCP inside TCP)."""
 
 from gostlab.guest.tunnel_context import Launch, Tunnel
 from gostlab.registry.tunnels import TunnelKind
@@ -18,18 +18,23 @@ TUNNEL = TunnelKind(
     options=("tun_queue",),
     one_connection=True,
     charged_as="ssh",
-    packet_bytes=38,  # two lengths, type, channel, length, family, padding (least), tag
+    packet_bytes=38,  # two lengths, type, channel, length, family, padding (minimum), tag
     mtu_less=97,  # one packet inside is at most one segment outside
 )
 
 
 def start(launch: Launch) -> Tunnel:
-    """Both ends and their devices. Raises TunnelError or NetworkError."""
+    """Start both ends and their devices.
+
+    Raises TunnelError or NetworkError.
+    """
     device = device_of(launch)
-    made = f"tun{launch.number}"
-    start_ssh(launch, [("Tunnel", "point-to-point"), ("TunnelDevice", f"{made[3:]}:{made[3:]}")])
+    tun_name = f"tun{launch.number}"
+    start_ssh(
+        launch, [("Tunnel", "point-to-point"), ("TunnelDevice", f"{tun_name[3:]}:{tun_name[3:]}")]
+    )
     for node in (launch.near, launch.far):
-        wait_for_device(launch, node, made)
-        launch.on(node, "ip", "link", "set", made, "name", device)
+        wait_for_device(launch, node, tun_name)
+        launch.on(node, "ip", "link", "set", tun_name, "name", device)
     give_addresses(launch)
     return vpn_legs(launch, launch.port)

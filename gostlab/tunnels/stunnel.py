@@ -1,4 +1,4 @@
-"""stunnel: TLS around a forwarder and nothing else, a connection for each stream."""
+"""Run stunnel: TLS around a forwarder and nothing else, one connection per stream."""
 
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
 from gostlab.registry.tunnels import JOINED_LEGS, TunnelKind
@@ -33,16 +33,19 @@ verifyPeer = yes
 
 
 def start(launch: Launch) -> Tunnel:
-    """All ends; a chain's middle is both a far and a near one. Raises TunnelError, NetworkError."""
+    """Start all ends; the middle of a chain is both a far and a near end.
+
+    Raises TunnelError or NetworkError.
+    """
     address, port = launch.sink
     for node in reversed(launch.way):
-        text, place = COMMON, launch.way.index(node)
+        text, position = COMMON, launch.way.index(node)
         if node != launch.near:
-            made = make_certificate(launch, node)
-            launch.write_file(f"{node}.key", made.key, 0o600)
-            launch.write_file(f"{node}.crt", made.certificate)
-            onward = f"{address}:{port}" if node == launch.far else f"{LOOPBACK}:{launch.join_port}"
-            text += FAR.format(port=launch.port, target=onward, folder=launch.scratch, node=node)
+            certificate = make_certificate(launch, node)
+            launch.write_file(f"{node}.key", certificate.key, 0o600)
+            launch.write_file(f"{node}.crt", certificate.certificate)
+            target = f"{address}:{port}" if node == launch.far else f"{LOOPBACK}:{launch.join_port}"
+            text += FAR.format(port=launch.port, target=target, folder=launch.scratch, node=node)
         if node != launch.far:
             text += NEAR.format(
                 loopback=LOOPBACK,
@@ -50,7 +53,7 @@ def start(launch: Launch) -> Tunnel:
                 behind=launch.next_address(node),
                 port=launch.port,
                 folder=launch.scratch,
-                next=launch.way[place + 1],
+                next=launch.way[position + 1],
             )
         path = launch.write_file(f"{node}.conf", text)
         launch.start_end(node, [launch.program_path, str(path)])

@@ -1,4 +1,4 @@
-"""wireguard: the kernel's own, configured by wg, with a pair of keys for each end made per run."""
+"""Run the kernel's WireGuard, configured by wg, with a key pair per end made per run."""
 
 from collections.abc import Mapping
 
@@ -17,11 +17,11 @@ TUNNEL = TunnelKind(
     carries=("tcp", "udp"),
     options=("tun_queue",),
     packet_bytes=60,  # IP, UDP, and WireGuard's type, receiver, counter and tag
-    mtu_less=80,  # as wg-quick, which allows for IPv6 below
+    mtu_less=80,  # wg-quick's choice, which leaves room for IPv6 outside
 )
 PORT = 51820
 CONFIG = """[Interface]
-PrivateKey = {own}
+PrivateKey = {private_key}
 ListenPort = {port}
 
 [Peer]
@@ -31,7 +31,10 @@ AllowedIPs = 0.0.0.0/0
 
 
 def start(launch: Launch) -> Tunnel:
-    """Both devices. Raises TunnelError or NetworkError."""
+    """Start both devices.
+
+    Raises TunnelError or NetworkError.
+    """
     port = listen_port(launch)
     ends = {node: f"{launch.network.ip(node)}:{port}" for node in (launch.near, launch.far)}
     make_devices(
@@ -41,19 +44,21 @@ def start(launch: Launch) -> Tunnel:
 
 
 def listen_port(launch: Launch) -> int:
-    """Where both devices take datagrams: each pair's own."""
+    """Return the UDP port of both devices; each pair has its own."""
     return PORT + launch.number
 
 
 def make_devices(launch: Launch, wg: str, peers: Mapping[str, str]) -> None:
-    """Both devices, up and with their addresses. peers: where each sends first; one that is not
-    named learns it. Raises TunnelError or NetworkError.
+    """Make both devices, bring them up and set their addresses.
+
+    `peers` holds the endpoint that each node sends to first; a node that is not listed learns it.
+    Raises TunnelError or NetworkError.
     """
     device = device_of(launch)
     keys = {node: launch.ask(node, wg, "genkey") for node in (launch.near, launch.far)}
     for node, peer in ((launch.near, launch.far), (launch.far, launch.near)):
         config = CONFIG.format(
-            own=keys[node],
+            private_key=keys[node],
             peer=launch.ask(peer, wg, "pubkey", stdin=f"{keys[peer]}\n"),
             port=listen_port(launch),
         )

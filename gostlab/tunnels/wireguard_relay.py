@@ -1,4 +1,4 @@
-"""WireGuard, whose datagrams GOST's relay carries in WebSocket or in QUIC."""
+"""Run WireGuard whose datagrams GOST's relay carries in WebSocket or in QUIC."""
 
 from gostlab.guest.tunnel_context import Launch, Tunnel
 from gostlab.registry.tunnels import GOST, QUIC_GO, TunnelKind, tunnel_kind
@@ -19,7 +19,7 @@ TUNNEL = (
         one_connection=True,
         charged_as="gost+ws",
         packet_bytes=42,  # WireGuard's 32, the relay's length, WebSocket's header and mask
-        mtu_less=80,  # as wireguard has it
+        mtu_less=80,  # equal to tunnel wireguard's
     ),
     TunnelKind(
         name="wireguard+quic",
@@ -35,17 +35,20 @@ TUNNEL = (
         options=("tun_queue",),
         one_connection=True,
         charged_as="gost+quic",
-        packet_bytes=170,  # with its length it does not fit in one packet of QUIC
+        packet_bytes=170,  # a WireGuard packet and its length do not fit in one QUIC packet
         mtu_less=80,
     ),
 )
 
 
 def start(launch: Launch) -> Tunnel:
-    """GOST's ends, then both devices. Raises TunnelError or NetworkError."""
-    kind = tunnel_kind(launch.run.tunnel)
-    scheme = kind.charged_as.replace("gost+", "relay+")
+    """Start GOST's ends, and then both devices.
+
+    Raises TunnelError or NetworkError.
+    """
+    tunnel_type = tunnel_kind(launch.run.tunnel)
+    scheme = tunnel_type.charged_as.replace("gost+", "relay+")
     address, port = relay_datagrams(launch, scheme, listen_port(launch))
     make_devices(launch, launch.helper("wg"), {launch.near: f"{address}:{port}"})
     wait_inside(launch)
-    return vpn_legs(launch, launch.port if kind.over == "tcp" else None)
+    return vpn_legs(launch, launch.port if tunnel_type.over == "tcp" else None)
