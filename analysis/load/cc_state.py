@@ -13,7 +13,7 @@ import pandas as pd
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import TimeSeries, read_gzip
-from gostlab.results import whole_rows
+from gostlab.results import valid_rows
 
 FILE = "cc_state.jsonl.gz"
 # Suffix of a name -> (unit in plots, factor)
@@ -96,7 +96,7 @@ def states(run: RunFolder) -> tuple[CcStateHistory, ...]:
 def rows_of(run: RunFolder) -> list[dict[str, Any]]:
     """Return the complete rows of the file; [] if it does not exist."""
     try:
-        rows = whole_rows(read_gzip(run.folder / FILE).splitlines())
+        rows = valid_rows(read_gzip(run.folder / FILE).splitlines())
     except OSError:
         return []
     return [row for row in rows if "flow" in row]

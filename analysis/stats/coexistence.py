@@ -45,11 +45,11 @@ def contest_of(folder: Path) -> Contest | None:
     return Contest(tuple(flows), even, *active_window(run, competing(run)))
 
 
-def resent_of(run: RunFolder, flow: str) -> metrics.Resent | None:
+def resent_of(run: RunFolder, flow: str) -> metrics.Retransmissions | None:
     """What a flow's connections across the path sent again; None where they are not its own."""
     legs: Sequence[Any] = [leg for leg in run.of_leg("wan") if leg.flow == flow]
     if not legs:
         return None
-    return metrics.Resent(
+    return metrics.Retransmissions(
         sum(leg.segments_retransmitted for leg in legs), sum(leg.segments_out for leg in legs)
     )

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from gostlab import sandbox as machines
 from gostlab.analysis.load import frames
 from gostlab.api.plan import Plan, check_matrices, refusal
-from gostlab.api.run import Gathered, Making, make
+from gostlab.api.run import Gathered, RunGenerator, make
 from gostlab.errors import SandboxOnly
 from gostlab.results.metrics import goodput_bps
 from gostlab.scheduler import progress as shown
 from gostlab.scheduler.batch_result import Outcome
 from gostlab.scheduler.eta import Moving
-from gostlab.scheduler.queue import Finished, Quiet
+from gostlab.scheduler.queue import Finished, RunObserver
 from gostlab.scheduler.shard import Shard
 from gostlab.spec import preflight
 from gostlab.spec.adhoc import Question, to_question
@@ -96,7 +96,7 @@ class Cancelled(Exception):
     """The runs were cancelled while they were made."""
 
 
-class ProgressCallback(Quiet):
+class ProgressCallback(RunObserver):
     """Calls a function with the progress."""
 
     def __init__(self, call: Callable[[Progress], object]) -> None:
@@ -129,7 +129,7 @@ class Running(Iterator[Result]):
     is finished; the same experiment goes on from there.
     """
 
-    def __init__(self, plan: Plan, begin: Callable[..., Making]) -> None:
+    def __init__(self, plan: Plan, begin: Callable[..., RunGenerator]) -> None:
         """begin: `make`, but for what looks whether it is cancelled."""
         self._plan = plan
         self._ends: list[Finished] = []
@@ -285,7 +285,7 @@ class Experiment(Plan):
         results: str | Path = RESULTS,
         *,
         jobs: int | None = None,
-        progress: bool | Callable[[Progress], object] | Quiet = False,
+        progress: bool | Callable[[Progress], object] | RunObserver = False,
         gost: Path | None = None,
         retry_failed: bool = False,
         workers: Gathered | None = None,
@@ -302,7 +302,7 @@ class Experiment(Plan):
         MachineError at once; while the loop goes on, ResultsError and OSError.
         """
         held = ExitStack()
-        watcher = progress if isinstance(progress, Quiet) else Quiet()
+        watcher = progress if isinstance(progress, RunObserver) else RunObserver()
         if progress is True:
             watcher = held.enter_context(shown.progress_on_stderr(self.name, quiet=False))
         elif callable(progress):
@@ -313,7 +313,7 @@ class Experiment(Plan):
 
 
 def run_together(
-    experiments: Sequence[Experiment], results: Path, *, progress: Quiet, **how: Any
+    experiments: Sequence[Experiment], results: Path, *, progress: RunObserver, **how: Any
 ) -> list[Outcome]:
     """Make the runs of several experiments, in their order, as if they were one's; what became of
     each. `how`, and what is raised, are those of Experiment.run and its wait.

@@ -64,7 +64,7 @@ class Plan:
         return levels_in_order(self.file, quick=self.quick, overrides=self.overrides)
 
     def tasks(self, results_folder: Path) -> list[Task]:
-        return [Task(run, queue.place_of(run, results_folder)) for run in self.runs]
+        return [Task(run, queue.run_folder(run, results_folder)) for run in self.runs]
 
     def described(self, repetitions_of: Mapping[str, int] = {}) -> list[RunSpec]:
         """The runs, those of some cells in so many repetitions. Raises BadInput."""

@@ -33,7 +33,7 @@ MIN_SAID_OF = 5  # runs: of fewer no spread says anything, and scipy need not be
 Gathered = Callable[
     [Callable[[str], None]], AbstractContextManager[tuple[Collection[queue.Slot], queue.Starter]]
 ]
-Making = Generator[Finished, None, list[Outcome]]
+RunGenerator = Generator[Finished, None, list[Outcome]]
 
 
 def make(
@@ -43,11 +43,11 @@ def make(
     jobs: int | None,
     gost: Path | None,
     retry_failed: bool,
-    progress: queue.Quiet,
+    progress: queue.RunObserver,
     workers: Gathered | None,
     look: Callable[[], None],
     held: ExitStack,
-) -> Making:
+) -> RunGenerator:
     """What makes the runs of plans that have no answer yet in a results folder, once it is asked
     for their ends; it returns what became of each plan's. While the last run of one ends, the next
     one's begin.
@@ -69,12 +69,12 @@ def make(
     def more(ends: Sequence[Finished]) -> list[RunSpec]:
         return [run for plan in plans for run in one_more(plan, ends)]
 
-    def making() -> Making:
+    def making() -> RunGenerator:
         folder.mkdir(parents=True, exist_ok=True)
         shared = any(plan.shard for plan in plans)
         with held:
             for name in names:
-                held.enter_context(results.owned(folder, name, shared=shared))
+                held.enter_context(results.experiment_lock(folder, name, shared=shared))
             slots: Collection[queue.Slot]
             begin: queue.Starter = start
             if workers is None:

@@ -57,7 +57,9 @@ def overhead_ms(count: int) -> float:
         )
         dask_cluster.wait_for_workers(found, f"local:{WORKERS}", WORKERS)
         began = time.monotonic()
-        ends = queue.run_all(runs, Path(scratch), found, found.start, queue.Quiet(), beside=True)
+        ends = queue.run_all(
+            runs, Path(scratch), found, found.start, queue.RunObserver(), beside=True
+        )
         spent_s = time.monotonic() - began
     if any(end.outcome != "ok" for end in ends):
         raise RuntimeError("a stub of the benchmark failed")

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
             complain(line)
         summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
         print(f"{outcome.counts_line} · {folder / RESULTS}")
-        if outcome.broke or outcome.those("invalid"):
+        if outcome.broke or outcome.in_state("invalid"):
             status = EXIT_FAILED
     print(f"next: ./lab lab report {arguments.lab}, then ./lab lab hand-in {arguments.lab}")
     return status

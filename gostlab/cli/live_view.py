@@ -28,7 +28,7 @@ from gostlab.errors import BadInput
 from gostlab.safe_read import open_plain
 from gostlab.scheduler import summary
 from gostlab.scheduler.progress import LiveDisplay
-from gostlab.scheduler.queue import Finished, Levels, place_of, rank_of
+from gostlab.scheduler.queue import Finished, Levels, rank_of, run_folder
 from gostlab.spec.labels import cell_words
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.response import bdp_bytes
@@ -68,7 +68,7 @@ class Tail:
             return []
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
-        return results.whole_rows(whole.splitlines())
+        return results.valid_rows(whole.splitlines())
 
 
 def plausible(row: Mapping[str, Any], names: Sequence[str]) -> list[float] | None:
@@ -199,7 +199,7 @@ class LivePicture(LiveDisplay):
                 " (--cc cubic,bbr), or one matrix (--matrix NAME)"
             )
         for run in sorted(runs, key=lambda run: rank_of(run, self._levels)):
-            self._runs.setdefault(run.name, Followed(run, place_of(run, self._folder)))
+            self._runs.setdefault(run.name, Followed(run, run_folder(run, self._folder)))
         for end in done:
             self._runs[end.run.name].ended = end
 

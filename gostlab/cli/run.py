@@ -113,7 +113,7 @@ def setting_words(asked: argparse.ArgumentParser) -> None:
 
 def told(
     arguments: argparse.Namespace, experiments: Sequence[api.Experiment], *, quiet: bool
-) -> AbstractContextManager[queue.Quiet]:
+) -> AbstractContextManager[queue.RunObserver]:
     """The observer that shows what the runs do. Raises BadInput."""
     experiment, *others = experiments
     if not arguments.live:
@@ -367,7 +367,7 @@ def exit_code(outcome: finished.Outcome) -> int:
     """What this kernel cannot do is a row of its own; where all rows are, nothing was answered."""
     if outcome.broke:
         return common.EXIT_FAILED
-    return common.EXIT_INVALID if outcome.those("invalid") else common.EXIT_OK
+    return common.EXIT_INVALID if outcome.in_state("invalid") else common.EXIT_OK
 
 
 @common.verb(

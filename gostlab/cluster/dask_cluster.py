@@ -29,7 +29,7 @@ from gostlab.cluster import worker as remote
 from gostlab.cluster.worker import MADE, Identity
 from gostlab.results import read_status
 from gostlab.sandbox import MachineError
-from gostlab.scheduler.queue import Lost, Starter
+from gostlab.scheduler.queue import Starter, WorkerLost
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
@@ -172,31 +172,34 @@ class FutureJob:
         )
 
     def poll(self) -> int | None:
-        """0 once the run's folder is here, whole; None while it is made. Raises Lost if its worker
-        went away or could not begin it.
+        """Return 0 once the run's folder is complete here, or None while it is being made.
+
+        Raises WorkerLost if its worker went away or could not begin it.
         """
         if not self._future.done():
             if self._cluster.is_here(self._address):
                 return None
             self._future.release()
-            raise Lost(f"worker {self._cluster.name_of(self._address)} went away")
+            raise WorkerLost(f"worker {self._cluster.name_of(self._address)} went away")
         name = self._cluster.name_of(self._address)
         try:
             # Of a worker that dies just now Dask would wait for ever for what it alone may make.
             answer = self._future.result(timeout=FETCH_S)
         except Exception as error:
             # Dask passes on whatever there is, its own errors and a task's.
-            raise Lost(f"worker {name} gave no answer ({error})") from error
+            raise WorkerLost(f"worker {name} gave no answer ({error})") from error
         finally:
             # At once: what is here must not be made again when a worker dies that still held it.
             self._future.release()
         if answer["complaint"]:
             counts = self._cluster.is_to_blame(self._address, answer["complaint"])
-            raise Lost(f"worker {name} made no run of it: {answer['complaint']}", counts=counts)
+            raise WorkerLost(
+                f"worker {name} made no run of it: {answer['complaint']}", counts=counts
+            )
         try:
             self._take(answer["files"])
         except (ValueError, OSError) as failure:
-            raise Lost(f"what worker {name} sent is no run's folder: {failure}") from failure
+            raise WorkerLost(f"what worker {name} sent is no run's folder: {failure}") from failure
         self._cluster.proven.add(self._address)
         return 0
 
@@ -409,7 +412,7 @@ def check_hosts(cluster: Cluster, run: RunSpec, scratch: Path) -> str:
         try:
             while job.poll() is None:
                 time.sleep(remote.POLL_S)
-        except Lost as error:
+        except WorkerLost as error:
             raise MachineError(f"--check-hosts: {error}") from error
         finally:
             job.kill()

@@ -84,7 +84,7 @@ def conform(
 ) -> Conformed:
     """Run what of an order is not known yet. Raises MachineError, ResultsError, OSError."""
     place = folder / "conform" / f"{order.kernel}-{order.version}"
-    with results.owned(folder, f"conform-{order.kernel}", shared=False):
+    with results.experiment_lock(folder, f"conform-{order.kernel}", shared=False):
         known = run_scripts(order, order.names, place, [], jobs, say)
         again = [name for name, row in known.items() if "timing error" in row["said"]]
         tolerant = run_scripts(order, sorted(again), place / "tolerant", [TOLERANT], jobs, say)

@@ -129,7 +129,7 @@ def replay(folder: Path, *, on_own_root: bool = True) -> RunReplay:
         )
         guest.wait()
         replayed = results.read_object(work / "replay.json")
-        words = guest.complaint or results.last_words(work)
+        words = guest.complaint or results.last_log_line(work)
     if replayed is None:
         raise ResultsError(f"{folder}: the replay's machine ended and gave no reason: {words}")
     if "error" in replayed:

@@ -1,7 +1,7 @@
-"""Result folders: the only interface between measuring and analysing.
+"""Read and write result folders, the only interface between measuring and analysing.
 
-A folder is finished when it has status.json, which is written last and by rename. What is not
-finished is run again. Names end in a hash of the inputs, so the same question finds its answer.
+A folder is finished when it has status.json, which is written last and by rename. An unfinished run
+is executed again. Folder names end in a hash of the inputs, so the same question finds its result.
 """
 
 import errno
@@ -31,22 +31,23 @@ from gostlab.results.format import SCHEMA
 from gostlab.spec.run_spec import RunSpec
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
-# The `cause` of a failed run that an exception of the lab's own ended. It says nothing about what
-# was asked, so it is no answer: the run is run again.
+# The `cause` of a failed run that an exception inside gostlab ended. The failure says nothing about
+# the requested experiment, so the run is executed again.
 OWN_ERROR = "the lab's own error"
-# The same of one that this machine ended: a full disk, too little memory, a limit, a kill.
+# The `cause` of a failed run that this machine ended: a full disk, too little memory, a limit, a
+# kill. The run is executed again.
 FROM_OUTSIDE = "ended from outside"
 STATUS = "status.json"
-MAX_ERROR = 2000  # characters of a run's error
-# A run's last words are shorter: where less is free, they did not fit.
+MAX_ERROR = 2000  # maximum length of a run's error message, in characters
+# A run's last log lines are shorter than this; with less free space they could not be written.
 MIN_FREE_BYTES = 2**20
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
-# What a run.json means, in the lab's order of time. A change to what the lab does for the same
-# run.json, so that its numbers are others (a kernel patch, a default, a tool's option), adds the
-# sentence that says what changed. Results of before are then older: they are not taken for answers
-# any more, and their runs are run again.
+# The meanings of run.json, oldest first. A change that makes the same run.json give other numbers
+# (a kernel patch, a default, a tool's option) adds a sentence that describes the change. Results
+# from before it are then outdated: they no longer count as finished, and their runs are executed
+# again.
 EPOCHS = (
     "as version 0.1 ran it",
     "on Linux 5.10, 6.1 and 6.12 a seed's random numbers are the same in every folder",
@@ -61,15 +62,15 @@ EPOCHS = (
     " flows start, and paths change, at their instant and not up to a millisecond after it",
 )
 EPOCH = len(EPOCHS)
-EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results
-OLDER = ".older"  # where an experiment's older results are kept
-PART_LOCK = ".making"  # in a run's folder while it is made beside its place
-# A part is without its lock only while it is begun and while it takes its place.
+EXPERIMENT_FILE = "experiment.yaml"  # the copy of the experiment's file in its results folder
+OLDER = ".older"  # the subfolder that archives results of earlier epochs
+PART_LOCK = ".making"  # the lock file in a temporary run folder while the run executes
+# A temporary run folder has no lock only just after its creation and just before its final rename.
 PART_WITHOUT_LOCK_S = 600.0
 
 
-# What a reader of a run's values may meet that stands on what the lab writes. Where it does, the
-# run is damaged, or says nothing; no reader lets one of them out.
+# Exceptions that reading a damaged or incomplete run folder may raise. Readers of run folders catch
+# them and treat the value as unknown.
 BROKEN_RECORDS = (
     ArithmeticError,
     AttributeError,
@@ -83,24 +84,24 @@ BROKEN_RECORDS = (
 
 
 class ResultsError(Complaint):
-    """A results folder cannot be used; the message says why and what to do."""
+    """Report that a results folder cannot be used, and what to do about it."""
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON for people and programs, whole or not at all, and see it reach the disk."""
+    """Write an indented JSON file atomically and sync it to disk."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     write_whole(path, f"{text}\n", to_disk=True)
 
 
 def write_whole(path: Path, content: str | bytes, *, to_disk: bool = False) -> Path:
-    """Write a file, whole or not at all (by rename); the file. Raises OSError."""
+    """Write a file atomically, by rename, and return its path. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own: shards on several machines write the same at the same time. No link that a
-    # run left in its folder is followed out of it.
+    # The temporary name is random, because shards on several machines may write the same file at
+    # the same time. Mode "xb" does not follow a symbolic link that a run left in its folder.
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with part.open("xb") as file:
-            # Half of a surrogate pair, of a name that is not UTF-8, becomes a question mark.
+            # A lone surrogate (from a file name that is not UTF-8) becomes a question mark.
             data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
             file.write(data)
             if to_disk:
@@ -120,25 +121,26 @@ def finish(
     from_outside: bool = False,
     run: RunSpec | None = None,
 ) -> dict[str, Any]:
-    """Turn how a run ended into status.json, the last file of a folder; returns its contents. A run
-    that left no outcome.json (its machine died, or was ended: `complaint`) has failed, as has one
-    whose programs removed or replaced what it must leave behind.
+    """Write status.json, the last file of a run's folder, and return its contents.
 
-    run  whose folder it is: what run.json must say, and all that a good run leaves must be there
+    A run that left no outcome.json (its machine died or was ended: `complaint`) has failed, as has
+    one whose programs removed or replaced a file that it must leave behind.
+
+        run  the run of this folder: run.json must match it, and a good run's files must all exist
     Raises OSError.
     """
     status = read_outcome(folder)
     if status is None:
-        words, is_outside = (
-            f"ended without a word: {last_words(folder)}",
+        message, is_outside = (
+            f"ended without a word: {last_log_line(folder)}",
             from_outside or not complaint,
         )
-        if os.path.lexists(folder / "outcome.json"):  # written by rename, so never half of one
-            words, is_outside = "a program of the run replaced outcome.json", False
+        if os.path.lexists(folder / "outcome.json"):  # written by rename, so it is never incomplete
+            message, is_outside = "a program of the run replaced outcome.json", False
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
-            words = f"the disk under {folder} is full: free some space"
+            message = f"the disk under {folder} is full: free some space"
             is_outside = True
-        status = failure(complaint or words, FROM_OUTSIDE if is_outside else None)
+        status = failure(complaint or message, FROM_OUTSIDE if is_outside else None)
     elif complaint and from_outside and status["outcome"] == "failed":
         status = failure(complaint, FROM_OUTSIDE)
     for name in ("outcome.json", "status.json"):
@@ -147,36 +149,37 @@ def finish(
     if run is not None and changed:
         remove(folder / "run.json")
         write_json(folder / "run.json", run.to_json())
-    # The machine's own files are gone by now (`clean_folder`): these are the answer.
-    kept = known_files(folder)
+    # `clean_folder` has removed the machine's internal files: the remaining ones are the results.
+    files = known_files(folder)
     if run is not None and status["outcome"] == "ok":
-        names = {file.name for file in kept} - ({"run.json"} if changed else set())
+        names = {file.name for file in files} - ({"run.json"} if changed else set())
         lacking = [name for name in needed_files() if name not in names]
         if lacking:
-            words = "a program of the run removed or replaced"
-            status = failure(f"{words} {', '.join(lacking)}"[:MAX_ERROR])
+            message = "a program of the run removed or replaced"
+            status = failure(f"{message} {', '.join(lacking)}"[:MAX_ERROR])
     status |= {
         "schema": SCHEMA,
         "epoch": EPOCH,
         "wall_s": round(wall_s, 3),
         "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    status["files"] = {file.name: safe_read.plain_size(file) for file in kept}
-    status["sha256"] = {file.name: sum_of(file) for file in kept}
+    status["files"] = {file.name: safe_read.plain_size(file) for file in files}
+    status["sha256"] = {file.name: file_sha256(file) for file in files}
     write_json(folder / "status.json", status)
     return dict(status)
 
 
-def finish_anew(folder: Path, run: RunSpec, wall_s: float, error: Exception) -> Any:
-    """Replace a folder that its run left unusable by one that says so; returns its status. Raises
-    OSError; the error itself where it is the disk's and not the run's.
+def replace_unreadable(folder: Path, run: RunSpec, wall_s: float, error: Exception) -> Any:
+    """Replace an unreadable run folder by a failed one, and return its status.
+
+    Raises OSError; re-raises `error` if it is the disk's fault and not the run's.
     """
     if isinstance(error, OSError) and error.errno in OF_THE_DISK:
         raise error
     remove(folder)
     folder.mkdir()
-    words = f"its folder could not be read: {type(error).__name__}: {error}"[:MAX_ERROR]
-    return finish(folder, wall_s, words, run=run)
+    message = f"its folder could not be read: {type(error).__name__}: {error}"[:MAX_ERROR]
+    return finish(folder, wall_s, message, run=run)
 
 
 def failure(error: str, cause: str | None = None) -> dict[str, Any]:
@@ -185,62 +188,63 @@ def failure(error: str, cause: str | None = None) -> dict[str, Any]:
 
 
 def read_outcome(folder: Path) -> dict[str, Any] | None:
-    """Return what a run's guest says of its end, each value of its type; None if it says none."""
-    found = read_object(folder / "outcome.json")
-    if found is None or found.get("outcome") not in OUTCOMES:
+    """Return the outcome that a run's guest wrote, with types checked, or None if there is none."""
+    outcome = read_object(folder / "outcome.json")
+    if outcome is None or outcome.get("outcome") not in OUTCOMES:
         return None
-    error, guest_s = found.get("error"), found.get("guest_s")
+    error, guest_s = outcome.get("error"), outcome.get("guest_s")
     return {
-        "outcome": found["outcome"],
+        "outcome": outcome["outcome"],
         "error": None if error is None else str(error)[:MAX_ERROR],
-        "cause": OWN_ERROR if found.get("cause") == OWN_ERROR else None,
+        "cause": OWN_ERROR if outcome.get("cause") == OWN_ERROR else None,
         "guest_s": guest_s if is_number(guest_s) else None,
     }
 
 
 def known_files(folder: Path) -> list[Path]:
-    """Return the plain files of a run's folder whose names are of the format. Raises OSError."""
-    patterns = [re.compile(each.pattern) for each in result_format.files()]
+    """Return the regular files of a run's folder that the result format names. Raises OSError."""
+    patterns = [re.compile(entry.pattern) for entry in result_format.files()]
     return [
         path
         for path in sorted(folder.iterdir())
-        if any(each.fullmatch(path.name) for each in patterns) and safe_read.is_plain(path)
+        if any(entry.fullmatch(path.name) for entry in patterns) and safe_read.is_plain(path)
     ]
 
 
 def needed_files() -> list[str]:
-    """Return the names that every folder of a good run has, but for status.json."""
-    return [each.name for each in result_format.files() if each.needed and each.name != STATUS]
+    """Return the names of the files that every good run's folder has, except status.json."""
+    return [entry.name for entry in result_format.files() if entry.needed and entry.name != STATUS]
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, however deep and whatever its modes; no link is followed. Raises
-    OSError.
+    """Remove a file or a folder of any depth and modes, without following links.
+
+    Raises OSError.
     """
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    except FileNotFoundError:  # somebody else removes it
+    except FileNotFoundError:  # another process removed it
         pass
     except (OSError, RecursionError):
-        # Deeper than Python's rmtree can go, or with modes that forbid its owner.
+        # The tree is deeper than shutil.rmtree supports, or its modes forbid access to its owner.
         for argv in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             subprocess.run([*argv, "--", path], stderr=subprocess.DEVNULL, check=False)
         if os.path.lexists(path):
             raise OSError(errno.EACCES, "cannot be removed", str(path)) from None
 
 
-def last_words(folder: Path) -> str:
-    """The last line of a run's log that says something."""
+def last_log_line(folder: Path) -> str:
+    """Return the last line of a run's log that is not empty or the guest's reboot message."""
     lines = read_log(folder / "log.txt")
-    said = [line.strip() for line in lines if line.strip() and "reboot:" not in line]
-    return said[-1] if said else "its log is empty"
+    messages = [line.strip() for line in lines if line.strip() and "reboot:" not in line]
+    return messages[-1] if messages else "its log is empty"
 
 
 def read_log(path: Path) -> list[str]:
-    """Return the last lines of a log, none of one that is not there."""
+    """Return the last lines of a log, or an empty list if it cannot be read."""
     try:
         data, _ = safe_read.read_tail(path, LOG_BYTES)
     except OSError:
@@ -249,7 +253,10 @@ def read_log(path: Path) -> list[str]:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON object; None if it is none, or not there (the guest may write what it likes)."""
+    """Return the JSON object in a file, or None if the file is missing or holds anything else.
+
+    The guest may have written arbitrary data.
+    """
     try:
         value = safe_read.read_json(path)
     except (OSError, ValueError):
@@ -258,8 +265,8 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 
 MAX_FLOAT = int(sys.float_info.max)
-LOG_BYTES = 64 << 10  # of a log's end
-# The columns of all series by the type of their values (tests hold them against format.toml).
+LOG_BYTES = 64 << 10  # how much of a log's end read_log reads
+# The columns of all series by the type of their values (tests compare them with format.toml).
 TEXT_COLUMNS = frozenset("cc dev direction end flow host leg link local node peer role".split())
 NUMBER_COLUMNS = frozenset(
     [
@@ -273,22 +280,24 @@ NUMBER_COLUMNS = frozenset(
         *("tcp_memory_mib", "unacked_pkts"),
     ]
 )
-# What a run's samples are of: NAME.jsonl; acks are in acks.csv.gz.
+# The names of a run's series: each is in NAME.jsonl, but acks are in acks.csv.gz.
 SAMPLES = ("sockets", "queues", "hosts", "changes", "pings", "fetches", "acks")
 
 
 def read_series(folder: Path, name: str, clock: str = "t_s") -> list[dict[str, Any]]:
-    """The rows of sockets.jsonl, queues.jsonl, hosts.jsonl or changes.jsonl (whose `clock` is
-    `at_s`), as far as they are whole. Empty where there is no such file.
+    """Return the valid rows of sockets.jsonl, queues.jsonl, hosts.jsonl or changes.jsonl.
+
+    The column `clock` holds a row's time (`at_s` in changes.jsonl). A missing file gives an empty
+    list.
     """
     try:
-        return whole_rows(safe_read.read_lines(folder / f"{name}.jsonl"), clock)
+        return valid_rows(safe_read.read_lines(folder / f"{name}.jsonl"), clock)
     except OSError:
         return []
 
 
-def whole_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[dict[str, Any]]:
-    """The rows of a series; a line that was cut short, or is no row with such a time, ends it."""
+def valid_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[dict[str, Any]]:
+    """Return the rows of a series up to the first line that is truncated or not a valid row."""
     rows: list[dict[str, Any]] = []
     for line in lines:
         try:
@@ -302,7 +311,7 @@ def whole_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[dict[str, Any
 
 
 def is_row(row: Mapping[str, Any]) -> bool:
-    """Return whether the columns that the lab knows have values of their types, or null."""
+    """Return whether all known columns of a row have values of their types, or null."""
     for name, value in row.items():
         if value is None:
             continue
@@ -324,18 +333,18 @@ def is_number_or_null(value: object) -> bool:
 
 
 def is_scalar(value: object) -> bool:
-    """Return whether a value is a text, a finite number, a truth value or null."""
+    """Return whether a value is a string, a finite number, a boolean or null."""
     return isinstance(value, str | bool) or is_number_or_null(value)
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number that is finite in double precision, and no truth value."""
+    """Return whether a value is an int or a float, finite in double precision, and no bool."""
     if isinstance(value, float):
         return math.isfinite(value)
     return type(value) is int and -MAX_FLOAT <= value <= MAX_FLOAT
 
 
-# Those whose values are objects, and what the values inside must be.
+# Columns whose values are objects, and the check for the values inside them.
 OBJECT_COLUMNS = {
     "loss": is_scalar,
     "bbr": is_number_or_null,
@@ -344,15 +353,16 @@ OBJECT_COLUMNS = {
 
 
 def read_status(folder: Path) -> dict[str, Any] | None:
-    """The status of a finished folder; None if it is unfinished or half-written."""
+    """Return the status of a finished folder, or None if it is unfinished or half-written."""
     status = read_object(folder / "status.json")
     return status if status is not None and status.get("outcome") in OUTCOMES else None
 
 
 def is_finished(folder: Path, run: RunSpec) -> bool:
-    """Whether the folder holds this run's answer, whole (`damage`). What the lab's own error or
-    this machine ended is no answer, nor is what an older lab measured that meant something else by
-    the same run.json.
+    """Return whether the folder holds this run's complete and undamaged result.
+
+    A run that an internal error or this machine ended is not finished, nor is a result of another
+    epoch, in which the same run.json had another meaning.
     """
     status = None if folder.is_symlink() else read_status(folder)
     if status is None or is_no_answer(status) or epoch_of(status) != EPOCH:
@@ -361,13 +371,14 @@ def is_finished(folder: Path, run: RunSpec) -> bool:
 
 
 def damage(folder: Path, status: Mapping[str, Any]) -> str | None:
-    """What of a finished folder is not as it was when the run finished, in a line; None for
-    nothing. Runs of an older lab say no sums, or no lengths either.
+    """Return in one line how a finished folder differs from when its run finished, or None.
+
+    Early versions recorded no checksums, or no file lengths either.
     """
-    lengths, sums = status.get("files", {}), status.get("sha256", {})
-    if not isinstance(lengths, dict) or not isinstance(sums, dict):
+    lengths, digests = status.get("files", {}), status.get("sha256", {})
+    if not isinstance(lengths, dict) or not isinstance(digests, dict):
         return "status.json: no lengths and sums of files"
-    for name in {**lengths, **sums}:
+    for name in {**lengths, **digests}:
         file = folder / name
         if "/" in name or name in ("", ".", "..") or not name.isprintable():
             return f"status.json: {name!r:.80}: no file of a run"
@@ -378,37 +389,39 @@ def damage(folder: Path, status: Mapping[str, Any]) -> str | None:
             return f"{name:.80}: {'not there any more' if is_gone else error.strerror}"
         if name in lengths and length != lengths[name]:
             return f"{name:.80}: not as long as when the run finished"
-        if name in sums and sum_of(file) != sums[name]:
+        if name in digests and file_sha256(file) != digests[name]:
             return f"{name:.80}: changed since the run finished"
     return None
 
 
-def sum_of(file: Path) -> str | None:
-    """The SHA-256 of a file's bytes; None where they cannot be read."""
+def file_sha256(file: Path) -> str | None:
+    """Return the SHA-256 of a file in hexadecimal, or None if it cannot be read."""
     try:
         state = file.stat()
-        return sum_as_of(str(file), state.st_mtime_ns, state.st_ctime_ns, state.st_size)
+        return cached_sha256(str(file), state.st_mtime_ns, state.st_ctime_ns, state.st_size)
     except OSError:
         return None
 
 
 @lru_cache(maxsize=100_000)
-def sum_as_of(path: str, _mtime_ns: int, _ctime_ns: int, _size: int) -> str:
-    """The same, read once as long as the file's times and size stay. Raises OSError."""
+def cached_sha256(path: str, _mtime_ns: int, _ctime_ns: int, _size: int) -> str:
+    """Return a file's SHA-256, read again only when its times or size change. Raises OSError."""
     with safe_read.open_plain(Path(path)) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def epoch_of(status: Mapping[str, Any]) -> int:
-    """What a finished run's lab meant by run.json: a number of EPOCHS, from 1."""
+    """Return the epoch of a finished run: an index of EPOCHS, counted from 1."""
     epoch = status.get("epoch", 1)
     return epoch if isinstance(epoch, int) else 0
 
 
 def older_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
-    """How many finished runs an older lab meant otherwise, and what has changed; None if none."""
-    found = [read_status(results / run.experiment / run.name) or {"epoch": EPOCH} for run in runs]
-    epochs = [epoch_of(status) for status in found if epoch_of(status) != EPOCH]
+    """Return a line on the runs that are finished but of another epoch, or None if none is."""
+    statuses = [
+        read_status(results / run.experiment / run.name) or {"epoch": EPOCH} for run in runs
+    ]
+    epochs = [epoch_of(status) for status in statuses if epoch_of(status) != EPOCH]
     if not epochs:
         return None
     return (
@@ -418,13 +431,15 @@ def older_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
 
 
 def changed_since(epochs: Collection[int]) -> str:
-    """What changed in the meaning of a run after the first of some epochs."""
+    """Return the changes to the meaning of run.json after the first of some epochs."""
     return "; ".join(EPOCHS[max(0, min(epochs)) :]) or "this lab is the older one"
 
 
 def makers_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
-    """Which builds of the lab made the finished ones of some runs, for who wonders whether a small
-    difference is theirs; None unless there are several, or one of another version than this.
+    """Return a line on the gostlab builds that made the finished runs, or None.
+
+    None means that one build of this version made them all. The line helps a reader who wonders
+    whether a small difference comes from the build.
     """
     makers = Counter(
         maker_of(environment)
@@ -439,54 +454,57 @@ def makers_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
 
 
 def maker_of(environment: Mapping[str, Any]) -> str:
-    """The lab that made a result: version, commit, kernel, a root of its own."""
+    """Return the build that made a result: version, commit, kernel and a custom root."""
     lab = environment.get("lab")
     lab = lab if isinstance(lab, dict) else {}
     host = environment.get("host")
     root = host.get("root") if isinstance(host, dict) else None
-    own = f", root {root['hash'][:12]}" if root else ""
-    return f"{lab.get('version')} ({lab.get('commit')}, kernel {environment.get('kernel')}{own})"
+    custom = f", root {root['hash'][:12]}" if root else ""
+    built_by = f"{lab.get('commit')}, kernel {environment.get('kernel')}{custom}"
+    return f"{lab.get('version')} ({built_by})"
 
 
 def is_no_answer(status: Mapping[str, Any]) -> bool:
-    """Whether the lab itself (a bug, a fault of the environment) or this machine ended the run."""
+    """Return whether an internal error or this machine, and not the run itself, ended it."""
     return status.get("cause") in (OWN_ERROR, FROM_OUTSIDE)
 
 
 def failure_line(folder: Path, status: Mapping[str, Any]) -> str:
-    """What became of a failed run, and what to do, in one line."""
-    said = f"{folder.name}: {status.get('outcome')}: {status.get('error')}"
+    """Return one line on why a run failed and what to do."""
+    message = f"{folder.name}: {status.get('outcome')}: {status.get('error')}"
     if is_no_answer(status):
         return (
-            f"{said} ({status['cause']}, and no answer: all of it is in {folder / 'log.txt'}; the"
-            " same command runs it again)"
+            f"{message} ({status['cause']}, and no answer: all of it is in {folder / 'log.txt'};"
+            " the same command runs it again)"
         )
-    return f"{said} (see {folder / 'log.txt'}; --retry-failed runs it again)"
+    return f"{message} (see {folder / 'log.txt'}; --retry-failed runs it again)"
 
 
 def prepare(results: Path, run: RunSpec) -> Path:
-    """An empty folder for a run, with its run.json; an unfinished one of the same name is
-    replaced, one that an older lab finished is kept in OLDER.
+    """Create an empty folder with run.json for a run, and return it.
+
+    An unfinished folder of the same name is replaced; one that another epoch finished is archived
+    in OLDER.
     """
     folder = results / run.experiment / run.name
-    make_way(folder)
+    free_run_path(folder)
     folder.mkdir(parents=True)
     write_json(folder / "run.json", run.to_json())
     return folder
 
 
-def make_way(folder: Path) -> None:
-    """Free a run's place: what an older lab finished is kept in OLDER. Raises OSError."""
+def free_run_path(folder: Path) -> None:
+    """Free a run's path, archiving a result of another epoch in OLDER. Raises OSError."""
     status = None if folder.is_symlink() else read_status(folder)
     if status is not None and epoch_of(status) != EPOCH:
-        kept = folder.parent / OLDER / f"epoch-{epoch_of(status)}" / folder.name
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        remove(kept)
-        folder.rename(kept)
+        archived = folder.parent / OLDER / f"epoch-{epoch_of(status)}" / folder.name
+        archived.parent.mkdir(parents=True, exist_ok=True)
+        remove(archived)
+        folder.rename(archived)
     if folder.is_symlink() or not folder.is_dir():
         remove(folder)
     else:
-        # Out of the way in one step: another process may be about to take the place.
+        # Rename the folder away in one step: another process may be about to use its path.
         doomed = folder.with_name(f".{folder.name[:160]}.part-old-{os.getpid()}")
         remove(doomed)
         folder.rename(doomed)
@@ -494,89 +512,93 @@ def make_way(folder: Path) -> None:
 
 
 def is_settled(folder: Path, run: RunSpec, *, retry_failed: bool) -> bool:
-    """Whether a folder has a run's answer: a good one, if failed ones are to be run again."""
+    """Return whether a run needs no execution: it is finished, and good if `retry_failed`."""
     if not is_finished(folder, run):
         return False
     return not retry_failed or (read_status(folder) or {}).get("outcome") == "ok"
 
 
 @dataclass(frozen=True)
-class Making:
-    """A folder in which a run is made: where it stays, by the one who holds its experiment."""
+class InPlaceRunFolder:
+    """Represent a folder in which a run executes, held by the owner of the experiment's results."""
 
     folder: Path
 
     def settle(self, run: RunSpec, *, retry_failed: bool = False) -> None:
-        """It is there already."""
+        """Do nothing: the folder is at its final path already."""
 
     def discard(self) -> None:
-        """It is left unfinished, which the next run of the same replaces."""
+        """Do nothing: the folder stays unfinished, and the next execution replaces it."""
 
 
 @dataclass(frozen=True)
-class PartialRunFolder(Making):
-    """A folder in which a run is made, beside the place that it takes when it is finished.
+class PartialRunFolder(InPlaceRunFolder):
+    """Represent a temporary folder in which a run executes, renamed to its path when finished.
 
-    So any number of processes, on any machines of a file system, may make the same run: the place
-    is there whole or not at all, and the first has it. A lock in the folder says that its
-    maker lives; parts of dead ones are taken away by the next.
+    Any number of processes, on any machines that share a file system, may execute the same run: a
+    complete folder appears at the path or none, and the first result stays. A lock in the folder
+    shows that its process is alive; folders of dead processes are removed by the next one.
     """
 
-    place: Path
+    target: Path
     _lock: TextIO
 
     def settle(self, run: RunSpec, *, retry_failed: bool = False) -> None:
-        """Let the finished folder take its place, unless another's answer is there: then that one
-        stays and this one goes. Raises OSError.
+        """Rename the finished folder to its path, or remove it if a result is there already.
+
+        Raises OSError.
         """
         remove(self.folder / PART_LOCK)
-        # The rename comes first, as it takes only a free place: whose answer came between the look
-        # and the rename keeps it.
+        # Try the rename first: it succeeds only on a free path, so a result that another process
+        # put there between the check and the rename stays.
         for last in (False,) * 9 + (True,):
-            if is_settled(self.place, run, retry_failed=retry_failed):
+            if is_settled(self.target, run, retry_failed=retry_failed):
                 break
             try:
-                self.folder.rename(self.place)
+                self.folder.rename(self.target)
             except OSError:
                 if last:
                     raise
-                if not is_settled(self.place, run, retry_failed=retry_failed):
-                    make_way(self.place)
+                if not is_settled(self.target, run, retry_failed=retry_failed):
+                    free_run_path(self.target)
             else:
-                sync_folder(self.place.parent)
+                sync_folder(self.target.parent)
                 break
         self.discard()
 
     def discard(self) -> None:
-        """Take it away, if it has not taken its place. It may be called twice."""
+        """Remove the folder unless it was renamed to its path; may be called twice."""
         with suppress(OSError):
             remove(self.folder)
         self._lock.close()
 
 
-def prepare_beside(place: Path, run: RunSpec) -> PartialRunFolder:
-    """An empty folder beside a run's place, with its run.json. Raises OSError."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    beside = f".{place.name[:160]}.part-"
-    with os.scandir(place.parent) as entries:  # glob takes ten times as long among 10,000 runs
-        found = [Path(entry) for entry in entries if entry.name.startswith(beside)]
-    for left in found:
-        if is_abandoned(left):
+def prepare_beside(target: Path, run: RunSpec) -> PartialRunFolder:
+    """Create a locked temporary folder with run.json next to a run's path. Raises OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{target.name[:160]}.part-"
+    with os.scandir(target.parent) as entries:  # glob takes ten times as long among 10,000 runs
+        parts = [Path(entry) for entry in entries if entry.name.startswith(prefix)]
+    for part in parts:
+        if is_abandoned(part):
             with suppress(OSError):
-                remove(left)
-    folder = place.with_name(f"{beside}{os.uname().nodename[:30]}-{os.urandom(4).hex()}")
+                remove(part)
+    folder = target.with_name(f"{prefix}{os.uname().nodename[:30]}-{os.urandom(4).hex()}")
     folder.mkdir()
-    # It has its name only when it is held: unheld, the part would be taken for a dead one's.
+    # The lock file gets its name only once it is locked: an unlocked one marks an abandoned folder.
     unnamed = folder / f"{PART_LOCK}-begun"
     lock = unnamed.open("w", encoding="ascii")
     fcntl.flock(lock, fcntl.LOCK_EX)
     unnamed.rename(folder / PART_LOCK)
     write_json(folder / "run.json", run.to_json())
-    return PartialRunFolder(folder, place, lock)
+    return PartialRunFolder(folder, target, lock)
 
 
 def is_abandoned(part: Path) -> bool:
-    """Whether nobody makes a part any more: its lock is free, or missing for longer than it is."""
+    """Return whether no process works in a temporary run folder any more.
+
+    Its lock is then free, or has been missing for longer than PART_WITHOUT_LOCK_S.
+    """
     try:
         with (part / PART_LOCK).open("r+", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -590,7 +612,7 @@ def is_abandoned(part: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder's names on the disk. Raises OSError."""
+    """Sync a folder's entries to disk. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -599,9 +621,11 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def owned(results: Path, experiment: str, *, shared: bool = False) -> Iterator[None]:
-    """Hold an experiment's results for this process alone, or `shared` with others that make every
-    run beside its place. Raises ResultsError if they are another's, or cannot be written.
+def experiment_lock(results: Path, experiment: str, *, shared: bool = False) -> Iterator[None]:
+    """Lock an experiment's results for this process, or `shared` with others.
+
+    Processes that share the lock must execute every run in a temporary folder. Raises ResultsError
+    if another process holds the lock, or the folder cannot be written.
     """
     folder = results / experiment
     try:
@@ -627,19 +651,21 @@ def owned(results: Path, experiment: str, *, shared: bool = False) -> Iterator[N
 
 
 @contextmanager
-def shared_with_runs(place: Path) -> Iterator[None]:
-    """Keep a `run` away from the experiment that a run's place is in, if it is in one (only there
-    is a lock). Raises ResultsError if one is at work there.
+def shared_experiment_lock(target: Path) -> Iterator[None]:
+    """Lock the experiment that a run's folder belongs to, if any, against `./lab run`.
+
+    Only the results of an experiment have a lock file. Raises ResultsError if `./lab run` works
+    there.
     """
-    if not (place.parent / ".lock").exists():
+    if not (target.parent / ".lock").exists():
         yield
         return
-    with owned(place.parent.parent, place.parent.name, shared=True):
+    with experiment_lock(target.parent.parent, target.parent.name, shared=True):
         yield
 
 
 def check_space(results: Path, needed_bytes: int) -> None:
-    """Raises ResultsError if the disk under a results folder has less than is needed."""
+    """Raise ResultsError if the disk under a results folder has less free space than needed."""
     free = shutil.disk_usage(results).free
     if free < needed_bytes:
         raise ResultsError(
@@ -649,6 +675,6 @@ def check_space(results: Path, needed_bytes: int) -> None:
 
 
 def clean_folder(folder: Path) -> None:
-    """Remove what only the launcher and the machine needed from a run's folder."""
+    """Remove the launcher's and the machine's internal files from a run's folder."""
     for name in ("boot.json", "parts.json", "exit", ".uml", ".host"):
         remove(folder / name)

@@ -1,4 +1,4 @@
-"""Find runs that are copies of another one: the same samples say nothing new of their cell."""
+"""Find runs that duplicate another one: identical samples add no information about their cell."""
 
 import hashlib
 import re
@@ -10,32 +10,32 @@ from pathlib import Path
 from gostlab import safe_read
 
 SERIES = ("queues", "sockets", "pings", "fetches")
-# A run's seed draws its ports, and they decide nothing that is sampled.
+# A run's seed determines its ports; no sampled value depends on them.
 PORTS = re.compile(rb'"(?:local|peer)": "[^"]*"')
 
 
 def copies(runs: Iterable[tuple[Path, float | None]]) -> frozenset[Path]:
-    """Return the folders of a cell's runs whose goodput and samples an earlier run has.
+    """Return the folders of a cell's runs whose goodput and samples equal those of an earlier run.
 
-    runs: each one's folder and goodput. Samples are read only where goodputs are equal.
+    runs: the folder and goodput of every run. Samples are read only where goodputs are equal.
     """
     by_goodput: dict[float | None, list[Path]] = {}
     for folder, goodput in runs:
         by_goodput.setdefault(goodput, []).append(folder)
-    found = set()
+    copied = set()
     for folders in by_goodput.values():
         seen = set()
         for folder in folders if len(folders) > 1 else ():
             digest = samples_digest(folder)
             if digest in seen:
-                found.add(folder)
+                copied.add(folder)
             elif digest is not None:
                 seen.add(digest)
-    return frozenset(found)
+    return frozenset(copied)
 
 
 def samples_digest(folder: Path) -> int | None:
-    """Return a digest of all that was sampled of a run but its ports; None of no samples."""
+    """Return a digest of all samples of a run except its ports, or None without samples."""
     files = []
     for name in SERIES:
         with suppress(OSError):
@@ -49,11 +49,11 @@ def samples_digest(folder: Path) -> int | None:
 
 @lru_cache(maxsize=10_000)
 def digest_of(files: tuple[tuple[Path, int, int], ...]) -> int:
-    """Return the digest of files by path, time and size: each is read once. Raises OSError."""
-    found = 0
+    """Return the digest of files, cached by path, time and size. Raises OSError."""
+    total = 0
     for path, _, _ in files:
-        # A sum: the sockets of one instant are listed by their ports.
+        # Adding digests ignores the order of lines: sockets of one instant are sorted by port.
         for line in safe_read.read_lines(path):
             digest = hashlib.sha256(path.name.encode("ascii") + PORTS.sub(b"", line)).digest()
-            found += int.from_bytes(digest, "big")
-    return found
+            total += int.from_bytes(digest, "big")
+    return total

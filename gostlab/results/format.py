@@ -1,8 +1,8 @@
-"""The format of a result folder, as data: every file, every key, every column, with its unit.
+"""Describe the format of a result folder as data: every file, key and column, with its unit.
 
-docs/reference/result-format.md is made from format.toml, and tests check real folders against it.
-SCHEMA counts what a reader must know: it grows when a field changes its meaning or goes, not when
-one is added.
+docs/reference/result-format.md is generated from format.toml, and tests check real folders against
+it. SCHEMA tells readers which format a folder has: it grows when a field changes its meaning or is
+removed, not when one is added.
 """
 
 import re
@@ -11,25 +11,29 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-# 1: one flow, no flows.json. 2: flows and changes. 3: status.json says this number. 4: hosts are
-# machines: CPU and TCP memory of hosts.jsonl and of the verdict are the busiest and fullest host's.
+# 1: one flow, no flows.json. 2: flows and changes. 3: status.json has this number. 4: hosts are
+# machines: hosts.jsonl and the verdict give the CPU time of the busiest host and the TCP memory of
+# the fullest one.
 SCHEMA = 4
 
 TABLES = Path(__file__).with_name("format.toml")
-NAME = "[A-Za-z0-9_.-]+"  # of a flow or a node
+NAME = "[A-Za-z0-9_.-]+"  # the name of a flow or a node
 
 
 @dataclass(frozen=True)
 class FormatField:
+    """Represent a key or a column of a result file."""
+
     path: str
-    kind_words: str  # text, number, …; "or null": not known, not applicable; it may be absent
+    # text, number, …; "or null": unknown or not applicable; "may be absent"
+    kind_words: str
     unit: str
     says: str
 
 
 @dataclass(frozen=True)
 class FormatFile:
-    """One file of a folder, or several of one kind: what format.toml says of it."""
+    """Represent one file of a result folder, or several files with a common name pattern."""
 
     name: str
     pattern: str
@@ -42,14 +46,14 @@ class FormatFile:
 
 @cache
 def files() -> tuple[FormatFile, ...]:
-    """Every file that a folder may have."""
+    """Return every file that a result folder may have."""
     tables = tomllib.loads(TABLES.read_text(encoding="utf-8"))["file"]
-    found = []
+    result_files = []
     for table in tables:
         rows = table.get("fields", "").splitlines()
         fields = tuple(FormatField(*(cell.strip() for cell in row.split("|", 3))) for row in rows)
         pattern = table.get("pattern", re.escape(table["name"])).replace("NAME", NAME)
         form, when, says = (table[key] for key in ("form", "when", "says"))
         needed = table.get("needed", False)
-        found.append(FormatFile(table["name"], pattern, form, when, says, needed, fields))
-    return tuple(found)
+        result_files.append(FormatFile(table["name"], pattern, form, when, says, needed, fields))
+    return tuple(result_files)

@@ -1,4 +1,4 @@
-"""What became of a matrix: every run by how it ended, for the command line and for programs."""
+"""Represent the result of a matrix: how every run ended, for the command line and programs."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,33 +11,36 @@ from gostlab.spec.preflight import Warned
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of `run`."""
+    """Represent the result of all runs of one experiment."""
 
     experiment: str
     ends: tuple[Finished, ...]
-    warned: tuple[Warned, ...] = ()  # what was warned of before anything ran
-    wide: tuple[Standing, ...] = ()  # cells that no repetition made narrow enough
+    warned: tuple[Warned, ...] = ()  # warnings of the guards, before any run
+    wide: tuple[Standing, ...] = ()  # cells whose interval is wider than requested
     levels: Levels = field(default_factory=dict)
 
-    def those(self, state: str) -> list[Finished]:
-        """The runs in a state (Finished.state)."""
+    def in_state(self, state: str) -> list[Finished]:
+        """Return the runs in a state (see Finished.state)."""
         return [end for end in self.ends if end.state == state]
 
     @property
     def broke(self) -> bool:
-        """Whether a run failed, or this kernel can do none of all (a shard may be of nothing)."""
-        nothing_answered = self.ends and len(self.those("unsupported")) == len(self.ends)
-        return bool(nothing_answered or self.those("failed"))
+        """Return whether a run failed or every run is unsupported on this kernel.
+
+        An empty shard is fine.
+        """
+        nothing_answered = self.ends and len(self.in_state("unsupported")) == len(self.ends)
+        return bool(nothing_answered or self.in_state("failed"))
 
     @property
     def complaints(self) -> list[str]:
-        """A line for every run that does not count; what the kernel lacks once per reason."""
-        lines = [failure_line(end.folder, end.status) for end in self.those("failed")]
+        """Return a line for every run that does not count; one line per reason if unsupported."""
+        lines = [failure_line(end.folder, end.status) for end in self.in_state("failed")]
         lines += [
-            f"{end.run.name}: invalid: see fidelity.json there" for end in self.those("invalid")
+            f"{end.run.name}: invalid: see fidelity.json there" for end in self.in_state("invalid")
         ]
-        cells: dict[str, dict[str, None]] = {}  # by reason, each cell once
-        for end in self.those("unsupported"):
+        cells: dict[str, dict[str, None]] = {}  # reason -> cells, without duplicates
+        for end in self.in_state("unsupported"):
             cells.setdefault(str(end.status.get("error")), {})[end.run.cell] = None
         return lines + [f"not possible here: {why} ({', '.join(cells[why])})" for why in cells]
 
@@ -54,7 +57,7 @@ class Outcome:
 
     @property
     def in_order(self) -> list[Finished]:
-        """The runs by matrix and level, as the experiment's file lists them."""
+        """Return the runs sorted by matrix and level, as the experiment's file lists them."""
         matrices = list(self.levels)
 
         def position(end: Finished) -> tuple[int, ...]:
@@ -67,7 +70,7 @@ class Outcome:
 
     @property
     def first_cc(self) -> dict[str, str]:
-        """Matrix -> the congestion control that its file names first, where it compares some."""
+        """Map each matrix that compares congestion controls to the first one in its file."""
         controls = {matrix: factors.get("cc", ()) for matrix, factors in self.levels.items()}
         return {matrix: known[0] for matrix, known in controls.items() if len(known) > 1}
 

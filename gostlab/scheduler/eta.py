@@ -1,4 +1,4 @@
-"""How long runs take: a guess from what they ask, times how far it was off for those that ended."""
+"""Estimate how long runs take, from their description and from how long similar runs took."""
 
 import heapq
 import math
@@ -11,32 +11,35 @@ from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import UNLIMITED_BPS
 
-PACKET_BITS = 12000  # of 1500 bytes
+PACKET_BITS = 12000  # bits of a packet of 1500 bytes
 
-Kind = tuple[object, ...]  # of a run: what others have in common with it
+RunGroup = tuple[object, ...]  # properties that runs of similar duration have in common
 
-# Series that grow while a run's load lasts, and how much of their ends is read.
+# Series that grow during a run's load.
 GROWING = ("hosts.jsonl", "queues.jsonl", "sockets.jsonl")
-TAIL_BYTES = 2**16  # several rows of a hundred hosts, which stand in one of hosts.jsonl
-# From this share of its load on, what a run has taken says more than what others took.
+TAIL_BYTES = 2**16  # holds several rows of hosts.jsonl with a hundred hosts
+# From this share of its load on, a run's own speed predicts its end better than other runs do.
 TELLING_SHARE = 0.15
 
 
 def expected_s(run: RunSpec) -> float:
-    """A guess of a run's wall time, before any of its kind has ended: its load fills the path.
+    """Return an estimate of a run's wall time before any similar run has ended, in seconds.
 
-    Virtual clock: about 19 µs per packet, 7 µs with offloads, 40 ms per second of load, and 1.5 s
-    around it. Real clock: its length.
+    The load is assumed to fill the path. Virtual clock: about 19 µs per packet, 7 µs with offloads,
+    40 ms per second of load, and 1.5 s for boot and shutdown. Real clock: the run's length and 5 s.
     """
     if run.clock == "real":
         return run.length_s + 5
     load_s = expected_load_s(run)
-    packets = load_s * min(rate_bps(run, way) for way in run.path) / PACKET_BITS
+    packets = load_s * min(rate_bps(run, direction) for direction in run.path) / PACKET_BITS
     return 1.5 + 0.04 * load_s + packets * (7e-6 if run.offloads else 19e-6)
 
 
 def expected_load_s(run: RunSpec) -> float:
-    """A guess of how long a load lasts: an http flow's file, which its duration only limits."""
+    """Return an estimate of how long a run's load lasts, in seconds.
+
+    An http flow ends with its file; its duration is only a limit.
+    """
 
     def fetching_s(flow: FlowSpec) -> float:
         if flow.size_bytes is None:
@@ -46,9 +49,9 @@ def expected_load_s(run: RunSpec) -> float:
     return max(flow.start_s + min(flow.duration_s, fetching_s(flow)) for flow in run.flows)
 
 
-def rate_bps(run: RunSpec, way: str) -> float:
-    """A direction's rate; of a path without one, the fastest."""
-    return run.path[way]["rate_bps"] or UNLIMITED_BPS
+def rate_bps(run: RunSpec, direction: str) -> float:
+    """Return a direction's rate in bit/s, or the maximum supported rate if it is unlimited."""
+    return run.path[direction]["rate_bps"] or UNLIMITED_BPS
 
 
 # -- while they run
@@ -56,41 +59,43 @@ def rate_bps(run: RunSpec, way: str) -> float:
 
 @dataclass(frozen=True)
 class Moving:
-    """A run under way, as it looks from outside."""
+    """Represent the progress of an active run, as observed from outside."""
 
     run: RunSpec
-    elapsed_s: float  # of wall time since its machine was started
-    loaded_s: float | None  # of its load, by its own clock, as of its last written sample
+    elapsed_s: float  # wall time since the run's machine was started
+    loaded_s: float | None  # load time on the run's clock at its last written sample
     load_elapsed_s: float | None  # wall time from the beginning of its load to that sample
 
     @property
     def share(self) -> float | None:
-        """How much of its load is over; None before its first sample."""
+        """Return the completed fraction of the load, or None before the first sample."""
         if self.loaded_s is None or self.run.length_s <= 0:
             return None
         return min(1.0, self.loaded_s / self.run.length_s)
 
     @property
     def speed(self) -> float | None:
-        """Seconds of its own clock per second of wall time, while its load lasts."""
+        """Return seconds of the run's clock per second of wall time during its load."""
         if self.loaded_s is None or not self.load_elapsed_s:
             return None
         return self.loaded_s / self.load_elapsed_s
 
 
 def sampled_s(folder: Path) -> float | None:
-    """The time of the last sample that a run's folder holds, in seconds since its load began; None
-    where none is written yet. Samples are written in blocks, so this may lag by some of them.
+    """Return the time of the last sample in a run's folder, in seconds since its load began.
+
+    None before the first sample. Samples are written in blocks, so the value lags by up to one
+    block.
     """
-    found = [at_s for name in GROWING if (at_s := last_instant_s(folder / name)) is not None]
-    return max(found, default=None)
+    times_s = [at_s for name in GROWING if (at_s := last_instant_s(folder / name)) is not None]
+    return max(times_s, default=None)
 
 
 def last_instant_s(file: Path) -> float | None:
-    """The `t_s` of a series' last whole line."""
+    """Return the `t_s` of the last complete line of a series, or None."""
     try:
         tail, _ = safe_read.read_tail(file, TAIL_BYTES)
-    except OSError:  # not there yet, or on another machine
+    except OSError:  # the file does not exist yet, or is on another machine
         return None
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
         try:
@@ -103,30 +108,35 @@ def last_instant_s(file: Path) -> float | None:
 
 @dataclass
 class Forecast:
-    """How long a block of runs will still take: what each is expected to, times how much longer
-    those of its kind took that have ended in this block, dealt to the slots as the scheduler does.
+    """Predict how long a block of runs will still take.
+
+    Each run is expected to take its estimate times the ratio of actual to estimated time of similar
+    runs that ended in this block. Runs are assigned to slots as the scheduler does.
     """
 
     runs: Sequence[RunSpec]
     slots: int
-    expected: dict[int, float] = field(init=False)  # by id(run): read twice a second
-    ended: dict[Kind, tuple[float, float]] = field(default_factory=dict)  # took, was expected to
+    expected: dict[int, float] = field(init=False)  # by id(run), which is faster to hash
+    ended: dict[RunGroup, tuple[float, float]] = field(default_factory=dict)  # actual, expected
 
     def __post_init__(self) -> None:
         self.expected = {id(run): expected_s(run) for run in self.runs}
 
     def finished(self, run: RunSpec, wall_s: float) -> None:
-        for kind in kinds_of(run):
-            took_s, expected_s = self.ended.get(kind, (0.0, 0.0))
-            self.ended[kind] = took_s + wall_s, expected_s + self.expected[id(run)]
+        for group in groups_of(run):
+            took_s, expected_s = self.ended.get(group, (0.0, 0.0))
+            self.ended[group] = took_s + wall_s, expected_s + self.expected[id(run)]
 
     def whole_s(self, run: RunSpec) -> float:
-        ended = (self.ended[kind] for kind in kinds_of(run) if kind in self.ended)
+        ended = (self.ended[group] for group in groups_of(run) if group in self.ended)
         took_s, expected_s = next(ended, (1.0, 1.0))
         return self.expected[id(run)] * took_s / expected_s
 
     def rest_s(self, moving: Moving) -> float:
-        """What a run under way will still take; by its own pace, as far as it has come."""
+        """Return the remaining time of an active run, in seconds.
+
+        The more of its load is over, the more the run's own speed counts.
+        """
         by_kind_s = max(0.0, self.whole_s(moving.run) - moving.elapsed_s)
         share = moving.share or 0.0
         if share < TELLING_SHARE:
@@ -135,8 +145,11 @@ class Forecast:
         return share * by_its_pace_s + (1 - share) * by_kind_s
 
     def left_s(self, moving: Sequence[Moving], waiting: Iterable[RunSpec]) -> float:
-        """The wall time until the last run ends. What runs on the real clock runs alone."""
-        free = [self.rest_s(each) for each in moving]
+        """Return the wall time until the last run ends, in seconds.
+
+        Runs on the real clock run alone.
+        """
+        free = [self.rest_s(active) for active in moving]
         free += [0.0] * (self.slots - len(free))
         heapq.heapify(free)
         alone_s = 0.0
@@ -148,7 +161,7 @@ class Forecast:
         return max(free) + alone_s
 
 
-def kinds_of(run: RunSpec) -> tuple[Kind, ...]:
-    """What a run has in common with others that take as long, what says most of it first."""
-    its = run.clock, run.experiment, run.matrix
-    return ((*its, run.tunnel, run.streams), its, (run.clock,))
+def groups_of(run: RunSpec) -> tuple[RunGroup, ...]:
+    """Return the groups of similar runs that a run belongs to, the most specific first."""
+    base = run.clock, run.experiment, run.matrix
+    return ((*base, run.tunnel, run.streams), base, (run.clock,))

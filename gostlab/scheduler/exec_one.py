@@ -1,4 +1,4 @@
-"""One run, described by a file, made in a folder: what any engine that runs commands can drive."""
+"""Execute one run that a file describes, for engines that distribute commands."""
 
 import json
 import sys
@@ -23,13 +23,13 @@ from gostlab.spec.yaml_source import BadInput
 
 @dataclass(frozen=True)
 class Task:
-    """A run and the folder that its answer is to be in."""
+    """Represent a run and the folder for its result."""
 
     run: RunSpec
     folder: Path
 
     def to_json(self) -> dict[str, Any]:
-        """For programs: what `run --dry-run --json` lists and `exec` takes."""
+        """Return the task as `run --dry-run --json` lists it and `exec` reads it."""
         return {
             "name": self.run.name,
             "folder": str(self.folder),
@@ -40,8 +40,10 @@ class Task:
 
 
 def read_task(file: str, folder: Path | None) -> Task:
-    """The run that a file describes: a run.json, or one entry of what `run --dry-run --json` lists,
-    which has its folder. file: its path, or - for standard input. Raises BadInput.
+    """Return the run that a file describes.
+
+    file: the path of a run.json or of one entry of `run --dry-run --json`, which names its folder;
+    - for standard input. Raises BadInput.
     """
     try:
         text = sys.stdin.read() if file == "-" else read_named(Path(file)).decode()
@@ -62,11 +64,11 @@ def read_task(file: str, folder: Path | None) -> Task:
 
 
 def read_run(values: Mapping[str, Any], file: str) -> RunSpec:
-    """A run from run.json's values. Raises BadInput naming the file."""
+    """Return a run from run.json's values. Raises BadInput that names the file."""
     try:
         run = RunSpec.from_json(values)
-        check_kinds(run)
-        guards(run), run.name  # what is nonsense inside is found out here
+        check_types(run)
+        guards(run), run.name  # both raise if a value makes no sense
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
     except results.BROKEN_RECORDS as error:
@@ -74,64 +76,67 @@ def read_run(values: Mapping[str, Any], file: str) -> RunSpec:
     return run
 
 
-def check_kinds(run: RunSpec) -> None:
-    """Whether a run's plain fields hold what they are declared to. Raises TypeError."""
-    kinds = {int: int, float: int | float, str: str, bool: bool}
-    for name, declared in get_type_hints(type(run)).items():
-        value, kind = getattr(run, name), kinds.get(declared)
-        if kind and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
-            raise TypeError(f"{name}: {value!r} is no {declared.__name__}")
+def check_types(run: RunSpec) -> None:
+    """Raise TypeError if a field of a run does not have its declared type."""
+    types = {int: int, float: int | float, str: str, bool: bool}
+    for name, annotation in get_type_hints(type(run)).items():
+        value, expected = getattr(run, name), types.get(annotation)
+        if expected and (
+            not isinstance(value, expected) or isinstance(value, bool) != (expected is bool)
+        ):
+            raise TypeError(f"{name}: {value!r} is no {annotation.__name__}")
 
 
 def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finished:
-    """Make a run in its folder, unless it is there; how it ended.
+    """Execute a run in its folder, unless it is finished, and return how it ended.
 
-    It is made beside the folder and renamed into place: the folder is whole or not there, however
-    many do this at once. Raises ResultsError if the folder is something else's, MachineError if
-    this machine cannot start it (then nothing is left, and another may), OSError.
+    The run executes in a temporary folder that is renamed when finished, so the folder is complete
+    or missing, however many processes do this at once. Raises ResultsError if the folder is used by
+    something else, MachineError if this machine cannot start the run (then nothing is left, and
+    another machine may), OSError.
     """
-    run, place = task.run, task.folder.resolve()
-    if results.is_settled(place, run, retry_failed=retry_failed):
-        return end_in(place, run)
-    check_place(place, run)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as held:
-        held.enter_context(results.shared_with_runs(place))
+    run, target = task.run, task.folder.resolve()
+    if results.is_settled(target, run, retry_failed=retry_failed):
+        return end_in(target, run)
+    check_folder(target, run)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        stack.enter_context(results.shared_experiment_lock(target))
         if run.clock == "real":
-            held.enter_context(alone_on_the_real_clock())
-        cpus = held.enter_context(claimed_cpus(1))
-        part = results.prepare_beside(place, run)
-        held.callback(part.discard)
-        began = time.monotonic()
+            stack.enter_context(alone_on_the_real_clock())
+        cpus = stack.enter_context(claimed_cpus(1))
+        part = results.prepare_beside(target, run)
+        stack.callback(part.discard)
+        started_s = time.monotonic()
         job = start(run, part.folder, cpus[0])
-        held.callback(job.kill)
+        stack.callback(job.kill)
         try:
             while job.poll() is None:
                 time.sleep(POLL_S)
             complaint = job.complaint
         except MachineError:
             raise
-        except Exception as error:  # what the run's programs did to its folder
+        except Exception as error:  # the run's programs damaged its folder
             job.kill()
             complaint = f"it cannot be watched: {error}"
-        wall_s = time.monotonic() - began
+        wall_s = time.monotonic() - started_s
         try:
             results.clean_folder(part.folder)
             results.finish(part.folder, wall_s, complaint, from_outside=job.from_outside, run=run)
-        except Exception as error:  # what the run's programs left there
-            results.finish_anew(part.folder, run, wall_s, error)
+        except Exception as error:  # the run's programs left unreadable files
+            results.replace_unreadable(part.folder, run, wall_s, error)
         part.settle(run, retry_failed=retry_failed)
-    return end_in(place, run)
+    return end_in(target, run)
 
 
-def check_place(place: Path, run: RunSpec) -> None:
-    """Raises ResultsError if a folder is there, not empty, and of something else than this run."""
+def check_folder(target: Path, run: RunSpec) -> None:
+    """Raise ResultsError if a folder has contents of something else than this run."""
     try:
-        names = [each.name for each in place.iterdir()]
+        names = [entry.name for entry in target.iterdir()]
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        raise ResultsError(f"{place}: a file; a run needs a folder of its own") from None
-    if names and results.read_object(place / "run.json") != run.to_json():
-        what = "another run's folder" if "run.json" in names else "a folder of something else"
-        raise ResultsError(f"{place}: {what}: choose another for this run")
+        raise ResultsError(f"{target}: a file; a run needs a folder of its own") from None
+    if names and results.read_object(target / "run.json") != run.to_json():
+        occupant = "another run's folder" if "run.json" in names else "a folder of something else"
+        raise ResultsError(f"{target}: {occupant}: choose another for this run")

@@ -1,4 +1,4 @@
-"""Progress on standard error: a picture on a terminal, a line per finished run elsewhere."""
+"""Show progress on standard error: a live display on a terminal, else a line per finished run."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,23 +12,23 @@ from rich.text import Text
 
 from gostlab.console import Console
 from gostlab.scheduler.eta import Moving
-from gostlab.scheduler.queue import Finished, Quiet
+from gostlab.scheduler.queue import Finished, RunObserver
 from gostlab.spec.labels import cell_words
 from gostlab.spec.run_spec import RunSpec
 
 
 def clock_words(seconds: float) -> str:
-    """`3 min 20 s`, or `20 s`."""
+    """Format seconds as `3 min 20 s`, or `20 s`."""
     total_s = max(0, round(seconds))
     return f"{total_s // 60} min {total_s % 60:02d} s" if total_s >= 60 else f"{total_s} s"
 
 
-class LineProgress(Quiet):
-    """A line per run on standard error."""
+class LineProgress(RunObserver):
+    """Print a line per finished run on standard error."""
 
     def __init__(self) -> None:
         self._total = self._count = 0
-        self._several = False  # experiments
+        self._several = False  # whether runs are of several experiments
 
     def planned(self, runs: Sequence[RunSpec], done: Sequence[Finished]) -> None:
         super().planned(runs, done)
@@ -52,17 +52,17 @@ class LineProgress(Quiet):
         self.say(f"{at} {self.describe(done)} · {clock_words(left_s)} left")
 
     def describe(self, done: Finished) -> str:
-        """How a run ended."""
-        how = (
+        """Return a line on how a run ended."""
+        result = (
             done.verdict if done.outcome == "ok" else f"{done.outcome}: {done.status.get('error')}"
         )
-        whose = f"{done.run.experiment}/" if self._several else ""
-        return f"{whose}{done.run.name}: {how} ({done.status.get('wall_s', 0):.1f} s)"
+        prefix = f"{done.run.experiment}/" if self._several else ""
+        return f"{prefix}{done.run.name}: {result} ({done.status.get('wall_s', 0):.1f} s)"
 
 
-# What a run of the grid is, and how it looks; without a terminal's blocks in letters.
+# States of runs in the grid, and their signs: blocks, or letters on a terminal without Unicode.
 WAITING, RUNNING, OK, DEGRADED, NO_ANSWER = range(5)
-ENDED = {"good": OK, "degraded": DEGRADED}  # any other state is no answer
+ENDED = {"good": OK, "degraded": DEGRADED}  # any other state is NO_ANSWER
 BLOCKS = ("·", "▸", "█", "▒", "✗")
 LETTERS = (".", ">", "#", "%", "x")
 STYLES = ("dim", "cyan", "green", "yellow", "red")
@@ -70,14 +70,15 @@ MAX_GRID_LINES = 12
 
 
 class LiveDisplay(LineProgress):
-    """A live picture on a terminal, with lines above it; `how`: as rich.live.Live is told, which
-    asks for the picture at once.
+    """Represent a live display on a terminal, with lines above it.
+
+    `live_options` are passed to rich.live.Live, which requests the picture at once.
     """
 
-    def __init__(self, title: str, console: Console | None, **how: Any) -> None:
+    def __init__(self, title: str, console: Console | None, **live_options: Any) -> None:
         super().__init__()
         self._title, self._console = title, console or Console()
-        self._live = Live(console=self._console, get_renderable=self.picture, **how)
+        self._live = Live(console=self._console, get_renderable=self.picture, **live_options)
 
     def picture(self) -> Group:
         raise NotImplementedError
@@ -90,8 +91,10 @@ class LiveDisplay(LineProgress):
 
 
 class Board(LiveDisplay):
-    """Every matrix (of several experiments: every experiment) as a row that fills, a line for each
-    run under way, and the time left. Above it stays a line for every run that is not simply good.
+    """Show the state of every run: a row per matrix, a line per active run and the time left.
+
+    With several experiments a row stands for an experiment. A line for every run that is not good
+    stays above the display.
     """
 
     def __init__(self, title: str, console: Console | None = None) -> None:
@@ -127,7 +130,7 @@ class Board(LiveDisplay):
         self._count += 1
         self._left_s = left_s
         self._states[done.run.name] = ENDED.get(done.state, NO_ANSWER)
-        self._moving = [each for each in self._moving if each.run.name != done.run.name]
+        self._moving = [active for active in self._moving if active.run.name != done.run.name]
         if done.state != "good":
             self.say(self.describe(done))
         self._live.refresh()
@@ -136,7 +139,7 @@ class Board(LiveDisplay):
         left = "" if self._left_s is None else f" · about {clock_words(self._left_s)} left"
         head = Text(f"{self._title} · {self._count} of {self._total}{left}", style="bold")
         width = self._console.width
-        moving = (moving_words(each, of=self._row_of(each.run)) for each in self._moving)
+        moving = (moving_words(active, of=self._row_of(active.run)) for active in self._moving)
         lines = [*self.grid(width), *map(Text, moving)]
         for line in lines:
             line.truncate(width, overflow="ellipsis")
@@ -146,8 +149,10 @@ class Board(LiveDisplay):
         return run.experiment if self._several else run.matrix
 
     def grid(self, width: int) -> list[Text]:
-        """A row per matrix or experiment, a sign per run; where one has more runs than fit, a sign
-        stands for several and shows what most needs a look. Of too many all are one row.
+        """Return a row per matrix or experiment with one sign per run.
+
+        If a row has more runs than fit, a sign stands for several neighbours and shows the most
+        urgent state. Beyond MAX_GRID_LINES rows, all runs share one row.
         """
         matrices: dict[str, list[int]] = {}
         for run in self._runs:
@@ -169,32 +174,35 @@ class Board(LiveDisplay):
         return rows
 
 
-def squeezed(states: Sequence[int], most: int) -> list[int]:
-    """At most so many signs: each stands for neighbours alike in number, and shows one that has no
-    answer, else one that runs, is degraded or waits, and only of nothing else a good one.
+def squeezed(states: Sequence[int], max_signs: int) -> list[int]:
+    """Reduce states to at most `max_signs`, each for an equal number of neighbours.
+
+    A sign shows the most urgent state of its neighbours: no result, then running, degraded,
+    waiting, good.
     """
-    if len(states) <= most:
+    if len(states) <= max_signs:
         return list(states)
     urgent = (NO_ANSWER, RUNNING, DEGRADED, WAITING, OK)
-    ends = [round(index * len(states) / most) for index in range(most + 1)]
+    ends = [round(index * len(states) / max_signs) for index in range(max_signs + 1)]
     return [min(states[start:end], key=urgent.index) for start, end in pairwise(ends)]
 
 
 def moving_words(moving: Moving, of: str) -> str:
-    """A run under way: what it is (and of what), its own clock's time of how much, how fast that
-    goes.
+    """Return a line on an active run: its label, repetition, time on its clock, and speed.
+
+    of: the matrix or experiment of the run.
     """
-    label = cell_words(moving.run.factors)
-    what = f"{of}: {label}" if label else of
-    how_far = "starting"
+    cell = cell_words(moving.run.factors)
+    label = f"{of}: {cell}" if cell else of
+    progress = "starting"
     if moving.loaded_s is not None:
-        how_far = f"{max(0.0, moving.loaded_s):.0f} of {moving.run.length_s:.0f} s"
+        progress = f"{max(0.0, moving.loaded_s):.0f} of {moving.run.length_s:.0f} s"
     speed = f" · {moving.speed:.2g} × real time" if moving.speed else ""
-    return f"  {what}, run {moving.run.repetition} · {how_far}{speed}"
+    return f"  {label}, run {moving.run.repetition} · {progress}{speed}"
 
 
 def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> str:
-    """What a block of runs is about to do."""
+    """Return a line on the runs that a block is about to execute."""
     line = f"{count} {'run' if count == 1 else 'runs'} to do, about {clock_words(expected_s)}"
     if round_number > 1:
         line = f"round {round_number}, of cells that are not narrow enough: {line}"
@@ -204,10 +212,10 @@ def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> 
 
 
 @contextmanager
-def progress_on_stderr(title: str, *, quiet: bool) -> Iterator[Quiet]:
-    """Progress in the form that fits standard error; none where it is to be quiet."""
+def progress_on_stderr(title: str, *, quiet: bool) -> Iterator[RunObserver]:
+    """Give an observer for standard error: a live display, lines, or nothing if `quiet`."""
     if quiet:
-        yield Quiet()
+        yield RunObserver()
         return
     if not sys.stderr.isatty():
         yield LineProgress()

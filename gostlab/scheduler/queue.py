@@ -1,4 +1,4 @@
-"""A matrix of runs: what is finished stays, what is not is run, one per slot."""
+"""Execute the missing runs of a matrix, one per slot, and keep the finished ones."""
 
 from __future__ import annotations
 
@@ -29,35 +29,37 @@ from gostlab.scheduler.eta import GROWING, Forecast, Moving, sampled_s
 from gostlab.spec.experiment import Until
 from gostlab.spec.run_spec import RunSpec
 
-MANY = 300  # runs that wait
-LAST_FEW = 6  # of them for each slot: from here on the longest comes next
-# How often a run's machine may go away before the run is to blame.
-MAX_LOST = 3
-# What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12
-# MB.
+MANY_WAITING = 300  # with this many waiting runs, the forecast is not recomputed at every end
+LAST_FEW = 6  # waiting runs per slot, from which on the longest one starts next
+# After this many lost machines, the run is the cause and is not retried.
+MAX_WORKER_LOSSES = 3
+# Disk space reserved per run: iperf3's report and samples of 128 streams over 30 s take about
+# 12 MB.
 SPACE_PER_RUN_BYTES = 40_000_000
 POLL_S = 0.02
-TELL_S = 0.5  # between two looks at how far the runs are
+REPORT_INTERVAL_S = 0.5  # interval between two progress reports
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that has a status."""
+    """Represent a run that has a status."""
 
     run: RunSpec
     folder: Path
     status: Mapping[str, Any]
-    verdict: str | None  # fidelity.json's: ok, degraded or invalid
+    verdict: str | None  # the verdict of fidelity.json: ok, degraded or invalid
 
     @property
     def outcome(self) -> str | None:
-        """How it ended: one of results.OUTCOMES."""
+        """Return how the run ended: one of results.OUTCOMES."""
         return self.status.get("outcome")
 
     @property
     def state(self) -> str:
-        """good, degraded (something else had a say), invalid (it answers something else than was
-        asked), unsupported (this kernel cannot do it) or failed.
+        """Return good, degraded, invalid, unsupported or failed.
+
+        degraded: something else influenced the result; invalid: the result does not answer the
+        question; unsupported: this kernel cannot execute the run.
         """
         if self.outcome != "ok":
             return "unsupported" if self.outcome == "unsupported" else "failed"
@@ -65,43 +67,43 @@ class Finished:
 
     @property
     def counts(self) -> bool:
-        """Whether it answers what was asked."""
+        """Return whether the run's result counts: it is good or degraded."""
         return self.state in ("good", "degraded")
 
 
-class Quiet:
-    """An observer of what happens; this one shows nothing."""
+class RunObserver:
+    """Observe the progress of runs; this base class shows nothing."""
 
     def say(self, text: str) -> None:
-        """A line outside the progress."""
+        """Show a line outside the progress display."""
 
     def begin(
         self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
     ) -> None:
-        """A block of runs begins; `again` of them were begun before."""
+        """Handle the begin of a block of runs; `again` of them were begun before."""
 
     def planned(self, runs: Sequence[RunSpec], done: Sequence[Finished]) -> None:
-        """All runs of a block, and the ends of those that have one already."""
+        """Handle the list of a block's runs, and the ends of the finished ones."""
 
     def started(self, run: RunSpec) -> None:
-        """A run starts."""
+        """Handle the start of a run."""
 
     def moved(self, moving: Sequence[Moving], left_s: float) -> None:
-        """Some time has passed: the runs under way, and how long the rest will take."""
+        """Handle the passing of time: the active runs, and the time left."""
 
     def finished(self, done: Finished, left_s: float) -> None:
-        """A run has ended."""
+        """Handle the end of a run."""
 
 
-# Where a run may be started: a CPU's number, or a worker's name.
+# A slot for one run at a time: the number of a CPU, or the name of a worker.
 Slot = Hashable
-Starter = Callable[[RunSpec, Path, Any], Job]  # the last: a slot
+Starter = Callable[[RunSpec, Path, Any], Job]  # the last argument is a slot
 
 
-class Lost(Exception):
-    """A run's machine went away under it, or could not begin it; said by Job.poll.
+class WorkerLost(Exception):
+    """Report that a run's machine went away or could not begin the run; raised by Job.poll.
 
-    counts  whether the run may be to blame: it is not run again for ever
+    counts  whether the run may be the cause: the number of its retries is then limited
     """
 
     def __init__(self, why: str, *, counts: bool = True) -> None:
@@ -109,27 +111,28 @@ class Lost(Exception):
         self.counts = counts
 
 
-# Matrix -> factor -> levels, in the order in which people wrote them.
+# Matrix -> factor -> levels, in the order of the experiment's file.
 Levels = Mapping[str, Mapping[str, Sequence[str]]]
-# What is to be run after what has been: one more block, or nothing.
+# Returns the runs of the next block, given all ends so far; empty to stop.
 More = Callable[[Sequence[Finished]], Sequence[RunSpec]]
-# How wide a cell's values lie around their median, as a share of it; None of too few.
+# Returns the relative half-width of the confidence interval of a cell's values, or None if it has
+# too few values.
 HalfWidth = Callable[[Sequence[float]], float | None]
 
 
 def missing(runs: Sequence[RunSpec], folder: Path, *, retry_failed: bool) -> list[RunSpec]:
-    """The runs that have no answer yet, in order."""
+    """Return the runs that are not finished yet, in order."""
     settled = partial(results.is_settled, retry_failed=retry_failed)
-    return [run for run in runs if not settled(place_of(run, folder), run)]
+    return [run for run in runs if not settled(run_folder(run, folder), run)]
 
 
-def place_of(run: RunSpec, results_folder: Path) -> Path:
+def run_folder(run: RunSpec, results_folder: Path) -> Path:
     return results_folder / run.experiment / run.name
 
 
-def run_all(*what: Any, **how: Any) -> list[Finished]:
-    """All that `ends_of` gives, at once."""
-    return list(ends_of(*what, **how))
+def run_all(*args: Any, **kwargs: Any) -> list[Finished]:
+    """Execute all runs as `ends_of` does, and return their ends as a list."""
+    return list(ends_of(*args, **kwargs))
 
 
 def ends_of(
@@ -137,22 +140,25 @@ def ends_of(
     folder: Path,
     slots: Collection[Slot],
     start: Starter,
-    progress: Quiet,
+    progress: RunObserver,
     *,
     retry_failed: bool = False,
     more: More = lambda _: (),
     beside: bool = False,
     look: Callable[[], None] = lambda: None,
 ) -> Generator[Finished, None, list[Finished]]:
-    """Run what is missing, at most one run per slot (a CPU, a worker), block after block until
-    `more` knows of none. Gives each run's end as it is known, first those that have one already;
-    returns all of them in the order of the runs.
+    """Execute the missing runs block by block, one per slot (CPU or worker), and give every end.
 
-    beside  make every run beside its place, so that others may write to the same results
-    look    called every now and then; what it raises ends all
-    Runs on the real clock have the machine for themselves. A run whose machine went away is run
-    again in another slot. On an interrupt, an error or `close` every running guest is ended and its
-    folder left unfinished; what was finished stays. Raises ResultsError, OSError.
+    The ends of finished runs come first. `more` is called after each block with all ends so far and
+    returns the runs of the next block. The generator's return value is the list of all ends in the
+    order of the runs.
+
+        beside  execute every run in a temporary folder, so that others may write there too
+        look    called periodically; an exception that it raises ends everything
+
+    Runs on the real clock execute alone. A run whose machine went away is retried in another slot.
+    On an interrupt, an error or `close` every active guest is ended and its folder left unfinished;
+    finished runs are kept. Raises ResultsError, OSError.
     """
     done: list[Finished] = []
     number = 1
@@ -163,7 +169,7 @@ def ends_of(
         there = [end_of(run, folder) for run in runs if run.name not in ahead]
         progress.planned(runs, there)
         total = len(done) + len(runs)
-        again = sum(place_of(run, folder).exists() for run in todo)
+        again = sum(run_folder(run, folder).exists() for run in todo)
         progress.begin(total, total - len(todo), block.left_s(), again, number)
         yield from there
         yield from block.run()
@@ -174,12 +180,12 @@ def ends_of(
 
 @dataclass
 class Block:
-    """Runs that are to be made, and those that are being made."""
+    """Represent the waiting and the active runs of a block."""
 
     folder: Path
     slots: Collection[Slot]
     start: Starter
-    progress: Quiet
+    progress: RunObserver
     retry_failed: bool
     beside: bool
     todo: Sequence[RunSpec]
@@ -193,15 +199,15 @@ class Block:
         self.forecast = Forecast(self.todo, max(1, len(self.slots)))
 
     def run(self) -> Iterator[Finished]:
-        """Make them all, and give each one's end; none is left running, however this ends."""
-        told_s = -math.inf
+        """Execute all runs and give every end; no run stays active, however this ends."""
+        reported_s = -math.inf
         try:
             while self.waiting or self.running:
                 self.look()
                 self.start_what_fits()
                 time.sleep(POLL_S)
-                if time.monotonic() - told_s >= TELL_S:
-                    told_s = time.monotonic()
+                if time.monotonic() - reported_s >= REPORT_INTERVAL_S:
+                    reported_s = time.monotonic()
                     moving = [active.as_moving() for active in self.running.values()]
                     self.promised_s = self.forecast.left_s(moving, self.waiting)
                     self.progress.moved(moving, self.promised_s)
@@ -221,81 +227,81 @@ class Block:
                 return
             run = self.waiting.popleft()
             results.check_space(self.folder, SPACE_PER_RUN_BYTES * (1 + len(self.running)))
-            making: results.Making
+            making: results.InPlaceRunFolder
             if self.beside:
-                making = results.prepare_beside(place_of(run, self.folder), run)
+                making = results.prepare_beside(run_folder(run, self.folder), run)
             else:
-                making = results.Making(results.prepare(self.folder, run))
+                making = results.InPlaceRunFolder(results.prepare(self.folder, run))
             self.progress.started(run)
             try:
                 job = self.start(run, making.folder, slot)
-            except MachineError as error:  # too little memory for it, say: the rest goes on
-                job = NeverStarted(str(error))
-            except OSError as error:  # an open file or a process too many
-                job = NeverStarted(f"{error.filename or 'it'}: {error.strerror or error}")
+            except MachineError as error:  # e.g. too little memory: the other runs continue
+                job = FailedStart(str(error))
+            except OSError as error:  # too many open files or processes
+                job = FailedStart(f"{error.filename or 'it'}: {error.strerror or error}")
             self.running[slot] = RunningJob(run, making, job, time.monotonic())
 
     def bring_longest_forward(self) -> None:
-        """Of the last few that wait the longest comes next, lest it run alone at the end."""
+        """Move the longest of the last few waiting runs to the front, so it does not end alone."""
         if 1 < len(self.waiting) <= LAST_FEW * len(self.slots) and len(self.slots) > 1:
             longest = max(self.waiting, key=self.forecast.whole_s)
             self.waiting.remove(longest)
             self.waiting.appendleft(longest)
 
     def look_at(self, slot: Slot, active: RunningJob) -> Finished | None:
-        """A run's end, if it has ended for good; what then is to be done."""
+        """Return a run's end, if it has ended; put it back in the queue if its worker was lost."""
         try:
             if active.job.poll() is None:
                 return None
             complaint = active.job.complaint
-        except Lost as loss:
+        except WorkerLost as loss:
             self.lost[active.run.name] += loss.counts
-            if self.lost[active.run.name] < MAX_LOST:
+            if self.lost[active.run.name] < MAX_WORKER_LOSSES:
                 del self.running[slot]
                 active.making.discard()
                 self.progress.say(f"{active.run.name}: {loss}: it is run again")
                 self.waiting.appendleft(active.run)
                 return None
-            complaint = f"{loss}, for the {MAX_LOST}rd time: it is not run again"
-        except MachineError:  # of every run
+            complaint = f"{loss}, for the {MAX_WORKER_LOSSES}rd time: it is not run again"
+        except MachineError:  # affects every run
             raise
-        except Exception as error:  # what a run's programs did to its folder ends no other run
+        except Exception as error:  # damage by this run's programs must end no other run
             active.job.kill()
             complaint = f"it cannot be watched: {error}"
         del self.running[slot]
         return self.end(active, complaint)
 
     def end(self, active: RunningJob, complaint: str | None) -> Finished:
-        """Settle a run that has ended, and tell of it."""
+        """Finish the folder of a run that has ended, report it, and return its end."""
         folder, run = active.making.folder, active.run
         spent_s = time.monotonic() - active.started_s
         try:
             results.clean_folder(folder)
-            # A job on another machine comes back with its status.
+            # A job on another machine has its status already.
             status = getattr(active.job, "status", None) or results.finish(
                 folder, spent_s, complaint, from_outside=active.job.from_outside, run=run
             )
-        except Exception as error:  # what a run's programs left there ends no other run
-            status = results.finish_anew(folder, run, spent_s, error)
+        except Exception as error:  # damage by this run's programs must end no other run
+            status = results.replace_unreadable(folder, run, spent_s, error)
         active.making.settle(active.run, retry_failed=self.retry_failed)
-        if status.get("outcome") == "ok":  # what broke says nothing of the others
+        if status.get("outcome") == "ok":  # the duration of a failed run predicts nothing
             self.forecast.finished(active.run, spent_s)
-        # Of thousands that wait, one more or less is soon enough when the next is told.
-        if len(self.waiting) < MANY:
+        # With many waiting runs the next periodic report is soon enough.
+        if len(self.waiting) < MANY_WAITING:
             self.promised_s = self.left_s()
-        place = place_of(active.run, self.folder)
-        done = Finished(active.run, place, status, verdict(place))
+        target = run_folder(active.run, self.folder)
+        done = Finished(active.run, target, status, verdict(target))
         self.progress.finished(done, self.promised_s)
         return done
 
     def left_s(self) -> float:
-        """How long all of it will still take."""
+        """Return how long the block will still take, in seconds."""
         moving = [active.as_moving() for active in self.running.values()]
         return self.forecast.left_s(moving, self.waiting)
 
 
 def end_of(run: RunSpec, results_folder: Path) -> Finished:
-    return end_in(place_of(run, results_folder), run)
+    return end_in(run_folder(run, results_folder), run)
 
 
 def end_in(folder: Path, run: RunSpec) -> Finished:
@@ -303,14 +309,16 @@ def end_in(folder: Path, run: RunSpec) -> Finished:
 
 
 def rank_of(run: RunSpec, levels: Levels) -> tuple[int, ...]:
-    """Where a run stands in its matrix: by its factors' levels as people wrote them."""
+    """Return a run's sort key: the positions of its levels in the experiment's file."""
     written = levels.get(run.matrix, {})
-    said = [(str(run.factors.get(name)), known) for name, known in written.items()]
-    return tuple(known.index(one) if one in known else len(known) for one, known in said)
+    pairs = [(str(run.factors.get(name)), ordered) for name, ordered in written.items()]
+    return tuple(
+        ordered.index(level) if level in ordered else len(ordered) for level, ordered in pairs
+    )
 
 
 def by_cell(ends: Iterable[Finished]) -> dict[str, list[Finished]]:
-    """The runs of each cell, in order."""
+    """Group the runs by cell, in order."""
     cells: dict[str, list[Finished]] = {}
     for end in ends:
         cells.setdefault(end.run.cell, []).append(end)
@@ -326,26 +334,27 @@ def distinct(ends: Iterable[Finished]) -> list[Finished]:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a cell is that repeats until it is narrow enough."""
+    """Represent the progress of a cell that repeats until its interval is narrow enough."""
 
     cell: str
     until: Until
-    repetitions: int  # so far, whatever became of them
-    values: tuple[float, ...]  # of the distinct runs that count, in the order of repetition
-    halfwidth: float | None  # relative; None: too few, or in several states
-    states: tuple[RunCluster, ...]  # (): one
-    copies: int = 0  # more runs that would count, with the samples of another
+    repetitions: int  # repetitions so far, of any outcome
+    values: tuple[float, ...]  # values of the distinct runs that count, by repetition
+    halfwidth: float | None  # relative half-width; None: too few runs, or several clusters
+    states: tuple[RunCluster, ...]  # clusters of the runs; empty if there is only one
+    copies: int = 0  # number of runs that would count but duplicate another run
 
     @property
     def narrow(self) -> bool:
-        """Whether its runs are enough and agree."""
+        """Return whether the cell has enough runs and they agree."""
         agree = self.halfwidth is not None and self.halfwidth <= self.until.halfwidth
         return agree and len(self.values) >= self.until.least
 
     @property
     def wants_more(self) -> bool:
-        """Whether another repetition may help: not where none of the first ones counts, or all are
-        copies of one.
+        """Return whether another repetition may help.
+
+        It does not if none of the first runs counts, or if all of them are copies of one.
         """
         copied = self.copies > 0 and len(self.values) == 1 and self.repetitions >= self.until.least
         may_help = bool(self.values) and not copied
@@ -353,14 +362,14 @@ class Standing:
 
     @property
     def line(self) -> str:
-        """For people, of a cell that is not narrow."""
+        """Return a line on a cell that is not narrow enough."""
         if self.states:
-            got = states_words(self.states, lambda bps: f"{bps / 1e6:.3g} Mbit/s")
-            return f"in {len(self.states)} states after {self.repetitions}: {self.cell}: {got}"
-        got = f"({len(self.values)} of its runs count)"
+            detail = states_words(self.states, lambda bps: f"{bps / 1e6:.3g} Mbit/s")
+            return f"in {len(self.states)} states after {self.repetitions}: {self.cell}: {detail}"
+        detail = f"({len(self.values)} of its runs count)"
         if self.halfwidth is not None:
-            got = f"± {100 * self.halfwidth:.2g} %"
-        return f"not narrow enough after {self.repetitions}: {self.cell} {got}"
+            detail = f"± {100 * self.halfwidth:.2g} %"
+        return f"not narrow enough after {self.repetitions}: {self.cell} {detail}"
 
     def to_json(self) -> dict[str, Any]:
         known = self.halfwidth is not None and math.isfinite(self.halfwidth)
@@ -380,26 +389,28 @@ def standings(
     halfwidth: HalfWidth,
     states: Callable[[Sequence[float]], tuple[RunCluster, ...]],
 ) -> list[Standing]:
-    """Every cell of the matrices that have a stopping rule. It depends on what their finished runs
-    say, and on nothing else, so an interrupted matrix comes to the same end as any.
+    """Return the standing of every cell of the matrices that have a stopping rule.
+
+    It depends only on the finished runs, so an interrupted matrix reaches the same end as an
+    uninterrupted one.
     """
     repeated = [end for end in done if end.run.matrix in until]
     cells = by_cell(sorted(repeated, key=lambda end: end.run.repetition))
-    found = []
+    result = []
     for cell, ends in sorted(cells.items()):
         counted = distinct(ends)
         goodputs = [goodput_bps(end.folder) for end in counted]
         values = tuple(value for value in goodputs if value is not None)
-        fallen = states(values)
-        width = None if fallen else halfwidth(values)
+        clusters = states(values)
+        width = None if clusters else halfwidth(values)
         rule = until[ends[0].run.matrix]
         copied = sum(end.counts for end in ends) - len(counted)
-        found.append(Standing(cell, rule, len(ends), values, width, fallen, copied))
-    return found
+        result.append(Standing(cell, rule, len(ends), values, width, clusters, copied))
+    return result
 
 
-class NeverStarted:
-    """The job of a run that its machine could not start: over at once, with the machine's words."""
+class FailedStart:
+    """Represent the job of a run that its machine could not start; it has ended already."""
 
     def __init__(self, complaint: str) -> None:
         self.complaint: str | None = complaint
@@ -415,15 +426,15 @@ class NeverStarted:
 @dataclass
 class RunningJob:
     run: RunSpec
-    making: results.Making
+    making: results.InPlaceRunFolder
     job: Job
     started_s: float
-    load_began_s: float | None = None  # when its samplers' files were first seen
-    loaded_s: float | None = None  # its last sample's time, by its own clock
-    sampled_at_s: float = 0.0  # when that was first seen
+    load_began_s: float | None = None  # when the samplers' files were first observed
+    loaded_s: float | None = None  # time of the last sample, on the run's clock
+    sampled_at_s: float = 0.0  # when that sample was first observed
 
     def as_moving(self) -> Moving:
-        """How far it is, from what its folder holds."""
+        """Return the run's progress, from the contents of its folder."""
         now_s = time.monotonic()
         if self.load_began_s is None and is_plain(self.making.folder / GROWING[0]):
             self.load_began_s = now_s
@@ -435,14 +446,19 @@ class RunningJob:
             self.run,
             now_s - self.started_s,
             self.loaded_s,
-            max(TELL_S, self.sampled_at_s - (self.load_began_s or 0.0)) if known else None,
+            max(REPORT_INTERVAL_S, self.sampled_at_s - (self.load_began_s or 0.0))
+            if known
+            else None,
         )
 
 
 def free_slot(
     slots: Iterable[Slot], running: Mapping[Slot, RunningJob], run: RunSpec
 ) -> Slot | None:
-    """A slot for a run, if it may start now: what runs on the real clock tolerates no neighbour."""
+    """Return a free slot for a run, or None.
+
+    A run on the real clock starts only when no other run is active.
+    """
     if running and (
         run.clock == "real" or any(active.run.clock == "real" for active in running.values())
     ):
@@ -451,5 +467,5 @@ def free_slot(
 
 
 def verdict(folder: Path) -> str | None:
-    found = (results.read_object(folder / "fidelity.json") or {}).get("verdict")
-    return None if found is None else str(found)
+    value = (results.read_object(folder / "fidelity.json") or {}).get("verdict")
+    return None if value is None else str(value)

@@ -1,7 +1,7 @@
-"""Shards: a matrix dealt out to so many independent processes, for job arrays and several machines.
+"""Divide a matrix among independent processes, for job arrays and several machines.
 
-Every process deals the same cards: what a shard has depends on the experiment alone, and on nothing
-that is finished, busy or slow.
+Every process computes the same division: a shard's runs depend on the experiment alone, not on
+which runs are finished or which machines are busy or slow.
 """
 
 import re
@@ -21,12 +21,12 @@ class Shard:
     of: int
 
     @classmethod
-    def read(cls, word: str) -> Self:
-        """`3/40`. Raises BadInput."""
-        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", word)
-        shard = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
+    def read(cls, text: str) -> Self:
+        """Parse a shard like `3/40`. Raises BadInput."""
+        match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+        shard = cls(int(match[1]), int(match[2])) if match else cls(0, 0)
         if not 1 <= shard.number <= shard.of:
-            raise BadInput(f"--shard {word}: not one of so many (like 3/40, from 1/40 to 40/40)")
+            raise BadInput(f"--shard {text}: not one of so many (like 3/40, from 1/40 to 40/40)")
         return shard
 
     def __str__(self) -> str:
@@ -37,20 +37,22 @@ class Shard:
 
 
 def deal(runs: Sequence[RunSpec], count: int, whole_cells: Collection[str]) -> list[list[RunSpec]]:
-    """So many hands that take about the same time, every run in one of them, each in order.
+    """Divide runs into `count` shards of about the same duration, each in the original order.
 
-    whole_cells  the matrices whose cells must not be split: they have a stopping rule, which looks
-                 at all of a cell's runs
-    The longest goes first, to the shard that has least.
+    whole_cells: the matrices whose cells must not be split, because they have a stopping rule,
+    which needs all runs of a cell. The longest run or cell goes first, to the shard with the
+    smallest load.
     """
-    cards: dict[str, list[int]] = {}
+    units: dict[str, list[int]] = {}
     for index, run in enumerate(runs):
-        cards.setdefault(run.cell if run.matrix in whole_cells else run.name, []).append(index)
-    weights = {name: sum(expected_s(runs[index]) for index in card) for name, card in cards.items()}
-    loads = [(0.0, hand) for hand in range(count)]
-    hands: list[list[int]] = [[] for _ in range(count)]
-    for name in sorted(cards, key=lambda name: (-weights[name], name)):
-        load, least = heappop(loads)
-        heappush(loads, (load + weights[name], least))
-        hands[least] += cards[name]
-    return [[runs[index] for index in sorted(hand)] for hand in hands]
+        units.setdefault(run.cell if run.matrix in whole_cells else run.name, []).append(index)
+    weights = {
+        name: sum(expected_s(runs[index]) for index in indices) for name, indices in units.items()
+    }
+    loads = [(0.0, shard) for shard in range(count)]
+    shards: list[list[int]] = [[] for _ in range(count)]
+    for name in sorted(units, key=lambda name: (-weights[name], name)):
+        load, lightest = heappop(loads)
+        heappush(loads, (load + weights[name], lightest))
+        shards[lightest] += units[name]
+    return [[runs[index] for index in sorted(shard)] for shard in shards]

@@ -1,4 +1,4 @@
-"""A matrix in a table: each cell's goodput, delays under load and verdict, for the terminal."""
+"""Summarise a matrix per cell: goodput, delays under load and verdict, for the terminal."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,21 +18,21 @@ from gostlab.scheduler.queue import Finished, by_cell, distinct
 from gostlab.spec.checks import VERDICTS
 from gostlab.spec.labels import cell_words
 
-# What stands below each other on a terminal before somebody would rather read a report.
+# Maximum numbers of table rows and reasons on a terminal; the report has all of them.
 MAX_ROWS = 40
 MAX_REASONS = 12
-WIDTH = 160  # where there is no terminal to ask
+WIDTH = 160  # columns of output that is no terminal
 
-# Verdicts that have reasons.
+# Verdicts that come with reasons.
 EXPLAINED = ("degraded", "invalid")
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """How the values of a cell's runs lie."""
+    """Represent the distribution of the values of a cell's runs."""
 
-    interval: tuple[float, float] | None  # holds their median 95 times of 100; None: none does
-    states: tuple[metrics.RunCluster, ...]  # that they fall into; (): one
+    interval: tuple[float, float] | None  # 95 % interval of the median, or None
+    states: tuple[metrics.RunCluster, ...]  # clusters; empty if there is only one
 
 
 ScatterOf = Callable[[Sequence[float]], Scatter]
@@ -40,7 +40,7 @@ ScatterOf = Callable[[Sequence[float]], Scatter]
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a run is not simply ok."""
+    """Represent the reason why a run is degraded or invalid."""
 
     verdict: str  # one of EXPLAINED
     why: str
@@ -48,34 +48,35 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """What the runs of a cell that count say together. A delay is the median over the runs of each
-    run's own median or 95th percentile over time.
+    """Represent the summary of a cell's runs that count.
+
+    A delay is the median over the runs of each run's own median or 95th percentile over time.
     """
 
     matrix: str
     factors: Mapping[str, Any]
     runs: int
-    counted: int  # distinct ones
-    verdict: str  # the worst of its runs', or how the first that does not count ended
-    reasons: tuple[Reason, ...]  # of runs that are degraded or invalid, each check's once
+    counted: int  # number of distinct runs that count
+    verdict: str  # worst verdict of the runs, or how the first failed run ended
+    reasons: tuple[Reason, ...]  # one per check of degraded or invalid runs
     goodput_bps: float | None
     interval_bps: tuple[float, float] | None
-    states_bps: tuple[metrics.RunCluster, ...]  # (): its runs are in one
-    goodputs_bps: tuple[float, ...]  # of every run that counts
-    wan_resent: metrics.Resent | None  # the median run's, by its share
+    states_bps: tuple[metrics.RunCluster, ...]  # empty if there is only one cluster
+    goodputs_bps: tuple[float, ...]  # goodput of every run that counts
+    wan_resent: metrics.Retransmissions | None  # of the run with the median share
     idle_rtt_ms: float | None
     srtt_ms: metrics.Spread | None
     queue_delay_ms: metrics.Spread | None
-    # the same of what the path lost, where no socket resends
-    path_lost: metrics.Resent | None = None
-    # what udp flows got, which the goodput leaves out where there are others
+    # packets lost on the path, if no socket counts retransmissions
+    path_lost: metrics.Retransmissions | None = None
+    # goodput of udp flows, if the goodput of other flows excludes it
     udp_beside_bps: float | None = None
     both_directions: bool = False  # the goodput is the sum of two directions' flows
-    copies: int = 0  # more runs that would count, with the samples of another
+    copies: int = 0  # number of runs that would count but duplicate another run
 
     @property
     def path_rtt_ms(self) -> metrics.Spread | None:
-        """The path's round trip with its queue, where no socket's own is known."""
+        """Return the path's RTT with queueing delay, if no socket's RTT is known."""
         if self.srtt_ms or self.queue_delay_ms is None or self.idle_rtt_ms is None:
             return None
         waited = self.queue_delay_ms
@@ -83,12 +84,12 @@ class CellSummary:
 
     @property
     def rate_words(self) -> str:
-        """Its goodput in Mbit/s; of runs in several states each one's."""
+        """Format the goodput in Mbit/s, or that of every cluster of runs."""
         return metrics.states_words(self.states_bps, mbit) or mbit(self.goodput_bps)
 
     @property
     def spread_words(self) -> str:
-        """How its runs lie: an interval, identical, in states; "" where nothing can be said."""
+        """Format the spread of the runs: an interval, identical, clusters; else an empty string."""
         if self.states_bps:
             return f"{len(self.states_bps)} states"
         if metrics.are_identical(self.goodputs_bps):
@@ -99,30 +100,32 @@ class CellSummary:
 
     @property
     def label(self) -> str:
-        """Its levels as people say them: 16 streams, gost+ws, bbr."""
+        """Return the cell's levels as people write them: 16 streams, gost+ws, bbr."""
         return cell_words(self.factors) or self.matrix
 
 
 @dataclass(frozen=True)
 class CompetitionSummary:
-    """A cell whose flows compete, and what its runs that count came to."""
+    """Represent a cell whose flows compete, with the results of its runs that count."""
 
     cell: CellSummary
     runs: tuple[Contest, ...]
 
     def of(self, flow: str) -> list[Competitor]:
-        return [each for run in self.runs for each in run.flows if each.name == flow]
+        return [
+            competitor for run in self.runs for competitor in run.flows if competitor.name == flow
+        ]
 
     @property
     def names(self) -> list[str]:
-        return list(dict.fromkeys(each.name for run in self.runs for each in run.flows))
+        return list(dict.fromkeys(competitor.name for run in self.runs for competitor in run.flows))
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self.cell), "contests": [asdict(run) for run in self.runs]}
 
 
 def cell_summaries(ends: Iterable[Finished], scatter_of: ScatterOf) -> list[CellSummary]:
-    """Every cell, in the order of its first run. Reads the runs' samples. Raises OSError."""
+    """Summarise every cell, in the order of its first run; reads samples. Raises OSError."""
     return [summarise(runs, scatter_of) for runs in by_cell(ends).values()]
 
 
@@ -131,9 +134,13 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
     goodputs = [value for end in counted if (value := metrics.goodput_bps(end.folder)) is not None]
     delays = [delay for end in counted if (delay := metrics.latency(end.folder)) is not None]
     scatter = scatter_of(goodputs)
-    resent = [found for end in counted if (found := metrics.wan_resent(end.folder)) is not None]
-    lost = [metrics.path_lost(end.folder) for end in counted] if not resent else []
-    beside = [rate for end in counted if (rate := metrics.udp_beside_bps(end.folder)) is not None]
+    retransmissions = [
+        counts for end in counted if (counts := metrics.wan_resent(end.folder)) is not None
+    ]
+    lost = [metrics.path_lost(end.folder) for end in counted] if not retransmissions else []
+    udp_rates = [
+        rate for end in counted if (rate := metrics.udp_beside_bps(end.folder)) is not None
+    ]
     loading = [flow for flow in runs[0].run.flows if flow.kind not in ("udp", "ping")]
     return CellSummary(
         matrix=runs[0].run.matrix,
@@ -146,10 +153,10 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
         interval_bps=scatter.interval,
         states_bps=scatter.states,
         goodputs_bps=tuple(goodputs),
-        udp_beside_bps=median(beside) if beside else None,
+        udp_beside_bps=median(udp_rates) if udp_rates else None,
         both_directions=len({flow.direction for flow in loading or runs[0].run.flows}) > 1,
-        wan_resent=middle(resent),
-        path_lost=middle([each for each in lost if each is not None]),
+        wan_resent=middle(retransmissions),
+        path_lost=middle([losses for losses in lost if losses is not None]),
         idle_rtt_ms=delays[0].idle_rtt_ms if delays else None,
         srtt_ms=typical(delay.srtt_ms for delay in delays),
         queue_delay_ms=typical(delay.queue_delay_ms for delay in delays),
@@ -158,7 +165,7 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
 
 
 def verdict_of(runs: Sequence[Finished]) -> str:
-    """How a cell stands: what its worst run is called."""
+    """Return a cell's verdict: the worst of its runs, or how the first failed run ended."""
     ended_otherwise = [str(end.outcome) for end in runs if end.outcome != "ok"]
     if ended_otherwise:
         return ended_otherwise[0]
@@ -167,8 +174,8 @@ def verdict_of(runs: Sequence[Finished]) -> str:
 
 
 def reasons_of(runs: Sequence[Finished]) -> tuple[Reason, ...]:
-    """Why runs are degraded or invalid: the first reason of every check that says so."""
-    found: dict[tuple[str, str], Reason] = {}
+    """Return the first reason of every check by which runs are degraded or invalid."""
+    reasons: dict[tuple[str, str], Reason] = {}
     for end in runs:
         verdict = str(end.verdict)
         checks = (results.read_object(end.folder / "fidelity.json") or {}).get("checks") or ()
@@ -177,44 +184,44 @@ def reasons_of(runs: Sequence[Finished]) -> tuple[Reason, ...]:
             if isinstance(check, dict) and check.get("verdict") == verdict:
                 name = str(check.get("name"))
                 why = str(check.get("reason") or name)
-                found.setdefault((verdict, name), Reason(verdict, why))
-    return tuple(found.values())
+                reasons.setdefault((verdict, name), Reason(verdict, why))
+    return tuple(reasons.values())
 
 
-def middle(resent: Sequence[metrics.Resent]) -> metrics.Resent | None:
-    """The run in the middle by its share; of an even number the lower one of the two."""
-    ordered = sorted(resent, key=lambda each: each.share)
+def middle(items: Sequence[metrics.Retransmissions]) -> metrics.Retransmissions | None:
+    """Return the run with the median share; of an even number the lower of the two."""
+    ordered = sorted(items, key=lambda item: item.share)
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
 def typical(spreads: Iterable[metrics.Spread | None]) -> metrics.Spread | None:
-    """The median over several runs of what each says; None where none does."""
-    known = [each for each in spreads if each is not None]
+    """Return the median over several runs of their medians and percentiles, or None."""
+    known = [item for item in spreads if item is not None]
     if not known:
         return None
-    return metrics.Spread(median(each.median for each in known), median(each.p95 for each in known))
+    return metrics.Spread(median(item.median for item in known), median(item.p95 for item in known))
 
 
 def ratios(cells: Sequence[CellSummary], first: Mapping[str, str]) -> dict[int, float]:
-    """Goodput over that of the same cell with the first congestion control, by the cell's place.
+    """Map a cell's index to its goodput relative to the first congestion control of its matrix.
 
-    first: of each matrix, the first level of its factor `cc`.
+    first: the first level of the factor `cc` of each matrix.
     """
     base = {
         without_cc(cell): cell.goodput_bps
         for cell in cells
         if str(cell.factors.get("cc")) == first.get(cell.matrix)
     }
-    found = {}
+    by_index = {}
     for index, cell in enumerate(cells):
-        below = base.get(without_cc(cell))
-        if "cc" in cell.factors and below and cell.goodput_bps is not None:
-            found[index] = cell.goodput_bps / below
-    return found
+        base_bps = base.get(without_cc(cell))
+        if "cc" in cell.factors and base_bps and cell.goodput_bps is not None:
+            by_index[index] = cell.goodput_bps / base_bps
+    return by_index
 
 
 def without_cc(cell: CellSummary) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """What cells have in common that differ in the congestion control alone."""
+    """Return a key that cells share if they differ only in the congestion control."""
     others = sorted((key, str(level)) for key, level in cell.factors.items() if key != "cc")
     return cell.matrix, tuple(others)
 
@@ -223,28 +230,32 @@ def without_cc(cell: CellSummary) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def console_on(file: TextIO, width: int = WIDTH) -> Console:
-    """A terminal, or a file that is so wide ($COLUMNS says otherwise), for text as it is."""
-    said = os.environ.get("COLUMNS", "")
-    wide = None if file.isatty() else int(said) if said.isdecimal() and int(said) else width
-    return Console(file=file, width=wide, highlight=False, markup=False, emoji=False)
+    """Return a console of the terminal's width, of `width` for a file, or of $COLUMNS."""
+    columns = os.environ.get("COLUMNS", "")
+    console_width = (
+        None if file.isatty() else int(columns) if columns.isdecimal() and int(columns) else width
+    )
+    return Console(file=file, width=console_width, highlight=False, markup=False, emoji=False)
 
 
 def plain_table() -> Table:
-    """An empty table with a line below its headings and no other."""
+    """Return an empty table with a line below its headings and no other."""
     return Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
 
 
 def print_summary(cells: Sequence[CellSummary], first: Mapping[str, str], file: TextIO) -> None:
-    """A table per matrix, and below it why cells are degraded or invalid."""
+    """Print a table per matrix, then the reasons for degraded and invalid cells."""
     console = console_on(file)
-    times = ratios(cells, first)
-    shown = list(islice(enumerate(cells), MAX_ROWS))
-    for matrix in dict.fromkeys(cell.matrix for _, cell in shown):
-        rows = [(index, cell) for index, cell in shown if cell.matrix == matrix]
-        own = [cell for _, cell in rows]
-        table = new_table(matrix, first.get(matrix), own)
+    by_index = ratios(cells, first)
+    visible_cells = list(islice(enumerate(cells), MAX_ROWS))
+    for matrix in dict.fromkeys(cell.matrix for _, cell in visible_cells):
+        rows = [(index, cell) for index, cell in visible_cells if cell.matrix == matrix]
+        matrix_cells = [cell for _, cell in rows]
+        table = new_table(matrix, first.get(matrix), matrix_cells)
         for index, cell in rows:
-            row = row_of(cell, times.get(index), compares=matrix in first, with_udp=has_udp(own))
+            row = row_of(
+                cell, by_index.get(index), compares=matrix in first, with_udp=has_udp(matrix_cells)
+            )
             table.add_row(*row)
         console.print(table)
         console.print()
@@ -258,18 +269,18 @@ def print_summary(cells: Sequence[CellSummary], first: Mapping[str, str], file: 
 
 
 def has_udp(cells: Iterable[CellSummary]) -> bool:
-    """Return whether udp flows stand beside others, and so in a column of their own."""
+    """Return whether a cell has udp flows next to others, which get a column of their own."""
     return any(cell.udp_beside_bps is not None for cell in cells)
 
 
 def rate_heading(cells: Sequence[CellSummary]) -> str:
-    """Return the heading of a column of goodputs: which flows' they are, if not one direction's."""
+    """Return the heading of a goodput column; it names directions and excluded UDP flows."""
     both = ", both directions" if any(cell.both_directions for cell in cells) else ""
     return f"Mbit/s{both}{', without UDP' if has_udp(cells) else ''}"
 
 
 def new_table(matrix: str, first_cc: str | None, cells: Sequence[CellSummary] = ()) -> Table:
-    """An empty table of a matrix; with a column of ratios where it compares congestion controls."""
+    """Return an empty table, with a ratio column if it compares congestion controls."""
     table = plain_table()
     table.add_column(matrix, overflow="fold")
     for heading in (
@@ -290,7 +301,7 @@ def new_table(matrix: str, first_cc: str | None, cells: Sequence[CellSummary] = 
 def row_of(
     cell: CellSummary, ratio: float | None, *, compares: bool, with_udp: bool = False
 ) -> list[str]:
-    """A cell's row; – where there is nothing to say."""
+    """Return a cell's table row, with – for a missing value."""
     ratio_text = "–" if ratio is None else f"{ratio:.2f}"
     return [
         cell.label,
@@ -306,7 +317,7 @@ def row_of(
 
 
 def mbit(bps: float | None) -> str:
-    """A rate with three figures that mean something: 0.233, 4.00, 27.9, 1830."""
+    """Format a rate in Mbit/s with three significant digits: 0.233, 4.00, 27.9, 1830."""
     if bps is None:
         return "–"
     value = bps / 1e6
@@ -318,27 +329,29 @@ def delay_text(delay: metrics.Spread | None) -> str:
 
 
 def ms(value: float) -> str:
-    """A time in whole milliseconds, below ten with two digits that mean something: 0.42, 8.1."""
+    """Format a time in whole milliseconds, or with two digits below ten: 0.42, 8.1."""
     return f"{value:.0f}" if value >= 9.95 or not value else f"{value:.2g}"
 
 
 def rtt_words(cell: CellSummary) -> str:
-    """Median and 95th percentile over the load; else the path's own, its queue included."""
+    """Format median and 95th percentile of the RTT; ≈ marks the path's RTT with its queue."""
     about = cell.path_rtt_ms
     return delay_text(cell.srtt_ms) if about is None else f"≈ {delay_text(about)}"
 
 
 def reason_lines(cells: Iterable[CellSummary]) -> list[str]:
-    """Why cells are degraded or invalid, or have fewer distinct runs, each reason once, with its
-    cells.
+    """Return the reasons why cells are degraded or invalid, each once with its cells.
+
+    Cells with duplicate runs get a line as well.
     """
     cells = list(cells)
-    said: dict[Reason, list[str]] = {}
+    cells_of: dict[Reason, list[str]] = {}
     for cell in cells:
         for reason in cell.reasons:
-            said.setdefault(reason, []).append(f"{cell.matrix}: {cell.label}")
+            cells_of.setdefault(reason, []).append(f"{cell.matrix}: {cell.label}")
     lines = [
-        f"{reason.verdict}: {'; '.join(labels)}: {reason.why}" for reason, labels in said.items()
+        f"{reason.verdict}: {'; '.join(labels)}: {reason.why}"
+        for reason, labels in cells_of.items()
     ]
     return lines + [copies_line(cell) for cell in cells if cell.copies]
 

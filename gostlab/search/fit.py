@@ -16,7 +16,7 @@ import yaml
 from gostlab import __version__, api, sandbox
 from gostlab.results import EXPERIMENT_FILE, metrics, write_whole
 from gostlab.scheduler.progress import clock_words
-from gostlab.scheduler.queue import Finished, Quiet
+from gostlab.scheduler.queue import Finished, RunObserver
 from gostlab.search import level_set
 from gostlab.search.problem import MATRIX, Expected, FitOrder
 from gostlab.spec import preflight
@@ -30,7 +30,7 @@ from gostlab.terminal_escape import OneLine
 SAMPLE = 40  # of what fits as well, in the profile
 
 
-class SearchProgress(Quiet):
+class SearchProgress(RunObserver):
     """Progress on standard error: what the search does, runs of how many at most, the time left."""
 
     def __init__(self, most_runs: int, most_s: float, *, quiet: bool = False) -> None:

@@ -55,7 +55,7 @@ def tables_of(
     folder.mkdir(parents=True, exist_ok=True)
     with (
         progress.progress_on_stderr("validation", quiet=False) as told,
-        results.owned(folder, asked.name),
+        results.experiment_lock(folder, asked.name),
         claimed_cpus(jobs) as slots,
     ):
         queue.run_all(runs, folder.resolve(), slots, start, told)

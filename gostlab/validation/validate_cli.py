@@ -53,6 +53,6 @@ def validate_verb(arguments: argparse.Namespace) -> int:
     print(counts, file=sys.stderr if arguments.json else sys.stdout)
     table = published_targets.to_table(rows, "validation", "Target, lab, verdict")
     common.print_either(arguments, [vars(row) for row in rows], table.to_markdown())
-    spoilt = outcome.broke or outcome.those("invalid")
+    spoilt = outcome.broke or outcome.in_state("invalid")
     holds = not spoilt and published_targets.validation_verdict(rows)
     return common.EXIT_OK if holds else common.EXIT_FAILED

@@ -11,7 +11,7 @@ import pytest
 
 from gostlab import api
 from gostlab.scheduler.batch_result import Outcome
-from gostlab.scheduler.queue import Quiet
+from gostlab.scheduler.queue import RunObserver
 from tests.lab_command import Typed
 from tests.scheduler.test_queue import GOOD, Job
 from tests.scheduler.test_stopping import noisy, over
@@ -46,7 +46,7 @@ def run_at(place: Path, files: list[Path], start: Start) -> list[Outcome]:
     return api.run_together(
         experiments(files),
         place,
-        progress=Quiet(),
+        progress=RunObserver(),
         workers=lambda _say: nullcontext((range(2), start)),
         jobs=None,
         gost=None,

@@ -9,14 +9,14 @@ import pytest
 
 from gostlab.cli.coexistence import print_contest, sentences, to_csv
 from gostlab.results.coexistence import Competitor, Contest, Side
-from gostlab.results.metrics import Resent, Spread
+from gostlab.results.metrics import Retransmissions, Spread
 from gostlab.scheduler.summary import CompetitionSummary
 from tests.cli.test_result_table import cell
 from tests.lab_command import Typed
 
 
 def flow(name: str, cc: str, share: float, side: Side | None, start_s: float = 0.0) -> Competitor:
-    rate, rtt, resent = 20 * share, Spread(60.0, 90.0), Resent(3, 300)
+    rate, rtt, resent = 20 * share, Spread(60.0, 90.0), Retransmissions(3, 300)
     return Competitor(name, cc, 40.0, start_s, rate, share, rtt, resent, side)
 
 

@@ -145,7 +145,7 @@ def test_an_interrupt_ends_it_and_leaves_nothing(
 
     with pytest.raises(KeyboardInterrupt):
         if in_a_shard:
-            queue.run_all([task.run], tmp_path, (0,), begin, queue.Quiet(), beside=True)
+            queue.run_all([task.run], tmp_path, (0,), begin, queue.RunObserver(), beside=True)
         exec_one.execute(task, begin)
 
     assert jobs[0].killed and not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -196,7 +196,7 @@ def test_a_run_that_has_the_results_for_itself_is_not_disturbed(
 ) -> None:
     task = Task(run, tmp_path / run.experiment / run.name)
     with (
-        results.owned(tmp_path, run.experiment),
+        results.experiment_lock(tmp_path, run.experiment),
         pytest.raises(results.ResultsError, match="another run"),
     ):
         exec_one.execute(task, never)
@@ -316,8 +316,8 @@ def test_shards_run_at_the_same_time_and_make_the_same_folders(tmp_path: Path) -
 
     def shard(word: str) -> list[queue.Finished]:
         mine = Shard.read(word).take(runs, ())
-        with results.owned(tmp_path, experiment, shared=True):
-            return queue.run_all(mine, tmp_path, (0, 1), start, queue.Quiet(), beside=True)
+        with results.experiment_lock(tmp_path, experiment, shared=True):
+            return queue.run_all(mine, tmp_path, (0, 1), start, queue.RunObserver(), beside=True)
 
     with ThreadPoolExecutor(4) as pool:
         ends = [e for found in pool.map(shard, ["1/3", "2/3", "3/3", "1/2"]) for e in found]
@@ -328,10 +328,10 @@ def test_shards_run_at_the_same_time_and_make_the_same_folders(tmp_path: Path) -
 
 def test_a_shard_keeps_away_who_wants_the_results_alone(tmp_path: Path) -> None:
     with (
-        results.owned(tmp_path, "x", shared=True),
-        results.owned(tmp_path, "x", shared=True),
+        results.experiment_lock(tmp_path, "x", shared=True),
+        results.experiment_lock(tmp_path, "x", shared=True),
         pytest.raises(results.ResultsError, match="another run"),
-        results.owned(tmp_path, "x"),
+        results.experiment_lock(tmp_path, "x"),
     ):
         pass
 
@@ -373,7 +373,7 @@ class Gone(Job):
     """A run whose machine goes away."""
 
     def poll(self) -> int | None:
-        raise queue.Lost("worker x went away")
+        raise queue.WorkerLost("worker x went away")
 
 
 def test_a_run_whose_machine_went_away_is_run_again(run: RunSpec, tmp_path: Path) -> None:
@@ -381,11 +381,11 @@ def test_a_run_whose_machine_went_away_is_run_again(run: RunSpec, tmp_path: Path
 
     def begin(run: RunSpec, folder: Path, slot: int) -> Job:
         attempts.append(folder)
-        return Gone(folder) if len(attempts) < queue.MAX_LOST else Job(folder)
+        return Gone(folder) if len(attempts) < queue.MAX_WORKER_LOSSES else Job(folder)
 
-    [end] = queue.run_all([run], tmp_path, (0,), begin, queue.Quiet(), beside=True)
+    [end] = queue.run_all([run], tmp_path, (0,), begin, queue.RunObserver(), beside=True)
 
-    assert end.outcome == "ok" and len(set(attempts)) == queue.MAX_LOST
+    assert end.outcome == "ok" and len(set(attempts)) == queue.MAX_WORKER_LOSSES
     assert only(tmp_path / run.experiment) == [run.name]
 
 
@@ -395,7 +395,7 @@ def test_a_run_that_takes_its_machines_with_it_fails_alone(run: RunSpec, tmp_pat
     def begin(each: RunSpec, folder: Path, slot: int) -> Job:
         return Gone(folder) if each == run else Job(folder)
 
-    ends = queue.run_all([run, other], tmp_path, (0,), begin, queue.Quiet(), beside=True)
+    ends = queue.run_all([run, other], tmp_path, (0,), begin, queue.RunObserver(), beside=True)
 
     assert [end.outcome for end in ends] == ["failed", "ok"]
     assert "went away" in ends[0].status["error"]

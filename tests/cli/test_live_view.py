@@ -13,7 +13,7 @@ from rich.console import Console
 
 from gostlab.cli.live_view import MAX_RUNS, Followed, LivePicture, Tail, rounded_up
 from gostlab.errors import BadInput
-from gostlab.scheduler.queue import Finished, place_of
+from gostlab.scheduler.queue import Finished, run_folder
 from gostlab.spec.adhoc import to_question
 from gostlab.spec.expand import expand
 from gostlab.spec.run_spec import RunSpec
@@ -83,8 +83,8 @@ class Screen:
 
 def test_the_queue_fills_as_its_samples_say(tmp_path: Path) -> None:
     [run] = asked()
-    write(place_of(run, tmp_path), "queues", [queued(n / 10, n, n // 50) for n in range(1, 101)])
-    write(place_of(run, tmp_path), "sockets", [sent(n / 10, 2 * n) for n in range(1, 101)])
+    write(run_folder(run, tmp_path), "queues", [queued(n / 10, n, n // 50) for n in range(1, 101)])
+    write(run_folder(run, tmp_path), "sockets", [sent(n / 10, 2 * n) for n in range(1, 101)])
     screen = Screen(tmp_path, [run])
 
     half, whole = screen.at(5.0), screen.at(10.0)
@@ -104,22 +104,22 @@ def test_the_queue_fills_as_its_samples_say(tmp_path: Path) -> None:
 
 def test_the_picture_goes_at_its_own_pace_and_waits_for_samples(tmp_path: Path) -> None:
     [run] = asked()
-    write(place_of(run, tmp_path), "queues", [queued(n, n) for n in range(1, 5)])
+    write(run_folder(run, tmp_path), "queues", [queued(n, n) for n in range(1, 5)])
     screen = Screen(tmp_path, [run], pace=2.0)
 
     assert "2.0 of 10 s · 2 × real time" in screen.at(1.0)[0]
     assert "4.0 of 10 s" in screen.at(3.0)[0]  # nothing is written of what comes then
-    write(place_of(run, tmp_path), "queues", [queued(n, n) for n in range(5, 9)])
+    write(run_folder(run, tmp_path), "queues", [queued(n, n) for n in range(5, 9)])
     assert "6.0 of 10 s" in screen.at(4.0)[0]  # and no jump
 
 
 def test_runs_side_by_side_are_seen_at_one_instant(tmp_path: Path) -> None:
     cubic, bbr = sorted(asked(cc="cubic,bbr"), key=lambda run: run.cc, reverse=True)
-    write(place_of(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
+    write(run_folder(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
     screen = Screen(tmp_path, [cubic, bbr])
 
     assert "0.0 of 10 s" in screen.at(4.0)[0]  # bbr has not begun
-    write(place_of(bbr, tmp_path), "queues", [queued(n, 7) for n in range(1, 11)])
+    write(run_folder(bbr, tmp_path), "queues", [queued(n, 7) for n in range(1, 11)])
     lines = screen.at(8.0)
     assert "4.0 of 10 s" in lines[0]
     assert any(re.search(r"4 of 100 packets.* 7 of 100 packets", line) for line in lines)
@@ -128,7 +128,7 @@ def test_runs_side_by_side_are_seen_at_one_instant(tmp_path: Path) -> None:
 
 def test_a_run_that_has_ended_holds_nothing_up(tmp_path: Path) -> None:
     cubic, bbr = sorted(asked(cc="cubic,bbr"), key=lambda run: run.cc, reverse=True)
-    write(place_of(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
+    write(run_folder(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
     screen = Screen(tmp_path, [cubic, bbr])
     failed = Finished(bbr, tmp_path, {"outcome": "failed", "error": "died early"}, None)
     screen.watched.finished(failed, 0.0)
@@ -141,7 +141,7 @@ def test_a_run_that_has_ended_holds_nothing_up(tmp_path: Path) -> None:
 
 def test_what_was_run_before_is_drawn_again(tmp_path: Path) -> None:
     [run] = asked()
-    write(place_of(run, tmp_path), "queues", [queued(n, 9) for n in range(1, 6)])  # ended early
+    write(run_folder(run, tmp_path), "queues", [queued(n, 9) for n in range(1, 6)])  # ended early
     screen = Screen(tmp_path, [])
     screen.watched.planned([run], [Finished(run, tmp_path, {"outcome": "ok"}, "ok")])
 
@@ -151,7 +151,7 @@ def test_what_was_run_before_is_drawn_again(tmp_path: Path) -> None:
 
 def test_a_tunnels_data_are_seen_where_they_cross_the_path(tmp_path: Path) -> None:
     [run] = asked(tunnel="relay+ws")
-    followed = Followed(run, place_of(run, tmp_path))
+    followed = Followed(run, run_folder(run, tmp_path))
     rows = [
         sent(1.0, 10, bytes_acked=500, host="near"),
         sent(1.0, 30, bytes_acked=400, host="near"),  # a second stream
@@ -182,7 +182,7 @@ def test_what_a_runs_program_writes_in_place_of_samples_is_not_drawn(tmp_path: P
     (tmp_path / "link").symlink_to("/dev/zero")
     assert [Tail(tmp_path / name).rows() for name in ("fifo", "link")] == [[], []]
     [run] = asked()
-    followed = Followed(run, place_of(run, tmp_path))
+    followed = Followed(run, run_folder(run, tmp_path))
     wrong = [{"t_s": 1e308}, {"t_s": -5}, {"backlog_pkts": 1e300}]
     write(followed.folder, "queues", [queued(1, 1) | each for each in wrong] + [queued(2, 3)])
     write(followed.folder, "sockets", [sent(1, 1) | {"bytes_acked": -1}, sent(2, 3)])
@@ -193,7 +193,7 @@ def test_what_a_runs_program_writes_in_place_of_samples_is_not_drawn(tmp_path: P
 
 def test_a_run_that_is_begun_again_is_drawn_from_its_new_samples(tmp_path: Path) -> None:
     [run] = asked()
-    followed = Followed(run, place_of(run, tmp_path))
+    followed = Followed(run, run_folder(run, tmp_path))
     write(followed.folder, "queues", [queued(n, 50) for n in range(1, 9)])
     write(followed.folder, "sockets", [sent(n, 50) for n in range(1, 9)])
     followed.read()
@@ -218,8 +218,8 @@ def test_more_runs_than_fit_are_refused_with_what_to_do(tmp_path: Path) -> None:
 def test_no_line_is_wider_than_the_terminal(tmp_path: Path, letters: str) -> None:
     runs = asked(cc="cubic,bbr,reno")
     for run in runs:
-        write(place_of(run, tmp_path), "queues", [queued(1, 90), queued(2, 99)])
-        write(place_of(run, tmp_path), "sockets", [sent(1, 150), sent(2, 199)])
+        write(run_folder(run, tmp_path), "queues", [queued(1, 90), queued(2, 99)])
+        write(run_folder(run, tmp_path), "sockets", [sent(1, 150), sent(2, 199)])
     lines = Screen(tmp_path, runs, title="t" * 200, letters=letters, width=90).at(3.0)
     assert max(map(len, lines[1:])) <= 90
     if letters == "ascii":
@@ -230,8 +230,8 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, letters: str) -> Non
 @pytest.mark.parametrize("height", [24, 30, 60])
 def test_two_flows_fit_on_a_terminal_of_24_lines(tmp_path: Path, height: int) -> None:
     [run] = asked(flows="a=cubic,b=bbr")
-    write(place_of(run, tmp_path), "queues", [queued(1, 90)])
-    write(place_of(run, tmp_path), "sockets", [sent(1, 9, flow="a"), sent(1, 9, flow="b")])
+    write(run_folder(run, tmp_path), "queues", [queued(1, 90)])
+    write(run_folder(run, tmp_path), "sockets", [sent(1, 9, flow="a"), sent(1, 9, flow="b")])
     lines = Screen(tmp_path, [run], width=80, height=height).at(2.0)
     assert len(lines) < height and sum("window" in line for line in lines) == 2
 
@@ -239,18 +239,18 @@ def test_two_flows_fit_on_a_terminal_of_24_lines(tmp_path: Path, height: int) ->
 def test_windows_of_runs_beside_each_other_have_one_axis(tmp_path: Path) -> None:
     runs = asked(cc="cubic,bbr")
     for run in runs:
-        write(place_of(run, tmp_path), "queues", [queued(n, 5) for n in range(1, 11)])
+        write(run_folder(run, tmp_path), "queues", [queued(n, 5) for n in range(1, 11)])
         window = 800 if run.cc == "bbr" else 20
-        write(place_of(run, tmp_path), "sockets", [sent(n, window) for n in range(1, 11)])
+        write(run_folder(run, tmp_path), "sockets", [sent(n, window) for n in range(1, 11)])
     lines = Screen(tmp_path, runs).at(9.0)
     assert any(line.count(" 800 ") == 2 for line in lines)
 
 
 def test_a_start_ups_peak_does_not_hide_the_saw_after_it(tmp_path: Path) -> None:
     [run] = asked()
-    write(place_of(run, tmp_path), "queues", [queued(n / 10, 5) for n in range(1, 101)])
+    write(run_folder(run, tmp_path), "queues", [queued(n / 10, 5) for n in range(1, 101)])
     windows = [2000 if n == 3 else 40 + n % 20 for n in range(1, 101)]
-    write(place_of(run, tmp_path), "sockets", [sent(n / 10, w) for n, w in enumerate(windows, 1)])
+    write(run_folder(run, tmp_path), "sockets", [sent(n / 10, w) for n, w in enumerate(windows, 1)])
     lines = Screen(tmp_path, [run]).at(9.9)
     assert any(line.startswith("   80 ") for line in lines)
 

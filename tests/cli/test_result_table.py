@@ -13,7 +13,7 @@ from gostlab.api.run import keep_file
 from gostlab.cli import common, main
 from gostlab.cli.result_table import answer_table, bar, fastest_lines, print_answer, to_csv
 from gostlab.cli.run import try_verb
-from gostlab.results.metrics import Resent, RunCluster, Spread
+from gostlab.results.metrics import Retransmissions, RunCluster, Spread
 from gostlab.scheduler.summary import CellSummary
 
 FIRST = {"try": "cubic"}
@@ -32,7 +32,7 @@ def cell(cc: str, mbit: float | None = 10.0, runs: int = 1, **changes: object) -
         interval_bps=None,
         states_bps=(),
         goodputs_bps=values,
-        wan_resent=Resent(12, 2400),
+        wan_resent=Retransmissions(12, 2400),
         idle_rtt_ms=80.0,
         srtt_ms=Spread(160.0, 161.0),
         queue_delay_ms=Spread(80.0, 81.0),

@@ -80,7 +80,7 @@ def workers(daemon: Any) -> Iterator[Workers]:
 
 
 def run_on(found: Cluster, runs: Runs, folder: Path) -> list[queue.Finished]:
-    return queue.run_all(runs, folder, found, found.start, queue.Quiet(), beside=True)
+    return queue.run_all(runs, folder, found, found.start, queue.RunObserver(), beside=True)
 
 
 def names(folder: Path) -> list[str]:
@@ -129,7 +129,7 @@ def test_a_worker_that_dies_with_what_it_made_is_not_waited_for_for_ever(
     future.result.side_effect = TimeoutError
     job = dask_cluster.FutureJob.__new__(dask_cluster.FutureJob)
     job._future, job._cluster, job._address = future, cluster, "w1"
-    with pytest.raises(queue.Lost, match="worker w1 gave no answer"):
+    with pytest.raises(queue.WorkerLost, match="worker w1 gave no answer"):
         job.poll()
     future.result.assert_called_once_with(timeout=0.1)
     future.release.assert_called_once()
@@ -145,7 +145,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     found = workers(stub_worker.make_slowly)
     killed = []
 
-    class Killer(queue.Quiet):
+    class Killer(queue.RunObserver):
         def started(self, run: RunSpec) -> None:
             if run.repetition == 5 and not killed:
                 time.sleep(0.2)
@@ -169,7 +169,7 @@ def test_an_interrupt_leaves_what_is_finished_and_no_part(
 ) -> None:
     found = workers(stub_worker.make_slowly)
 
-    class Impatient(queue.Quiet):
+    class Impatient(queue.RunObserver):
         def finished(self, done: queue.Finished, left_s: float) -> None:
             raise KeyboardInterrupt
 

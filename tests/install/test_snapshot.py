@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class RunObserver(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
@@ -31,7 +31,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A folder, and its address."""
     folder = tmp_path / "served"
     folder.mkdir()
-    handler = functools.partial(Quiet, directory=str(folder))
+    handler = functools.partial(RunObserver, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield folder, f"http://127.0.0.1:{server.server_port}"

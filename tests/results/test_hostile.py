@@ -154,12 +154,12 @@ def test_a_crowded_folder_is_its_own_run_s_failure(run: RunSpec, tmp_path: Path)
 
     todo = [run, replace_repetition(run, 2)]
     for _ in range(2):  # the second time nothing is made again, nor is anything in its way
-        first, second = queue.run_all(todo, tmp_path, (0,), start, queue.Quiet())
+        first, second = queue.run_all(todo, tmp_path, (0,), start, queue.RunObserver())
         assert (first.state, second.state) == ("failed", "invalid")
         assert first.status["error"] == "a program of the run replaced outcome.json"
         assert set(first.status["files"]) == {"run.json"}
     assert len(made) == 2
-    again = queue.run_all(todo[:1], tmp_path, (0,), start, queue.Quiet(), retry_failed=True)
+    again = queue.run_all(todo[:1], tmp_path, (0,), start, queue.RunObserver(), retry_failed=True)
     assert again[0].state == "failed" and len(made) == 3
     # pytest's own removal would recurse once for each of the nested folders.
     subprocess.run(["rm", "-r", str(tmp_path / run.experiment)], check=True)
@@ -183,7 +183,7 @@ def test_a_run_that_lost_what_it_must_leave_has_failed(
     def start(_run: RunSpec, folder: Path, _slot: object) -> Job:
         return Removed(folder, GOOD)
 
-    [end] = queue.run_all([run], tmp_path, (0,), start, queue.Quiet())
+    [end] = queue.run_all([run], tmp_path, (0,), start, queue.RunObserver())
     assert end.status["error"] == f"a program of the run removed or replaced {name}"
     assert results.is_finished(end.folder, run)  # an answer: it is not made again
 
@@ -312,4 +312,4 @@ def test_verbs_say_a_line_of_a_status_that_nobody_writes_to(tmp_path: Path) -> N
 def test_a_full_disk_is_no_run_s_failure(run: RunSpec, tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(OSError, match="No space left"):
-        results.finish_anew(tmp_path / "run", run, 1.0, full)
+        results.replace_unreadable(tmp_path / "run", run, 1.0, full)

@@ -95,7 +95,7 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
     loading_s: list[float | None] = []
     promised_s: list[float] = []
 
-    class Told(queue.Quiet):
+    class Told(queue.RunObserver):
         def planned(self, runs: Sequence[object], done: Sequence[object]) -> None:
             heard.append(f"planned {len(runs)} {len(done)}")
 

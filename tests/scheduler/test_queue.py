@@ -57,7 +57,7 @@ def well(run: RunSpec, folder: Path, slot: int) -> Job:
 def run_all(
     tmp_path: Path, todo: list[RunSpec], start: Callable, slots=(0, 1), **kw
 ) -> list[queue.Finished]:
-    return queue.run_all(todo, tmp_path, slots, start, queue.Quiet(), **kw)
+    return queue.run_all(todo, tmp_path, slots, start, queue.RunObserver(), **kw)
 
 
 def started_of(tmp_path: Path, todo: list[RunSpec]) -> list[int]:

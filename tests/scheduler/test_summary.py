@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gostlab import api, results
-from gostlab.results.metrics import Resent, Spread
+from gostlab.results.metrics import Retransmissions, Spread
 from gostlab.scheduler import queue as schedule
 from gostlab.scheduler import summary
 from gostlab.scheduler.batch_result import Outcome
@@ -176,7 +176,7 @@ def test_what_the_path_lost_stands_in_where_no_socket_counts_what_was_sent_again
 
     found = {(cell.wan_resent, cell.path_lost) for cell in api.summary(outcome)}
 
-    assert found == {(Resent(3, 90), None), (None, Resent(5, 100))}
+    assert found == {(Retransmissions(3, 90), None), (None, Retransmissions(5, 100))}
 
 
 def test_programs_get_the_same_table(tmp_path: Path) -> None:
