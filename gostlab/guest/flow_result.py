@@ -1,4 +1,4 @@
-"""What a flow did, as a row of flows.json; each kind of traffic makes it of its own report."""
+"""Define the results of flows: rows of flows.json, which traffic plugins make of their reports."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-PING_BYTES = 64  # of a ping flow's requests, and of their answers
+PING_BYTES = 64  # size of a ping flow's requests and replies
 SAID_NOTHING = "it said nothing"
-# Of any one file that a command writes: what it prints goes to the run's folder.
+# Maximum size of a file that a user's command writes: its output goes to the run's folder.
 MAX_FILE_MIB = 256
-SERVER = "server"  # counted_by: iperf3's receiver, whose client gave up on its results
+SERVER = "server"  # counted_by: iperf3's receiver, if its client had no results from it
 
 
 class TrafficError(Exception):
-    """A flow failed; the message is what the program said that carried it."""
+    """A flow that failed; the message is the output of the program that carried it."""
 
 
 @dataclass(frozen=True)
 class FlowInterval:
-    """What a flow did in a part of the load."""
+    """The counts of a flow in a part of the load."""
 
     bytes: int
     retransmits: int | None = None
@@ -31,34 +31,36 @@ class FlowInterval:
 
 @dataclass(frozen=True)
 class FlowResult:
-    """What one flow did: a row of flows.json. Times are seconds from the start of the load. A field
-    with a default is of some kinds alone.
+    """The result of one flow: a row of flows.json.
+
+    Times are seconds from the start of the load. Fields with a default exist for some types of
+    traffic only.
     """
 
     name: str
     kind: str
     started_s: float
     ended_s: float
-    goodput_bps: float  # what the receiver got, payload
+    goodput_bps: float  # payload that the receiver got
     bytes: int
-    seconds: float  # over which the goodput is
-    retransmits: int | None  # iperf3's Retr: its own sockets' segments sent again
+    seconds: float  # time over which the goodput is averaged
+    retransmits: int | None  # iperf3's Retr: segments that its own sockets retransmitted
     lost_datagrams: int | None  # udp
-    sent_datagrams: int | None  # of which those were lost
-    offered_bps: float | None = None  # udp: payload that its sender sent
+    sent_datagrams: int | None  # datagrams of which lost_datagrams were lost
+    offered_bps: float | None = None  # udp: rate of the payload that was sent
     round_trips: Mapping[str, Any] | None = None  # ping
     fetches: Sequence[Mapping[str, Any]] | None = None  # short, by size
-    # when its sender's socket sent its first and its last byte; None: nothing sampled tells it
+    # Time of the first and the last byte sent by the sender's socket; None: no sample shows it.
     data_began_s: float | None = None
     data_ended_s: float | None = None
-    # what of the load its rate and counts are of; None: all that it ran
+    # Part of the load that rate and counts are of; None: all of the flow's time.
     measured_from_s: float | None = None
     measured_to_s: float | None = None
-    whole: Mapping[str, Any] | None = None  # the same numbers of all that it ran
-    counted_by: str | None = None  # server of a tcp flow; of a command: sockets, or hosts' links
+    whole: Mapping[str, Any] | None = None  # the same fields over all of the flow's time
+    counted_by: str | None = None  # tcp: server; command: sockets, or links (of the hosts)
 
     def of_part(self, from_s: float, to_s: float, part: FlowInterval) -> FlowResult:
-        """The same of a part of the load; nothing where the flow did not run then."""
+        """Return the result of a part of the load; zero where the flow did not run then."""
         seconds = max(0.0, round(to_s - from_s, 6))
         return replace(
             self,
@@ -71,56 +73,56 @@ class FlowResult:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Its row: what only some kinds have is absent from the others."""
-        of_some = {each.name for each in fields(self) if each.default is None}
+        """Return the row; fields that only some types have are absent from others."""
+        optional = {field_.name for field_ in fields(self) if field_.default is None}
         row = asdict(self)
-        return {key: row[key] for key in row if row[key] is not None or key not in of_some}
+        return {key: row[key] for key in row if row[key] is not None or key not in optional}
 
 
 @dataclass(frozen=True)
 class Ran:
-    """That a flow ran, and when: what its report is read with."""
+    """The time that a flow ran, and its report: the arguments of a plugin's read()."""
 
     name: str
     kind: str
     started_s: float
     ended_s: float
-    window_s: tuple[float, float] = (0.0, math.inf)  # of the load, what is measured
-    report: Path = Path()  # of its client
+    window_s: tuple[float, float] = (0.0, math.inf)  # measured part of the load
+    report: Path = Path()  # the client's report
 
     def is_measured(self, at_s: float) -> bool:
-        """Whether an instant, counted from the flow's start, is in what is measured."""
+        """Return whether an instant, counted from the flow's start, is in the measured part."""
         return self.window_s[0] <= self.started_s + at_s < self.window_s[1]
 
     def share_measured(self, at_s: float, seconds: float) -> float:
-        """Return how much of a time, counted from the flow's start, is in what is measured."""
+        """Return the share of a time, counted from the flow's start, in the measured part."""
         return share_inside(self.started_s + at_s, seconds, *self.window_s)
 
-    def result(self, **what: Any) -> FlowResult:
-        """What it did, by what its report says."""
+    def result(self, **values: Any) -> FlowResult:
+        """Return the flow's result from the fields that its report has."""
         counts: dict[str, Any] = dict.fromkeys(("retransmits", "lost_datagrams", "sent_datagrams"))
         ran = self.name, self.kind, self.started_s, self.ended_s
-        return FlowResult(*ran, **counts | what)
+        return FlowResult(*ran, **counts | values)
 
     def over_all_its_time(self, size_bytes: int, **more: Any) -> FlowResult:
-        """The row of a flow whose program tells no rate: what it got over all that it ran."""
+        """Return the result over all the flow's time, if its program reports no rate."""
         took_s = self.ended_s - self.started_s
         rate_bps = 8 * size_bytes / took_s
         return self.result(goodput_bps=rate_bps, bytes=size_bytes, seconds=round(took_s, 6), **more)
 
 
 def share_inside(at_s: float, seconds: float, from_s: float, to_s: float) -> float:
-    """Return how much of `seconds` from an instant on lies in a window: 0 to 1."""
+    """Return the share (0 to 1) of `seconds` from an instant on that lies in a window."""
     if seconds <= 0:
         return float(from_s <= at_s < to_s)
     return max(0.0, min(at_s + seconds, to_s) - max(at_s, from_s)) / seconds
 
 
 def server_report(report: Path) -> Path:
-    """Return the file of what an iperf3 client's server reports."""
+    """Return the path of the server's report, from that of an iperf3 client."""
     return report.with_stem(f"{report.stem}-server")
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The least value that no more than 1 - share of all lie above (nearest rank)."""
+    """Return the smallest value that at most 1 - share of all exceed (nearest rank)."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]

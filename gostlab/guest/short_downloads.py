@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Short downloads one after another, each over a connection of its own: what a short flow runs.
+"""Download short files one after another, each over a new connection: the client of short flows.
 
-    fetches.py [--every=S] ADDRESS PORT DURATION_S SIZE...
+    short_downloads.py [--every=S] ADDRESS PORT DURATION_S SIZE...
 
 Fetches /SIZE from a web server for each size in turn, over and over, until the time is up; at least
 one of each. They begin S seconds apart, or when the one before is over. Prints a line of JSON per
-download: when it began, counted from the first, its size, and how long it took from before the
-connection to the last byte. Python's own library alone, no import of the lab: it runs on a node,
+download: its start, counted from the first, its size, and its duration from before the connection
+to the last byte. It imports only the standard library and nothing of the lab: it runs on a node,
 and by hand from commands.sh.
 """
 
@@ -20,25 +20,28 @@ TIMEOUT_S = 60.0
 
 
 def fetch(address: str, port: int, size: int) -> float:
-    """How long a download takes, seconds. Raises OSError or HTTPException."""
+    """Download one file and return the seconds that it took.
+
+    Raises OSError or HTTPException.
+    """
     began_s = time.monotonic()
     connection = HTTPConnection(address, port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", f"/{size}", headers={"Connection": "close"})
         answer = connection.getresponse()
-        got = 0
+        received = 0
         while piece := answer.read(65536):
-            got += len(piece)
+            received += len(piece)
         ended_s = time.monotonic()
     finally:
         connection.close()
-    if (answer.status, got) != (200, size):
-        raise HTTPException(f"/{size}: status {answer.status}, {got} bytes")
+    if (answer.status, received) != (200, size):
+        raise HTTPException(f"/{size}: status {answer.status}, {received} bytes")
     return ended_s - began_s
 
 
 def main(argv: list[str]) -> None:
-    """Fetch until the time is up."""
+    """Download until the time is up."""
     every_s = float(argv.pop(1).partition("=")[2]) if argv[1].startswith("--every=") else 0.0
     address, port, duration_s, *sizes = argv[1:]
     began_s = time.monotonic()

@@ -1,8 +1,8 @@
-"""The tunnel that a run names, started.
+"""Start the tunnel that a run names.
 
 A tunnel is one file in gostlab/tunnels/. It declares `TUNNEL = TunnelKind(...)`
 (gostlab.registry.tunnels) and defines `start(launch)`, which starts the far end and the near end,
-waits until both listen, and gives the entry and the legs. That is all: nothing else names it.
+waits until both listen, and returns the entry and the legs. Nothing else names the tunnel.
 GOST's transports are `gost_relay(...)`, all in one file.
 """
 
@@ -34,13 +34,15 @@ from gostlab.spec.run_spec import RunSpec
 def start_tunnel(
     network: Network, run: RunSpec, program: TunnelBinary | None, folder: Path, scratch: Path
 ) -> Iterator[Tunnel]:
-    """Start the run's tunnel and stop it on leaving: a pair of ends, or one for each flow that
-    needs a pair of its own. `scratch`: where it may write what is no result. Raises TunnelError or
-    NetworkError.
+    """Start the run's tunnel and stop it on leaving.
+
+    It is a pair of ends, or one for each flow that needs its own pair. `scratch` is a folder for
+    files that are no results. Raises TunnelError or NetworkError.
     """
     kind = tunnel_kind(run.tunnel)
     start = module_of(TUNNELS, kind.module).start
-    # Its timers and random numbers follow from its start, and from no call of the lab's before it.
+    # Reset the clock, so that the tunnel's timers and random numbers do not depend on calls of the
+    # lab before its start.
     if not kind.is_direct:
         begin_anew(run.clock, run.seed)
     ends = TunnelProcesses(folder)
@@ -52,7 +54,7 @@ def start_tunnel(
                 network,
                 run,
                 program,
-                way=run.tunnel_way(flows[0]) if flows else ("", ""),
+                nodes=run.tunnel_way(flows[0]) if flows else ("", ""),
                 ends=ends,
                 scratch=scratch / f"tunnel{mark}",
                 flow=flow,
@@ -68,33 +70,38 @@ def start_tunnel(
 
 
 def joined(run: RunSpec, pairs: Sequence[Tunnel]) -> Tunnel:
-    """All pairs of a run's tunnel as one: each flow's entry is that of the pair it takes."""
+    """Merge all pairs of a run's tunnel: each flow's entry is that of the pair it takes."""
     entries = dict(pairs[0].entries)
     is_vpn = tunnel_kind(run.tunnel).is_vpn
     for (first, flows), pair in zip(pairs_of(run).items(), pairs, strict=False):
         for flow in flows:
-            # datagrams beside a forwarder's stream go to that one's port
-            beside = flow.traffic.prefers_udp and not is_vpn
-            entries[flow.name] = pair.entries[first if beside else flow.name]
+            # Datagrams go to the port of the forwarder's stream.
+            uses_stream_port = flow.traffic.prefers_udp and not is_vpn
+            entries[flow.name] = pair.entries[first if uses_stream_port else flow.name]
     carried = {flow.name for flow in run.flows if flow.is_tcp}
     legs = tuple(leg for pair in pairs for leg in pair.legs if leg.flow in carried)
     return Tunnel(entries, legs)
 
 
 def program_of(run: RunSpec, parts: Mapping[str, Any]) -> TunnelBinary | None:
-    """The run's tunnel's program; None without tunnel. Raises TunnelError if it is not there."""
+    """Return the program of the run's tunnel, or None without a tunnel.
+
+    Raises TunnelError if it is missing.
+    """
     kind = tunnel_kind(run.tunnel)
     if kind.is_direct:
         return None
-    handed = parts.get("tunnel") if run.gost == AUTO else parts.get("gosts", {}).get(run.gost)
-    provided = TunnelBinary(**{**handed, "path": Path(handed["path"])}) if handed else None
-    own = parts.get("programs", {}).items()
-    found = tunnel_program(kind, provided, {name: OwnProgram.from_json(one) for name, one in own})
-    if found is None:
+    part = parts.get("tunnel") if run.gost == AUTO else parts.get("gosts", {}).get(run.gost)
+    provided = TunnelBinary(**{**part, "path": Path(part["path"])}) if part else None
+    programs = parts.get("programs", {}).items()
+    program = tunnel_program(
+        kind, provided, {name: OwnProgram.from_json(one) for name, one in programs}
+    )
+    if program is None:
         missing = " or ".join(kind.programs or (kind.program,))
         raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")
-    if why := why_not_through(kind, found, options=run.tunnel_options):
+    if why := why_not_through(kind, program, options=run.tunnel_options):
         raise TunnelError(why)
-    if run.clock == "virtual" and tsc_trap.go_seeds_from_tsc(found.version):
-        return replace(found, cycle_counter_at=tsc_trap.place_in(found.path))
-    return found
+    if run.clock == "virtual" and tsc_trap.go_seeds_from_tsc(program.version):
+        return replace(program, cycle_counter_at=tsc_trap.place_in(program.path))
+    return program

@@ -1,16 +1,16 @@
-"""What carries the kinds of traffic, and what a flow's report says.
+"""Dispatch to traffic plugins and parse their clients' reports.
 
-A kind is one file in gostlab/traffic/. It has, beside its declaration
-(gostlab.registry.traffic):
+A plugin is one file in gostlab/traffic/. Besides its declaration (gostlab.registry.traffic) it
+defines:
 
-    serve(order, flow, port) -> argv   the command of the end that waits
-    ask(order, flow) -> argv           the command of the end that begins
+    serve(context, flow, port) -> argv  the command of the server
+    ask(context, flow) -> argv          the command of the client
     read(flow, report, ran)            the flow's row from its client's report; raises TrafficError,
                                        or KeyError, TypeError or ValueError for one it cannot read
-    part(flow, report, from_s, to_s)   if it is no tcp and has no rows: what its receiver's report
-                                       says of a part of its time
-    rows(report)                       if it declares `rows`: of each measurement its seconds from
-                                       the flow's start, and what was measured
+    part(flow, report, from_s, to_s)   if it is not tcp and has no rows: the receiver's counts in a
+                                       part of the load
+    rows(report)                       if it declares `rows`: each measurement's time in seconds
+                                       from the flow's start, and its values
 """
 
 import json
@@ -33,12 +33,12 @@ from gostlab.registry.traffic import TrafficKind, traffic_kind, traffic_kinds
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
-# All of them, and now: an import while a run's clock goes would take some of the run's time.
+# All plugins are imported here: an import during the load would take some of the run's time.
 CARRIERS = {name: module_of(TRAFFIC_KINDS, kind.module) for name, kind in traffic_kinds().items()}
-MAX_READ_BYTES = 2**24  # of a report, to find what was said last
-MAX_WORDS = 300  # of that
-# The words of an iperf3's client whose flow is over, after 10 s without its server's results: they
-# come through the tunnel's queues, too. The server has them all the same.
+MAX_READ_BYTES = 2**24  # maximum number of bytes read to find a report's last line
+MAX_LINE = 300  # maximum length of the last line in a message
+# The error of an iperf3 client whose flow is over, and which had no results from its server for 10
+# s: they queue behind the data in the tunnel. The server has them all the same.
 NO_RESULTS = "unable to receive results"
 
 
@@ -47,12 +47,13 @@ def carrier(kind: TrafficKind) -> Any:
 
 
 def report_name(run: RunSpec, flow: FlowSpec, end: str = "") -> str:
-    """The file of a flow's own report: iperf3.json where a run has one flow, else with the flow's
-    name.
+    """Return the file name of a flow's report: iperf3.json if a run has one flow.
+
+    With several flows the name contains the flow's.
     """
-    own = f"-{flow.name}" if len(run.flows) > 1 else ""
-    first, last = flow.traffic.report
-    return f"{first}{own}{end}{last}"
+    suffix = f"-{flow.name}" if len(run.flows) > 1 else ""
+    stem, extension = flow.traffic.report
+    return f"{stem}{suffix}{end}{extension}"
 
 
 def result_of(
@@ -61,18 +62,22 @@ def result_of(
     ran_s: tuple[float, float],
     window_s: tuple[float, float] = (0.0, math.inf),
 ) -> FlowResult:
-    """What a flow's report says it did; of measurements of its own, those in a window of the load.
-    ran_s: from when to when. Raises TrafficError if the report lacks it.
+    """Return a flow's result from its report.
+
+    `ran_s` is from when to when it ran. Of the flow's own measurements only those in `window_s` of
+    the load count. Raises TrafficError if the report lacks the result.
     """
     began_s, ended_s = ran_s
     ran = Ran(flow.name, flow.kind, round(began_s, 6), round(ended_s, 6), window_s, report)
     kind = flow.traffic
     try:
-        # What a program of the user's own prints may be much, and says nothing to the lab.
+        # A user-supplied program may print much, and nothing of it is parsed.
         if flow.is_tcp and has_no_results(kind, report):
-            of_server = server_report(report).read_text(encoding="utf-8")
-            told: FlowResult = carrier(kind).read(flow, of_server[of_server.find("{") :], ran)
-            return replace(told, counted_by=SERVER)
+            server_text = server_report(report).read_text(encoding="utf-8")
+            server_result: FlowResult = carrier(kind).read(
+                flow, server_text[server_text.find("{") :], ran
+            )
+            return replace(server_result, counted_by=SERVER)
         text = "" if kind.is_counted else report.read_text(encoding="utf-8", errors="replace")
         result: FlowResult = carrier(kind).read(flow, text, ran)
         return result
@@ -83,28 +88,29 @@ def result_of(
 
 
 def measured_rows(flow: FlowResult, report: Path) -> list[dict[str, Any]]:
-    """What a flow measured, a row each, in time from the start of the load."""
-    found = carrier(traffic_kind(flow.kind)).rows(report.read_text(encoding="utf-8"))
+    """Return a flow's measurements, one row each, in time from the start of the load."""
+    rows = carrier(traffic_kind(flow.kind)).rows(report.read_text(encoding="utf-8"))
     return [
-        {"t_s": round(flow.started_s + at_s, 6), "flow": flow.name, **row} for at_s, row in found
+        {"t_s": round(flow.started_s + at_s, 6), "flow": flow.name, **row} for at_s, row in rows
     ]
 
 
 def has_no_results(kind: TrafficKind, report: Path) -> bool:
-    """Whether a client gave up on its server's results when its flow was over."""
+    """Return whether a client had no results from its server when its flow was over."""
     return kind.by_iperf3 and last_said(report).startswith(NO_RESULTS)
 
 
 def failure_of(run: RunSpec, flow: FlowSpec, folder: Path) -> str:
-    """Which program failed, and what it said."""
-    which = f" ({flow.name})" if len(run.flows) > 1 else ""
-    said = last_said(folder / report_name(run, flow))
-    return f"{flow.traffic.program} failed{which}: {said}"
+    """Return a message: which program failed, with the last line of its output."""
+    label = f" ({flow.name})" if len(run.flows) > 1 else ""
+    last_line = last_said(folder / report_name(run, flow))
+    return f"{flow.traffic.program} failed{label}: {last_line}"
 
 
 def last_said(report: Path) -> str:
-    """iperf3's own error from its JSON, before which it may warn, or the last line that a program
-    printed.
+    """Return iperf3's error from its JSON, or the last line of a program's output.
+
+    Before the JSON there may be warnings.
     """
     with report.open("rb") as file:
         file.seek(max(0, report.stat().st_size - MAX_READ_BYTES))
@@ -112,4 +118,4 @@ def last_said(report: Path) -> str:
     try:
         return str(json.loads(text[text.find("{") :])["error"])
     except (ValueError, KeyError, TypeError):
-        return text.splitlines()[-1][:MAX_WORDS] if text else SAID_NOTHING
+        return text.splitlines()[-1][:MAX_LINE] if text else SAID_NOTHING

@@ -1,4 +1,4 @@
-"""What a tunnel's file works with: the network to start on, and what a started tunnel is."""
+"""Provide what a tunnel plugin works with: the launch context and the started tunnel."""
 
 import json
 import time
@@ -17,24 +17,25 @@ from gostlab.spec.run_spec import RunSpec
 # The thesis's ports: iperf3 listens on 80 on the target, both ends of the tunnel on 443.
 SINK_PORT = 80
 TUNNEL_PORT = 443
-# The entries of further flows that share a pair's one connection, so many of each pair.
+# Further flows that share a pair's connection enter at these ports, at most this many per pair.
 SHARED_PORT, MAX_SHARED = 2000, 100
-JOIN_PORT = 1443  # within the middle of a chain
-PAIRS_OWN = 0  # the port of a pair of ends
-# How long an end may take until it listens: it may first talk to the other one.
+JOIN_PORT = 1443  # port between the two ends of a chain's middle
+PAIRS_OWN = 0  # stands for the port of a pair of ends
+# An end may take this long until it listens: it may have to talk to the other end first.
 LISTEN_TIMEOUT_S, LISTEN_ROUND_TRIPS = 10.0, 10
 LOOPBACK = "127.0.0.1"
-MAX_WORDS = 300  # of what an end said last
+MAX_OUTPUT = 300  # maximum length of an end's last output in a message
 
 
 class TunnelError(Exception):
-    """A tunnel end did not start, or did not live to the end of the run."""
+    """A tunnel end that did not start, or did not live to the end of the run."""
 
 
 @dataclass(frozen=True)
 class TunnelLeg:
-    """One TCP hop between application and sink: the near end connected to `port`, the far end
-    accepted.
+    """One TCP hop between application and sink.
+
+    The near end connected to `port`, and the far end accepted.
     """
 
     name: str  # app | wan | join | wan2 | exit | inner
@@ -46,17 +47,20 @@ class TunnelLeg:
 
 
 class TunnelProcesses(dict[str, Popen[bytes]]):
-    """A tunnel's processes by their ends' names: a node's, and what tells several on it apart."""
+    """A tunnel's processes by the names of their ends.
+
+    A name is the node's, with a suffix if a node has several ends.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.folder = folder  # where each one's output goes
+        self.folder = folder  # folder of the ends' output files
 
     def log_of(self, end: str) -> Path:
         return self.folder / f"tunnel-{end}.log"
 
     def check_alive(self) -> None:
-        """Raises TunnelError naming the end that is gone, with its last words."""
+        """Raise TunnelError with the end that is gone and its last output."""
         for end, process in self.items():
             if process.poll() is not None:
                 log = self.log_of(end)
@@ -68,126 +72,144 @@ class TunnelProcesses(dict[str, Popen[bytes]]):
 
 @dataclass(frozen=True)
 class Tunnel:
-    """A running tunnel, or none: where each flow connects, and which TCP connections that makes."""
+    """A running tunnel, or none: the entry of each flow, and the TCP connections (legs)."""
 
     entries: Mapping[str, tuple[str, int]]  # flow -> address and port to connect to
-    legs: tuple[TunnelLeg, ...]  # of tcp and http flows
+    legs: tuple[TunnelLeg, ...]  # legs of tcp and http flows
     ends: TunnelProcesses = field(default_factory=lambda: TunnelProcesses(Path()))
 
 
 @dataclass
 class Launch:
-    """The start of one run's tunnel."""
+    """The context in which one run's tunnel is started."""
 
     network: Network
     run: RunSpec
     program: TunnelBinary | None
-    way: tuple[str, ...]  # the nodes that its ends run on: near, a chain's middle, far
-    ends: TunnelProcesses  # started so far; ended by the caller
-    scratch: Path  # a folder of the tunnel's own, which ends with the run
-    flow: str = ""  # that this pair of ends is made for, background traffic takes the path
-    flows: Sequence[FlowSpec] = ()  # all whose packets take it, in the run's order
-    number: int = 0  # of the pair
-    mark: str = ""  # what its processes' names and logs end in, where a run has several pairs
+    nodes: tuple[str, ...]  # nodes that the tunnel's ends run on: near, a chain's middle, far
+    ends: TunnelProcesses  # ends started so far; the caller ends them
+    scratch: Path  # folder of this tunnel, removed at the end of the run
+    flow: str = ""  # flow that this pair of ends carries; background traffic takes the path
+    flows: Sequence[FlowSpec] = ()  # all flows whose packets take this pair, in the run's order
+    number: int = 0  # number of the pair
+    mark: str = ""  # suffix of process names and logs, if a run has several pairs
 
     @property
     def patience_s(self) -> float:
-        """How long an end may take until it is ready."""
+        """Return the maximum time until an end is ready."""
         rtts_ms = [flow.rtt_ms for flow in self.run.flows]
         return LISTEN_TIMEOUT_S + LISTEN_ROUND_TRIPS * max(rtts_ms) / 1000
 
     @property
     def near(self) -> str:
-        """The node that the application's connection is made on."""
-        return self.way[0]
+        """Return the node on which the application's connection is made."""
+        return self.nodes[0]
 
     @property
     def far(self) -> str:
-        """The node that the last connection, to the sink, leaves."""
-        return self.way[-1]
+        """Return the node from which the last connection leaves to the sink."""
+        return self.nodes[-1]
 
     @property
     def middle(self) -> tuple[str, ...]:
-        """The nodes of a chain's ends between the two; () where it is none."""
-        return self.way[1:-1]
+        """Return the nodes of a chain between near and far end; () without a chain."""
+        return self.nodes[1:-1]
 
     def next_address(self, node: str) -> str:
-        """Where an end connects to: the one behind it."""
-        return self.network.ip(self.way[self.way.index(node) + 1])
+        """Return the address of the next end, to which a node's end connects."""
+        return self.network.ip(self.nodes[self.nodes.index(node) + 1])
 
     @property
     def port(self) -> int:
-        """Where this pair's ends listen: a forwarder has one sink, and so each pair its own."""
+        """Return the port on which this pair's ends listen.
+
+        A forwarder has one sink, so each pair has its own port.
+        """
         return TUNNEL_PORT + self.number
 
     @property
     def join_port(self) -> int:
-        """Where a second end of a chain's middle listens, for what the first one brings."""
+        """Return the port between the two ends of a chain's middle."""
         return JOIN_PORT + self.number
 
     @property
     def program_path(self) -> str:
-        """The tunnel's program. Raises TunnelError if there is none."""
+        """Return the path of the tunnel's program.
+
+        Raises TunnelError if there is none.
+        """
         if self.program is None:
             raise TunnelError(f"{self.run.tunnel} declares no program")
         return str(self.program.path)
 
     def helper(self, name: str) -> str:
-        """Another program that the tunnel declares. Raises TunnelError if there is none."""
+        """Return the path of a further program that the tunnel declares.
+
+        Raises TunnelError if there is none.
+        """
         if self.program is None or name not in self.program.helpers:
             raise TunnelError(f"{self.run.tunnel} declares no helper {name}")
         return self.program.helpers[name]["path"]
 
     def on(self, node: str, *argv: str) -> str:
-        """Run a command on a node, as commands.sh will; what it prints. Raises NetworkError."""
+        """Run a command on a node, record it in commands.sh, and return its output.
+
+        Raises NetworkError.
+        """
         return self.network.read(node, list(argv))
 
     def ask(self, node: str, *argv: str, stdin: str = "") -> str:
-        """What a command prints that only makes something up (a key): the file that it ends in is
-        written into commands.sh, and so it is not. Raises NetworkError.
+        """Return the output of a command that only generates something (a key).
+
+        It is not recorded: commands.sh has the file that the output is written to. Raises
+        NetworkError.
         """
         return self.network.read(node, list(argv), logged=False, stdin=stdin).strip()
 
     @property
     def inner_mtu(self) -> int:
-        """The MTU of a VPN's device, which fits the links'."""
+        """Return the MTU of a VPN's device, which fits the links' MTU."""
         return tunnel_kind(self.run.tunnel).inner_mtu(self.run.mtu)
 
     @property
     def receiver(self) -> str:
-        """The node that the pair's flow runs to."""
+        """Return the receiver of the pair's flow."""
         return next(flow.receiver for flow in self.flows if flow.name == self.flow)
 
     @property
     def sink(self) -> tuple[str, int]:
-        """Where the far end connects to: address and port of the pair's flow's sink."""
+        """Return the address and port of the pair's sink, to which the far end connects."""
         return self.sink_of(self.flow)
 
     def sink_of(self, flow: str) -> tuple[str, int]:
-        """The same of another flow between the same hosts."""
+        """Return the address and port of the sink of another flow between the same hosts."""
         address = LOOPBACK if self.far == self.receiver else self.network.ip(self.receiver)
         return address, sink_ports(self.run)[flow]
 
     @property
     def carried_all(self) -> list[str]:
-        """All flows that this pair carries as streams, the pair's own first."""
-        return list(dict.fromkeys([self.flow, *(each.name for each in self.flows if each.is_tcp)]))
+        """Return all flows that this pair carries as streams, the pair's own flow first."""
+        return list(dict.fromkeys([self.flow, *(flow.name for flow in self.flows if flow.is_tcp)]))
 
     def entry_port(self, flow: str) -> int:
-        """Where the near end listens for a flow: the pair's port; for further flows one each."""
-        place = self.carried_all.index(flow)
-        return self.port if place == 0 else SHARED_PORT + self.number * MAX_SHARED + place
+        """Return the port on which the near end listens for a flow.
+
+        The pair's first flow has the pair's port, and each further flow its own.
+        """
+        position = self.carried_all.index(flow)
+        return self.port if position == 0 else SHARED_PORT + self.number * MAX_SHARED + position
 
     @property
     def carries_datagrams(self) -> bool:
-        """Whether a flow's datagrams take this pair, to the sink's port: a ping's, a udp flow's, or
-        perhaps a command's.
+        """Return whether datagrams of a flow take this pair to the sink's port.
+
+        They are a ping's, a udp flow's, or possibly a command's.
         """
         return any(not flow.is_tcp or flow.traffic.is_counted for flow in self.flows)
 
     @property
     def far_address(self) -> str:
-        """Where the far end listens."""
+        """Return the address on which the far end listens."""
         return self.network.ip(self.far)
 
     def start_end(
@@ -199,8 +221,10 @@ class Launch:
         environ: Mapping[str, str] = {},
         part: str = "",
     ) -> None:
-        """Start one end, one process a node, or a `part` of a node's that has several. Raises
-        TunnelError if the port is taken on which it is to listen: the pair's own, another, or none.
+        """Start one end, one process per node, or a `part` of a node that has several.
+
+        `port` is where it listens: by default the pair's port; None for no port. Raises TunnelError
+        if the port is in use.
         """
         port = self.port if port == PAIRS_OWN else port
         if port in listening_ports(self.network, node, "tcp"):
@@ -216,13 +240,16 @@ class Launch:
         self.ends[end] = self.network.start(command, self.ends.folder, cycle_counter_at=counter_at)
 
     def write_file(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
-        """A file in the tunnel's scratch folder; commands.sh writes the same one."""
+        """Write a file into the tunnel's scratch folder; commands.sh writes the same one."""
         path = self.scratch / name
         self.network.write_file(path, content, mode)
         return path
 
     def wait_until_listening(self, node: str, port: int, protocol: str = "tcp") -> None:
-        """Wait until an end listens. Raises TunnelError if it dies first, or loses patience."""
+        """Wait until an end listens.
+
+        Raises TunnelError if it dies first, or on a timeout.
+        """
         wait_until_listening(
             self.network,
             node,
@@ -233,59 +260,64 @@ class Launch:
         )
 
     def last_words(self, node: str) -> str:
-        """The last that a node's end has said, to stand behind what went wrong."""
+        """Return the last output of a node's end, for an error message."""
         return last_words(self.ends.log_of(f"{node}{self.mark}"))
 
     def options(self, *names: str) -> list[tuple[str, Any]]:
-        """What the run sets of a tunnel's own options, of those named."""
-        own = self.run.tunnel_options
-        return [(name, own[name]) for name in names if name in own]
+        """Return the tunnel options that the run sets, among those named."""
+        tunnel_options = self.run.tunnel_options
+        return [(name, tunnel_options[name]) for name in names if name in tunnel_options]
 
 
 def direct_entries(network: Network, run: RunSpec) -> dict[str, tuple[str, int]]:
-    """Where each flow connects without a tunnel: its sink."""
+    """Return the entry of each flow without a tunnel: its sink."""
     ports = sink_ports(run)
     return {flow.name: (network.ip(flow.receiver), ports[flow.name]) for flow in run.flows}
 
 
 def first_carried(flows: Sequence[FlowSpec]) -> str:
-    """The flow that the first pair of a tunnel's ends carries: what loads it, if anything does."""
+    """Return the flow that the tunnel's first pair carries: a TCP flow if there is one."""
     taking = [flow for flow in flows if flow.takes_tunnel]
     return min(taking, key=lambda flow: not flow.is_tcp).name
 
 
 def pair_of(run: RunSpec, flow: FlowSpec) -> str:
-    """The flow whose pair of ends a flow's packets take: its own, but datagrams take that of the
-    first flow between the same hosts, as everything does through a VPN, or through a tunnel of one
-    connection that is asked to (`shared`).
+    """Return the flow whose pair of ends a flow's packets take.
+
+    That is the flow's own pair, except for datagrams: they take the pair of the first flow between
+    the same hosts. So does everything in a VPN, and in a tunnel of one connection with `shared:
+    on`.
     """
     kind = tunnel_kind(run.tunnel)
     datagrams = flow.traffic.prefers_udp and "udp" in kind.carries
     if not (kind.is_vpn or datagrams or run.tunnel_options.get("shared") == "on"):
         return flow.name
-    way = run.tunnel_way(flow)
-    return first_carried([each for each in run.flows if run.tunnel_way(each) == way])
+    nodes = run.tunnel_way(flow)
+    return first_carried([other for other in run.flows if run.tunnel_way(other) == nodes])
 
 
 def pairs_of(run: RunSpec) -> dict[str, list[FlowSpec]]:
-    """The flows that need a pair of a tunnel's ends each, the first pair's first, and all that take
-    that pair.
+    """Return the flows that need a pair of ends each, with all flows that take it.
+
+    The first pair is the first entry.
     """
     taking = [flow for flow in run.flows if flow.takes_tunnel]
     if tunnel_kind(run.tunnel).is_direct or not taking:
         return {}
-    found: dict[str, list[FlowSpec]] = {first_carried(taking): []}
+    pairs: dict[str, list[FlowSpec]] = {first_carried(taking): []}
     for flow in taking:
-        found.setdefault(pair_of(run, flow), []).append(flow)
-    return found
+        pairs.setdefault(pair_of(run, flow), []).append(flow)
+    return pairs
 
 
 def sink_ports(run: RunSpec) -> dict[str, int]:
-    """The port of each flow's sink: 80, and one more for each further flow to the same host, the
-    tunnel's left out; datagrams have that of the stream whose forwarder brings them.
+    """Return the port of each flow's sink.
+
+    It is 80, and one more for each further flow to the same host; the tunnel's port is left out.
+    Datagrams have the port of the stream whose forwarder carries them.
     """
     ports: dict[str, int] = {}
-    last: dict[str, int] = {}
+    last_port: dict[str, int] = {}
     taken: dict[str, set[int]] = {}
     kind = tunnel_kind(run.tunnel)
     forwards = not kind.is_direct and not kind.is_vpn
@@ -297,17 +329,17 @@ def sink_ports(run: RunSpec) -> dict[str, int]:
     for flow in run.flows:
         if flow.name in shared:
             continue
-        port = last.get(flow.receiver, SINK_PORT - 1) + 1
+        port = last_port.get(flow.receiver, SINK_PORT - 1) + 1
         # The samplers tell a sender's connections apart by the port that they lead to.
         while port == TUNNEL_PORT or port in taken.get(flow.sender, ()):
             port += 1
         taken.setdefault(flow.sender, set()).add(port)
-        ports[flow.name] = last[flow.receiver] = port
+        ports[flow.name] = last_port[flow.receiver] = port
     return ports | {flow: ports[pair] for flow, pair in shared.items()}
 
 
 def last_words(log: Path) -> str:
-    """The last line of a log that says anything, in brackets; of GOST's JSON its `msg`."""
+    """Return the last non-empty line of a log in brackets; of GOST's JSON its `msg`."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -316,21 +348,21 @@ def last_words(log: Path) -> str:
     if not lines:
         return ""
     try:
-        said = str(json.loads(lines[-1])["msg"])
+        text = str(json.loads(lines[-1])["msg"])
     except (ValueError, KeyError, TypeError):
-        said = lines[-1]
-    return f" ({said[:MAX_WORDS]})"
+        text = lines[-1]
+    return f" ({text[:MAX_OUTPUT]})"
 
 
 def listening_ports(network: Network, node: str, protocol: str) -> set[int]:
-    """The ports of a protocol (tcp or udp) that anything on a node listens on."""
-    waiting = " 0A " if protocol == "tcp" else " 07 "
+    """Return the ports of a protocol (tcp or udp) on which a node listens."""
+    state = " 0A " if protocol == "tcp" else " 07 "
     tables = [Path(f"/proc/{network.pid(node)}/net/{name}") for name in (protocol, f"{protocol}6")]
     return {
         int(line.split()[1].rpartition(":")[2], 16)
         for table in tables
         for line in table.read_text(encoding="ascii").splitlines()
-        if waiting in line
+        if state in line
     }
 
 
@@ -342,8 +374,9 @@ def wait_until_listening(
     alive: Callable[[], None] = lambda: None,
     patience_s: float = LISTEN_TIMEOUT_S,
 ) -> None:
-    """Wait until a node listens there. Raises TunnelError if it does not in time, or what `alive`
-    raises.
+    """Wait until a node listens on all ports.
+
+    Raises TunnelError on a timeout, or what `alive` raises.
     """
     deadline = time.monotonic() + patience_s
     while missing := set(ports) - listening_ports(network, node, protocol):
@@ -359,7 +392,7 @@ def wait_until_listening(
 
 
 def stop(process: Popen[bytes], patience_s: float = 3.0) -> None:
-    """SIGTERM, then SIGKILL; always reaped."""
+    """End a process by SIGTERM, then by SIGKILL, and reap it."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -62,7 +62,7 @@ def start_ssh(launch: Launch, forwarding: Sequence[tuple[str, str]]) -> None:
     launch.write_file("passwd", PASSWD)
     launch.write_file("shadow", SHADOW, 0o600)
     known_hosts_text = ""
-    for node in reversed(launch.way[1:]):
+    for node in reversed(launch.nodes[1:]):
         address = launch.network.ip(node)
         key = "host" if node == launch.far else f"host-{node}"
         known_hosts_text += f"[{address}]:{launch.port} {make_key(launch, key, node)}"

@@ -132,10 +132,10 @@ def start_relay(launch: Launch, scheme: str, query: str = "") -> Tunnel:
     `query` is appended to each address across the path. Raises TunnelError.
     """
     query = query or nagle_query(launch)
-    for node in reversed(launch.way):
+    for node in reversed(launch.nodes):
         launch.start_end(node, end_argv(launch, scheme, node, query), environ=ENVIRON)
     over = tunnel_kind(launch.run.tunnel).over
-    for node in reversed(launch.way):
+    for node in reversed(launch.nodes):
         launch.wait_until_listening(node, launch.port, "tcp" if node == launch.near else over)
     launch.wait_until_listening(launch.near, launch.port, "udp")
     return forwarder_legs(launch)

@@ -33,11 +33,11 @@ def start(launch: Launch) -> Tunnel:
     """
     address, port = launch.sink
     password = launch.ask(launch.near, launch.helper("openssl"), "rand", "-hex", "32")
-    for position, node in reversed(list(enumerate(launch.way))):
+    for position, node in reversed(list(enumerate(launch.nodes))):
         if node != launch.near:
             launch_part(launch, node, "", password, {"server": "0.0.0.0"})
         if node != launch.far:
-            into_join = launch.way[position + 1] != launch.far
+            into_join = launch.nodes[position + 1] != launch.far
             destination = f"{LOOPBACK}:{launch.join_port}" if into_join else f"{address}:{port}"
             client = {
                 "server": launch.next_address(node),

@@ -20,7 +20,7 @@ def start(launch: Launch) -> Tunnel:
     Raises TunnelError.
     """
     address, port = launch.sink
-    for node in reversed(launch.way):
+    for node in reversed(launch.nodes):
         is_far = node == launch.far
         target = f"{address}:{port}" if is_far else f"{launch.next_address(node)}:{launch.port}"
         launch.start_end(

@@ -38,8 +38,8 @@ def start(launch: Launch) -> Tunnel:
     Raises TunnelError or NetworkError.
     """
     address, port = launch.sink
-    for node in reversed(launch.way):
-        text, position = COMMON, launch.way.index(node)
+    for node in reversed(launch.nodes):
+        text, position = COMMON, launch.nodes.index(node)
         if node != launch.near:
             certificate = make_certificate(launch, node)
             launch.write_file(f"{node}.key", certificate.key, 0o600)
@@ -53,7 +53,7 @@ def start(launch: Launch) -> Tunnel:
                 behind=launch.next_address(node),
                 port=launch.port,
                 folder=launch.scratch,
-                next=launch.way[position + 1],
+                next=launch.nodes[position + 1],
             )
         path = launch.write_file(f"{node}.conf", text)
         launch.start_end(node, [launch.program_path, str(path)])

@@ -32,7 +32,7 @@ def launch_of(run: RunSpec) -> Launch:
         cast(Network, Addresses()),
         run,
         GOST_3,
-        way=run.tunnel_way(flows[0]),
+        nodes=run.tunnel_way(flows[0]),
         ends=TunnelProcesses(Path("/nowhere")),
         scratch=Path("/nowhere"),
         flow=flow,
@@ -42,7 +42,7 @@ def launch_of(run: RunSpec) -> Launch:
 
 def commands(settings: str, scheme: str) -> list[str]:
     launch = launch_of(one(settings))
-    return [" ".join(end_argv(launch, scheme, node, "")) for node in launch.way]
+    return [" ".join(end_argv(launch, scheme, node, "")) for node in launch.nodes]
 
 
 # The listeners and diallers that GOST 3 knows by these names; a typo would silently be plain TCP.
