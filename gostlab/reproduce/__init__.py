@@ -124,7 +124,7 @@ def replay(folder: Path, *, on_own_root: bool = True) -> RunReplay:
             keep=[sandbox.CHECKOUT, *sandbox.kept_visible(found)],
             cpu=cpu,
             limit_s=sandbox.time_limit_s(run),
-            modules=uml.modules_of(run, kernel),
+            modules=uml.compile_modules(run, kernel),
             root=root,
         )
         guest.wait()

@@ -1,4 +1,4 @@
-"""Machines: where a run happens. Each starts a run in a folder and gives a Job to watch.
+"""Start runs: each starter executes a run in a folder and returns a Job to watch.
 
 `sandbox` boots the lab's own kernel as an unprivileged process; `native` uses the host's kernel as
 root.
@@ -38,51 +38,52 @@ from gostlab.registry.programs import OF_FLOWS
 from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.spec.run_spec import RunSpec
 
-# Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
-# of setuptools in every run, if Python's own (until 3.12) is not requested.
 CHECKOUT = CODE
+# Mininet compares two versions by distutils. Unless Python's own (until 3.12) is requested,
+# setuptools replaces it, which costs every run the import of 300 modules.
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
-RUN = "gostlab.guest.run"  # the module that executes one
-# The folders that every guest has for itself (gostlab/sandbox/guest_init.py).
+RUN = "gostlab.guest.run"  # the module that executes a run
+# Every guest has a tmpfs of its own at these paths (gostlab/sandbox/guest_init.py).
 OWN_FOLDERS = ("/run", "/tmp", "/var/tmp", "/dev/shm")
-# A run that works uses more CPU time than this in five minutes, even where others leave it little.
-STANDSTILL_S = 0.1
+# A working run uses more CPU time than this in five minutes, even on a busy machine.
+STANDSTILL_CPU_S = 0.1
 
 
 class MachineError(Complaint):
-    """A machine cannot be used here; the message says why and what to do."""
+    """An error that prevents using a machine here; the message has the reason and a remedy."""
 
 
 class CannotBoot(MachineError):
-    """The sandbox's kernel does not get to its first process here, so no run would."""
+    """An error that prevents the sandbox's kernel from reaching its first process here."""
 
 
 class Job(Protocol):
     """A run that has been started."""
 
     def poll(self) -> int | None:
-        """The exit status, None while it runs, ends it when its wall-clock limit has passed. Raises
-        CannotBoot where that is why it ended, and a guest of the lab's own does not boot either.
+        """Return the exit status, or None while the run goes on; end it after its time limit.
+
+        Raises CannotBoot if the kernel did not boot and a test guest does not boot either.
         """
 
     def kill(self) -> None:
-        """End it now and everything it started."""
+        """End the run now, and every process that it started."""
 
     @property
     def from_outside(self) -> bool:
-        """Whether what ended it has nothing to do with it: no memory, a limit, a kill."""
+        """Return whether an external cause ended the run: no memory, a limit, a kill."""
 
     @property
     def complaint(self) -> str | None:
-        """Why the machine itself gave up, if it did."""
+        """Return why the machine itself ended the run, None if it did not."""
 
 
 class TimedProcess:
-    """A started process with a limit of time. `complaint` says why it was ended, if it was.
+    """A started process with a time limit. `complaint` is the reason if it was ended.
 
-    limit_s  seconds of the wall clock; with `of_work`, of CPU time: a machine with other work, or
-             one that stopped the process for a while, does not end it. Only one that has used no
-             CPU at all for that long is ended by the wall clock.
+    limit_s  seconds of the wall clock; with `of_work`, of CPU time: a busy machine, or one that was
+             suspended, does not end the process. Only if it used no CPU time at all for that long
+             does the wall clock end it.
     """
 
     def __init__(
@@ -95,15 +96,15 @@ class TimedProcess:
         self._deadline = time.monotonic() + limit_s
         self.complaint: str | None = None
         self.at_its_limit = False
-        self.from_outside = False  # whether it was ended by what has nothing to do with it
+        self.from_outside = False  # whether an external cause ended the process
 
     @property
     def group(self) -> int:
-        """Its process group's number."""
+        """Return the process group ID."""
         return self._process.pid
 
     def poll(self) -> int | None:
-        """The process's exit status; None while it runs. Past its limit it is ended."""
+        """Return the exit status, None while the process runs; end it after its limit."""
         status = self._process.poll()
         if status is None and time.monotonic() > self._deadline:
             self.complaint = self._why_at_its_limit()
@@ -114,20 +115,20 @@ class TimedProcess:
         return status
 
     def _why_at_its_limit(self) -> str | None:
-        """Why it is to be ended; None if it may go on, to the next deadline."""
+        """Return why the process must end, or None after extending the deadline."""
         if not self._of_work:
             return f"ended after {self._limit_s:.0f} s by the wall clock, its limit"
         before_s, self._worked_s = self._worked_s, group_cpu_s(self._process.pid)
         if self._worked_s >= self._limit_s:
             return f"ended after {self._worked_s:.0f} s of CPU time, its limit"
-        if self._worked_s - before_s < STANDSTILL_S:
+        if self._worked_s - before_s < STANDSTILL_CPU_S:
             return f"ended: it did nothing for {self._limit_s:.0f} s by the wall clock"
-        # It cannot use up what is left of its limit in less time than that.
+        # The process cannot use up the rest of its CPU time in less wall-clock time.
         self._deadline = time.monotonic() + max(1.0, self._limit_s - self._worked_s)
         return None
 
     def wait(self) -> int:
-        """Wait to the end, minding the limit; what ends the waiting ends it, too."""
+        """Wait until the process ends, at its limit or on an exception at the latest."""
         try:
             while self.poll() is None:
                 time.sleep(0.01)
@@ -136,43 +137,48 @@ class TimedProcess:
         return int(self._process.returncode)
 
     def kill(self) -> None:
-        """End it now, and everything of it: a guest's processes end with its kernel, a native run's
-        with the first process of their PID namespace.
+        """End the process and all of its descendants.
+
+        A guest's processes end with its kernel, those of a native run with the first process of
+        their PID namespace.
         """
         if self._process.poll() is None:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:  # on the caller's terminal it has no group of its own
+            except (
+                ProcessLookupError
+            ):  # on the caller's terminal the process has no group of its own
                 self._process.kill()
         self._process.wait()
 
 
 def group_cpu_s(group: int) -> float:
-    """The CPU time, seconds, that a process group has used, with the ended children of those that
-    still run.
+    """Return the CPU time that a process group has used, in seconds.
+
+    The time of ended children of running processes is included.
     """
     ticks = 0
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name, in parentheses, may hold anything; what follows it is numbers.
-            words = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:  # it has just ended
+            # The process name, in parentheses, may contain anything; only numbers follow it.
+            fields = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # the process has just ended
             continue
-        if int(words[2]) == group:
-            ticks += sum(map(int, words[11:15]))
+        if int(fields[2]) == group:
+            ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The machine that was taken, and why."""
+    """The chosen machine and the reason."""
 
     name: str
     reason: str
 
 
 def has_netem(root: Path, release: str) -> bool:
-    """Whether a kernel has sch_netem as far as the files under `root` say."""
+    """Return whether the files under `root` show that the kernel has sch_netem."""
     if (root / "sys/module/sch_netem").is_dir():
         return True
     for name in ("modules.builtin", "modules.dep"):
@@ -185,33 +191,34 @@ def has_netem(root: Path, release: str) -> bool:
         config = gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
     except OSError:
         return False
-    # =m without the module's file is of no use.
+    # With =m, netem needs the module file, which was looked for above.
     return "CONFIG_NET_SCH_NETEM=y\n" in config
 
 
 def host_has_netem() -> bool:
-    """Whether this kernel has sch_netem, built in, loaded or loadable. Loads nothing."""
+    """Return whether this kernel has sch_netem, built in, loaded or loadable. Loads nothing."""
     if has_netem(Path("/"), platform.release()):
         return True
-    # A kernel without a modules folder may have it built in: ask it, in a namespace that ends with
-    # the question.
+    # A kernel without a modules folder may have netem built in: add a qdisc in a temporary network
+    # namespace.
     if os.geteuid() != 0:
         return False
-    asked = subprocess.run(
+    process = subprocess.run(
         ["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    return asked.returncode == 0
+    return process.returncode == 0
 
 
-def choose(asked: str) -> Choice:
-    """native, sandbox or auto -> the machine to use. Raises MachineError if native is requested and
-    cannot be.
+def choose(requested: str) -> Choice:
+    """Return the machine for a request: native, sandbox or auto.
+
+    Raises MachineError if native is requested and not possible.
     """
     root, netem = os.geteuid() == 0, host_has_netem()
-    if asked == "native":
+    if requested == "native":
         if not root:
             raise MachineError(
                 "--machine native needs root: use sudo, or --machine sandbox, which does not"
@@ -222,7 +229,7 @@ def choose(asked: str) -> Choice:
                 " use --machine sandbox"
             )
         return Choice("native", "requested")
-    if asked == "sandbox":
+    if requested == "sandbox":
         return Choice("sandbox", "requested")
     if root and netem:
         return Choice("native", "root, and this kernel has netem")
@@ -230,16 +237,18 @@ def choose(asked: str) -> Choice:
 
 
 def hand_over(parts: Parts) -> dict[str, Any]:
-    """parts.json: what a run needs to know of what set-up made, as plain data. Its `tunnel` is the
-    program of GOST's tunnels, None where there is none, as is a program of flows.
+    """Return the content of parts.json: the programs that a run needs, as plain data.
+
+    `tunnel`, the program of GOST's tunnels, is None if there is none, and so is a missing program
+    of flows.
     """
-    of_flows = {name: find_program(name, parts.programs) for name in OF_FLOWS}
+    flow_programs = {name: find_program(name, parts.programs) for name in OF_FLOWS}
     binary = tunnel_binary(parts) if parts.gost or parts.relay else None
     return {
         "path_dirs": [str(path) for path in parts.iproute2.dirs],
         "tc_lib_dir": str(parts.iproute2.tc_lib_dir) if parts.iproute2.tc_lib_dir else None,
         "iperf3": {version: one.to_json() for version, one in parts.iperf3.items()},
-        **{name: found and str(found.path) for name, found in of_flows.items()},
+        **{name: program and str(program.path) for name, program in flow_programs.items()},
         "tunnel": binary and binary.to_json(),
         "gosts": {
             **({RELAY: tunnel_binary(parts, RELAY).to_json()} if parts.relay else {}),
@@ -250,20 +259,22 @@ def hand_over(parts: Parts) -> dict[str, Any]:
 
 
 def root_of(run: RunSpec) -> Root | None:
-    """The root that a run's guest boots on; None: the host's files. Raises MissingPart."""
+    """Return the root of a run's guest, None for the host's files. Raises MissingPart."""
     return None if run.machine != "sandbox" or run.is_of_the_host else chosen_root()
 
 
 def require_programs(runs: Iterable[RunSpec], parts: Parts) -> None:
-    """Whether every run's root, iperf3 and tunnel's program are there. Raises MissingPart."""
-    unlike: dict[tuple[Any, ...], RunSpec] = {}
+    """Check that every run's root, iperf3 and tunnel program exist. Raises MissingPart."""
+    distinct: dict[tuple[Any, ...], RunSpec] = {}
     for run in runs:
         iperf3 = run.iperf3 if any(flow.traffic.by_iperf3 for flow in run.flows) else None
         nagle = run.tunnel_options.get("nagle")
-        unlike[root_of(run), iperf3, run.tunnel, run.gost, nagle] = run
-    for (root, iperf3, *_), run in unlike.items():
+        distinct[root_of(run), iperf3, run.tunnel, run.gost, nagle] = run
+    for (root, iperf3, *_), run in distinct.items():
         require_programs_in(root, run, iperf3, parts)
-    through_gost = (run.gost for run in unlike.values() if tunnel_kind(run.tunnel).program == GOST)
+    through_gost = (
+        run.gost for run in distinct.values() if tunnel_kind(run.tunnel).program == GOST
+    )
     for name in dict.fromkeys(through_gost):
         binary = tunnel_binary(parts, name)
         if file_sha256(binary.path) != binary.sha256:
@@ -273,15 +284,15 @@ def require_programs(runs: Iterable[RunSpec], parts: Parts) -> None:
 
 
 def require_programs_in(root: Root | None, run: RunSpec, iperf3: str | None, parts: Parts) -> None:
-    """The same for a run on a root, with an iperf3 if anything of it needs one."""
+    """Check the programs of one run on a root. Raises MissingPart."""
     path = root.search_path if root else search_path()
-    own_iperf3s = root.record["iperf3"] if root else parts.iperf3
+    bundled_iperf3s = root.record["iperf3"] if root else parts.iperf3
     if iperf3 == SYSTEM and shutil.which("iperf3", path=path) is None:
         raise MissingPart(
             "iperf3: system: no iperf3 is installed: install it, or ask for one of the lab's"
             f" own ({', '.join(OWN)})"
         )
-    if iperf3 not in (None, SYSTEM, *own_iperf3s):
+    if iperf3 not in (None, SYSTEM, *bundled_iperf3s):
         raise MissingPart(
             f"iperf3: {iperf3}: the lab's own is not there: run ./lab setup, or ask for"
             " iperf3: system, whatever is installed"
@@ -289,31 +300,37 @@ def require_programs_in(root: Root | None, run: RunSpec, iperf3: str | None, par
     kind = tunnel_kind(run.tunnel)
     if kind.program == GOST:
         binary = tunnel_binary(parts, run.gost)
-        if why := why_not_through(kind, binary, parts.gosts, run.tunnel_options):
-            raise MissingPart(why)
+        if reason := why_not_through(kind, binary, parts.gosts, run.tunnel_options):
+            raise MissingPart(reason)
     for program in kind.programs:
-        found = shutil.which(program, path=path) if root else find_program(program, parts.programs)
-        if found is None:
+        location = (
+            shutil.which(program, path=path) if root else find_program(program, parts.programs)
+        )
+        if location is None:
             raise MissingPart(
                 f"tunnel {run.tunnel}: its program {program} is not there: run ./lab setup"
             )
 
 
 def require_kernels(runs: Iterable[RunSpec], parts: Parts) -> None:
-    """Whether all kernels are there; the shipped one shows at its boot. Raises MissingPart."""
-    asked = {run.kernel: None for run in runs if run.machine == "sandbox"}
-    for name in (each for each in asked if each != SHIPPED):
+    """Check that all kernels exist except the shipped one, which its boot checks.
+
+    Raises MissingPart.
+    """
+    requested = {run.kernel: None for run in runs if run.machine == "sandbox"}
+    for name in (name for name in requested if name != SHIPPED):
         kernel_for(name, parts)
 
 
 def search_path() -> str:
-    """Where a run looks for programs."""
+    """Return the PATH in which a run looks for programs."""
     return f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
 
 
 def kept_visible(parts: Parts) -> list[Path]:
-    """The folders and files outside the checkout that a guest must see although it has its own
-    /tmp and /run.
+    """Return the paths outside the checkout that a guest must see.
+
+    A guest has its own /tmp and /run, which would cover them.
     """
     return [
         *([parts.relay.parent] if parts.relay else []),
@@ -326,8 +343,9 @@ def kept_visible(parts: Parts) -> list[Path]:
 
 
 def seen_with(program: Path) -> Path:
-    """What a guest must see of a user's own program: its folder, but for one that the guest has for
-    itself, of which it sees the program alone.
+    """Return the path that a guest must see of a user's own program.
+
+    It is the program's folder, or the program alone if the guest has a tmpfs at that folder.
     """
     return program if str(program.parent) in OWN_FOLDERS else program.parent
 
@@ -335,7 +353,10 @@ def seen_with(program: Path) -> Path:
 def start_logged(
     argv: Sequence[str], folder: Path, environ: Mapping[str, str], **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own, what it says in a run's log.txt. Raises OSError."""
+    """Start a process in a session of its own, its output in a run's log.txt.
+
+    Raises OSError.
+    """
     with (folder / "log.txt").open("ab") as log:
         return subprocess.Popen(
             argv,
@@ -349,16 +370,16 @@ def start_logged(
 
 
 def guest_argv(module: str, folder: str) -> list[str]:
-    """The command that has a module do what a folder describes."""
+    """Return the command that runs a module on a folder."""
     return ["/usr/bin/python3", "-m", module, folder]
 
 
 def time_limit_s(run: RunSpec) -> float:
-    """How long a run may take before it is ended, far more than any should: seconds of CPU time on
-    the virtual clock, of the wall clock on the real one.
+    """Return the time limit of a run: CPU time on the virtual clock, else wall-clock time.
 
-    About 20 µs per full-size packet at the path's rate on the virtual clock with a cost, ten times
-    that for safety; five times its length on the real clock; never less than five minutes.
+    It is far more than a run needs. On the virtual clock with a CPU cost, a full-size packet takes
+    about 20 µs at the path's rate; ten times that for safety. On the real clock it is five times
+    the run's length. It is never less than five minutes.
     """
     rate_bps = max(run.path[name]["rate_bps"] or 0 for name in ("forward", "reverse"))
     packets = rate_bps / 12000 * run.length_s
@@ -368,11 +389,11 @@ def time_limit_s(run: RunSpec) -> float:
 
 
 def usable_cpus() -> Sequence[int]:
-    """The CPUs this process may use."""
+    """Return the CPUs that this process may use."""
     return sorted(os.sched_getaffinity(0))
 
 
 def children_s() -> float:
-    """CPU time of all processes so far that this one has started and seen end."""
+    """Return the CPU time of all ended children of this process, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -1,8 +1,8 @@
-"""Which CPUs a process takes, so that several on one machine do not all take the first.
+"""Claim CPUs, so that several processes on one machine do not all use the first one.
 
-A sandbox is pinned to one CPU. Several `./lab exec` or shards on a machine (GNU parallel, a
-job array without a cpuset) choose for themselves. A claim is a name in the
-abstract UNIX socket namespace: one process has it, it leaves no file, and it ends with the process.
+A sandbox is pinned to one CPU. Several `./lab exec` or shards on a machine (GNU parallel, a job
+array without a cpuset) choose independently. A claim is a name in the abstract UNIX socket
+namespace: it belongs to one process, leaves no file, and ends with the process.
 """
 
 import os
@@ -19,9 +19,10 @@ POLL_S = 0.2
 
 @contextmanager
 def claimed_cpus(count: int | None) -> Iterator[list[int]]:
-    """So many of the CPUs that this process may use, or all, but no more than its control group
-    has time for: those first that no other process of this user has claimed. Where all are claimed
-    they are shared.
+    """Yield up to `count` of this process's usable CPUs, all if None.
+
+    There are no more than the quota of its control group. CPUs not claimed by another process of
+    this user come first; if all are claimed they are shared.
     """
     usable = list(usable_cpus())
     count = cpus_allowed() if count is None else count
@@ -33,15 +34,16 @@ def claimed_cpus(count: int | None) -> Iterator[list[int]]:
                 taken.append(cpu)
                 continue
             (free if claims.enter_context(claim(f"cpu-{cpu}")) else taken).append(cpu)
-        # Where all are taken, not every process adds to the first one's load.
+        # If all are taken, processes start at different CPUs to spread the load.
         start = os.getpid() % max(1, len(taken))
         yield [*free, *taken[start:], *taken[:start]][:count]
 
 
 @contextmanager
 def alone_on_the_real_clock() -> Iterator[None]:
-    """Wait until no other process of this user has a run on the real clock here: what one CPU
-    cannot carry distorts such a run.
+    """Wait until no other process of this user has a run on the real clock here.
+
+    A second run on an overloaded CPU would distort the first.
     """
     while True:
         with claim("real-clock") as is_mine:
@@ -52,11 +54,11 @@ def alone_on_the_real_clock() -> Iterator[None]:
 
 
 @contextmanager
-def claim(what: str) -> Iterator[bool]:
-    """Whether this process has a name of its user's on this machine; it has it until it leaves."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as claimed:
+def claim(name: str) -> Iterator[bool]:
+    """Claim a name for this process until the block ends; yield whether that succeeded."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as claim_socket:
         try:
-            claimed.bind(f"\0gostlab-{os.geteuid()}-{what}")
+            claim_socket.bind(f"\0gostlab-{os.geteuid()}-{name}")
         except OSError:
             yield False
         else:

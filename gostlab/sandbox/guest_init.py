@@ -1,18 +1,18 @@
-"""The sandbox's init: process 1 of the User-Mode Linux guest.
+"""Initialise the sandbox's guest: process 1 of the User-Mode Linux guest.
 
-Started by the kernel, as `python3 -S init.py`, with the host's files as a read-only root, or by
-first.py on the lab's own root, where it shows the guest some folders of the host. It mounts what a
-Linux userland expects, gives the guest one writable folder, runs one command there, and powers off.
-Its orders come as kernel command-line words, which the kernel hands to init as environment
-variables:
+The kernel starts it as `python3 -S init.py`, with the host's files as a read-only root; or
+guest_stage0.py does on the lab's own root, where the guest sees some folders of the host. It mounts
+what a Linux userland expects, gives the guest one writable folder, runs one command there, and
+powers off. Its arguments are on the kernel's command line, which the kernel passes to init as
+environment variables:
 
 GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in its `boot.json`:
     argv        the command to run
     environ     its environment
     keep        host paths that must stay visible although /tmp and the like are covered
     terminal    true: give the command the console as its controlling terminal
-    modules     kernel modules to load first: [{cc, file, arguments}]; what the kernel did not take
-                is in the command's environment, GOSTLAB_NOT_LOADED: {cc: why}
+    modules     kernel modules to load first: [{cc, file, arguments}]; the command's environment
+                has those that the kernel rejected, GOSTLAB_NOT_LOADED: {cc: reason}
 """
 
 import ctypes
@@ -33,7 +33,7 @@ from types import CodeType
 
 OUT = "/run/gostlab"
 HOST = "/run/host"
-KEPT = f"{HOST}/kept/modules"
+BUNDLE = f"{HOST}/kept/modules"
 MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND = 1, 2, 32, 4096
 RB_POWER_OFF = 0x4321FEDC
 SYS_FINIT_MODULE = 313
@@ -43,8 +43,8 @@ COVERED = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Kept(SourceFileLoader):
-    """Loads a module whose code is there."""
+class BundleLoader(SourceFileLoader):
+    """A loader for a module whose byte code is given."""
 
     def __init__(self, name: str, code: CodeType) -> None:
         super().__init__(name, code.co_filename)
@@ -55,7 +55,7 @@ class Kept(SourceFileLoader):
 
 
 class BundleFinder:
-    """Find modules in one file (see gostlab.sandbox.module_bundle), which is read at once."""
+    """A finder of modules in one file (see gostlab.sandbox.module_bundle), read at once."""
 
     def __init__(self, path: str) -> None:
         with open(path, "rb") as file:
@@ -63,14 +63,14 @@ class BundleFinder:
         length = int.from_bytes(content[:8], "little")
         self.index = marshal.loads(content[8 : 8 + length])
         self.codes = content[8 + length :]
-        ends = [each[1] + each[2] for each in self.index.values() if isinstance(each, tuple)]
+        ends = [entry[1] + entry[2] for entry in self.index.values() if isinstance(entry, tuple)]
         if max(ends) != len(self.codes):
-            raise ValueError(f"{path} is not whole")
+            raise ValueError(f"{path} is truncated")
         self.written = self.code("(dataclasses)")
 
     def code(self, name: str) -> CodeType:
-        _, at, size = self.index[name]
-        code: CodeType = marshal.loads(self.codes[at : at + size])
+        _, position, size = self.index[name]
+        code: CodeType = marshal.loads(self.codes[position : position + size])
         return code
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
@@ -82,37 +82,42 @@ class BundleFinder:
         code = self.code(name)
         inside = [os.path.dirname(code.co_filename)] if entry[0] else None
         return spec_from_file_location(
-            name, code.co_filename, loader=Kept(name, code), submodule_search_locations=inside
+            name,
+            code.co_filename,
+            loader=BundleLoader(name, code),
+            submodule_search_locations=inside,
         )
 
 
 def mount(
-    source: str, target: str, kind: str | None, flags: int = 0, options: str | None = None
+    source: str, target: str, fs_type: str | None, flags: int = 0, options: str | None = None
 ) -> None:
-    """mount(2). Raises OSError naming the target."""
+    """Mount a file system by mount(2). Raises OSError naming the target."""
     encoded = [
-        text.encode() if text is not None else None for text in (source, target, kind, options)
+        text.encode() if text is not None else None for text in (source, target, fs_type, options)
     ]
     if libc.mount(encoded[0], encoded[1], encoded[2], flags, encoded[3]) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), target)
+        error_number = ctypes.get_errno()
+        raise OSError(error_number, os.strerror(error_number), target)
 
 
 def mount_all(writable: str) -> dict:
-    """Lay out the guest's file systems; returns the orders found in the writable folder."""
-    shown = f"{OUT}/.host/shown"
-    if os.path.isdir(shown):  # the lab's own root: first.py has mounted /proc, /run and that folder
-        for name in sorted(os.listdir(shown)):
+    """Mount the guest's file systems; return the orders of the writable folder."""
+    shared = f"{OUT}/.host/shown"
+    if os.path.isdir(
+        shared
+    ):  # the lab's own root: guest_stage0.py has mounted /proc, /run and this
+        for name in sorted(os.listdir(shared)):
             os.makedirs(f"{HOST}/{name}")
             source = f"{writable}/.host/shown/{name}"
             mount("none", f"{HOST}/{name}", "hostfs", MS_RDONLY, source)
     else:
-        # To an ordinary user's guest root's files are nobody's: a setuid `mount` would not be
-        # root's.
+        # In an ordinary user's guest the host root's files belong to nobody, so that a setuid
+        # `mount` would run as nobody.
         mount("none", "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID)
         mount("proc", "/proc", "proc")
         mount("tmpfs", "/run", "tmpfs")
-        # A second view of the host's files, in which nothing is covered.
+        # HOST is a second view of the host's files, in which nothing is covered.
         os.mkdir(HOST)
         mount("/", HOST, None, MS_BIND)
         os.mkdir(OUT)
@@ -147,36 +152,37 @@ def mount_all(writable: str) -> dict:
 
 
 def load_modules(orders: dict) -> None:
-    """Load the ordered modules; why one was not taken, in the kernel's words, goes to the command's
-    environment.
+    """Load the ordered modules.
+
+    The kernel's reasons for rejecting some go to the command's environment.
     """
-    refused = {}
+    rejected = {}
     for module in orders.get("modules", ()):
         before = len(kernel_log())
         descriptor = os.open(HOST + module["file"], os.O_RDONLY | os.O_CLOEXEC)
         status = libc.syscall(SYS_FINIT_MODULE, descriptor, module["arguments"].encode(), 0)
-        number = ctypes.get_errno()
+        error_number = ctypes.get_errno()
         os.close(descriptor)
-        # The kernel goes on without a parameter that it cannot set.
-        said = [
+        # The kernel loads a module even if it cannot set a parameter, but logs a message.
+        messages = [
             line.partition(">")[2].partition("] ")[2] or line.partition(">")[2]
             for line in kernel_log()[before:].splitlines()
             if "taint" not in line
         ]
-        if status != 0 or said:
-            refused[module["cc"]] = "; ".join(said) or os.strerror(number)
-    orders["environ"]["GOSTLAB_NOT_LOADED"] = json.dumps(refused)
+        if status != 0 or messages:
+            rejected[module["cc"]] = "; ".join(messages) or os.strerror(error_number)
+    orders["environ"]["GOSTLAB_NOT_LOADED"] = json.dumps(rejected)
 
 
 def kernel_log() -> str:
-    """What the kernel has said so far."""
+    """Return the kernel's log so far."""
     buffer = ctypes.create_string_buffer(LOG_BYTES)
     length = libc.klogctl(SYSLOG_ACTION_READ_ALL, buffer, LOG_BYTES)
     return buffer.raw[: max(0, length)].decode(errors="replace")
 
 
 def run(orders: dict) -> int:
-    """Run the ordered command, reap whatever is orphaned meanwhile; returns the exit status."""
+    """Run the ordered command, reap orphaned processes, and return the exit status."""
     child = os.fork()
     if child == 0:
         try:
@@ -190,7 +196,7 @@ def run(orders: dict) -> int:
 
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             if orders["argv"][:2] == [sys.executable, "-m"]:
-                os._exit(go_on_as(orders["argv"][2:], orders["environ"]))
+                os._exit(run_module(orders["argv"][2:], orders["environ"]))
             os.execvpe(orders["argv"][0], orders["argv"], orders["environ"])
         except OSError as error:
             print(f"init: {orders['argv'][0]}: {error}", file=sys.stderr, flush=True)
@@ -201,22 +207,23 @@ def run(orders: dict) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
-def go_on_as(argv: list[str], environ: dict[str, str]) -> int:
-    """Run a module as `python3 -m` does, in this process: another Python would first have to start,
-    and this one to take itself apart, a tenth of a short run. Returns the exit status.
+def run_module(argv: list[str], environ: dict[str, str]) -> int:
+    """Run a module as `python3 -m` does, in this process, and return the exit status.
+
+    Starting another Python, and finalizing this one, would take a tenth of a short run.
     """
-    os.closerange(3, 16)  # what init reads itself from; each would be a call for what is started
+    os.closerange(3, 16)  # init's own files; each open one costs its children a call
     os.environ.clear()
     os.environ.update(environ)
-    sys.path[:1] = [os.getcwd(), *environ["PYTHONPATH"].split(":")]  # in place of this file's
+    sys.path[:1] = [os.getcwd(), *environ["PYTHONPATH"].split(":")]  # instead of this file's folder
     status = 1
     try:
-        # Where none is kept, or not whole, each module is read from its own file.
+        # Without a bundle, or with a truncated one, each module is read from its own file.
         with suppress(OSError, ValueError, EOFError, TypeError, LookupError):
-            sys.meta_path.insert(-1, BundleFinder(KEPT))  # type: ignore[arg-type]
+            sys.meta_path.insert(-1, BundleFinder(BUNDLE))  # type: ignore[arg-type]
         import runpy
 
-        gc.disable()  # what a module's import makes is no garbage
+        gc.disable()  # objects that an import creates are no garbage
         site.main()
         sys.argv = argv
         runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
@@ -241,7 +248,7 @@ def main() -> None:
         status = run(orders)
         with open(f"{OUT}/exit", "w", encoding="ascii") as file:
             file.write(f"{status}\n")
-    except BaseException:  # process 1 may not return: the kernel would panic
+    except BaseException:  # the kernel would panic if process 1 returned
         traceback.print_exc()
     sys.stdout.flush()
     libc.reboot(RB_POWER_OFF)

@@ -1,8 +1,8 @@
-"""Where a guest's memory is a file, and whether it fits there.
+"""Choose the file system of a guest's memory file, and check that the memory fits.
 
-User-Mode Linux maps its memory, executable, from an unlinked file. Where the sandbox has mounts of
-its own that is a tmpfs of its own. Elsewhere it is the first place that will do: containers mount
-/dev/shm small and noexec, hardened hosts /tmp.
+User-Mode Linux maps its memory, executable, from an unlinked file. If the sandbox has mounts of its
+own, that file is on a tmpfs of its own. Otherwise it is in the first folder that is suitable:
+containers mount /dev/shm small and noexec, hardened hosts /tmp.
 """
 
 import mmap
@@ -19,22 +19,21 @@ from gostlab.sandbox import MachineError
 from gostlab.sandbox.host_limits import limit_mib, memory_left, read_lines
 
 MIB = 2**20
-# A tmpfs has pages of its own besides the guest's memory (and the guest's kernel is mapped there
-# too).
+# A tmpfs needs pages for its metadata, and the guest's kernel is mapped from it, too.
 MEMORY_SLACK_MIB = 64
 OWN_TMPFS = "a tmpfs of its own"
 RESULTS_DISK = "the results' disk"
-NAMED = "GOSTLAB_TMP"  # the environment's word for a place
+FOLDER_VARIABLE = "GOSTLAB_TMP"  # environment variable that names the folder
 PREFIX = "gostlab-memory-"
-BOOTED_BY_NOW_S = 600.0
+MAX_BOOT_S = 600.0
 RAM_FILESYSTEMS = ("tmpfs", "ramfs")
 
 
 class MemoryPlace:
-    """Where the file of a guest's memory is.
+    """The folder of a guest's memory file.
 
-    folder  the guest's own: a tmpfs that the sandbox mounts, or a folder within `within` that is
-            made on entering and is gone on leaving
+    folder  the guest's own: a tmpfs that the sandbox mounts, or a temporary folder within `within`,
+            created by enter and removed by leave
     """
 
     def __init__(self, own: Path, within: Path | None) -> None:
@@ -48,33 +47,35 @@ class MemoryPlace:
         return RESULTS_DISK if self._within == self._own else str(self._within)
 
     def enter(self) -> None:
-        """Make the folder: Landlock lets the guest write in it, and in nothing of others' beside
-        it. Folders of guests whose starter was killed are taken away. Raises OSError.
+        """Create the folder, so that Landlock can restrict the guest to it.
+
+        Stale folders of guests whose parent was killed are removed. Raises OSError.
         """
         if self._within is None or self._within == self._own:
             return
-        for left in self._within.glob(f"{PREFIX}*"):
+        for stale in self._within.glob(f"{PREFIX}*"):
             with suppress(OSError):
-                # Empty as soon as a guest has opened its memory, which is a matter of milliseconds.
-                if time.time() - left.stat().st_mtime > BOOTED_BY_NOW_S:
-                    left.rmdir()
+                # A folder is empty as soon as its guest has opened its memory, after milliseconds.
+                if time.time() - stale.stat().st_mtime > MAX_BOOT_S:
+                    stale.rmdir()
         self.folder, self._made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._within)), True
 
     def leave(self) -> None:
-        """Take the folder away; it may be called twice."""
+        """Remove the folder. May be called twice."""
         if self._made:
             self._made = False
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def memory_place(memory_mib: int, folder: Path, *, own_mounts: bool) -> MemoryPlace:
-    """The place for so much memory of the guest that has a run's folder.
+    """Return a suitable folder for the memory of a guest.
 
-    own_mounts  the sandbox can mount a tmpfs of its own
-    Raises MachineError, which says of every place why it will not do.
+    own_mounts the sandbox can mount a tmpfs of its own
+
+    Raises MachineError with the reason for every unsuitable folder.
     """
-    own = folder / ".uml"
-    for limit, what, remedy in (
+    own_folder = folder / ".uml"
+    for limit, limit_text, remedy in (
         (
             resource.RLIMIT_FSIZE,
             "no file of this process may be larger than",
@@ -82,46 +83,47 @@ def memory_place(memory_mib: int, folder: Path, *, own_mounts: bool) -> MemoryPl
         ),
         (resource.RLIMIT_AS, "this process's address space is limited to", "ulimit -v unlimited"),
     ):
-        most_mib = limit_mib(limit)
-        if most_mib is not None and most_mib < memory_mib:
+        max_mib = limit_mib(limit)
+        if max_mib is not None and max_mib < memory_mib:
             raise MachineError(
-                f"{what} {most_mib} MiB, the sandbox's memory is one file of {memory_mib} MiB that"
-                f" it maps: {remedy}, or ask for less (--set memory=…)"
+                f"{limit_text} {max_mib} MiB, the sandbox's memory is one file of {memory_mib} MiB"
+                f" that it maps: {remedy}, or ask for less (--set memory=…)"
             )
     if own_mounts:
-        check_left(memory_mib)
-        return MemoryPlace(own, None)
+        require_memory(memory_mib)
+        return MemoryPlace(own_folder, None)
     reasons = []
-    for place in candidates(own):
-        why_not = unfit(place, memory_mib)
-        if why_not is None:
-            if is_in_memory(place):
-                check_left(memory_mib)
-            return MemoryPlace(own, place)
-        reasons.append(f"{RESULTS_DISK if place == own else place} {why_not}")
+    for candidate in candidates(own_folder):
+        reason = explain_unfit(candidate, memory_mib)
+        if reason is None:
+            if is_in_memory(candidate):
+                require_memory(memory_mib)
+            return MemoryPlace(own_folder, candidate)
+        reasons.append(f"{RESULTS_DISK if candidate == own_folder else candidate} {reason}")
     raise MachineError(
         f"nowhere to keep the sandbox's {memory_mib} MiB of memory: {'; '.join(reasons)}: name a"
-        f" folder with {NAMED}, or enlarge one (docker run --shm-size 2g --tmpfs /tmp:exec)"
+        f" folder with {FOLDER_VARIABLE}, or enlarge one (docker run --shm-size 2g --tmpfs"
+        " /tmp:exec)"
     )
 
 
-def candidates(own: Path) -> Iterator[Path]:
-    """The places to try, in order: named, the host's tmpfses, /tmp, and the results' own disk."""
-    named = os.environ.get(NAMED)
-    if named:
-        yield Path(named).absolute()
+def candidates(own_folder: Path) -> Iterator[Path]:
+    """Yield the folders to try: GOSTLAB_TMP, the host's tmpfses, /tmp, the results' disk."""
+    user_folder = os.environ.get(FOLDER_VARIABLE)
+    if user_folder:
+        yield Path(user_folder).absolute()
     yield Path("/dev/shm")
     yield Path(f"/run/user/{os.geteuid()}")
     yield Path("/tmp")
-    yield own
+    yield own_folder
 
 
-def unfit(place: Path, memory_mib: int) -> str | None:
-    """Why a guest's memory cannot be there, in a few words; None if it can. Tried with a page."""
-    if not place.is_dir():
+def explain_unfit(folder: Path, memory_mib: int) -> str | None:
+    """Return why a guest's memory cannot be in a folder, None if it can; tries one page."""
+    if not folder.is_dir():
         return "is not there"
     try:
-        with tempfile.TemporaryFile(dir=place) as file:
+        with tempfile.TemporaryFile(dir=folder) as file:
             file.truncate(mmap.PAGESIZE)
             os.posix_fallocate(file.fileno(), 0, mmap.PAGESIZE)
             protection = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
@@ -129,15 +131,15 @@ def unfit(place: Path, memory_mib: int) -> str | None:
                 mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_SHARED, protection).close()
             except OSError:
                 return "is mounted noexec"
-        free_mib = shutil.disk_usage(place).free // MIB
+        free_mib = shutil.disk_usage(folder).free // MIB
     except OSError as error:
         return f"cannot be written ({error.strerror or error})"
     needed_mib = memory_mib + MEMORY_SLACK_MIB
     return None if free_mib >= needed_mib else f"has {free_mib} of {needed_mib} MiB free"
 
 
-def check_left(memory_mib: int) -> None:
-    """Refuse a guest whose memory is not to be had, or it would be killed. Raises MachineError."""
+def require_memory(memory_mib: int) -> None:
+    """Reject a guest that the available memory cannot hold. Raises MachineError."""
     left = memory_left()
     if left.free_mib < memory_mib:
         raise MachineError(
@@ -147,12 +149,12 @@ def check_left(memory_mib: int) -> None:
         )
 
 
-def is_in_memory(place: Path) -> bool:
-    """Whether what is written to a folder takes memory rather than disk."""
-    found = ("", "")
+def is_in_memory(folder: Path) -> bool:
+    """Return whether files in a folder use memory rather than disk."""
+    mount = ("", "")
     for line in read_lines(Path("/proc/self/mountinfo")):
-        fields, _, kind = line.partition(" - ")
-        mounted = fields.split()[4]
-        if place.is_relative_to(mounted) and len(mounted) >= len(found[0]):
-            found = (mounted, kind.split()[0])
-    return found[1] in RAM_FILESYSTEMS
+        fields, _, fs_fields = line.partition(" - ")
+        mount_point = fields.split()[4]
+        if folder.is_relative_to(mount_point) and len(mount_point) >= len(mount[0]):
+            mount = (mount_point, fs_fields.split()[0])
+    return mount[1] in RAM_FILESYSTEMS

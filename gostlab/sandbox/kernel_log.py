@@ -1,21 +1,21 @@
-"""What a guest's kernel said before it died."""
+"""Read the log of a guest's kernel."""
 
 import re
 from pathlib import Path
 
 from gostlab import safe_read
 
-LOG_BYTES = 1 << 20  # of a log's end
+LOG_BYTES = 1 << 20  # maximum number of bytes read from the end of a log
 
-# A line of a kernel in trouble; what follows it is registers and a stack.
-TROUBLE = re.compile(
+# Matches the first line of a kernel's error report; registers and a stack trace follow it.
+ERROR_REPORT = re.compile(
     r"Kernel panic|BUG: |Oops|Unable to handle|kernel BUG|WARNING: |divide error|Kernel mode fault|"
     r"Kernel tried to access|Segfault with no mm|RIP: "
 )
 
 
 def read_log(folder: Path) -> list[str]:
-    """Return the last lines of a run's log; none where it left none."""
+    """Return the last lines of a run's log, none if there is no log."""
     try:
         tail, _ = safe_read.read_tail(folder / "log.txt", LOG_BYTES)
     except OSError:
@@ -23,10 +23,10 @@ def read_log(folder: Path) -> list[str]:
     return tail.decode("utf-8", "replace").splitlines()
 
 
-def last_kernel_words(folder: Path, most: int = 3) -> str:
-    """The lines of a run's log that say what its kernel died of, else the last one."""
+def explain_kernel_death(folder: Path, max_lines: int = 3) -> str:
+    """Return the lines of a log that report a kernel's failure, else its last line."""
     if not (folder / "log.txt").exists():
         return "it left no log"
     lines = [line.strip() for line in read_log(folder) if line.strip()]
-    telling = [line for line in lines if TROUBLE.search(line)]
-    return "; ".join(telling[:most]) or (lines[-1] if lines else "its log is empty")
+    reports = [line for line in lines if ERROR_REPORT.search(line)]
+    return "; ".join(reports[:max_lines]) or (lines[-1] if lines else "its log is empty")

@@ -1,14 +1,16 @@
-"""What a run's Python imports, in one file: a guest reads it once, before its clock begins anew,
-and no module after that. With a file of its own each takes a dozen calls, and every call some of
-the clock: which files the lab has would be in the samples.
+"""Bundle the modules that a run imports in one file.
 
-    python3 -m gostlab.sandbox.module_bundle FILE     by the Python of a guest's root, on the host
+A guest reads the bundle at once, before its virtual clock is reset, and no module file after that.
+Each module file would take a dozen system calls, each of which costs virtual time: the samples
+would depend on the lab's list of files.
 
-FILE has, behind the length of the index in eight bytes, the index and the byte code of all modules,
-as `marshal` writes them. The index has for each name whether it is a package, and where its code
-is; or where an extension's file is. Two have no other file: WRITTEN is what `dataclasses` writes
-for the lab's classes, DECLARED what the kinds declare. gostlab/sandbox/guest_init.py imports from
-it.
+    python3 -m gostlab.sandbox.module_bundle FILE     with the Python of a guest's root, on the host
+
+FILE has the length of the index in eight bytes, then the index and the byte code of all modules, as
+`marshal` writes them. The index has for each name whether it is a package, and the position of its
+code; or the file of an extension module. Two entries have no source file: GENERATED is what
+`dataclasses` generates for the lab's classes, DECLARED the declarations of the plugins.
+gostlab/sandbox/guest_init.py imports from FILE.
 """
 
 import marshal
@@ -26,22 +28,26 @@ from gostlab.registry.topologies import topologies
 from gostlab.registry.traffic import traffic_kinds
 from gostlab.registry.tunnels import tunnel_kinds
 
-LAB = "/run/host/lab"  # where a guest sees the lab
-WHOLE = (NODE_PROGRAMS, TUNNELS.parent)  # the folders of which all is there
-OF_INIT = ("gostlab.guest.run", "runpy", "site")  # what it imports itself, with all that follows
-WRITTEN, DECLARED = "(dataclasses)", "gostlab.registry.kept"
+LAB = "/run/host/lab"  # the lab's path in a guest
+WHOLE_FOLDERS = (NODE_PROGRAMS, TUNNELS.parent)  # the folders that are bundled completely
+INIT_IMPORTS = (
+    "gostlab.guest.run",
+    "runpy",
+    "site",
+)  # imported by guest_init, with their dependencies
+GENERATED, DECLARED = "(dataclasses)", "gostlab.registry.kept"
 PYC_HEADER_BYTES = 16
-Kept = tuple[str, bool, bytes | str]  # name, is a package, code or an extension's file
+BundleEntry = tuple[str, bool, bytes | str]  # name, is it a package, code or file of an extension
 
 
-def of_the_lab() -> Iterator[Kept]:
-    """The lab's modules. What does not compile is left to what imports it."""
+def lab_modules() -> Iterator[BundleEntry]:
+    """Yield the lab's modules; those that do not compile are left to their importer."""
     for path in (*(CODE / "gostlab").rglob("*.py"), TOPOLOGY_FILE):
         inside = path.relative_to(CODE)
-        words = (path.relative_to(ROOT) if path == TOPOLOGY_FILE else inside).with_suffix("").parts
-        is_package = words[-1] == "__init__"
-        name = ".".join(words[:-1] if is_package else words)
-        if name in sys.modules or any(map(path.is_relative_to, WHOLE)):
+        parts = (path.relative_to(ROOT) if path == TOPOLOGY_FILE else inside).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        if name in sys.modules or any(map(path.is_relative_to, WHOLE_FOLDERS)):
             try:
                 code = compile(path.read_bytes(), f"{LAB}/{inside}", "exec", dont_inherit=True)
             except (OSError, SyntaxError, ValueError):
@@ -49,8 +55,8 @@ def of_the_lab() -> Iterator[Kept]:
             yield name, is_package, marshal.dumps(code)
 
 
-def of_others() -> Iterator[Kept]:
-    """Python's own and Mininet's modules that are imported here, as they lie in the root."""
+def imported_modules() -> Iterator[BundleEntry]:
+    """Yield the imported modules of Python and Mininet with their paths in the root."""
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)
         loader = spec and type(spec.loader)
@@ -61,40 +67,45 @@ def of_others() -> Iterator[Kept]:
             yield spec.name, spec.submodule_search_locations is not None, code
 
 
-def declared() -> bytes:
-    """What the kinds declare, as a module."""
-    kinds: dict[str, Mapping[str, object]] = {
+def declarations_module() -> bytes:
+    """Return the code of a module with the declarations of all plugins."""
+    plugins: dict[str, Mapping[str, object]] = {
         "TUNNEL": tunnel_kinds(),
         "QDISC": qdisc_kinds(),
         "TRAFFIC": traffic_kinds(),
         "TOPOLOGY": topologies(),
     }
-    # Some have several names.
-    once = {name: {id(kind): vars(kind) for kind in of.values()} for name, of in kinds.items()}
-    values = {name: list(of.values()) for name, of in once.items()}
+    # A plugin may have several names; each is written once.
+    distinct = {
+        name: {id(plugin): vars(plugin) for plugin in by_name.values()}
+        for name, by_name in plugins.items()
+    }
+    values = {name: list(by_name.values()) for name, by_name in distinct.items()}
     return marshal.dumps(compile(f"DECLARED = {values!r}", DECLARED, "exec"))
 
 
 def main(file: str) -> None:
-    written: dict[str, CodeType] = {}
-    lazy.execute_written(written)
-    for name in OF_INIT:
+    generated: dict[str, CodeType] = {}
+    lazy.execute_written(generated)
+    for name in INIT_IMPORTS:
         import_module(name)
     lazy.read_all()
-    kept = [*of_others(), *of_the_lab(), (DECLARED, False, declared())]
-    kept.append((WRITTEN, False, marshal.dumps(written)))
+    entries = [*imported_modules(), *lab_modules(), (DECLARED, False, declarations_module())]
+    entries.append((GENERATED, False, marshal.dumps(generated)))
     index: dict[str, tuple[bool, int, int] | str] = {}
     codes: list[bytes] = []
-    at = 0
-    for name, is_package, code in kept:
+    position = 0
+    for name, is_package, code in entries:
         if isinstance(code, str):
             index[name] = code
             continue
-        index[name] = is_package, at, len(code)
-        at += len(code)
+        index[name] = is_package, position, len(code)
+        position += len(code)
         codes.append(code)
-    head = marshal.dumps(index)
-    lazy.replace(Path(file), b"".join([len(head).to_bytes(8, "little"), head, *codes]))
+    index_bytes = marshal.dumps(index)
+    lazy.replace(
+        Path(file), b"".join([len(index_bytes).to_bytes(8, "little"), index_bytes, *codes])
+    )
 
 
 if __name__ == "__main__":

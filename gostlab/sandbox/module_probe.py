@@ -1,4 +1,4 @@
-"""Whether a kernel takes a module: a sandbox that loads it, says what is new, and ends."""
+"""Test whether a kernel accepts a module: boot a sandbox that loads it."""
 
 import json
 import tempfile
@@ -9,17 +9,19 @@ from gostlab import safe_read
 from gostlab.install.kernel_modules import CompileError, Module
 from gostlab.registry.congestion_controls import IN_LINUX, Control
 from gostlab.sandbox import CHECKOUT, uml, usable_cpus
-from gostlab.sandbox.kernel_log import last_kernel_words
+from gostlab.sandbox.kernel_log import explain_kernel_death
 from gostlab.sandbox.rootfs import plain_root
 from gostlab.spec.cpu_model import MachineModel
 
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-LIMIT_S = 20.0  # of CPU time: it takes a second
+LIMIT_S = 20.0  # CPU time; loading takes a second
 
 
 def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
-    """The congestion controls that a kernel has by a module. Raises CompileError with the kernel's
-    words if it does not take it, or dies of it; MissingPart, MachineError, OSError.
+    """Return the congestion controls that a module adds to a kernel.
+
+    Raises CompileError with the kernel's message if the kernel rejects the module or crashes, and
+    MissingPart, MachineError and OSError.
     """
     root = plain_root()
     control = Control(file.name, file.name, file, (), "", own=True)
@@ -44,13 +46,13 @@ def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
         try:
             names, refused = safe_read.read_bytes(folder / "said").decode("utf-8").splitlines()
         except (OSError, ValueError):
-            words = (
+            cause = (
                 f"its init does not end ({guest.complaint})"
                 if guest.at_its_limit
-                else f"the kernel died of it: {last_kernel_words(folder)}"
+                else f"the kernel died of it: {explain_kernel_death(folder)}"
             )
-            raise CompileError(f"{file.name}: {words}") from None
-    why = json.loads(refused).get(file.name)
-    if why:
-        raise CompileError(f"{file.name}: it compiles, but the kernel does not take it: {why}")
+            raise CompileError(f"{file.name}: {cause}") from None
+    reason = json.loads(refused).get(file.name)
+    if reason:
+        raise CompileError(f"{file.name}: it compiles, but the kernel does not take it: {reason}")
     return [name for name in names.split() if name not in IN_LINUX]

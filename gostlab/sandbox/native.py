@@ -1,6 +1,6 @@
-"""The host's own kernel, as root: the same run in the host's network namespaces.
+"""Start runs on the host's own kernel, as root, in network namespaces of the host.
 
-Everything is in namespaces that Mininet's shells hold, so that it ends with them. One run at a
+Everything is in namespaces held by Mininet's shells, and ends with them. There is one run at a
 time: runs share the CPUs and, on the real clock, would disturb each other.
 """
 
@@ -15,12 +15,12 @@ from gostlab.sandbox import QUICK_IMPORTS, RUN, TimedProcess, guest_argv, start_
 from gostlab.sandbox.uml import host_facts
 from gostlab.spec.run_spec import RunSpec
 
-# What the run starts ends with it, whatever ends it: Mininet's shells would outlive a killed parent
-# otherwise, and hold their namespaces.
-HELD = (
+# The command that ends all processes of a run with it: Mininet's shells would otherwise survive a
+# killed parent and keep their namespaces.
+CONTAINMENT = (
     "setpriv --pdeathsig KILL unshare --pid --mount --mount-proc --fork --kill-child=KILL"
 ).split()
-# What the host's own kernel keeps a run in; the run is root, and nothing else holds it.
+# The isolation of a native run, which is root, in the terms of env.json.
 ISOLATION = "namespaces of networks, mounts and processes (as root)"
 
 
@@ -36,5 +36,5 @@ def start_run(
         "GOSTLAB_COMMIT": json.dumps(commit),
         "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),
     }
-    process = start_logged([*HELD, *guest_argv(RUN, str(folder))], folder, environ)
+    process = start_logged([*CONTAINMENT, *guest_argv(RUN, str(folder))], folder, environ)
     return TimedProcess(process, time_limit_s(run))

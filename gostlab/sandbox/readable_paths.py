@@ -1,8 +1,8 @@
-"""What root's sandbox may read where its guest has the host's files: what a run needs, and no file
-that an ordinary user could not read.
+"""List what root's sandbox may read if its guest has the host's files.
 
-Landlock has no exceptions below a folder that it allows: a folder with a secret in it is allowed
-entry by entry, without its own list of names.
+These are the files that a run needs, and none that an ordinary user could not read. Landlock has no
+exceptions below a folder that it allows, so a folder with a secret in it is allowed entry by entry,
+without its directory listing.
 """
 
 import os
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from gostlab.spec.run_spec import RunSpec
 
-# Of packages, so of everybody. /usr has too many files to ask each.
+# Folders with files of packages, which everybody may read. /usr has too many files to check each.
 SYSTEM = tuple(Path(each) for each in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
 USR, LOCAL = Path("/usr"), Path("/usr/local")
 MIXED = (Path("/etc"), Path("/opt"), LOCAL)
-# A guest has its own of these (and of what lies there no path is named by a command).
-GUESTS_OWN = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp")
+# A guest has its own mounts at these paths; paths below them in a command are ignored.
+GUEST_MOUNTS = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp")
 SEPARATORS = str.maketrans(dict.fromkeys("'\"`$();|&<>={},", " "))
 
 
@@ -39,16 +39,16 @@ def system_paths() -> Sequence[Path]:
 
 
 def public_paths(path: Path) -> list[Path]:
-    """Return the fewest paths that have all files below one that others may read, and no more."""
+    """Return the shortest list of paths that has all files below a path readable by others."""
     return list(_walk(path, []))
 
 
 def _walk(path: Path, secret: list[Path]) -> Iterator[Path]:
-    """Yield the public paths; `secret` gets what others may not read."""
+    """Yield the public paths, and append those that others may not read to `secret`."""
     try:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            return  # its target counts, where that lies
+            return  # the target is checked at its own path
         if stat.S_ISREG(mode) and mode & stat.S_IROTH:
             yield path
             return
@@ -60,23 +60,24 @@ def _walk(path: Path, secret: list[Path]) -> Iterator[Path]:
         secret.append(path)
         return
     before = len(secret)
-    found = [each for entry in entries for each in _walk(entry, secret)]
-    yield from ([path] if len(secret) == before else found)
+    public = [child for entry in entries for child in _walk(entry, secret)]
+    yield from ([path] if len(secret) == before else public)
 
 
 def named_by_commands(run: RunSpec) -> list[Path]:
-    """Return the paths in the words of a run's own programs that an ordinary user may read, and
-    the programs among them that others may execute, wherever they lie.
+    """Return the paths in the commands of a run that an ordinary user may read.
+
+    Programs among them that others may execute count, wherever they lie.
     """
-    own = [flow for flow in run.flows if flow.traffic.of_the_host]
-    text = " ".join(f"{flow.server} {flow.client}" for flow in own).translate(SEPARATORS)
-    found: list[Path] = []
+    host_flows = [flow for flow in run.flows if flow.traffic.of_the_host]
+    text = " ".join(f"{flow.server} {flow.client}" for flow in host_flows).translate(SEPARATORS)
+    readable: list[Path] = []
     for path in {Path(os.path.realpath(word)) for word in text.split() if word[0] == "/"}:
-        if not path.exists() or path == Path("/") or any(map(path.is_relative_to, GUESTS_OWN)):
+        if not path.exists() or path == Path("/") or any(map(path.is_relative_to, GUEST_MOUNTS)):
             continue
         if is_reachable(path) or is_program(path):
-            found += public_paths(path)
-    return found
+            readable += public_paths(path)
+    return readable
 
 
 def is_reachable(path: Path) -> bool:

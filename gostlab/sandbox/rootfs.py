@@ -1,4 +1,4 @@
-"""The guest's view of the host beside its root file system (gostlab.install.rootfs).
+"""Lay out a guest's root file system (gostlab.install.rootfs) and its view of the host.
 
 All paths are the same wherever the lab and its parts lie.
 """
@@ -18,89 +18,99 @@ from gostlab import lazy
 from gostlab.install.kernel_modules import Module
 from gostlab.install.rootfs import Root, chosen_root
 from gostlab.registry.folders import CODE, ROOT, TOPOLOGY_FILE, cache_folder
-from gostlab.registry.folders import PYTHON_PATH as FROM_HERE
+from gostlab.registry.folders import PYTHON_PATH as HOST_PYTHON_PATH
 from gostlab.sandbox import root_of
 from gostlab.sandbox.module_bundle import LAB
 from gostlab.spec.run_spec import RunSpec
 
 INIT = Path(__file__).with_name("guest_init.py")
-# In the run's folder: links to what the guest sees, each by the name that it has in PLACES.
+# Folder of a run with links to what the guest sees; the names are those in HOST_FOLDERS.
 LINKS = ".host"
-PLACES = "/run/host"  # in the guest (gostlab/sandbox/guest_init.py)
-# The folder and file of what a run imports, and what says which sources it was made of.
-KEPT, MODULES, MADE_OF = "kept", "modules", "made-of"
-FORGOTTEN_AFTER_S = 86400.0
+HOST_FOLDERS = "/run/host"  # path in the guest (gostlab/sandbox/guest_init.py)
+# The folder and file of the module bundle, and the file with the digest of its sources.
+BUNDLE_FOLDER, BUNDLE, SOURCES_DIGEST = "kept", "modules", "made-of"
+UNUSED_AFTER_S = 86400.0
 PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
-QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
+QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # the guest's Python is older than 3.12
 
 
 @dataclass(frozen=True)
 class OwnRoot:
-    """The root of a guest."""
+    """The root of a guest and the host folders that it sees."""
 
     root: Root
-    parts: Mapping[str, Any]  # what a run is told of its programs, by their paths inside
-    shown: Mapping[str, Path]  # the folders that the guest sees, by their names in PLACES
-    alone: tuple[Path, ...] = ()  # the programs in them that are all that it may read there, if any
+    parts: Mapping[str, Any]  # the programs of a run by their paths in the guest
+    shared: Mapping[str, Path]  # the visible host folders by their names in HOST_FOLDERS
+    programs: tuple[Path, ...] = ()  # the only readable files of their folders
 
     @property
     def environ(self) -> dict[str, str]:
-        """What a command's environment has on this root and not on the host's files."""
+        """Return the environment variables that only guests with this root have."""
         return {"PYTHONPATH": PYTHON_PATH, **QUICK_IMPORTS}
 
     def inside(self, name: str) -> str:
-        """Where the guest sees a shown folder."""
-        return f"{PLACES}/{name}"
+        """Return the path of a shared folder in the guest."""
+        return f"{HOST_FOLDERS}/{name}"
 
     def readable(self, modules: Sequence[Module]) -> list[Path]:
-        """What its process may read of the host, besides the run's folder."""
-        lone = {path.parent for path in self.alone}
-        shown = (path for path in self.shown.values() if path not in lone)
-        found = (self.root.tree, CODE, *shown, *self.alone, *(each.file for each in modules))
-        return [path.resolve() for path in found]
+        """Return the host paths that the guest may read besides the run's folder."""
+        program_folders = {path.parent for path in self.programs}
+        shared = (path for path in self.shared.values() if path not in program_folders)
+        paths = (
+            self.root.tree,
+            CODE,
+            *shared,
+            *self.programs,
+            *(module.file for module in modules),
+        )
+        return [path.resolve() for path in paths]
 
     def lay_out(self, folder: Path, modules: Sequence[Module]) -> list[str]:
-        """Link what the guest sees into a run's folder; the modules' files below PLACES. Raises
-        OSError.
+        """Link what the guest sees into a run's folder.
+
+        Returns the modules' files by their paths below HOST_FOLDERS. Raises OSError.
         """
         links = folder / LINKS
         shutil.rmtree(links, ignore_errors=True)
         (links / "init").mkdir(parents=True)
         (links / "root").symlink_to(self.root.tree.resolve())
         shutil.copyfile(INIT, links / "init/init.py")
-        named = {f"module{number}": each.file.parent for number, each in enumerate(modules)}
+        module_folders = {
+            f"module{number}": module.file.parent for number, module in enumerate(modules)
+        }
         (links / "shown").mkdir()
-        for name, path in {"lab": CODE, **self.shown, **named}.items():
+        for name, path in {"lab": CODE, **self.shared, **module_folders}.items():
             (links / "shown" / name).symlink_to(path.resolve())
-        return [f"/module{number}/{each.file.name}" for number, each in enumerate(modules)]
+        return [f"/module{number}/{module.file.name}" for number, module in enumerate(modules)]
 
 
-def plain_root(**shown: Path) -> OwnRoot | None:
-    """The own root for a guest that makes no run; None: the host's files. Raises MissingPart."""
+def plain_root(**shared: Path) -> OwnRoot | None:
+    """Return the root of a guest without a run; None: the host's files. Raises MissingPart."""
     root = chosen_root()
     if root is None:
         return None
-    return OwnRoot(root, {}, {**shown, **kept_modules(root)})
+    return OwnRoot(root, {}, {**shared, **bundle_folder(root)})
 
 
 def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
-    """The own root for a run that is handed some parts; None: the host's files. Raises
-    MissingPart.
+    """Return the root for a run with these parts; None: the host's files.
+
+    Raises MissingPart.
     """
     root = root_of(run)
     if root is None:
         return None
-    shown = {**kept_modules(root)}
-    alone: list[Path] = []
+    shared = {**bundle_folder(root)}
+    programs: list[Path] = []
 
-    def inside(program: Mapping[str, Any]) -> dict[str, Any]:
+    def share(program: Mapping[str, Any]) -> dict[str, Any]:
         name = f"gost-{program['sha256'][:12]}"
-        shown[name] = Path(program["path"]).parent
-        alone.append(Path(program["path"]))
-        return {**program, "path": f"{PLACES}/{name}/{Path(program['path']).name}"}
+        shared[name] = Path(program["path"]).parent
+        programs.append(Path(program["path"]))
+        return {**program, "path": f"{HOST_FOLDERS}/{name}/{Path(program['path']).name}"}
 
-    gosts = {name: inside(one) for name, one in handed["gosts"].items()}
-    tunnel = handed["tunnel"] and inside(handed["tunnel"])
+    gosts = {name: share(program) for name, program in handed["gosts"].items()}
+    tunnel = handed["tunnel"] and share(handed["tunnel"])
     parts = {
         **handed,
         "path_dirs": [],
@@ -112,50 +122,56 @@ def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
         "gosts": gosts,
         "programs": {},
     }
-    return OwnRoot(root, parts, shown, tuple(alone))
+    return OwnRoot(root, parts, shared, tuple(programs))
 
 
 @cache
-def kept_modules(root: Root) -> dict[str, Path]:
-    """Return what a run imports (gostlab.sandbox.module_bundle), as a folder that a guest is shown.
+def bundle_folder(root: Root) -> dict[str, Path]:
+    """Return the folder of the module bundle (gostlab.sandbox.module_bundle) of a root.
 
-    It lies in the cache, for each checkout and root; {} where it cannot lie there.
+    The cache has one per checkout and root; {} if the cache is not writable.
     """
     key = hashlib.sha256(f"{CODE}\0{root.tree}".encode()).hexdigest()[:12]
     folder = cache_folder() / "byte-code" / key
-    file = folder / MODULES
+    file = folder / BUNDLE
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
-        forget_lost_labs(folder)
+        remove_orphaned_bundles(folder)
     except OSError:
         return {}
-    # By each source's time and length: another version's may be older than those it replaces.
-    stats = {each: each.stat() for each in (*CODE.glob("gostlab/**/*.py"), TOPOLOGY_FILE)}
-    sources = sorted((str(each), at.st_mtime_ns, at.st_size) for each, at in stats.items())
-    made_of = hashlib.sha256(repr(sources).encode("utf-8", "replace")).hexdigest()
-    known = folder / MADE_OF
-    if not (file.exists() and known.exists() and known.read_text("ascii") == made_of):
+    # The digest is of time and size: the sources of another version may be older than these.
+    stats = {path: path.stat() for path in (*CODE.glob("gostlab/**/*.py"), TOPOLOGY_FILE)}
+    sources = sorted((str(path), stat.st_mtime_ns, stat.st_size) for path, stat in stats.items())
+    digest = hashlib.sha256(repr(sources).encode("utf-8", "replace")).hexdigest()
+    digest_file = folder / SOURCES_DIGEST
+    if not (file.exists() and digest_file.exists() and digest_file.read_text("ascii") == digest):
         argv, environ = root.python("-m", "gostlab.sandbox.module_bundle", file)
-        environ |= {"PYTHONPATH": FROM_HERE, **QUICK_IMPORTS}
+        environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS}
         if subprocess.run(argv, env=environ, capture_output=True, check=False).returncode == 0:
-            lazy.replace(known, made_of.encode("ascii"))
+            lazy.replace(digest_file, digest.encode("ascii"))
         else:
-            file.unlink(missing_ok=True)  # of other sources
-    return {KEPT: folder}
+            file.unlink(missing_ok=True)  # made from other sources
+    return {BUNDLE_FOLDER: folder}
 
 
-def forget_lost_labs(folder: Path) -> None:
-    """Note whose byte code a folder has, and remove those beside it whose lab is gone, or has
-    another root by now, where nobody has used them for a day: a lab in a container may share the
-    cache, and is not seen here. Raises OSError.
+def remove_orphaned_bundles(folder: Path) -> None:
+    """Note the checkout of a bundle, and remove orphaned bundles beside it.
+
+    A bundle is orphaned if its checkout is gone or has another root by now, and it was not used for
+    a day: a lab in a container may share the cache, and its checkout is not visible here. Raises
+    OSError.
     """
-    lately = folder.stat().st_mtime - FORGOTTEN_AFTER_S  # no clock that jumps in between
+    oldest_used_s = (
+        folder.stat().st_mtime - UNUSED_AFTER_S
+    )  # the file system's clock, which is also that of the others
     with contextlib.suppress(FileExistsError):
         (folder / "of").symlink_to(CODE)
     for other in folder.parent.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another lab is at it
-            of = other / "of"
-            lost = of.is_symlink() and (not of.exists() or of.samefile(CODE))
-            if lost and other.stat().st_mtime < lately:
+        with contextlib.suppress(FileNotFoundError):  # another lab removes it at this moment
+            checkout = other / "of"
+            is_orphaned = checkout.is_symlink() and (
+                not checkout.exists() or checkout.samefile(CODE)
+            )
+            if is_orphaned and other.stat().st_mtime < oldest_used_s:
                 shutil.rmtree(other, ignore_errors=True)

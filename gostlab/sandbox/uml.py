@@ -1,11 +1,12 @@
-"""The sandbox: a User-Mode Linux kernel as one unprivileged process, pinned to one CPU.
+"""Boot the sandbox: a User-Mode Linux kernel as one unprivileged process, pinned to one CPU.
 
-The host's files are its read-only root, the run's folder is the one writable place, its memory is
-an unlinked file. It ends with its parent (PR_SET_PDEATHSIG), and its own children end with it.
+The host's files are its read-only root, the run's folder is the only writable one, its memory is an
+unlinked file. The sandbox ends with its parent (PR_SET_PDEATHSIG), and its child processes end with
+it.
 
-The guest's read-only mount is its own kernel's word, and its root may mount the host's files once
-more. So the process itself is held by the host's kernel, without root, in what it can have of
-namespaces and Landlock (`Isolation`; SECURITY.md says what each of them keeps).
+The read-only mount is enforced by the guest's own kernel only, and the guest's root may mount the
+host's files again. So the process itself is confined by the host's kernel, without root, by the
+available namespaces and Landlock (`Isolation`; SECURITY.md describes what each of them protects).
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from gostlab.sandbox import (
     guest_argv,
     start_logged,
 )
-from gostlab.sandbox.guest_memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
+from gostlab.sandbox.guest_memory import MEMORY_SLACK_MIB, MemoryPlace, explain_unfit, memory_place
 from gostlab.sandbox.host_limits import memory_left
-from gostlab.sandbox.kernel_log import last_kernel_words, read_log
+from gostlab.sandbox.kernel_log import explain_kernel_death, read_log
 from gostlab.sandbox.readable_paths import named_by_commands, readable_as_root
 from gostlab.sandbox.rootfs import LINKS, OwnRoot, own_root
 from gostlab.spec.cpu_model import CpuModel, MachineModel
@@ -55,15 +56,14 @@ from gostlab.spec.run_spec import RunSpec
 
 INIT = Path(__file__).with_name("guest_init.py")
 GUEST_FOLDER = "/run/gostlab"
-WEEK_S = 7 * 24 * 3600.0  # how long a prompt may stand
-# The run's folder as the guest's kernel knows it: by a name that is the same for every run, because
-# Linux stirs its command line into its random numbers, and two runs of one seed would otherwise
-# differ by where they were written.
+WEEK_S = 7 * 24 * 3600.0  # time limit of an interactive prompt
+# Name of the run's folder for the guest's kernel. It is the same for every run, because Linux mixes
+# its command line into its random numbers: two runs of one seed in different folders would differ.
 WORKING_FOLDER = "/proc/self/cwd"
-PYTHON = "/usr/bin/python3"  # of a guest
-# The lab's own Python writes no byte code, and takes its memory in one piece and not by calls, each
-# of which takes time and whose number depends on how long its paths are.
-OF_PYTHON = {
+PYTHON = "/usr/bin/python3"  # path in a guest
+# Python in a guest writes no byte code, and allocates its memory in one piece: system calls take
+# time, and their number would depend on the length of its paths.
+PYTHON_ENVIRON = {
     "LC_ALL": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
@@ -73,16 +73,15 @@ OF_PYTHON = {
     "MALLOC_TRIM_THRESHOLD_": f"{1 << 30}",
     "MALLOC_ARENA_MAX": "1",
 }
-# The guest's wall clock starts here on the virtual clock: a date that means nothing, the same for
-# every run.
+# Start of the guest's wall clock on the virtual clock: an arbitrary date, the same for every run.
 VIRTUAL_EPOCH_NS = 1_700_000_000_000_000_000
-# A file that a guest's program opens is one that its kernel opens: a run of one flow has between 65
-# and 100 at once, and with fewer its pings fail.
+# The guest's kernel opens every file that a program of the guest opens: a run of one flow has 65 to
+# 100 open files, and with fewer its pings fail.
 MIN_OPEN_FILES = 256
-# A guest that shows whether any boots here.
+# Memory and time limit of a test guest, which shows whether guests boot here.
 TRIAL_MIB, TRIAL_LIMIT_S = 128, 30.0
-# What the guest's kernel says when it cannot run here, and what that means.
-SAID_BY_THE_KERNEL = {
+# Messages of a guest's kernel that cannot run here, and their causes.
+KERNEL_MESSAGES = {
     "noexec": (
         "{memory}, where the sandbox's memory is, is mounted noexec: name another folder with"
         " GOSTLAB_TMP"
@@ -91,7 +90,7 @@ SAID_BY_THE_KERNEL = {
         "the sandbox's memory could not be mapped from {memory}, for lack of memory or of address"
         " space: ulimit -v unlimited, or ask for less (--set memory=…)"
     ),
-    # A signal's frame then has no size of the registers' state, which the kernel looks for.
+    # Without XSAVE a signal frame lacks the size of the register state, which the kernel reads.
     "failed to fetch registers": (
         "this machine's CPU has no XSAVE, which the sandbox's kernel needs: a virtual machine may"
         " have a plain model (qemu64, kvm64) and wants its host's (cpu mode host-passthrough)"
@@ -106,19 +105,19 @@ KILLED_BY_A_FILTER = (
     "a filter of system calls (seccomp) around this process killed the sandbox's kernel:"
     " docker run --security-opt seccomp=unconfined, or ask the machine's administrator"
 )
-# A program of the guest's is a process of the host's: EAGAIN is its limit of those.
+# Every process of the guest is a process of the host; EAGAIN reports the host's process limit.
 NO_PROCESS = ("clone failed, errno = 11", "clone failed: Resource temporarily unavailable")
 NO_PROCESS_LEFT = (
     "the host had no process left for the guest's programs: end some, or raise the limit (ulimit"
     " -u, a control group's pids.max, docker run --pids-limit)"
 )
-# What env.json has of a kernel's record.
-OF_A_KERNEL = (
+# The keys of a kernel's record that env.json has.
+KERNEL_KEYS = (
     *("version", "hz", "source", "source_sha256", "sha256", "inputs_hash"),
     *("patches", "patches_refused", "options_missing"),
 )
-# What a signal that ended it means.
-ENDED_BY = {
+# Causes of the signals that may end a guest.
+SIGNAL_CAUSES = {
     signal.SIGBUS: (
         "there was no room left for the sandbox's memory in {memory}: make some, or name another"
         " folder with GOSTLAB_TMP"
@@ -127,69 +126,70 @@ ENDED_BY = {
     signal.SIGXFSZ: "a file of the run met this process's limit of size: ulimit -f unlimited",
 }
 
-# -- the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, <linux/capability.h>. The
-# system calls' numbers are the same on every architecture, as of all that
-# are younger than Linux 5.1.
+# -- constants of the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>,
+# <linux/capability.h>. System calls younger than Linux 5.1 have the same numbers on every
+# architecture.
 CLONE_NEWIPC, CLONE_NEWNET = 0x08000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_PRIVATE = 1, 2, 4, 1 << 18
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
 ADDR_NO_RANDOMIZE = 0x0040000
-# What root keeps of its rights: to read what is there, and to write a run's folder that belongs to
-# somebody else.
-CAPABILITIES_KEPT = {1, 2}  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-# In the run's folder. No symbolic link, which a reader could follow out of it, and no
-# FIFO, at which he would wait; User-Mode Linux makes a socket (its console for the host) and, where
-# it has no tmpfs of its own, its memory.
-IN_FOLDER = "write_file remove_dir remove_file make_dir make_reg make_sock refer truncate".split()
-IN_MEMORY = ("write_file", "remove_file", "make_reg", "truncate")
-READ = tuple(landlock.READING)
+# Capabilities that root keeps: to read files, and to write a run's folder of another user.
+RETAINED_CAPABILITIES = {1, 2}  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+# Landlock rights in the run's folder. Symbolic links are denied, because a reader could follow one
+# out of the folder, and FIFOs, at which a reader would block. User-Mode Linux creates a socket (its
+# console for the host) and, without a tmpfs of its own, its memory file.
+FOLDER_RIGHTS = (
+    "write_file remove_dir remove_file make_dir make_reg make_sock refer truncate".split()
+)
+MEMORY_RIGHTS = ("write_file", "remove_file", "make_reg", "truncate")
+READ_RIGHTS = tuple(landlock.READING)
 SOCKETS = Path("/run")
-# What a kernel that is not linked statically is started with.
-LIBRARIES = tuple(Path(each) for each in ("/lib", "/lib64", "/usr/lib", "/usr/lib64"))
-# What the kernel asks of the host itself.
-ASKED = tuple(
-    Path(each)
-    for each in (
+# Library folders that a dynamically linked kernel needs.
+LIBRARIES = tuple(Path(path) for path in ("/lib", "/lib64", "/usr/lib", "/usr/lib64"))
+# Host files that User-Mode Linux itself reads.
+UML_FILES = tuple(
+    Path(path)
+    for path in (
         *("/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"),
         *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/mounts", "/proc/sys/vm"),
     )
 )
-# User-Mode Linux tries a pseudo-terminal as it boots, and complains without.
-AT_TERMINALS = ("write_file", "ioctl_dev")
+# User-Mode Linux opens a pseudo-terminal as it boots, and logs an error without one.
+TERMINAL_RIGHTS = ("write_file", "ioctl_dev")
 
 
-# Mounts have no word for reading: where root has no Landlock, its sandbox is said to have none.
-UNHELD_READING = ", and as root it may read every file of this machine"
+# Namespaces cannot restrict reading: without Landlock, root's sandbox is reported as unrestricted.
+UNRESTRICTED_READING = ", and as root it may read every file of this machine"
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """How the host's kernel holds the sandbox's process."""
+    """The confinement of the sandbox's process by the host's kernel."""
 
-    # of mounts (all read-only but the run's folder, its memory a tmpfs that ends with it), network
-    # (none) and IPC
+    # Mount namespace (all read-only but the run's folder, the memory on a tmpfs that ends with it),
+    # network namespace (without interfaces) and IPC namespace.
     namespaces: bool
-    landlock: int  # the ABI of the Landlock rules it is under; 0: none
+    landlock: int  # ABI version of the Landlock rules; 0: none
 
     def __str__(self) -> str:
-        held = (["read-only mounts and no network (namespaces)"] if self.namespaces else []) + (
+        means = (["read-only mounts and no network (namespaces)"] if self.namespaces else []) + (
             [f"Landlock ABI {self.landlock}"] if self.landlock else []
         )
-        text = " and ".join(held) or "only the guest's own read-only mount"
-        return text + UNHELD_READING * self.reads_all
+        text = " and ".join(means) or "only the guest's own read-only mount"
+        return text + UNRESTRICTED_READING * self.reads_all
 
     @property
     def reads_all(self) -> bool:
-        """Whether a process held so may read every file of the machine."""
+        """Return whether the sandbox's process may read every file of the machine."""
         return os.geteuid() == 0 and not self.landlock
 
 
-def boot_words(
+def kernel_args(
     model: MachineModel, *, seccomp: Sequence[str] = ("seccomp=on",), root: OwnRoot | None = None
 ) -> list[str]:
-    """The kernel's command line, which names no folder but of the lab itself."""
-    words = [
+    """Return the kernel's command line, which names only folders of the lab itself."""
+    args = [
         f"mem={model.memory_mib}M",
         "root=/dev/root",
         "rootfstype=hostfs",
@@ -204,36 +204,35 @@ def boot_words(
         f"GOSTLAB_BOOT={WORKING_FOLDER}",
     ]
     if model.clock == "virtual":
-        words += [
+        args += [
             "time-travel=inf-cpu",
             f"time-travel-start={VIRTUAL_EPOCH_NS}",
             f"tt_syscall_ns={round(model.syscall_cost_us * 1000)}",
-            *cpu_model_words(model.cpus),
+            *cpu_model_args(model.cpus),
             f"uml_seed={model.seed}",
-            # the driver that hands the guest the host's /dev/random, which would be stirred in on
-            # top of the seed
+            # This driver reads the host's /dev/random, which would be mixed in besides the seed.
             "initcall_blacklist=rng_init",
         ]
     else:
-        # Linux up to 6.1 makes its first random numbers of the jitter of its timer where nobody
-        # says this: 5 s of CPU time before its first process goes on.
-        words.append("random.trust_cpu=1")
-    words += [f"{name}={value}" for name, value in OF_PYTHON.items()]
-    first = FIRST_IN_ROOT if root else str(INIT)
-    # The kernel joins these words and splits them again where it finds a space outside of quotes.
-    return [*words, "--", "-S", f'"{first}"' if " " in first else first]
+        # Without this, Linux up to 6.1 collects its first random numbers from timer jitter: 5 s of
+        # CPU time before its first process continues.
+        args.append("random.trust_cpu=1")
+    args += [f"{name}={value}" for name, value in PYTHON_ENVIRON.items()]
+    init = FIRST_IN_ROOT if root else str(INIT)
+    # The kernel joins these arguments and splits them again at spaces outside of quotes.
+    return [*args, "--", "-S", f'"{init}"' if " " in init else init]
 
 
-def cpu_model_words(model: CpuModel) -> list[str]:
-    """The kernel's words for what each program pays; none for the defaults of any kernel."""
-    words = []
+def cpu_model_args(model: CpuModel) -> list[str]:
+    """Return the kernel arguments of the CPU model, none for the defaults of any kernel."""
+    args = []
     if model.host_cpus:
-        words.append(f"tt_host_cpus={model.host_cpus}")
+        args.append(f"tt_host_cpus={model.host_cpus}")
     if model.byte_cost_ns:
-        words.append(f"tt_byte_ps={round(model.byte_cost_ns * 1000)}")
+        args.append(f"tt_byte_ps={round(model.byte_cost_ns * 1000)}")
     if model.clock_reads_are_free:
-        words.append("tt_vdso_clock=1")
-    return words
+        args.append("tt_vdso_clock=1")
+    return args
 
 
 def boot(
@@ -254,80 +253,82 @@ def boot(
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
 
-    folder    the host's folder that the guest may write, /run/gostlab inside; boot.json and
-              log.txt go there
-    environ   what the command has in its environment besides sandbox_environ's
+    folder    the only host folder that the guest may write, /run/gostlab inside; boot.json and
+              log.txt are written there
+    environ   variables of the command's environment besides those of sandbox_environ
     keep      host folders that must stay visible inside although the guest has its own /tmp
               and /run
     terminal  the guest's console is the caller's terminal, instead of log.txt
-    modules   congestion controls that its kernel is to load before the command runs
-    limit_s   after which it is ended: of CPU time on the virtual clock, else of the wall clock
-    root      the lab's own root, on which nothing of `keep` is seen; None: the host's files
-    named     what root's guest on the host's files may read besides the system's and `keep`
-    trial     the command is the lab's own: why it did not boot is why none would
+    modules   congestion controls that the kernel loads before the command runs
+    limit_s   time limit: CPU time on the virtual clock, else wall-clock time
+    root      the lab's own root, in which nothing of `keep` is visible; None: the host's files
+    named     further host paths that root's guest on the host's files may read
+    trial     the command is the lab's own: if this guest does not boot, no guest does
+
     Raises MachineError or OSError.
     """
     folder = folder.resolve()
     allow_open_files()
     isolation = available_isolation()
     (folder / ".uml").mkdir(exist_ok=True)
-    words = boot_words(model, seccomp=seccomp_words(kernel), root=root)
+    args = kernel_args(model, seccomp=seccomp_words(kernel), root=root)
     if root is None:
-        kept = sorted({str(path.resolve()) for path in keep})
-        files = [str(each.file.resolve()) for each in modules]
+        visible = sorted({str(path.resolve()) for path in keep})
+        files = [str(module.file.resolve()) for module in modules]
     else:
-        kept, files = [], root.lay_out(folder, modules)
+        visible, files = [], root.lay_out(folder, modules)
     memory = memory_place(model.memory_mib, folder, own_mounts=isolation.namespaces)
-    orders = {
+    boot_orders = {
         "argv": list(argv),
         "environ": {**sandbox_environ(environ, root), "GOSTLAB_MEMORY": str(memory)},
-        "keep": kept,
+        "keep": visible,
         "terminal": terminal,
         "modules": [
-            {"cc": each.cc, "file": file, "arguments": each.arguments}
-            for each, file in zip(modules, files, strict=True)
+            {"cc": module.cc, "file": file, "arguments": module.arguments}
+            for module, file in zip(modules, files, strict=True)
         ],
     }
-    (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
+    (folder / "boot.json").write_text(json.dumps(boot_orders), encoding="utf-8")
     memory.enter()
     readable: list[Path] | None = None
     if root is not None:
         readable = [kernel.resolve(), *root.readable(modules)]
     elif os.geteuid() == 0:
-        files_of_modules = (each.file for each in modules)
+        files_of_modules = (module.file for module in modules)
         readable = readable_as_root([kernel, CHECKOUT, *keep, *named, *files_of_modules])
-    seen = [kernel, CHECKOUT, *keep, *named]
-    held = partial(confine, isolation, folder, memory.folder, model.memory_mib, readable, seen)
-    hold = partial(settle, held, folder, cpu, os.getpid())
+    needed = [kernel, CHECKOUT, *keep, *named]
+    confine_guest = partial(
+        confine, isolation, folder, memory.folder, model.memory_mib, readable, needed
+    )
+    before_exec = partial(confine_child, confine_guest, folder, cpu, os.getpid())
     try:
-        process = start_kernel([str(kernel), *words], folder, memory, hold, terminal=terminal)
+        process = start_kernel([str(kernel), *args], folder, memory, before_exec, terminal=terminal)
     except (subprocess.SubprocessError, OSError) as error:
         memory.leave()
-        raise MachineError(why_not_started(kernel, folder, isolation, error)) from error
+        raise MachineError(explain_start_failure(kernel, folder, isolation, error)) from error
     try_boot = None if trial else partial(check_boots, kernel, cpu=cpu, keep=keep, root=root)
     of_work = model.clock == "virtual"
     return Guest(process, limit_s, folder, memory, modules, of_work=of_work, try_boot=try_boot)
 
 
 def check_boots(kernel: Path, *, cpu: int, keep: Sequence[Path], root: OwnRoot | None) -> None:
-    """Boot a small guest that does nothing. Raises CannotBoot where its kernel says why it did not
-    get to its first process.
+    """Boot a small guest that does nothing.
+
+    Raises CannotBoot with the cause if its kernel did not reach its first process.
     """
     with tempfile.TemporaryDirectory(prefix="gostlab-boot-") as scratch:
         folder, argv, model = Path(scratch), ["/bin/true"], MachineModel(TRIAL_MIB)
-        asked: dict[str, Any] = {"cpu": cpu, "limit_s": TRIAL_LIMIT_S, "keep": keep, "root": root}
+        options: dict[str, Any] = {"cpu": cpu, "limit_s": TRIAL_LIMIT_S, "keep": keep, "root": root}
         try:
-            boot(kernel, folder, argv, model, **asked, trial=True).wait()
+            boot(kernel, folder, argv, model, **options, trial=True).wait()
         except CannotBoot:
             raise
         except (MachineError, OSError):
-            return  # no room for one more guest says nothing of the others
+            return  # a lack of memory for this guest does not prove that none boots
 
 
 def allow_open_files() -> None:
-    """Let this process, and so a guest's kernel, open as many files as a run's programs may. Raises
-    MachineError.
-    """
+    """Raise the limit of open files to what a run needs. Raises MachineError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
         if hard != resource.RLIM_INFINITY and hard < MIN_OPEN_FILES:
@@ -338,11 +339,13 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (MIN_OPEN_FILES, hard))
 
 
-def why_not_started(kernel: Path, folder: Path, isolation: Isolation, error: Exception) -> str:
-    """Why a kernel could not be executed, or not be held."""
+def explain_start_failure(
+    kernel: Path, folder: Path, isolation: Isolation, error: Exception
+) -> str:
+    """Return why a kernel could not be executed or confined."""
     if not isinstance(error, OSError):
-        said = read_log(folder)[-1:] or ["log.txt there says no more"]
-        return f"{folder}: the host would not hold the sandbox in it ({isolation}): {said[0]}"
+        lines = read_log(folder)[-1:] or ["log.txt there says no more"]
+        return f"{folder}: the host would not hold the sandbox in it ({isolation}): {lines[0]}"
     if error.errno == errno.EACCES and os.access(kernel, os.R_OK):
         return (
             f"{kernel} cannot be executed: its file system is mounted noexec, or it has lost its"
@@ -352,34 +355,38 @@ def why_not_started(kernel: Path, folder: Path, isolation: Isolation, error: Exc
 
 
 def start_kernel(
-    argv: list[str], folder: Path, memory: MemoryPlace, hold: Callable[[], None], *, terminal: bool
+    argv: list[str],
+    folder: Path,
+    memory: MemoryPlace,
+    before_exec: Callable[[], None],
+    *,
+    terminal: bool,
 ) -> subprocess.Popen[bytes]:
     """Start the guest's kernel, its console on log.txt or on the caller's terminal.
 
-    hold  what becomes the kernel does this first, between fork and exec
-    Raises OSError, or subprocess.SubprocessError if `hold` fails.
+    before_exec called in the child process between fork and exec
+
+    Raises OSError, or subprocess.SubprocessError if `before_exec` fails.
     """
     environ = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
         "TMPDIR": str(memory.folder),
     }
-    # Between fork and exec nothing may wait for another thread: there is one.
+    # The child has only one thread between fork and exec and must not wait for another.
     with signals_wait() as let_through:
 
-        def first() -> None:
+        def run_before_exec() -> None:
             let_through()
-            hold()
+            before_exec()
 
         if terminal:
-            return subprocess.Popen(argv, env=environ, preexec_fn=first)  # noqa: PLW1509
-        return start_logged(argv, folder, environ, preexec_fn=first)
+            return subprocess.Popen(argv, env=environ, preexec_fn=run_before_exec)  # noqa: PLW1509
+        return start_logged(argv, folder, environ, preexec_fn=run_before_exec)
 
 
 class Guest(TimedProcess):
-    """A guest that runs. When it ends without having got to its end, `complaint` says why, where
-    that can be told.
-    """
+    """A running guest. If it ends early, `complaint` is the cause if it is known."""
 
     def __init__(
         self,
@@ -400,50 +407,49 @@ class Guest(TimedProcess):
         status = super().poll()
         if status is not None:
             self.memory.leave()
-            said = "\n".join(read_log(self._folder)) if self.complaint is None else ""
-            if any(words in said for words in NO_PROCESS):
+            log = "\n".join(read_log(self._folder)) if self.complaint is None else ""
+            if any(message in log for message in NO_PROCESS):
                 self.complaint, self.from_outside = NO_PROCESS_LEFT, True
             if self.complaint is None and not (self._folder / "exit").exists():
-                cause = why_no_boot(status, self._folder, self.memory)
+                cause = explain_boot_failure(status, self._folder, self.memory)
                 if cause and self._try_boot is None:
                     raise CannotBoot(cause)
-                self.complaint = why_it_ended(status, self.memory)
+                self.complaint = explain_exit(status, self.memory)
                 if cause and self._try_boot is not None:
-                    # A run's program, too, may write into the log what a kernel says.
+                    # A program of the run may have written the kernel's message into the log.
                     self._try_boot()
                     told = f"its kernel ended, and other guests boot here ({cause})"
-                    self.complaint = self._last_words() if self._modules else told
+                    self.complaint = self._explain_module_crash() if self._modules else told
                 elif self.complaint:
                     self.from_outside = True
                 elif self._modules:
-                    self.complaint = self._last_words()
+                    self.complaint = self._explain_module_crash()
         return status
 
-    def _last_words(self) -> str:
-        """What a kernel died of that had been given modules."""
-        named = " and ".join(module.cc for module in self._modules)
-        return f"the guest's kernel died with {named} in it: {last_kernel_words(self._folder)}"
+    def _explain_module_crash(self) -> str:
+        """Return why a kernel died that had loaded modules."""
+        names = " and ".join(module.cc for module in self._modules)
+        return f"the guest's kernel died with {names} in it: {explain_kernel_death(self._folder)}"
 
     def kill(self) -> None:
         super().kill()
         self.memory.leave()
 
 
-def why_no_boot(status: int, folder: Path, memory: MemoryPlace) -> str | None:
-    """Why a guest's kernel did not get to its first process, by its exit status and what it said;
-    None where neither tells.
+def explain_boot_failure(status: int, folder: Path, memory: MemoryPlace) -> str | None:
+    """Return why a guest's kernel did not reach its first process, None if unknown.
+
+    The exit status and the log are searched for known causes.
     """
-    said = "\n".join(read_log(folder))
-    causes = [cause for words, cause in SAID_BY_THE_KERNEL.items() if words in said]
+    log = "\n".join(read_log(folder))
+    causes = [cause for message, cause in KERNEL_MESSAGES.items() if message in log]
     if status == -signal.SIGSYS:
         causes.append(KILLED_BY_A_FILTER)
     return causes[0].format(memory=memory) if causes else None
 
 
-def why_it_ended(status: int, memory: MemoryPlace) -> str | None:
-    """Why a guest ended before its command did, by its exit status; None where that does not
-    tell.
-    """
+def explain_exit(status: int, memory: MemoryPlace) -> str | None:
+    """Return why a guest ended before its command, by its exit status; None if unknown."""
     if status == -signal.SIGKILL:
         left = memory_left()
         return (
@@ -451,19 +457,23 @@ def why_it_ended(status: int, memory: MemoryPlace) -> str | None:
             f" {left.free_mib} MiB left)"
         )
     return next(
-        (cause.format(memory=memory) for number, cause in ENDED_BY.items() if status == -number),
+        (
+            cause.format(memory=memory)
+            for number, cause in SIGNAL_CAUSES.items()
+            if status == -number
+        ),
         None,
     )
 
 
 def sandbox_environ(extra: Mapping[str, str] = {}, root: OwnRoot | None = None) -> dict[str, str]:
-    """The environment of a command in the guest."""
+    """Return the environment of a command in the guest."""
     return {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": "/root",
         "TMPDIR": "/tmp",
         "PYTHONPATH": PYTHON_PATH,
-        **OF_PYTHON,
+        **PYTHON_ENVIRON,
         **QUICK_IMPORTS,
         **(root.environ if root else {}),
         **extra,
@@ -481,18 +491,20 @@ def start_run(
     *,
     prompt: str = "",
 ) -> TimedProcess:
-    """Boot a guest that executes a run. prompt: the module that has the caller's terminal instead.
-    Raises MachineError, MissingPart or OSError.
+    """Boot a guest that executes a run.
+
+    prompt: the module that gets the caller's terminal instead. Raises MachineError, MissingPart or
+    OSError.
     """
     root = own_root(parts, run)
     if root is not None:
         parts = root.parts
-    modules = modules_of(run, kernel)
-    described = {module.cc: module.record for module in modules}
-    handed = {**parts, "modules": described} if modules else dict(parts)
+    modules = compile_modules(run, kernel)
+    records = {module.cc: module.record for module in modules}
+    run_parts = {**parts, "modules": records} if modules else dict(parts)
     if run.kernel != SHIPPED:
-        handed["kernel"] = described_kernel(run.kernel, kernel)
-    (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
+        run_parts["kernel"] = kernel_facts(run.kernel, kernel)
+    (folder / "parts.json").write_text(json.dumps(run_parts), encoding="utf-8")
     facts = host_facts(str(available_isolation()))
     if root is not None:
         facts["root"] = root.root.says()
@@ -515,27 +527,28 @@ def start_run(
     )
 
 
-def described_kernel(name: str, kernel: Path) -> dict[str, Any]:
-    """What a run on a kernel that is not the shipped one must know of it."""
+def kernel_facts(name: str, kernel: Path) -> dict[str, Any]:
+    """Return what env.json has of a kernel that is not the shipped one."""
     lacks = kernel_named(name).lacks
-    record = {key: value for key, value in kernel_record(kernel).items() if key in OF_A_KERNEL}
+    record = {key: value for key, value in kernel_record(kernel).items() if key in KERNEL_KEYS}
     return {**record, "name": name, "lacks": list(lacks)}
 
 
-def modules_of(run: RunSpec, kernel: Path) -> list[Module]:
-    """The congestion controls of a run that are modules, compiled. Raises MachineError."""
+def compile_modules(run: RunSpec, kernel: Path) -> list[Module]:
+    """Compile the congestion controls of a run that are modules. Raises MachineError."""
     try:
-        found = [module_for(cc, kernel) for cc in run.congestion_controls]
+        modules = [module_for(cc, kernel) for cc in run.congestion_controls]
     except CompileError as error:
         raise MachineError(f"a congestion control does not compile: {error}") from error
     except (BadInput, MissingPart, OSError) as error:
         raise MachineError(str(error)) from error
-    return [module for module in found if module is not None]
+    return [module for module in modules if module is not None]
 
 
 def host_facts(isolation: str) -> dict[str, Any]:
-    """The host as far as a real-clock result depends on it, and what kept the run from it; the
-    container's image and a cluster's worker, where their makers have named them.
+    """Return the facts of the host on which a real-clock result depends, and the isolation.
+
+    The container's image and the cluster's worker are included if their environment names them.
     """
     cpu = re.search(r"^model name\s*:\s*(.*?)\s*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     named = {"image": os.environ.get("GOSTLAB_IMAGE"), "worker": os.environ.get("GOSTLAB_WORKER")}
@@ -553,8 +566,9 @@ def host_facts(isolation: str) -> dict[str, Any]:
 
 @cache
 def available_isolation() -> Isolation:
-    """The most that this host's kernel grants this process: tried once, in a child that ends with
-    the question.
+    """Return the strongest isolation that this host's kernel grants this process.
+
+    It is tried once, in a child process.
     """
     abi = landlock.abi()
     for isolation in (Isolation(True, abi), Isolation(False, abi)):
@@ -565,7 +579,7 @@ def available_isolation() -> Isolation:
                 try:
                     folder = Path(scratch).resolve()
                     confine(isolation, folder, folder / ".uml", 1)
-                    if isolation.namespaces and unfit(folder / ".uml", 0):
+                    if isolation.namespaces and explain_unfit(folder / ".uml", 0):
                         os._exit(1)
                     os._exit(0)
                 except OSError:
@@ -575,20 +589,22 @@ def available_isolation() -> Isolation:
     return Isolation(False, 0)
 
 
-def settle(held: Callable[[], None], folder: Path, cpu: int, parent: int) -> None:
-    """What becomes the sandbox, between fork and exec: on one CPU, as unpinned every guest system
-    call would wake another core; held to its folder; and ended with its parent, whatever ends that.
-    Raises OSError, said on stderr.
+def confine_child(confine_self: Callable[[], None], folder: Path, cpu: int, parent: int) -> None:
+    """Prepare the child process between fork and exec.
+
+    It is pinned to one CPU, as every system call of an unpinned guest would wake another core;
+    confined to its folder; and ends with its parent, however that ends. Raises OSError after
+    writing it to stderr.
     """
     try:
         os.sched_setaffinity(0, {cpu})
-        # A guest's kernel before 7.x has as much memory, and has it there, as the host's kernel
-        # happens to place its heap: without this no run on it repeats. The later ones ask for it
-        # themselves. A container's filter may refuse it.
+        # In guest kernels before 7.x, size and position of the memory depend on the address of the
+        # heap, which the host's kernel randomizes: without this no run on them is repeatable. Later
+        # ones disable the randomization themselves. A container's seccomp filter may deny it.
         libc.personality(ctypes.c_ulong(ADDR_NO_RANDOMIZE))
-        held()
-        os.chdir(folder)  # as it is mounted by now: WORKING_FOLDER
-        # Last, as a change of rights undoes it; and the parent may be gone by now.
+        confine_self()
+        os.chdir(folder)  # WORKING_FOLDER, in the new mount namespace
+        # This is last, as a change of credentials resets it; and the parent may have ended by now.
         checked(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *UNUSED), "pdeathsig")
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -603,65 +619,70 @@ def confine(
     memory: Path,
     memory_mib: int,
     readable: Sequence[Path] | None = None,
-    seen: Sequence[Path] = (),
+    needed: Sequence[Path] = (),
 ) -> None:
-    """Hold this process and all that comes of it to one folder and that of its memory. Raises
-    OSError.
+    """Confine this process and its descendants to one folder and that of its memory.
 
-    readable  all that it may read of the host (None: what its user may)
-    seen      what must not be covered
+    readable all host paths that it may read; None: those of its user needed paths that must not be
+    covered
+
+    Raises OSError.
     """
     if isolation.namespaces:
         enter_namespaces(folder, memory_mib)
-        cover_sockets([folder, memory, *(readable or ()), *seen])
+        cover_sockets([folder, memory, *(readable or ()), *needed])
     drop_rights()
     if isolation.landlock:
         enter_landlock(isolation, folder, memory, readable)
 
 
 def enter_namespaces(folder: Path, memory_mib: int) -> None:
-    """Every mount read-only but the folder, a tmpfs for the memory, no network. A user who
-    is not root gets it as the root of a user namespace that has nobody else, and loses that with
-    the exec. Raises OSError.
+    """Make every mount read-only but the folder, mount a tmpfs for the memory, cut the network.
+
+    A user who is not root does this as root of a user namespace without other users, and loses
+    these rights with exec. Raises OSError.
     """
-    kinds = landlock.CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC
-    landlock.enter_namespaces(kinds, of_users=os.geteuid() != 0)
+    flags = landlock.CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC
+    landlock.enter_namespaces(flags, of_users=os.geteuid() != 0)
     set_mounts("/", AT_RECURSIVE, readonly=True)
     landlock.bind(folder, folder)
     set_mounts(str(folder), 0, readonly=False)
     mount_memory(os.fsencode(folder / ".uml"), memory_mib + MEMORY_SLACK_MIB)
-    terminals, flags = b"/dev/pts", ctypes.c_ulong(MS_NOSUID)
-    done = libc.mount(b"devpts", terminals, b"devpts", flags, b"ptmxmode=0666")
-    checked(done, "/dev/pts")
+    terminals, mount_flags = b"/dev/pts", ctypes.c_ulong(MS_NOSUID)
+    result = libc.mount(b"devpts", terminals, b"devpts", mount_flags, b"ptmxmode=0666")
+    checked(result, "/dev/pts")
     landlock.bind(Path("/dev/pts/ptmx"), Path("/dev/ptmx"))
 
 
 def cover_sockets(needed: Iterable[Path]) -> None:
-    """Cover the folder of the host's sockets (Docker's, D-Bus's), to which Landlock does not deny
-    a connection, where nothing needed lies in it. Raises OSError.
+    """Cover the folder of the host's sockets (Docker's, D-Bus's) unless it is needed.
+
+    Landlock does not deny connecting to them. Raises OSError.
     """
     if SOCKETS.is_dir() and not any(path.is_relative_to(SOCKETS) for path in needed):
         flags = ctypes.c_ulong(MS_RDONLY | MS_NOSUID | MS_NODEV)
-        done = libc.mount(b"tmpfs", os.fsencode(SOCKETS), b"tmpfs", flags, b"mode=0755")
-        checked(done, str(SOCKETS))
+        result = libc.mount(b"tmpfs", os.fsencode(SOCKETS), b"tmpfs", flags, b"mode=0755")
+        checked(result, str(SOCKETS))
 
 
-def mount_memory(where: bytes, size_mib: int) -> None:
-    """A tmpfs for the guest's memory, in the host's large pages where it has some: 0.93 of the CPU
-    time of a stream at 1 Gbit/s. Raises OSError.
+def mount_memory(mount_point: bytes, size_mib: int) -> None:
+    """Mount a tmpfs for the guest's memory, in huge pages of the host if possible.
+
+    With huge pages a stream at 1 Gbit/s needs 0.93 of the CPU time. Raises OSError.
     """
-    for more in (",huge=always", ""):
-        options = f"mode=0700,size={size_mib}M{more}".encode()
+    for huge in (",huge=always", ""):
+        options = f"mode=0700,size={size_mib}M{huge}".encode()
         flags = ctypes.c_ulong(MS_NOSUID | MS_NODEV)
-        done = libc.mount(b"tmpfs", where, b"tmpfs", flags, options)
-        if done == 0 or ctypes.get_errno() != errno.EINVAL:
-            break  # a kernel without large pages does not know the word
-    checked(done, os.fsdecode(where))
+        result = libc.mount(b"tmpfs", mount_point, b"tmpfs", flags, options)
+        if result == 0 or ctypes.get_errno() != errno.EINVAL:
+            break  # EINVAL: this kernel does not support the option
+    checked(result, os.fsdecode(mount_point))
 
 
 def set_mounts(path: str, flags: int, *, readonly: bool) -> None:
-    """mount_setattr(2): a mount, or with AT_RECURSIVE all below it, private and read-only or not.
-    Raises OSError.
+    """Make a mount private and read-only or writable by mount_setattr(2).
+
+    With AT_RECURSIVE in `flags` the mounts below it are included. Raises OSError.
     """
     attributes = (ctypes.c_uint64 * 4)(
         MOUNT_ATTR_RDONLY * readonly, MOUNT_ATTR_RDONLY * (not readonly), MS_PRIVATE, 0
@@ -672,29 +693,31 @@ def set_mounts(path: str, flags: int, *, readonly: bool) -> None:
 
 
 def drop_rights() -> None:
-    """No program that is executed from here on gains rights (set-user-id), and root's are few.
+    """Disable gaining rights by exec (set-user-ID), and drop most capabilities of root.
+
     Raises OSError.
     """
     capability = 0
     while os.geteuid() == 0 and (
-        capability in CAPABILITIES_KEPT
+        capability in RETAINED_CAPABILITIES
         or libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), *UNUSED) == 0
     ):
-        capability += 1  # to the first that this kernel does not know
+        capability += 1  # up to the first capability unknown to this kernel
     gain_no_rights()
 
 
 def enter_landlock(
     isolation: Isolation, folder: Path, memory: Path, readable: Sequence[Path] | None
 ) -> None:
-    """Writing in the folder only, reading there and what is readable, no TCP, no signals to
-    processes outside. Needs no_new_privs. Raises OSError.
+    """Restrict writing to the folder, and reading to it and the readable paths.
+
+    TCP and signals to processes outside are denied. Needs no_new_privs. Raises OSError.
     """
     rights = landlock.WRITING
-    allowed: dict[Path, Sequence[str]] = {memory: IN_MEMORY, folder: IN_FOLDER}
-    allowed |= dict.fromkeys((Path("/dev/ptmx"), Path("/dev/pts")), AT_TERMINALS)
+    allowed: dict[Path, Sequence[str]] = {memory: MEMORY_RIGHTS, folder: FOLDER_RIGHTS}
+    allowed |= dict.fromkeys((Path("/dev/ptmx"), Path("/dev/pts")), TERMINAL_RIGHTS)
     if readable is not None:
         rights = {**rights, **landlock.READING}
-        more = (*allowed, *readable, *LIBRARIES, *ASKED)
-        allowed = {path: (*allowed.get(path, ()), *READ) for path in more}
+        paths = (*allowed, *readable, *LIBRARIES, *UML_FILES)
+        allowed = {path: (*allowed.get(path, ()), *READ_RIGHTS) for path in paths}
     landlock.enter(isolation.landlock, rights, allowed)

@@ -37,7 +37,9 @@ MAX_WORDS = 20_000  # characters on standard error
 SEED = 20261128
 STATUSES = (0, 1, 2, 3)
 # Of what a message may not show: Python's own names for what it did not expect.
-OF_PYTHON = re.compile(r"Traceback \(most recent call last\)|^\w*(Error|Exception): ", re.MULTILINE)
+PYTHON_ENVIRON = re.compile(
+    r"Traceback \(most recent call last\)|^\w*(Error|Exception): ", re.MULTILINE
+)
 
 
 class Hang(BaseException):
@@ -169,7 +171,7 @@ def complaint(words: Sequence[str]) -> str | None:
     text = told.getvalue()
     if status not in STATUSES:
         return f"exit code {status} after {time.monotonic() - began:.0f} s: {text[-500:]!a}"
-    if OF_PYTHON.search(text):
+    if PYTHON_ENVIRON.search(text):
         return f"exit code {status}: {text[-1000:]!a}"
     if len(text) > MAX_WORDS:
         return f"exit code {status}: {len(text)} characters on standard error"

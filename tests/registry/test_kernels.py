@@ -16,7 +16,7 @@ from gostlab.install import kernels as building
 from gostlab.install.build_env import SetupError, Workbench
 from gostlab.registry import kernels
 from gostlab.registry.folders import KERNELS
-from gostlab.sandbox.uml import boot_words
+from gostlab.sandbox.uml import kernel_args
 from gostlab.spec.cpu_model import MachineModel
 from gostlab.spec.yaml_source import BadInput
 from tests.asked import refusal, run_of
@@ -156,14 +156,14 @@ def test_a_kernel_that_is_not_built_says_how_to_build_it(own: Path) -> None:
 
 def test_seccomp_is_asked_of_kernels_that_have_it(own: Path) -> None:
     assert locate.seccomp_words(own / "linux") == []
-    words = boot_words(MachineModel(64, "real"), seccomp=())
+    words = kernel_args(MachineModel(64, "real"), seccomp=())
     assert "seccomp=on" not in words
 
 
 def test_no_guest_waits_for_random_numbers_and_a_seeded_one_takes_its_seeds(own: Path) -> None:
     """Linux 6.1 makes its first ones of its timer's jitter where it is told nothing: 5 s of CPU."""
-    assert "random.trust_cpu=1" in boot_words(MachineModel(64, "real"))
-    virtual = boot_words(MachineModel(64))
+    assert "random.trust_cpu=1" in kernel_args(MachineModel(64, "real"))
+    virtual = kernel_args(MachineModel(64))
     assert {"uml_seed=1", "random.trust_cpu=1"} & set(virtual) == {"uml_seed=1"}
 
 

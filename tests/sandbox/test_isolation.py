@@ -23,7 +23,7 @@ import pytest
 from gostlab import results
 from gostlab.registry.folders import cache_folder
 from gostlab.sandbox import rootfs, uml
-from gostlab.sandbox.uml import UNHELD_READING, Isolation
+from gostlab.sandbox.uml import UNRESTRICTED_READING, Isolation
 from gostlab.spec.cpu_model import MachineModel
 from tests.lab_command import said_by
 from tests.offspring import adopt_orphans, foreign_namespaces, offspring
@@ -382,7 +382,7 @@ def test_the_run_says_that_nothing_held_it(lab: Lab, held) -> None:
     held(NOTHING)
     done = lab.run(describe(path, path, duration_s=1.0))
     assert isolation_of(done) == str(NOTHING)
-    text = str(NOTHING).removesuffix(UNHELD_READING if os.geteuid() == 0 else "")
+    text = str(NOTHING).removesuffix(UNRESTRICTED_READING if os.geteuid() == 0 else "")
     assert text == "only the guest's own read-only mount"
 
 
@@ -452,7 +452,7 @@ def test_an_ordinary_user_is_held_as_well(lab: Lab, tmp_path: Path) -> None:
     script = (
         "id -u; ip link add type veth && echo made\n"
         + attempt(victim, "a second hostfs", METADATA + CONTENT)
-        + "touch /run/gostlab/sandbox/module_bundle"
+        + "touch /run/gostlab/kept"
     )
 
     words = booting(lab, kernel, place, script, clock="virtual", limit_s=60)

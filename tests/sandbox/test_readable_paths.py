@@ -56,7 +56,7 @@ def test_the_systems_secrets_are_in_nothing_that_may_be_read() -> None:
 def test_a_runs_own_programs_may_read_what_their_words_name_and_others_may(
     mixed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readable_paths, "GUESTS_OWN", ("/proc",))
+    monkeypatch.setattr(readable_paths, "GUEST_MOUNTS", ("/proc",))
     words = {"server": f"{mixed}/a/d -x /etc/shadow", "client": f"F={mixed}/e; cat /root /proc/1 /"}
     run = describe(flows=[flow(kind="command", **words)])
 

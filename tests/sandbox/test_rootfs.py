@@ -92,8 +92,8 @@ def test_what_a_run_imports_is_kept_and_made_anew_when_a_source_changes(
 
     def kept() -> int:
         """When it was written."""
-        [folder] = rootfs.kept_modules.__wrapped__(made).values()
-        return (folder / rootfs.MODULES).stat().st_mtime_ns
+        [folder] = rootfs.bundle_folder.__wrapped__(made).values()
+        return (folder / rootfs.BUNDLE).stat().st_mtime_ns
 
     first = kept()
     assert kept() == first
@@ -108,7 +108,7 @@ def test_what_a_run_imports_is_kept_and_made_anew_when_a_source_changes(
 
     shutil.rmtree(cache)
     cache.write_text("a file, where none can lie")
-    assert rootfs.kept_modules.__wrapped__(made) == {}
+    assert rootfs.bundle_folder.__wrapped__(made) == {}
 
 
 def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_day(tmp_path: Path) -> None:
@@ -125,12 +125,12 @@ def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_day(tmp_path: Path) ->
             os.utime(folder, 2 * (two_days_ago,))
 
     os.utime(tmp_path / "compiled/here")
-    rootfs.forget_lost_labs(tmp_path / "compiled/here")
+    rootfs.remove_orphaned_bundles(tmp_path / "compiled/here")
 
     assert sorted(os.listdir(tmp_path / "compiled")) == ["container", "here"]
     # A clock that jumps by days between two calls makes nothing of one's own old.
     os.utime(tmp_path / "compiled/here", 2 * (two_days_ago,))
-    rootfs.forget_lost_labs(tmp_path / "compiled/here")
+    rootfs.remove_orphaned_bundles(tmp_path / "compiled/here")
     assert sorted(os.listdir(tmp_path / "compiled")) == ["container", "here"]
 
 

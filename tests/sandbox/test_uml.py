@@ -161,7 +161,7 @@ def test_its_clocks_limit_ends_it_and_says_so(
 def test_a_guest_that_gets_little_of_a_busy_machine_goes_on(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "STANDSTILL_S", 0.005)  # others may have the machine as well
+    monkeypatch.setattr(sandbox, "STANDSTILL_CPU_S", 0.005)  # others may have the machine as well
     guest = limited(lab, "sleep 36000; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
     for _ in range(12):  # a quarter of the time, well beyond its limit by the wall clock
         for order, pause_s in ((signal.SIGSTOP, 0.24), (signal.SIGCONT, 0.08)):
@@ -216,7 +216,7 @@ def test_a_cpu_without_xsave_is_named_and_no_filter_blamed(tmp_path: Path) -> No
         "Checking that seccomp filters can be installed...failed to fetch registers: -22\n"
         "SECCOMP userspace requested but not functional!\n"
     )
-    cause = uml.why_no_boot(1, tmp_path, memory_place(64, tmp_path, own_mounts=False))
+    cause = uml.explain_boot_failure(1, tmp_path, memory_place(64, tmp_path, own_mounts=False))
     assert cause and "XSAVE" in cause and "seccomp" not in cause
 
 
