@@ -12,7 +12,7 @@ from gostlab.registry.tunnels import LEGS
 from gostlab.spec import settings
 from gostlab.spec.flow import cc_at
 from gostlab.spec.request import RunRequest
-from gostlab.spec.workload import AskedFlow, wan_sender
+from gostlab.spec.workload import RequestedFlow, wan_sender
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,14 @@ class CcPlacement:
     of_the_rest: str
     by_end: Mapping[str, str]  # hosts and legs with another; {}: all the same
 
-    def sent_with(self, flow: AskedFlow, asked: RunRequest) -> str:
+    def sent_with(self, flow: RequestedFlow, asked: RunRequest) -> str:
         """What a flow's data meet the path with: of a VPN over UDP the inner connection's."""
         leg = asked.tunnel.path_leg if flow.takes_tunnel else "wan"
         return cc_at(self.of_the_rest, self.by_end, wan_sender(flow, asked), leg)
 
 
 def resolve_ends(
-    asked: RunRequest, flows: Sequence[AskedFlow], hosts: Sequence[str]
+    asked: RunRequest, flows: Sequence[RequestedFlow], hosts: Sequence[str]
 ) -> CcPlacement:
     """What was asked of each end: by `cc: bbr`, `cc: {client: bbr}` or `cc.client`. Raises BadInput
     for one that is neither among `hosts` nor a leg.

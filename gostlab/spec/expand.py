@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gostlab.registry.traffic import traffic_kind
 from gostlab.registry.tunnels import tunnel_kind
-from gostlab.spec.compile import TUNNEL_OPTIONS, asks_for_option, resolve
+from gostlab.spec.compile import TUNNEL_OPTIONS, requires_option, resolve
 from gostlab.spec.experiment import ExperimentFile, Matrix, with_presets
 from gostlab.spec.kernel_support import where_queues_act
 from gostlab.spec.run_spec import RunSpec
@@ -21,13 +21,13 @@ from gostlab.spec.settings import (
     Factors,
     Setting,
     Settings,
-    check_said_once,
     field_of,
     known_names,
     merged,
     parse_override,
     read_levels,
     read_override,
+    reject_duplicate_aliases,
     setting_called,
 )
 from gostlab.spec.yaml_source import Node, meant
@@ -160,7 +160,7 @@ def settings_and_factors(
     """A matrix's settings and factors: file, matrix, quick, --set; later wins. Raises BadInput."""
     factors = matrix.factors_of(quick=quick)
     settings: dict[str, Setting] = {}
-    check_said_once(matrix.node, given)
+    reject_duplicate_aliases(matrix.node, given)
     for called, written in given.items():
         name = factor_name(called, factors)
         if name not in factors and field_of(name) is None:
@@ -250,7 +250,7 @@ def options_of_some(settings: Settings, factors: Factors) -> set[str]:
     return {
         each.name
         for each in every
-        if each.name in TUNNEL_OPTIONS and each.name in having and asks_for_option(each)
+        if each.name in TUNNEL_OPTIONS and each.name in having and requires_option(each)
     }
 
 

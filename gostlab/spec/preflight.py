@@ -1,9 +1,9 @@
-"""Known traps, looked for before a run starts: what in its description would spoil its number, and
-by how much.
+"""Detect known traps in a run's description before the run starts.
 
-An error is a run whose number would answer another question: it is not started. A warning is for
-a reader of the number; it is said once before a matrix runs, and stands in fidelity.json of every
-run that it holds for.
+A trap spoils a run's results; each is reported with the value that decides and its limit. A run
+with an error would answer another question, and is not started. A warning is meant for a reader of
+the results; it is printed once before a matrix runs, and is recorded in fidelity.json of every run
+that it concerns.
 """
 
 import math
@@ -38,86 +38,90 @@ from gostlab.tcpmodel.constants import (
 )
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
 
-# A burst above this share of the path's own content is a queue that no rate requested.
+# A burst above this share of the path's content builds a queue that no rate requested.
 BURST_SHARE = 0.1
-# A super-packet: what segmentation offload hands down at once, 64 kB of full segments.
-LUMP_PKTS = 65_536 // MTU_BYTES
-# A few changes of rate under netem differ from a token bucket's only while the old queue drains.
+# The segments of a GSO super-packet: segmentation offload passes down 64 kB of full segments at
+# once.
+SUPER_PACKET_PKTS = 65_536 // MTU_BYTES
+# With few rate changes, netem differs from a token bucket only while the old queue drains.
 MAX_NETEM_RATES = 10
-# How likely a hash that puts two flows into one queue must be to be said.
+# The minimum probability that two flows are hashed into one queue for which a warning is given.
 SHARED_QUEUE_CHANCE = 0.05
-# Steps of the integral over jitter: the share is then exact to a few in ten thousand.
+# The number of steps of the integral over jitter: the share is then exact to a few in ten thousand.
 JITTER_STEPS = 1000
-# The warnings after which a number may be another than the one requested, each with what has a say
-# then: lumps instead of packets (offloads_loss, offloads_queue, burst), slow start
-# (few_round_trips). The others leave it what was asked: window_limit, as those sizes were written
-# down, and the default is Debian's on purpose; reordering, as netem's jitter is such, and `ordered`
-# asks for the other; tcp_memory and no_rate, as the run itself measures whether memory or the CPU
-# had a say (the checks tcp_memory and cpu_idle_share).
+# The warnings after which a result may differ from the one requested, because something else
+# decides: super-packets instead of packets (offloads_loss, offloads_queue, burst), or slow start
+# (few_round_trips). The other warnings do not spoil the result: window_limit, as those sizes were
+# requested, and Debian's are the default on purpose; reordering, as netem's jitter reorders, and
+# `ordered` requests the alternative; tcp_memory and no_rate, as the run itself measures whether
+# memory or the CPU decided (the checks tcp_memory and cpu_idle_share).
 SPOILING = frozenset({"offloads_loss", "offloads_queue", "burst", "few_round_trips"})
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A trap that a run walks into, and the number that decides."""
+    """Represent a trap of a run, and the value that decides."""
 
     name: str
     sentence: str
     asked: float | None
     limit: float | None
     unit: str
-    level: str = "warning"  # | error
+    level: str = "warning"  # warning | error
 
     @property
     def distance(self) -> float:
-        """How far beyond its limit, as a ratio: of several, the largest is shown."""
+        """Return the factor between value and limit; of several guards, the largest is reported."""
         if not self.asked or not self.limit:
             return math.inf
         return max(self.asked / self.limit, self.limit / self.asked)
 
 
 def guards(run: RunSpec) -> tuple[Guard, ...]:
-    """The traps that a run walks into: of several of one name, the worst."""
-    found: dict[str, Guard] = {}
-    alone, whole = list(each_link(run)), [run]
-    for look, at in (
-        (delay_line, alone),  # what concerns a path concerns that of each link
-        (offloads, alone),
-        (memory, whole),
-        (rates, alone),
-        (replays, whole),
-        (windows, whole),
-        (tunnel_windows, whole),
-        (unmarked, whole),
-        (shared_queues, whole),
-        (bursts, whole),
-        (short_queues, whole),
-        (reordering, alone),
-        (ordering, alone),
-        (least_buffers, alone),
-        (hops_in_a_row, whole),
-        (lengths, whole),
-        (meetings, whole),
-        (senders, whole),
+    """Return the traps of a run; of several with the same name, the worst."""
+    worst: dict[str, Guard] = {}
+    single_links, whole_run = list(each_link(run)), [run]
+    for find_guards, runs in (
+        (check_delay_line, single_links),  # A trap that concerns a path is searched on each link.
+        (check_offloads, single_links),
+        (check_memory, whole_run),
+        (check_rates, single_links),
+        (check_replays, whole_run),
+        (check_windows, whole_run),
+        (check_tunnel_windows, whole_run),
+        (check_unmarked, whole_run),
+        (check_shared_queues, whole_run),
+        (check_bursts, whole_run),
+        (check_short_queues, whole_run),
+        (check_reordering, single_links),
+        (check_ordering, single_links),
+        (check_least_buffers, single_links),
+        (check_hops_in_a_row, whole_run),
+        (check_lengths, whole_run),
+        (check_meetings, whole_run),
+        (check_senders, whole_run),
     ):
-        for guard in (guard for each in at for guard in look(each)):
-            if guard.name not in found or guard.distance > found[guard.name].distance:
-                found[guard.name] = guard
-    return tuple(found.values())
+        for guard in (guard for checked in runs for guard in find_guards(checked)):
+            if guard.name not in worst or guard.distance > worst[guard.name].distance:
+                worst[guard.name] = guard
+    return tuple(worst.values())
 
 
 def each_link(run: RunSpec) -> Iterator[RunSpec]:
-    """The run over each link's path alone that is its own or named by a change, and the others'."""
+    """Yield the run reduced to one link, for each link to check.
+
+    These are the links with their own path or a named change; all other links share one.
+    """
     named = {change["link"] for change in run.changes if "link" in change}
     for link in ("", *dict.fromkeys([*run.links, *sorted(named)])):
         touching = [change for change in run.changes if touches(change, link, run.links)]
         alone = replace(run, path=run.links.get(link, run.path), links={}, hops=1)
-        unnamed = ({key: each[key] for key in each if key != "link"} for each in touching)
+        unnamed = ({key: change[key] for key in change if key != "link"} for change in touching)
         yield replace(alone, changes=list(unnamed))
 
 
 def checks(run: RunSpec) -> list[Check]:
-    """The same as lines of fidelity.json."""
+    """Return a run's traps as checks of fidelity.json."""
     return [
         Check(
             f"guard_{guard.name}",
@@ -133,7 +137,7 @@ def checks(run: RunSpec) -> list[Check]:
 
 @dataclass(frozen=True)
 class Warned:
-    """A warning of a matrix: the worst of its runs', and how many have it."""
+    """Represent a warning of a matrix: its worst guard, and the number of runs that have it."""
 
     matrix: str
     guard: Guard
@@ -149,63 +153,69 @@ class Warned:
 
 
 def survey(runs: Iterable[RunSpec]) -> tuple[list[tuple[RunSpec, Guard]], list[Warned]]:
-    """All runs' errors, and their warnings once per kind and matrix."""
+    """Return the errors of all runs, and their warnings once per name and matrix."""
     errors: list[tuple[RunSpec, Guard]] = []
-    held: dict[tuple[str, str], list[Guard]] = {}
-    of = Counter[str]()
+    warnings: dict[tuple[str, str], list[Guard]] = {}
+    runs_of = Counter[str]()
     for run in runs:
-        of[run.matrix] += 1
+        runs_of[run.matrix] += 1
         for guard in guards(run):
             if guard.level == "error":
                 errors.append((run, guard))
             else:
-                held.setdefault((run.matrix, guard.name), []).append(guard)
+                warnings.setdefault((run.matrix, guard.name), []).append(guard)
     return errors, [
-        Warned(matrix, max(found, key=lambda each: each.distance), len(found), of[matrix])
-        for (matrix, _), found in sorted(held.items())
+        Warned(matrix, max(same, key=lambda guard: guard.distance), len(same), runs_of[matrix])
+        for (matrix, _), same in sorted(warnings.items())
     ]
 
 
-def delay_line(run: RunSpec) -> Iterator[Guard]:
-    """netem counts what is in flight against its limit, and drops what is too much. In flight is no
-    more than rate times delay, and no more than all senders' buffers together.
+def check_delay_line(run: RunSpec) -> Iterator[Guard]:
+    """Report more packets in flight than netem's limit, which it would drop.
+
+    At most rate times delay are in flight, and no more than all senders' buffers together hold.
     """
-    held_bytes = sum(
+    buffered_bytes = sum(
         flow.streams * min(flow.buffers["rmem"][2], flow.buffers["wmem"][2])
         if isinstance(flow.buffers, Mapping)
         else math.inf
         for flow in run.flows
     )
-    for way, lines in delay_lines_ms(run).items():
-        jitter_ms = largest(run, way, "jitter_ms") * reach(run.path[way]["distribution"])[1]
+    for direction, lines in delay_lines_ms(run).items():
+        jitter_ms = (
+            largest(run, direction, "jitter_ms") * reach(run.path[direction]["distribution"])[1]
+        )
         longest_s = (max(lines) + jitter_ms) / 1000
-        rate_bps = largest(run, way, "rate_bps") or UNLIMITED_BPS
-        packets = min(held_bytes / MTU_BYTES, rate_bps * longest_s / (8 * MTU_BYTES))
+        rate_bps = largest(run, direction, "rate_bps") or UNLIMITED_BPS
+        packets = min(buffered_bytes / MTU_BYTES, rate_bps * longest_s / (8 * MTU_BYTES))
         if packets > DELAY_LIMIT_PKTS:
             sentence = (
-                f"{packets:.0f} packets can be in flight {way}, and the delay line holds "
+                f"{packets:.0f} packets can be in flight {direction}, and the delay line holds "
                 f"{DELAY_LIMIT_PKTS}: it would drop the rest (a lower rate or delay)"
             )
-            asked = round(packets), DELAY_LIMIT_PKTS, "packets"
-            yield Guard("delay_line", sentence, *asked, level="error")
+            values = round(packets), DELAY_LIMIT_PKTS, "packets"
+            yield Guard("delay_line", sentence, *values, level="error")
 
 
-def offloads(run: RunSpec) -> Iterator[Guard]:
-    """Offloads hand netem super-packets: one drop loses up to 43 segments, one queued is 64 kB."""
+def check_offloads(run: RunSpec) -> Iterator[Guard]:
+    """Report offloads where losses or queues decide: netem then handles super-packets.
+
+    One drop loses up to 43 segments, and one queued packet is 64 kB.
+    """
     if not run.offloads:
         return
     allowed = SUPER_PACKETS in run.allow
-    instead = "allowed, for repeating somebody's testbed" if allowed else "offloads: off, or auto"
-    for way in run.path:
-        changed = (change["loss"] for change in changes(run, way) if "loss" in change)
-        for loss in (run.path[way]["loss"], *changed):
+    advice = "allowed, for repeating somebody's testbed" if allowed else "offloads: off, or auto"
+    for direction in run.path:
+        changed = (change["loss"] for change in changes(run, direction) if "loss" in change)
+        for loss in (run.path[direction]["loss"], *changed):
             if not buffer_sizing.lossless(loss):
                 sentence = (
-                    f"offloads are on and the {way} direction loses packets: each loss would take"
-                    f" up to {LUMP_PKTS} segments at once ({instead})"
+                    f"offloads are on and the {direction} direction loses packets: each loss would"
+                    f" take up to {SUPER_PACKET_PKTS} segments at once ({advice})"
                 )
                 level = "warning" if allowed or "offloads" in run.factors else "error"
-                yield Guard("offloads_loss", sentence, LUMP_PKTS, 1, "packets", level)
+                yield Guard("offloads_loss", sentence, SUPER_PACKET_PKTS, 1, "packets", level)
     flow, *others = run.flows
     max_bytes = flow_windows(run, flow).max_bytes
     if (
@@ -214,18 +224,18 @@ def offloads(run: RunSpec) -> Iterator[Guard]:
         or not buffer_sizing.queue_never_decides(run.path, flow.direction, max_bytes)
     ):
         limit_bps = buffer_sizing.OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
-        wanted_bps = sum(wanted(run, flow) for flow in run.flows)
+        total_bps = sum(demand_bps(run, flow) for flow in run.flows)
         sentence = (
-            "offloads are on where the queue (or jitter) decides: packets come in lumps of up to"
-            f" {LUMP_PKTS}, and what is queued, dropped or overtaken is lumps (the flows want"
-            f" {units.show_rate(wanted_bps)}; up to {units.show_rate(limit_bps)} no"
+            "offloads are on where the queue (or jitter) decides: super-packets of up to"
+            f" {SUPER_PACKET_PKTS} packets are queued, dropped or overtaken as one (the flows"
+            f" demand {units.show_rate(total_bps)}; up to {units.show_rate(limit_bps)} no"
             " queue builds)"
         )
-        yield Guard("offloads_queue", sentence, round(wanted_bps), round(limit_bps), "bit/s")
+        yield Guard("offloads_queue", sentence, round(total_bps), round(limit_bps), "bit/s")
 
 
-def memory(run: RunSpec) -> Iterator[Guard]:
-    """The sandbox's memory, and TCP's limit, against what the streams' buffers can hold."""
+def check_memory(run: RunSpec) -> Iterator[Guard]:
+    """Report a memory of the sandbox, or a limit of TCP, below the need of the streams' buffers."""
     if run.machine != "sandbox":
         return
     path = memory_path(run.path, run.links, run.hops)
@@ -240,27 +250,34 @@ def memory(run: RunSpec) -> Iterator[Guard]:
             "above half of its limit no window grows any more"
         )
         yield Guard("tcp_memory", sentence, run.tcp_memory_mib, needed_mib, "MiB")
-    least_mib = buffer_sizing.memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, path)
-    if run.memory_mib < least_mib:
+    min_mib = buffer_sizing.memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, path)
+    if run.memory_mib < min_mib:
         sentence = (
             f"the sandbox has {run.memory_mib} MiB, and kernel, packets and sockets can take "
-            f"{least_mib}: it would run out in the middle (memory: auto, or a lower tcp_memory)"
+            f"{min_mib}: it would run out in the middle (memory: auto, or a lower tcp_memory)"
         )
-        yield Guard("memory", sentence, run.memory_mib, least_mib, "MiB", "error")
+        yield Guard("memory", sentence, run.memory_mib, min_mib, "MiB", "error")
 
 
-def rates(run: RunSpec) -> Iterator[Guard]:
-    """Without a rate nothing paces or queues; on the real clock alone (resolve.run.check_paths)."""
-    for way in data_ways(run):
-        if run.path[way]["rate_bps"] is None:
+def check_rates(run: RunSpec) -> Iterator[Guard]:
+    """Report a direction without a rate: nothing paces or queues its packets.
+
+    Only the real clock allows it (spec.compile.check_paths).
+    """
+    for direction in data_ways(run):
+        if run.path[direction]["rate_bps"] is None:
             sentence = (
-                f"the {way} direction has no rate: the CPU is its bottleneck, without a queue"
+                f"the {direction} direction has no rate: the CPU is its bottleneck, without a queue"
             )
             yield Guard("no_rate", sentence, None, None, "bit/s")
 
 
-def replays(run: RunSpec) -> Iterator[Guard]:
-    """netem keeps the rate of a packet's arrival: one from an outage holds up all behind it."""
+def check_replays(run: RunSpec) -> Iterator[Guard]:
+    """Report many changes of rate under netem.
+
+    netem computes a packet's delay from the rate at its arrival: a packet from an outage delays all
+    packets behind it.
+    """
     changes = sum("rate_bps" in change for change in run.changes)
     if run.bottleneck == "netem" and changes > MAX_NETEM_RATES:
         sentence = (
@@ -270,40 +287,49 @@ def replays(run: RunSpec) -> Iterator[Guard]:
         yield Guard("netem_rates", sentence, changes, MAX_NETEM_RATES, "changes")
 
 
-def windows(run: RunSpec) -> Iterator[Guard]:
-    """A flow whose buffers allow less than what path and queue hold is limited by them, whatever
-    the congestion control. Debian's are the default on purpose; `bdp` makes them large enough.
+def check_windows(run: RunSpec) -> Iterator[Guard]:
+    """Report a flow whose buffers hold less than path and queue.
+
+    Such a flow is limited by its buffers, whatever the congestion control. Debian's sizes are the
+    default on purpose; `bdp` makes the buffers large enough.
     """
     for flow in run.flows:
-        found = flow_windows(run, flow)
-        if not flow.is_tcp or math.isinf(found.max_bytes) or not flow.rtt_ms:
+        window = flow_windows(run, flow)
+        if not flow.is_tcp or math.isinf(window.max_bytes) or not flow.rtt_ms:
             continue
         rate_bps = rate_of(run, flow)
         path_bytes = bdp_bytes(rate_bps, flow.rtt_ms / 1000)
-        needed = path_bytes + room_pkts(run, flow) * MTU_BYTES
-        if found.min_bytes >= needed:
+        needed_bytes = path_bytes + room_pkts(run, flow) * MTU_BYTES
+        if window.min_bytes >= needed_bytes:
             continue
-        which = f"{flow.name}'s" if len(run.flows) > 1 else "the"
-        held = " to ".join(dict.fromkeys(map(units.show_size, (found.min_bytes, found.max_bytes))))
-        what = f"{which} {held} of window are less than the {units.show_size(needed)} that path and"
-        limits_bps = (window_limit_bps(each, flow.rtt_ms / 1000) for each in astuple(found))
-        shown = dict.fromkeys(units.show_rate(min(each, rate_bps)) for each in limits_bps)
+        owner = f"{flow.name}'s" if len(run.flows) > 1 else "the"
+        sizes = " to ".join(
+            dict.fromkeys(map(units.show_size, (window.min_bytes, window.max_bytes)))
+        )
+        subject = (
+            f"{owner} {sizes} of window are less than the {units.show_size(needed_bytes)}"
+            " that path and"
+        )
+        limits_bps = (window_limit_bps(size, flow.rtt_ms / 1000) for size in astuple(window))
+        limits = dict.fromkeys(units.show_rate(min(size, rate_bps)) for size in limits_bps)
         effect = (
-            f"about {' to '.join(shown)} of {units.show_rate(rate_bps)}, by any congestion control"
-            if found.min_bytes < path_bytes
+            f"about {' to '.join(limits)} of {units.show_rate(rate_bps)}, by any congestion control"
+            if window.min_bytes < path_bytes
             else "the queue is never full"
-            if found.max_bytes < needed
+            if window.max_bytes < needed_bytes
             else "the queue may never be full"
         )
-        sentence = f"{what} queue hold: {effect}"
-        yield Guard("window_limit", sentence, round(found.min_bytes), round(needed), "B")
+        sentence = f"{subject} queue hold: {effect}"
+        yield Guard("window_limit", sentence, round(window.min_bytes), round(needed_bytes), "B")
 
 
-def tunnel_windows(run: RunSpec) -> Iterator[Guard]:
-    """A window of the tunnel's own, beside TCP's: what its program lets one stream have in flight,
-    and of OpenVPN over TCP what its fixed socket buffers hold.
+def check_tunnel_windows(run: RunSpec) -> Iterator[Guard]:
+    """Report a window of the tunnel that limits a flow.
+
+    Besides TCP's, there is the program's limit of a stream's data in flight, and for OpenVPN over
+    TCP the content of its fixed socket buffers.
     """
-    kind = tunnel_kind(run.tunnel)
+    tunnel = tunnel_kind(run.tunnel)
     for flow in run.flows:
         if not run.tunnel_way(flow) or not flow.is_tcp or not flow.rtt_ms:
             continue
@@ -311,16 +337,16 @@ def tunnel_windows(run: RunSpec) -> Iterator[Guard]:
         path_bytes = bdp_bytes(rate_bps, flow.rtt_ms / 1000)
         back = flow.data_way == "reverse"
         windows: dict[str, float] = {}
-        if kind.stream_windows[back]:
-            together = kind.connection_windows[back] or math.inf
-            windows[kind.windows_by] = min(flow.streams * kind.stream_windows[back], together)
-        if kind.over == "tcp" and kind.is_vpn:
+        if tunnel.stream_windows[back]:
+            together = tunnel.connection_windows[back] or math.inf
+            windows[tunnel.windows_by] = min(flow.streams * tunnel.stream_windows[back], together)
+        if tunnel.over == "tcp" and tunnel.is_vpn:
             windows |= openvpn_windows(run)
-        for whose, window in windows.items():
+        for owner, window in windows.items():
             if window < path_bytes:
                 limit_bps = window_limit_bps(window, flow.rtt_ms / 1000)
                 sentence = (
-                    f"{whose} lets {flow.name} have {units.show_size(window)} in flight: at most"
+                    f"{owner} lets {flow.name} have {units.show_size(window)} in flight: at most"
                     f" {units.show_rate(limit_bps)} of {units.show_rate(rate_bps)} in a round trip"
                     f" of {flow.rtt_ms:g} ms, by any congestion control"
                 )
@@ -328,13 +354,17 @@ def tunnel_windows(run: RunSpec) -> Iterator[Guard]:
 
 
 def openvpn_windows(run: RunSpec) -> Iterator[tuple[str, float]]:
-    """What sndbuf and rcvbuf hold of packets of one segment each. The kernel doubles a size that a
-    program sets (socket(7)); a writer that waits is woken when a third of it is free.
+    """Yield the payload that sndbuf and rcvbuf hold in packets of one segment each.
+
+    The kernel doubles a size that a program sets (socket(7)); a blocked writer is woken when a
+    third of the buffer is free.
     """
-    inside = tunnel_kind(run.tunnel).inner_mtu(run.mtu)
-    share = buffer_sizing.receive_window_share(version_of(run.kernel), inside, super_packets=False)
+    inner_mtu = tunnel_kind(run.tunnel).inner_mtu(run.mtu)
+    share = buffer_sizing.receive_window_share(
+        version_of(run.kernel), inner_mtu, super_packets=False
+    )
     for name, part in (
-        ("sndbuf", 2 / 3 * inside / (inside + buffer_sizing.SKB_OVERHEAD_BYTES)),
+        ("sndbuf", 2 / 3 * inner_mtu / (inner_mtu + buffer_sizing.SKB_OVERHEAD_BYTES)),
         ("rcvbuf", share),
     ):
         if name in run.tunnel_options:
@@ -342,8 +372,8 @@ def openvpn_windows(run: RunSpec) -> Iterator[tuple[str, float]]:
             yield f"OpenVPN's {name} of {units.show_size(size)}", 2 * part * size
 
 
-def unmarked(run: RunSpec) -> Iterator[Guard]:
-    """A scalable congestion control across queues that never mark: losses alone slow it."""
+def check_unmarked(run: RunSpec) -> Iterator[Guard]:
+    """Report a scalable congestion control across queues that never mark: only losses slow it."""
     for flow in run.flows:
         if run.ecn == "off" and flow.is_tcp and needs_accurate_ecn(flow.cc or ""):
             sentence = (
@@ -354,8 +384,8 @@ def unmarked(run: RunSpec) -> Iterator[Guard]:
             return
 
 
-def shared_queues(run: RunSpec) -> Iterator[Guard]:
-    """A queue for each flow by a hash: of many flows two share one, and each has half a share."""
+def check_shared_queues(run: RunSpec) -> Iterator[Guard]:
+    """Report queues per flow in which hashed flows probably collide, and each gets half a share."""
     queues = qdisc_kinds()[run.queue].flow_queues if run.queue in qdisc_kinds() else 0
     connections = sum(flow.streams for flow in run.flows)
     if not queues or connections < 2:
@@ -371,12 +401,12 @@ def shared_queues(run: RunSpec) -> Iterator[Guard]:
         yield Guard("shared_queue", sentence, round(1 - apart, 4), SHARED_QUEUE_CHANCE, "")
 
 
-def bursts(run: RunSpec) -> Iterator[Guard]:
-    """What leaves a sender back to back: beyond a tenth of the path's content it makes queues."""
+def check_bursts(run: RunSpec) -> Iterator[Guard]:
+    """Report senders' bursts of more than a tenth of the path's content, which build queues."""
     for flow in run.flows:
-        # The system's iperf3 may be of either kind.
+        # The system's iperf3 may send bursts or not.
         datagrams = UDP_BURST_PKTS if flow.kind == "udp" and run.iperf3 != "3.18" else 1
-        burst = max(datagrams, LUMP_PKTS if run.offloads else 1)
+        burst = max(datagrams, SUPER_PACKET_PKTS if run.offloads else 1)
         limit = BURST_SHARE * bdp_bytes(rate_of(run, flow), flow.rtt_ms / 1000) / MTU_BYTES
         if burst > max(1, limit):
             sentence = (
@@ -386,8 +416,8 @@ def bursts(run: RunSpec) -> Iterator[Guard]:
             yield Guard("burst", sentence, burst, round(limit, 3), "packets")
 
 
-def short_queues(run: RunSpec) -> Iterator[Guard]:
-    """A queue that a first window fills: what TCP sends at once is lost, at every start."""
+def check_short_queues(run: RunSpec) -> Iterator[Guard]:
+    """Report a queue shorter than TCP's initial window, which then loses packets at every start."""
     for flow in run.flows:
         room = room_pkts(run, flow)
         if flow.is_tcp and 0 < room < FIRST_WINDOW_PKTS:
@@ -398,14 +428,14 @@ def short_queues(run: RunSpec) -> Iterator[Guard]:
             yield Guard("short_queue", sentence, room, float(FIRST_WINDOW_PKTS), "packets")
 
 
-def reordering(run: RunSpec) -> Iterator[Guard]:
-    """Jitter that spreads further than packets are apart lets some overtake others."""
-    for way in data_ways(run):
-        jitter_ms, table = largest(run, way, "jitter_ms"), run.path[way]["distribution"]
+def check_reordering(run: RunSpec) -> Iterator[Guard]:
+    """Report jitter that spreads packets further than their spacing, so that some are reordered."""
+    for direction in data_ways(run):
+        jitter_ms, table = largest(run, direction, "jitter_ms"), run.path[direction]["distribution"]
         low, high = reach(table)
         spread_ms = jitter_ms * (high - low)
-        spacing_ms = 8000 * MTU_BYTES / (largest(run, way, "rate_bps") or UNLIMITED_BPS)
-        if run.path[way]["ordered"] or spread_ms <= spacing_ms:
+        spacing_ms = 8000 * MTU_BYTES / (largest(run, direction, "rate_bps") or UNLIMITED_BPS)
+        if run.path[direction]["ordered"] or spread_ms <= spacing_ms:
             continue
         share = overtaken_share(spacing_ms / jitter_ms, tuple(table) if table else None)
         sentence = (
@@ -416,77 +446,80 @@ def reordering(run: RunSpec) -> Iterator[Guard]:
         yield Guard("reordering", sentence, spread_ms, round(spacing_ms, 6), "ms")
 
 
-def ordering(run: RunSpec) -> Iterator[Guard]:
-    """Jitter that keeps the order makes packets wait for slower ones before them: a dense flow's
-    round trip is longer than the delays say. ACKs are taken to be half as dense as data.
+def check_ordering(run: RunSpec) -> Iterator[Guard]:
+    """Report a longer round trip due to jitter that preserves the order of packets.
+
+    Packets wait for slower ones before them, so that a dense flow's round trip is longer than the
+    configured delays. ACKs are assumed to be half as dense as data.
     """
-    for way in data_ways(run):
-        spacing_ms = 8000 * MTU_BYTES / (largest(run, way, "rate_bps") or UNLIMITED_BPS)
+    for direction in data_ways(run):
+        spacing_ms = 8000 * MTU_BYTES / (largest(run, direction, "rate_bps") or UNLIMITED_BPS)
         longer_ms = spread_ms = 0.0
-        for each in run.path:
-            jitter_ms, table = largest(run, each, "jitter_ms"), run.path[each]["distribution"]
-            if not (run.path[each]["ordered"] and jitter_ms):
+        for leg in run.path:
+            jitter_ms, table = largest(run, leg, "jitter_ms"), run.path[leg]["distribution"]
+            if not (run.path[leg]["ordered"] and jitter_ms):
                 continue
             low, high = reach(table)
             spread_ms = max(spread_ms, jitter_ms * (high - low))
-            apart = spacing_ms * (1 if each == way else 2) / jitter_ms
+            apart = spacing_ms * (1 if leg == direction else 2) / jitter_ms
             longer_ms += jitter_ms * ordering_delay(apart, tuple(table) if table else None)
         if spread_ms > spacing_ms:
             sentence = (
-                f"ordered: on lets no packet overtake a slower one: at the full rate the {way} data"
-                f" and their ACKs take about {longer_ms:.3g} ms more than the idle round trip"
+                "ordered: on lets no packet overtake a slower one: at the full rate the"
+                f" {direction}"
+                f" data and their ACKs take about {longer_ms:.3g} ms more than the idle round trip"
             )
             yield Guard("ordering", sentence, spread_ms, round(spacing_ms, 6), "ms")
 
 
-def least_buffers(run: RunSpec) -> Iterator[Guard]:
-    """A buffer of 1bdp or more has room for TCP's first window: on a short path that is more than
-    was written.
-    """
-    rtt_s = sum(run.path[way]["delay_ms"] for way in run.path) / 1000
-    for way in data_ways(run):
-        rate_bps, room = run.path[way]["rate_bps"], run.path[way]["buffer_pkts"]
+def check_least_buffers(run: RunSpec) -> Iterator[Guard]:
+    """Report a queue enlarged from its 1bdp to TCP's initial window, on a short path."""
+    rtt_s = sum(run.path[direction]["delay_ms"] for direction in run.path) / 1000
+    for direction in data_ways(run):
+        rate_bps, room = run.path[direction]["rate_bps"], run.path[direction]["buffer_pkts"]
         bdp_pkts = bdp_bytes(rate_bps or 0, rtt_s) / run.mtu
         if room == FIRST_WINDOW_PKTS and 0 < round(bdp_pkts, 1) < FIRST_WINDOW_PKTS - 0.5:
             sentence = (
-                f"the {way} queue holds {room} packets, and the path's BDP is {bdp_pkts:.2g}: a"
-                f" buffer of 1bdp or more has room for TCP's first window ({room}pkts says so,"
+                f"the {direction} queue holds {room} packets, and the path's BDP is"
+                f" {bdp_pkts:.2g}: a buffer of 1bdp or more has room for TCP's first window"
+                f" ({room}pkts says so,"
                 f" {max(1, round(bdp_pkts))}pkts is the BDP)"
             )
             yield Guard("least_buffer", sentence, round(bdp_pkts, 3), float(room), "packets")
 
 
-def hops_in_a_row(run: RunSpec) -> Iterator[Guard]:
-    """Of two hops the second is the path again, unless it has one of its own."""
+def check_hops_in_a_row(run: RunSpec) -> Iterator[Guard]:
+    """Report that the second hop repeats the path, unless it has its own."""
     if run.hops > 1 and "hop2" not in run.links:
-        once_ms = sum(run.path[way]["delay_ms"] for way in run.path)
+        hop_ms = sum(run.path[direction]["delay_ms"] for direction in run.path)
         sentence = (
             f"{run.hops} hops are the path {run.hops} times in a row: the idle round trip is"
-            f" {run.hops * once_ms:g} ms, each hop's {once_ms:g} ms (links: {{hop2: …}} gives the"
+            f" {run.hops * hop_ms:g} ms, each hop's {hop_ms:g} ms (links: {{hop2: …}} gives the"
             " second a path of its own)"
         )
-        yield Guard("hops", sentence, run.hops * once_ms, once_ms, "ms")
+        yield Guard("hops", sentence, run.hops * hop_ms, hop_ms, "ms")
 
 
-def lengths(run: RunSpec) -> Iterator[Guard]:
-    """A flow of fewer than twenty round trips is mostly its own beginning (an http flow never)."""
+def check_lengths(run: RunSpec) -> Iterator[Guard]:
+    """Report a flow of fewer than twenty round trips, which is mostly slow start."""
     for flow in run.flows:
         rtt_ms = flow.rtt_ms + sum(
-            largest(run, way, "delay_ms") - run.path[way]["delay_ms"] for way in run.path
+            largest(run, direction, "delay_ms") - run.path[direction]["delay_ms"]
+            for direction in run.path
         )
-        least_s = MIN_ROUND_TRIPS * rtt_ms / 1000
-        if flow.traffic.by_iperf3 and flow.duration_s < least_s:
+        min_s = MIN_ROUND_TRIPS * rtt_ms / 1000
+        if flow.traffic.by_iperf3 and flow.duration_s < min_s:
             sentence = (
                 f"{flow.name} lasts {flow.duration_s:g} s, less than {MIN_ROUND_TRIPS} "
                 f"round trips of {rtt_ms:g} ms: mostly its own beginning"
             )
-            yield Guard("few_round_trips", sentence, flow.duration_s, round(least_s, 3), "s")
+            yield Guard("few_round_trips", sentence, flow.duration_s, round(min_s, 3), "s")
 
 
-def meetings(run: RunSpec) -> Iterator[Guard]:
-    """A flow that starts when all others are over meets none of them."""
+def check_meetings(run: RunSpec) -> Iterator[Guard]:
+    """Report a flow that starts after all other flows have ended."""
     for flow in run.flows:
-        others_s = max((each.end_s for each in run.flows if each is not flow), default=math.inf)
+        others_s = max((other.end_s for other in run.flows if other is not flow), default=math.inf)
         if flow.start_s >= others_s:
             sentence = (
                 f"{flow.name} starts at {flow.start_s:g} s, when every other flow is over"
@@ -495,41 +528,47 @@ def meetings(run: RunSpec) -> Iterator[Guard]:
             yield Guard("flow_alone", sentence, flow.start_s, others_s, "s")
 
 
-def senders(run: RunSpec) -> Iterator[Guard]:
-    """Who sends datagrams across the path has a congestion control of its own, or none."""
-    kind = tunnel_kind(run.tunnel)
-    if not kind.sent_by:
+def check_senders(run: RunSpec) -> Iterator[Guard]:
+    """Report a tunnel whose program sends datagrams with a congestion control of its own."""
+    tunnel = tunnel_kind(run.tunnel)
+    if not tunnel.sent_by:
         return
-    inside = "is of the TCP inside" if kind.is_vpn else "has no say there"
-    seen = "no socket" if not kind.is_vpn else "only the socket inside"
+    scope = "is that of the inner TCP" if tunnel.is_vpn else "has no effect there"
+    observer = "no socket" if not tunnel.is_vpn else "only the inner socket"
     sentence = (
-        f"{kind.sent_by} sends across the path: the kernel's congestion control {inside}, and"
-        f" {seen} tells RTT and losses (the path's queues do)"
+        f"{tunnel.sent_by} sends across the path: the kernel's congestion control {scope}, and"
+        f" {observer} reports RTT and losses (the path's queues do)"
     )
-    name = f"sent_by_{kind.sent_by.split()[0].lower()}"
+    name = f"sent_by_{tunnel.sent_by.split()[0].lower()}"
     yield Guard(name, sentence, None, None, "")
 
 
-def changes(run: RunSpec, way: str) -> list[Mapping[str, Any]]:
-    return [change for change in run.changes if change["direction"] == way]
+def changes(run: RunSpec, direction: str) -> list[Mapping[str, Any]]:
+    return [change for change in run.changes if change["direction"] == direction]
 
 
-def largest(run: RunSpec, way: str, key: str) -> float:
-    """The largest that a direction's rate, delay or jitter ever is; 0 for no rate."""
-    return max(run.path[way][key] or 0, *(change.get(key, 0) for change in changes(run, way)), 0)
+def largest(run: RunSpec, direction: str, key: str) -> float:
+    """Return the maximum of a direction's rate, delay or jitter over the load; 0 for no rate."""
+    return max(
+        run.path[direction][key] or 0,
+        *(change.get(key, 0) for change in changes(run, direction)),
+        0,
+    )
 
 
 def delay_lines_ms(run: RunSpec) -> dict[str, list[float]]:
-    """The longest delay of every delay line that the flows' packets cross, by direction."""
-    found: dict[str, list[float]] = {}
-    own = delays_ms(run.flows, run.path) if topology_of(run.topology).own_rtts else {}
-    for way, ends in (
+    """Return the longest delay of every delay line that the flows' packets cross, by direction."""
+    lines: dict[str, list[float]] = {}
+    host_delays = delays_ms(run.flows, run.path) if topology_of(run.topology).own_rtts else {}
+    for direction, ends in (
         ("forward", {flow.receiver for flow in run.flows}),
         ("reverse", {flow.sender for flow in run.flows}),
     ):
-        extra_ms = largest(run, way, "delay_ms") - run.path[way]["delay_ms"]
-        found[way] = [own.get(end, run.path[way]["delay_ms"]) + extra_ms for end in sorted(ends)]
-    return found
+        extra_ms = largest(run, direction, "delay_ms") - run.path[direction]["delay_ms"]
+        lines[direction] = [
+            host_delays.get(end, run.path[direction]["delay_ms"]) + extra_ms for end in sorted(ends)
+        ]
+    return lines
 
 
 def data_ways(run: RunSpec) -> list[str]:
@@ -537,26 +576,26 @@ def data_ways(run: RunSpec) -> list[str]:
 
 
 def rate_of(run: RunSpec, flow: FlowSpec) -> float:
-    """The most that a flow's direction ever carries, bit/s: the slowest of the links on its way."""
-    ahead_way = flow.data_way
-    other_way = "reverse" if ahead_way == "forward" else "forward"
-    found = []
-    for link, ahead in run.links_of(flow) or [("", True)]:
-        way = ahead_way if ahead else other_way
-        rates = [change.get("rate_bps") or 0 for change in run.changes_of(link, way)]
-        found.append(max([run.links.get(link, run.path)[way]["rate_bps"] or 0, *rates]))
-    return min((rate for rate in found if rate), default=UNLIMITED_BPS)
+    """Return the maximum rate of the slowest link in a flow's direction, in bit/s."""
+    ahead_direction = flow.data_way
+    opposite = "reverse" if ahead_direction == "forward" else "forward"
+    link_rates = []
+    for link, is_ahead in run.links_of(flow) or [("", True)]:
+        direction = ahead_direction if is_ahead else opposite
+        rates = [change.get("rate_bps") or 0 for change in run.changes_of(link, direction)]
+        link_rates.append(max([run.links.get(link, run.path)[direction]["rate_bps"] or 0, *rates]))
+    return min((rate for rate in link_rates if rate), default=UNLIMITED_BPS)
 
 
 def room_pkts(run: RunSpec, flow: FlowSpec) -> int:
-    """What the queue of a flow's slowest link may hold, in packets."""
-    ways = [path[flow.data_way] for path in run.paths_of(flow)]
-    slowest = min(ways, key=lambda way: way["rate_bps"] or UNLIMITED_BPS)
+    """Return the capacity of the queue of a flow's slowest link, in packets."""
+    directions = [path[flow.data_way] for path in run.paths_of(flow)]
+    slowest = min(directions, key=lambda direction: direction["rate_bps"] or UNLIMITED_BPS)
     return slowest["buffer_pkts"] or 0
 
 
-def wanted(run: RunSpec, flow: FlowSpec) -> float:
-    """What a flow would send if held by its windows or its own rate alone, bit/s."""
+def demand_bps(run: RunSpec, flow: FlowSpec) -> float:
+    """Return a flow's rate in bit/s if only its windows or its configured rate limit it."""
     if flow.kind == "udp":
         return float(flow.rate_bps or 0)
     if flow.kind == "ping":
@@ -568,26 +607,30 @@ def wanted(run: RunSpec, flow: FlowSpec) -> float:
 
 
 def reach(table: Sequence[int] | None) -> tuple[float, float]:
-    """How far jitter reaches around the delay, in jitters: evenly -1 to 1 without a table."""
-    least, most = (min(table), max(table)) if table else (-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE)
-    return least / DISTRIBUTION_SCALE, most / DISTRIBUTION_SCALE
+    """Return the range of jitter around the delay, in jitters (-1 to 1 without a table)."""
+    lowest, highest = (
+        (min(table), max(table)) if table else (-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE)
+    )
+    return lowest / DISTRIBUTION_SCALE, highest / DISTRIBUTION_SCALE
 
 
 @lru_cache(maxsize=1000)
 def overtaken_share(spacing: float, table: tuple[int, ...] | None = None) -> float:
-    """The share of packets, sent `spacing` jitters apart, that arrive after one sent later
-    (reordered in RFC 4737's sense).
+    """Return the share of packets that are reordered in RFC 4737's sense.
 
-    A packet that is delayed by x is in order if none of those behind it, k spacings later, has a
-    delay below x - k spacings: the product of 1 - F(x - k spacing) over k, and its mean over x. F
-    is the delay's distribution, even or a table's.
+    The packets are sent `spacing` jitters apart; a reordered packet arrives after one that was sent
+    later.
+
+    A packet that is delayed by x is in order if none of the packets behind it, k spacings later,
+    has a delay below x - k spacings: the product of 1 - F(x - k spacing) over k, and its mean over
+    x. F is the delay's distribution, uniform or from a table.
     """
     below, delays = distribution_of(table)
-    least = min(delays)
+    lowest = min(delays)
     in_order = 0.0
     for x in delays:
         product, behind = 1.0, x - spacing
-        while behind > least and product > 1e-6:
+        while behind > lowest and product > 1e-6:
             product *= 1 - below(behind)
             behind -= spacing
         in_order += product
@@ -596,19 +639,19 @@ def overtaken_share(spacing: float, table: tuple[int, ...] | None = None) -> flo
 
 @lru_cache(maxsize=1000)
 def ordering_delay(spacing: float, table: tuple[int, ...] | None = None) -> float:
-    """Return by how many jitters packets, sent `spacing` jitters apart, are delayed on average if
-    none may overtake another.
+    """Return the mean additional delay, in jitters, of packets that may not overtake each other.
 
-    A packet leaves when all before it have: with the largest of x_k - k spacings over k from 0,
-    x_k being the k-th before it. That is at most y with the product of F(y + k spacing) over k,
-    and the mean is low + the integral of 1 - that product from low to high.
+    The packets are sent `spacing` jitters apart. A packet leaves when all packets before it have
+    left: with the maximum of x_k - k spacings over k from 0, x_k being the delay of the k-th packet
+    before it. The maximum is at most y with the product of F(y + k spacing) over k, and the mean is
+    low + the integral of 1 - that product from low to high.
     """
     below, _ = distribution_of(table)
     low, high = reach(table)
     step = (high - low) / JITTER_STEPS
     mean = low
-    for number in range(JITTER_STEPS):
-        product, y = 1.0, low + (number + 0.5) * step
+    for index in range(JITTER_STEPS):
+        product, y = 1.0, low + (index + 0.5) * step
         while y < high and product > 1e-6:
             product *= below(y)
             y += spacing
@@ -619,12 +662,13 @@ def ordering_delay(spacing: float, table: tuple[int, ...] | None = None) -> floa
 def distribution_of(
     table: Sequence[int] | None,
 ) -> tuple[Callable[[float], float], Sequence[float]]:
-    """Return the share of delays below one, and delays in order, all in jitters: even ones, or a
-    table's.
+    """Return the distribution function of delays and the sorted delays, in jitters.
+
+    The delays are uniform, or from a table.
     """
     if not table:
-        even = [2 * (step + 0.5) / JITTER_STEPS - 1 for step in range(JITTER_STEPS)]
-        return (lambda x: min(1.0, max(0.0, (x + 1) / 2))), even
+        uniform = [2 * (step + 0.5) / JITTER_STEPS - 1 for step in range(JITTER_STEPS)]
+        return (lambda x: min(1.0, max(0.0, (x + 1) / 2))), uniform
     ordered = sorted(entry / DISTRIBUTION_SCALE for entry in table)
     thinned = ordered[:: max(1, len(ordered) // JITTER_STEPS)]
     return (lambda x: bisect_left(ordered, x) / len(ordered)), thinned

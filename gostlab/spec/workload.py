@@ -1,5 +1,7 @@
-"""The load of a run, decided in two steps: who sends to whom, which its topology says; and, once
-the congestion controls and the paths between them are known, each flow with all of its numbers.
+"""Compile the load of a run in two steps: hosts first, numbers second.
+
+The topology decides who sends to whom. Once the congestion controls and the paths between the hosts
+are known, each flow gets all of its numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,21 +26,21 @@ from gostlab.spec.yaml_source import BadInput, Node, meant
 from gostlab.tcpmodel.buffer_sizing import Buffers, resolve_buffers
 
 DEFAULT_SIZES_BYTES = (10_000, 100_000, 1_000_000, 10_000_000)
-# What a flow may say only where its topology has several of it.
-OF_TOPOLOGY: Mapping[str, Callable[[Topology], bool]] = {
-    "sender": lambda one: one.numbers_hosts,
-    "receiver": lambda one: one.numbers_hosts,
-    "rtt": lambda one: one.own_rtts,
+# The fields that a flow may have only in topologies with several hosts or round trips.
+TOPOLOGY_FIELDS: Mapping[str, Callable[[Topology], bool]] = {
+    "sender": lambda topology: topology.numbers_hosts,
+    "receiver": lambda topology: topology.numbers_hosts,
+    "rtt": lambda topology: topology.own_rtts,
 }
 
 
 @dataclass(frozen=True)
-class AskedFlow:
-    """A flow as it is requested, and the hosts that it runs between."""
+class RequestedFlow:
+    """Represent a flow as requested, and the hosts that it runs between."""
 
     name: str
-    fields: Mapping[str, Any]  # its own, where they differ from the run's
-    node: Node  # where flows are written
+    fields: Mapping[str, Any]  # The flow's own fields, which override the run's settings.
+    node: Node  # The node of the flows in the file.
     traffic: TrafficKind
     direction: str  # upload | download
     sender: str
@@ -55,277 +57,290 @@ class AskedFlow:
 # -- who sends to whom
 
 
-def resolve_hosts(asked: RunRequest) -> list[AskedFlow]:
-    """The flows of a run with their hosts, in order. Raises BadInput where they do not fit."""
-    check_topology(asked)
+def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
+    """Return the flows of a run with their hosts, in order. Raises BadInput if they do not fit."""
+    check_topology(request)
     given: dict[str, dict[str, Any]] = {"flow1": {}}
-    if "flows" in asked.written:
-        given = {name: dict(fields) for name, fields in asked.written["flows"].value.items()}
-    for name, setting in asked.written.items():
+    if "flows" in request.written:
+        given = {name: dict(fields) for name, fields in request.written["flows"].value.items()}
+    for name, setting in request.written.items():
         owner, dot, field = name.partition(".")
         if dot and owner not in NO_FLOW_NAMES:
             if owner not in given:
                 raise setting.node.bad(f"no flow is called {owner} ({meant(owner, given)})")
             given[owner][field] = setting.value
-    node = asked.node("flows" if "flows" in asked.written else "topology")
-    site = site_under_test(asked)
-    found = []
-    for number, (name, fields) in enumerate(given.items(), 1):
+    node = request.node("flows" if "flows" in request.written else "topology")
+    site = site_under_test(request)
+    flows_ = []
+    for index, (name, fields) in enumerate(given.items(), 1):
         traffic = traffic_kind(fields.get("kind", "tcp"))
-        direction = fields.get("direction", asked["direction"])
+        direction = fields.get("direction", request["direction"])
         if traffic.direction == DOWNLOAD and not traffic.until_done:
             direction = fields.get("direction", DOWNLOAD)
-        flow = AskedFlow(name, fields, node, traffic, direction, asked.topology.sender, site)
-        check_fields(flow, asked.topology)
-        found.append(flow if site else between_hosts(flow, number, asked.topology))
-    for flow in found:
-        if flow.fields.get("through") == "tunnel" and "udp" not in asked.tunnel.carries:
-            raise flow.bad(f"through: tunnel: {asked.tunnel.name} carries no datagrams")
-    if not asked.tunnel.is_direct and not any(flow.takes_tunnel for flow in found):
+        flow = RequestedFlow(name, fields, node, traffic, direction, request.topology.sender, site)
+        check_fields(flow, request.topology)
+        flows_.append(flow if site else between_hosts(flow, index, request.topology))
+    for flow in flows_:
+        if flow.fields.get("through") == "tunnel" and "udp" not in request.tunnel.carries:
+            raise flow.bad(f"through: tunnel: {request.tunnel.name} carries no datagrams")
+    if not request.tunnel.is_direct and not any(flow.takes_tunnel for flow in flows_):
         raise node.bad(
-            f"{asked.tunnel.name}: no flow goes through it (a udp flow does with through: tunnel)"
+            f"{request.tunnel.name}: no flow goes through it (a udp flow does with through: tunnel)"
         )
-    return found
+    return flows_
 
 
-def check_topology(asked: RunRequest) -> None:
-    """What a topology cannot do with a tunnel, or with paths in a row. Raises BadInput."""
-    topology, kind, hops = asked.topology, asked.tunnel, asked["hops"]
-    if not kind.is_direct and not topology.tunnel_near:
-        fitting = topologies_with(lambda one: one.tunnel_near)
-        raise asked.node("tunnel").bad(
-            f"{asked['tunnel']}: tunnels run in topology {fitting}, not in {topology.name}"
+def check_topology(request: RunRequest) -> None:
+    """Reject a tunnel or hops that the topology does not support. Raises BadInput."""
+    topology, tunnel, hops = request.topology, request.tunnel, request["hops"]
+    if not tunnel.is_direct and not topology.tunnel_near:
+        supporting = topologies_with(lambda other: other.tunnel_near)
+        raise request.node("tunnel").bad(
+            f"{request['tunnel']}: tunnels run in topology {supporting}, not in {topology.name}"
         )
-    if not kind.is_direct and asked["placement"] == "gateway" and not topology.tunnel_gateway:
-        raise asked.node("placement").bad_value(
+    if not tunnel.is_direct and request["placement"] == "gateway" and not topology.tunnel_gateway:
+        raise request.node("placement").bad_value(
             f"topology {topology.name} has no gateway: a tunnel ends on its flow's own hosts"
         )
     if hops > topology.most_hops:
-        fitting = topologies_with(lambda one: one.most_hops > 1)
-        raise asked.node("hops").bad_value(
-            f"paths lie one behind the other in topology {fitting}, not in {topology.name}"
+        supporting = topologies_with(lambda other: other.most_hops > 1)
+        raise request.node("hops").bad_value(
+            f"paths lie one behind the other in topology {supporting}, not in {topology.name}"
         )
-    over_the_first = kind.is_vpn and asked["placement"] == "gateway"
-    if hops > 1 and not (kind.is_direct or kind.chain or over_the_first):
-        chains = dict.fromkeys(one.name for one in tunnel_kinds().values() if one.chain)
-        raise asked.node("tunnel").bad(
-            f"hops: {hops}: {kind.name} carries packets over the first path (placement: gateway),"
+    over_the_first = tunnel.is_vpn and request["placement"] == "gateway"
+    if hops > 1 and not (tunnel.is_direct or tunnel.chain or over_the_first):
+        chains = dict.fromkeys(other.name for other in tunnel_kinds().values() if other.chain)
+        raise request.node("tunnel").bad(
+            f"hops: {hops}: {tunnel.name} carries packets over the first path (placement: gateway),"
             f" and a chain is made of tunnels that end connections ({', '.join(chains)})"
         )
 
 
-def site_under_test(asked: RunRequest) -> str:
-    """The host of the site whose path is the run's; "" without sites. Raises BadInput."""
-    topology, sites = asked.topology, asked.written.get("sites")
+def site_under_test(request: RunRequest) -> str:
+    """Return the host of the site whose path is the run's; "" without sites. Raises BadInput."""
+    topology, sites = request.topology, request.written.get("sites")
     if not topology.path_per_site:
         if sites is not None:
-            fitting = topologies_with(lambda one: one.path_per_site)
-            raise sites.node.bad(f"sites belong to topology {fitting}, not to {topology.name}")
+            supporting = topologies_with(lambda other: other.path_per_site)
+            raise sites.node.bad(f"sites belong to topology {supporting}, not to {topology.name}")
         return ""
     if sites is None:
-        raise asked.node("topology").bad(
+        raise request.node("topology").bad(
             f"a {topology.name} needs sites (a list of profiles, one of them the run's own)"
         )
-    if asked["profile"] not in sites.value:
-        raise asked.node("profile").bad_value(f"not one of the {topology.name}'s sites")
-    return topology.receiver.format(1 + sites.value.index(asked["profile"]))
+    if request["profile"] not in sites.value:
+        raise request.node("profile").bad_value(f"not one of the {topology.name}'s sites")
+    return topology.receiver.format(1 + sites.value.index(request["profile"]))
 
 
-def check_fields(flow: AskedFlow, topology: Topology) -> None:
-    """A flow has the fields of its kind and of its topology. Raises BadInput."""
-    kind, fields = flow.traffic, flow.fields
-    own_fields = {field for each in traffic_kinds().values() for field in (*each.must, *each.may)}
-    for field in sorted(own_fields - {*kind.must, *kind.may}):
+def check_fields(flow: RequestedFlow, topology: Topology) -> None:
+    """Reject fields that the flow's traffic or its topology does not support. Raises BadInput."""
+    traffic, fields = flow.traffic, flow.fields
+    specific = {field for other in traffic_kinds().values() for field in (*other.must, *other.may)}
+    for field in sorted(specific - {*traffic.must, *traffic.may}):
         if field in fields:
-            raise flow.bad(f"a {kind.name} flow has no {field}")
-    for field in kind.must:
+            raise flow.bad(f"a {traffic.name} flow has no {field}")
+    for field in traffic.must:
         if field not in fields:
-            raise flow.bad(f"a {kind.name} flow needs {field}")
-    if not kind.is_tcp and {"cc", "buffers", "ecn"} & set(fields):
-        raise flow.bad(f"a {kind.name} flow has no congestion control, TCP buffers or ECN")
-    if not kind.has_streams and "streams" in fields:
-        raise flow.bad(f"a {kind.name} flow has no streams: it does one thing at a time")
-    if kind.direction == BOTH_WAYS and "direction" in fields:
-        raise flow.bad(f"a {kind.name} flow has no direction: it goes there and back")
-    for field, fits in OF_TOPOLOGY.items():
+            raise flow.bad(f"a {traffic.name} flow needs {field}")
+    if not traffic.is_tcp and {"cc", "buffers", "ecn"} & set(fields):
+        raise flow.bad(f"a {traffic.name} flow has no congestion control, TCP buffers or ECN")
+    if not traffic.has_streams and "streams" in fields:
+        raise flow.bad(f"a {traffic.name} flow has no streams: it does one thing at a time")
+    if traffic.direction == BOTH_WAYS and "direction" in fields:
+        raise flow.bad(f"a {traffic.name} flow has no direction: it goes there and back")
+    for field, fits in TOPOLOGY_FIELDS.items():
         if field in fields and not fits(topology):
             raise flow.bad(
                 f"{field} belongs to topology {topologies_with(fits)}; in {topology.name} every"
                 " flow takes the one path"
             )
-    if kind.direction == DOWNLOAD and flow.direction != DOWNLOAD:
-        raise flow.bad(f"a flow of kind {kind.name} is a download (direction: download)")
+    if traffic.direction == DOWNLOAD and flow.direction != DOWNLOAD:
+        raise flow.bad(f"a flow of kind {traffic.name} is a download (direction: download)")
 
 
-def between_hosts(flow: AskedFlow, number: int, topology: Topology) -> AskedFlow:
-    """A flow with its hosts' names: its own number's, unless it says another. Raises BadInput."""
+def between_hosts(flow: RequestedFlow, index: int, topology: Topology) -> RequestedFlow:
+    """Return a flow with its hosts' names, numbered like the flow by default. Raises BadInput."""
     hosts: list[str] = []
     for end, pattern in (("sender", topology.sender), ("receiver", topology.receiver)):
-        usual = number
-        if topology.shape and end == "receiver":  # at the next node
-            usual = int(hosts[0].removeprefix(topology.sender.partition("{}")[0])) + 1
-        number_of_host = flow.fields.get(end, usual)
-        if "{}" in pattern and number_of_host > topology.most_hosts:
+        default = index
+        if topology.shape and end == "receiver":  # The default receiver is at the next node.
+            default = int(hosts[0].removeprefix(topology.sender.partition("{}")[0])) + 1
+        host_number = flow.fields.get(end, default)
+        if "{}" in pattern and host_number > topology.most_hosts:
             raise flow.bad(
-                f"there is no {pattern.format(number_of_host)} in topology {topology.name}"
+                f"there is no {pattern.format(host_number)} in topology {topology.name}"
                 f" ({pattern.format(topology.most_hosts)} is the last)"
             )
-        hosts.append(pattern.format(number_of_host))
+        hosts.append(pattern.format(host_number))
     return replace(flow, sender=hosts[0], receiver=hosts[1])
 
 
-# -- what follows from that alone
+# -- derived from the hosts alone
 
 
-def flow_endpoints(flows: Sequence[AskedFlow]) -> list[str]:
-    """The hosts that flows run between, each as often as a flow names it."""
+def flow_endpoints(flows: Sequence[RequestedFlow]) -> list[str]:
+    """Return the hosts that flows run between, one entry per flow and end."""
     return [host for flow in flows for host in (flow.sender, flow.receiver)]
 
 
-def hosts_of_run(asked: RunRequest, flows: Sequence[AskedFlow]) -> tuple[str, ...]:
-    """A run's machines: where flows and tunnel end. What only forwards is the network."""
-    return tuple(dict.fromkeys([*flow_endpoints(flows), *tunnel_hosts(asked, flows)]))
+def hosts_of_run(request: RunRequest, flows: Sequence[RequestedFlow]) -> tuple[str, ...]:
+    """Return a run's machines, which are the ends of flows and tunnel, without forwarding nodes."""
+    return tuple(dict.fromkeys([*flow_endpoints(flows), *tunnel_hosts(request, flows)]))
 
 
-def tunnel_hosts(asked: RunRequest, flows: Sequence[AskedFlow]) -> tuple[str, ...]:
-    """The hosts that some flows' tunnels end on, along each one's way; () without a tunnel."""
-    if asked.tunnel.is_direct:
+def tunnel_hosts(request: RunRequest, flows: Sequence[RequestedFlow]) -> tuple[str, ...]:
+    """Return the hosts that some flows' tunnels end on, in path order; () without a tunnel."""
+    if request.tunnel.is_direct:
         return ()
-    hops = asked.tunnel.ends_over(asked["hops"])
-    ways = (
-        asked.topology.tunnel_way(asked["placement"], hops, flow.sender, flow.receiver)
+    hops = request.tunnel.ends_over(request["hops"])
+    paths = (
+        request.topology.tunnel_way(request["placement"], hops, flow.sender, flow.receiver)
         for flow in flows
         if flow.takes_tunnel
     )
-    return tuple(dict.fromkeys(host for way in ways for host in way))
+    return tuple(dict.fromkeys(host for path in paths for host in path))
 
 
-def wan_sender(flow: AskedFlow, asked: RunRequest) -> str:
-    """The host that sends a flow's data across the WAN: of a chain, across its first path."""
+def wan_sender(flow: RequestedFlow, request: RunRequest) -> str:
+    """Return the host that sends a flow's data across the WAN, or a chain's first path."""
     if flow.direction == "upload":
         return flow.sender
-    # The connection inside a VPN goes from end to end.
-    behind = tunnel_hosts(asked, [flow])[1:] if asked.tunnel.path_leg == WAN else ()
+    # The inner connection of a VPN goes from end to end.
+    behind = tunnel_hosts(request, [flow])[1:] if request.tunnel.path_leg == WAN else ()
     return behind[0] if behind else flow.receiver
 
 
-def link_names(asked: RunRequest, flows: Sequence[AskedFlow]) -> tuple[str, ...]:
-    """What the run's links are called; () where there is but one path."""
-    topology, hops = asked.topology, asked["hops"]
+def link_names(request: RunRequest, flows: Sequence[RequestedFlow]) -> tuple[str, ...]:
+    """Return the names of the run's links; () if there is only one path."""
+    topology, hops = request.topology, request["hops"]
     nodes = nodes_named(flow_endpoints(flows)) if topology.shape else 0
     return topology.link_names(hops, nodes) if topology.shape or hops > 1 else ()
 
 
-# -- every number of each
+# -- the numbers of flows
 
 
 def resolve_flows(
-    asked: RunRequest,
-    flows: Sequence[AskedFlow],
+    request: RunRequest,
+    flows: Sequence[RequestedFlow],
     path: Path,
     links: Mapping[str, Path],
-    sent_with: Callable[[AskedFlow], str],
+    sent_with: Callable[[RequestedFlow], str],
 ) -> list[FlowSpec]:
-    """The flows of a run with their numbers; `links`: the paths of links with one of their own,
-    `sent_with`: what a flow's data meet the path with. Raises BadInput.
+    """Return the flows of a run with their numbers. Raises BadInput.
+
+    `links` are the paths of links with their own, `sent_with` returns the congestion control with
+    which a flow's data cross the path.
     """
-    topology = asked.topology
+    topology = request.topology
     nodes = nodes_named(flow_endpoints(flows)) if topology.shape else 0
     crossed: dict[str, list[Path]] = {}
     for flow in flows:
-        way = links_crossed(topology, asked["hops"], nodes, flow.sender, flow.receiver)
-        if topology.shape and not way:
+        links_on_path = links_crossed(topology, request["hops"], nodes, flow.sender, flow.receiver)
+        if topology.shape and not links_on_path:
             raise flow.bad(
                 f"{flow.sender} and {flow.receiver} are at one node and no link is between them"
                 f" ({flow.name}: {{sender: 1, receiver: 2}})"
             )
-        crossed[flow.name] = paths_crossed(path, links, way)
-    # Buffers in bdp are of the longest round trip among the flows, also where they share a host.
+        crossed[flow.name] = paths_crossed(path, links, links_on_path)
+    # Buffers in bdp refer to the longest round trip among all flows, even if flows share a host.
     rtts_ms = [float(flow.fields["rtt"] * 500) for flow in flows if "rtt" in flow.fields]
     longest = in_a_row(max(crossed.values(), key=round_trip_ms))
     longest = {
-        way: {**longest[way], "delay_ms": max([longest[way]["delay_ms"], *rtts_ms])}
-        for way in ("forward", "reverse")
+        direction: {
+            **longest[direction],
+            "delay_ms": max([longest[direction]["delay_ms"], *rtts_ms]),
+        }
+        for direction in ("forward", "reverse")
     }
-    found = [
-        resolve_flow(asked, flow, round_trip_ms(crossed[flow.name]), longest, sent_with(flow))
+    resolved = [
+        resolve_flow(request, flow, round_trip_ms(crossed[flow.name]), longest, sent_with(flow))
         for flow in flows
     ]
-    check_flows(asked, flows, found)
-    return found
+    check_flows(request, flows, resolved)
+    return resolved
 
 
 def resolve_flow(
-    asked: RunRequest, flow: AskedFlow, rtt_ms: float, longest: Path, cc: str
+    request: RunRequest, flow: RequestedFlow, rtt_ms: float, longest: Path, cc: str
 ) -> FlowSpec:
-    """One flow: its own fields, else the run's settings; `longest`: the longest flow's way as one
-    path, `cc`: what its data are sent with, unless it says so itself.
+    """Return one flow from its own fields and the run's settings.
+
+    `longest` is the longest flow's path as one, `cc` the congestion control that its data are sent
+    with by default.
     """
-    kind, fields = flow.traffic, flow.fields
+    traffic, fields = flow.traffic, flow.fields
 
-    def own(field: str) -> Any:
-        return fields[field] if field in fields else asked[field]
+    def field_or_setting(field: str) -> Any:
+        return fields[field] if field in fields else request[field]
 
-    sizes = fields.get("sizes", DEFAULT_SIZES_BYTES) if "sizes" in kind.may else ()
+    sizes = fields.get("sizes", DEFAULT_SIZES_BYTES) if "sizes" in traffic.may else ()
     return FlowSpec(
         name=flow.name,
-        kind=kind.name,
-        cc=(fields.get("cc") or cc) if kind.is_tcp else None,
-        streams=own("streams") if kind.has_streams else 1,
+        kind=traffic.name,
+        cc=(fields.get("cc") or cc) if traffic.is_tcp else None,
+        streams=field_or_setting("streams") if traffic.has_streams else 1,
         direction=flow.direction,
         start_s=fields.get("start", 0.0),
-        duration_s=own("duration"),
+        duration_s=field_or_setting("duration"),
         sender=flow.sender,
         receiver=flow.receiver,
         rtt_ms=float(fields["rtt"] * 1000) if "rtt" in fields else rtt_ms,
-        buffers=resolve_buffers(own("buffers"), longest) if kind.is_tcp else "system",
+        buffers=resolve_buffers(field_or_setting("buffers"), longest)
+        if traffic.is_tcp
+        else "system",
         rate_bps=fields.get("rate"),
         size_bytes=fields.get("size"),
         sizes_bytes=list(sizes),
-        interval_ms=fields.get("interval", kind.interval_ms),
-        ecn="" if fields.get("ecn", asked["ecn"]) == asked["ecn"] else fields["ecn"],
+        interval_ms=fields.get("interval", traffic.interval_ms),
+        ecn="" if fields.get("ecn", request["ecn"]) == request["ecn"] else fields["ecn"],
         through_tunnel=fields.get("through") == "tunnel",
         connects_at_start=fields.get("connect") == "at-start",
-        datagram_bytes=datagram_bytes(asked, flow),
+        datagram_bytes=datagram_bytes(request, flow),
         server=fields.get("server", ""),
         client=fields.get("client", ""),
     )
 
 
-def datagram_bytes(asked: RunRequest, flow: AskedFlow) -> int:
-    """The payload of a udp flow's datagrams: within a VPN they fill its MTU."""
-    if not (flow.fields.get("through") == "tunnel" and asked.tunnel.is_vpn):
+def datagram_bytes(request: RunRequest, flow: RequestedFlow) -> int:
+    """Return the payload of a udp flow's datagrams; within a VPN they fill its MTU."""
+    if not (flow.fields.get("through") == "tunnel" and request.tunnel.is_vpn):
         return DATAGRAM_BYTES
-    return min(DATAGRAM_BYTES, asked.tunnel.inner_mtu(asked["mtu"]) - IP_TCP_BYTES)
+    return min(DATAGRAM_BYTES, request.tunnel.inner_mtu(request["mtu"]) - IP_TCP_BYTES)
 
 
-def check_flows(asked: RunRequest, flows: Sequence[AskedFlow], found: Sequence[FlowSpec]) -> None:
-    """What flows together must not ask of one tunnel or one host. Raises BadInput."""
-    node, kind = flows[0].node, asked.tunnel
-    for each, flow in zip(flows, found, strict=True):
-        needed = flow.streams + flow.traffic.by_iperf3  # and its control connection
-        if flow.takes_tunnel and 0 < kind.most_streams < needed:
-            raise each.bad(f"{kind.name} carries {kind.most_streams} connections, not {needed}")
-    sent: dict[str, FlowSpec] = {}
+def check_flows(
+    request: RunRequest, flows: Sequence[RequestedFlow], resolved: Sequence[FlowSpec]
+) -> None:
+    """Reject flows that contradict each other on one tunnel or one host. Raises BadInput."""
+    node, tunnel = flows[0].node, request.tunnel
+    for requested, flow in zip(flows, resolved, strict=True):
+        needed = flow.streams + flow.traffic.by_iperf3  # iperf3 adds a control connection.
+        if flow.takes_tunnel and 0 < tunnel.most_streams < needed:
+            raise requested.bad(
+                f"{tunnel.name} carries {tunnel.most_streams} connections, not {needed}"
+            )
+    sent_by_host: dict[str, FlowSpec] = {}
     rtts_ms: dict[tuple[str, str], float] = {}
     buffers: dict[str, Buffers] = {}
     ecn: dict[str, str] = {}
-    for each, flow in zip(flows, found, strict=True):
-        if WAN in kind.legs and flow.is_tcp and flow.takes_tunnel and not kind.is_direct:
-            host = wan_sender(each, asked)
-            other = sent.setdefault(host, flow)
+    for requested, flow in zip(flows, resolved, strict=True):
+        if WAN in tunnel.legs and flow.is_tcp and flow.takes_tunnel and not tunnel.is_direct:
+            host = wan_sender(requested, request)
+            other = sent_by_host.setdefault(host, flow)
             if other.cc != flow.cc:
                 raise node.bad(
                     f"{other.name} ({other.cc}) and {flow.name} ({flow.cc}) both leave {host}"
-                    f" through {kind.name}, and a tunnel's connections have their host's"
+                    f" through {tunnel.name}, and a tunnel's connections have their host's"
                     " congestion control: one for both"
                 )
         if rtts_ms.setdefault((flow.sender, flow.receiver), flow.rtt_ms) != flow.rtt_ms:
             raise node.bad(f"two flows between the same hosts with different rtt ({flow.receiver})")
         for host in (flow.sender, flow.receiver) if flow.is_tcp else ():
             if buffers.setdefault(host, flow.buffers) != flow.buffers:
-                raise each.bad(
+                raise requested.bad(
                     f"{host} has other buffers already (a host's flows share its buffers)"
                 )
             if ecn.setdefault(host, flow.ecn) != flow.ecn:
-                raise each.bad(f"{host} has another ecn already (a host's flows share it)")
+                raise requested.bad(f"{host} has another ecn already (a host's flows share it)")

@@ -1,9 +1,9 @@
-"""YAML files that people write, read strictly, every value with its line.
+"""Parse YAML files strictly, and record the line of every value.
 
-Scalars stay text until a field's own reader takes them, so that `off`, `1e3` or `12:30` mean what
-the field says and not what YAML's type guessing says. Duplicate keys, unknown keys, aliases, tags,
-depth and size beyond reason are refused. Whatever the text, the only error that comes out is
-BadInput.
+Scalars stay text until a field's own reader takes them, so that `off`, `1e3` or `12:30` are
+interpreted by the field and not by YAML's type guessing. Duplicate keys, unknown keys, aliases,
+tags, and excessive depth and size are rejected. BadInput is the only error raised, whatever the
+text.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
 MAX_VALUES = 20_000
 NULLS = ("", "~", "null", "Null", "NULL")
-# Of the words that could have been meant, so many are named.
-MAX_NAMED = 40
+# The maximum number of candidates that an error message lists.
+MAX_CANDIDATES = 40
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -42,25 +42,25 @@ U = TypeVar("U")
 
 @dataclass(frozen=True)
 class Node:
-    """A value in a file, and where it stands."""
+    """Represent a value in a file, and its position."""
 
-    origin: str  # the file as shown to people, or "--set streams"
-    line: int | None  # None: not in a file
-    key: str  # the path of keys to it: matrices[0].factors.cc
-    text: str | None = None  # of a scalar; None for mappings, lists and null
-    items: tuple[Node, ...] | None = None  # of a list
-    fields: Mapping[str, Node] | None = None  # of a mapping
-    keys: Mapping[str, int] = field(default_factory=dict)  # of a mapping: the line of each key
+    origin: str  # The file as shown to the user, or "--set streams".
+    line: int | None  # None if the value is not from a file.
+    key: str  # The path of keys to the value: matrices[0].factors.cc
+    text: str | None = None  # The text of a scalar; None for mappings, lists and null.
+    items: tuple[Node, ...] | None = None  # The items of a list.
+    fields: Mapping[str, Node] | None = None  # The values of a mapping.
+    keys: Mapping[str, int] = field(default_factory=dict)  # The line of each key of a mapping.
 
     @property
     def where(self) -> str:
-        """file:line: key"""
+        """Return the position as file:line: key."""
         line = self.origin if self.line is None else f"{self.origin}:{self.line}"
         return f"{line}: {self.key}" if self.key else line
 
     @property
     def kind(self) -> str:
-        """What stands there, in a word."""
+        """Describe the type of the value, with its article."""
         if self.fields is not None:
             return "a mapping"
         if self.items is not None:
@@ -68,18 +68,18 @@ class Node:
         return "nothing" if self.text is None else "a value"
 
     def changed(self, change: Callable[[str, Node], Node]) -> Node:
-        """The same with each of what is in it changed, which knows its key there ("" in a list)."""
-        fields = self.fields and {key: change(key, each) for key, each in self.fields.items()}
-        items = self.items and tuple(change("", each) for each in self.items)
+        """Return the node with changed children; `change` gets a child's key ("" in a list)."""
+        fields = self.fields and {key: change(key, child) for key, child in self.fields.items()}
+        items = self.items and tuple(change("", child) for child in self.items)
         return dataclasses.replace(self, fields=fields, items=items)
 
     def plain(self, scalar: Callable[[str], Any]) -> Any:
-        """What stands there as texts, lists and mappings; scalar: what becomes of a text."""
+        """Return the value as texts, lists and mappings; `scalar` converts the texts."""
         if self.text is not None:
             return scalar(self.text)
         if self.fields is not None:
-            return {key: each.plain(scalar) for key, each in self.fields.items()}
-        return [each.plain(scalar) for each in self.items or ()]
+            return {key: child.plain(scalar) for key, child in self.fields.items()}
+        return [child.plain(scalar) for child in self.items or ()]
 
     def bad(self, problem: str) -> BadInput:
         return BadInput(f"{self.where}: {problem}")
@@ -88,26 +88,26 @@ class Node:
         return BadInput(f"{self.where} {quoted(self.text or '')}: {problem}")
 
 
-# -- from a file to nodes
+# -- files to nodes
 
 
 def load_document(path: Path) -> Node:
-    """The root of a YAML file. Raises BadInput."""
+    """Return the root of a YAML file. Raises BadInput."""
     return parse_document(load_text(path, MAX_BYTES), shown_path(path))
 
 
-def load_text(path: Path, most_bytes: int) -> str:
-    """A file's text, without a byte order mark. Raises BadInput."""
+def load_text(path: Path, max_bytes: int) -> str:
+    """Return a file's text without its byte order mark. Raises BadInput."""
     shown = shown_path(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadInput(f"{shown}: not a file")
         with path.open("rb") as file:
-            data = file.read(most_bytes + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            data = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:  # A NUL in the path raises ValueError.
         raise BadInput(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > most_bytes:
-        raise BadInput(f"{shown}: larger than any such file should be ({most_bytes} bytes)")
+    if len(data) > max_bytes:
+        raise BadInput(f"{shown}: larger than any such file should be ({max_bytes} bytes)")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -116,40 +116,41 @@ def load_text(path: Path, most_bytes: int) -> str:
 
 
 def is_path(name_or_path: str) -> bool:
-    """Whether somebody means a file of their own, and not a name in one of the lab's folders."""
+    """Return whether the text is the path of a file, and not a name in one of gostlab's folders."""
     return "/" in name_or_path or name_or_path.strip().endswith((".yaml", ".yml"))
 
 
 def find_document(name_or_path: str, folder: Path, what: str, beside: Path = Path()) -> Path:
-    """The file that a name in a folder, or a path, stands for; `beside`: the folder of the file
-    that says so, from where a path may be too. Raises BadInput.
+    """Return the file that a name in a folder, or a path, refers to. Raises BadInput.
+
+    `beside` is the folder of the file that contains the path: the path may be relative to it.
     """
-    written = name_or_path.strip()
-    if is_path(written):
-        found = first_file(Path(written), beside / written)
-        if found is None:
-            raise BadInput(f"{what} {quoted(written)}: no such file")
-        return found
-    found = first_file(*(place / f"{written}.yaml" for place in folders.places(folder)))
-    if found is None:
-        meant_one = meant(written, names_in(folder))
-        raise BadInput(f"{what} {quoted(written)}: not in {folder.name}/ ({meant_one})")
-    return found
+    name = name_or_path.strip()
+    if is_path(name):
+        path = first_file(Path(name), beside / name)
+        if path is None:
+            raise BadInput(f"{what} {quoted(name)}: no such file")
+        return path
+    path = first_file(*(directory / f"{name}.yaml" for directory in folders.places(folder)))
+    if path is None:
+        advice = meant(name, names_in(folder))
+        raise BadInput(f"{what} {quoted(name)}: not in {folder.name}/ ({advice})")
+    return path
 
 
 def first_file(*paths: Path) -> Path | None:
-    """The first that is there, if it is a name that a file can have."""
+    """Return the first path that exists; a path that no file can have never does."""
     return next((path for path in paths if os.path.exists(str(path).replace("\0", ""))), None)
 
 
 def names_in(folder: Path) -> list[str]:
-    """The names of the YAML files in a folder, sorted."""
-    files = [path for place in folders.places(folder) for path in place.glob("*.yaml")]
+    """Return the names of the YAML files in a folder, sorted."""
+    files = [path for directory in folders.places(folder) for path in directory.glob("*.yaml")]
     return sorted({path.stem for path in files})
 
 
 def shown_path(path: Path) -> str:
-    """A path as its reader would type it from where they are."""
+    """Return a path as the user would type it from the current directory."""
     try:
         return os.path.relpath(path) if path.resolve().is_relative_to(Path.cwd()) else str(path)
     except (OSError, ValueError, RuntimeError):
@@ -157,10 +158,10 @@ def shown_path(path: Path) -> str:
 
 
 def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node:
-    """The root of a YAML text. Raises BadInput."""
+    """Return the root of a YAML text. Raises BadInput."""
     if len(text) > MAX_BYTES:
         raise BadInput(f"{origin}: larger than any such text should be")
-    # libyaml's parser is ten times faster than the one in Python; Debian has it.
+    # libyaml's parser is ten times faster than PyYAML's own; Debian packages include it.
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         return Parser(yaml.parse(text, Loader=loader), origin, line_numbers).root()
@@ -168,14 +169,15 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
         mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
         line = None if mark is None else mark.line + 1
-        if isinstance(error, yaml.reader.ReaderError):  # a character that no YAML has
+        # The text has a character that YAML forbids.
+        if isinstance(error, yaml.reader.ReaderError):
             line = 1 + text[: character_index(text, error)].count("\n")
         where = f"{origin}:{line}" if line is not None and line_numbers else origin
         if mark is not None and text[mark.index : mark.index + 1] == "\t":
             problem = "a tab where spaces should be"
         raise BadInput(f"{where}: not YAML: {problem}") from None
     except (ValueError, OverflowError) as error:
-        # PyYAML lets some through, as of a character beyond Unicode.
+        # PyYAML does not catch some errors, such as those of characters beyond Unicode.
         where = origin
         if isinstance(error, UnicodeEncodeError) and line_numbers:
             line = 1 + text[: error.start].count("\n")
@@ -184,14 +186,14 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
 
 
 def character_index(text: str, error: Any) -> int:
-    """Return where in a text a character is that YAML does not allow. libyaml counts bytes."""
+    """Return the index of the character that YAML forbids; libyaml reports it in bytes."""
     if error.encoding == "unicode":
         return int(error.position)
     return len(text.encode("utf-8", "replace")[: error.position].decode("utf-8", "ignore"))
 
 
 class Parser:
-    """Builds nodes from YAML's events, to a bounded depth and number."""
+    """Build nodes from YAML's events, up to a maximum depth and number."""
 
     def __init__(self, events: Iterator[Any], origin: str, line_numbers: bool) -> None:
         self._events = events
@@ -200,16 +202,16 @@ class Parser:
         self._count = 0
 
     def root(self) -> Node:
-        """The one document's value. Raises BadInput."""
-        found = None
+        """Return the value of the only document. Raises BadInput."""
+        root = None
         while not isinstance(event := self._next(), yaml.StreamEndEvent):
-            if isinstance(event, yaml.DocumentStartEvent) and found is not None:
+            if isinstance(event, yaml.DocumentStartEvent) and root is not None:
                 self._refuse(event, "a second YAML document (one per file)")
             if isinstance(event, yaml.NodeEvent):
-                found = self._value(event, "", 0)
-        if found is None:
+                root = self._value(event, "", 0)
+        if root is None:
             raise BadInput(f"{self._origin}: empty")
-        return found
+        return root
 
     def _value(self, event: Any, key: str, depth: int) -> Node:
         line = event.start_mark.line + 1 if self._line_numbers else None
@@ -256,20 +258,22 @@ class Parser:
 
 
 def join(key: str, name: str) -> str:
-    """The key path of a field."""
-    shown = quoted(name)[1:-1]
-    return f"{key}.{shown}" if key else shown
+    """Return the key path of a field."""
+    field = quoted(name)[1:-1]
+    return f"{key}.{field}" if key else field
 
 
-# -- from nodes to values
+# -- nodes to values
 
-# What a value looks like; a function, where that is known only when somebody asks.
+# The JSON Schema of a value; a function if it is known only on request.
 Schema = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 
 
 class Reader(Generic[T]):
-    """Reads one kind of value from a node, and knows what it takes as JSON Schema; what a schema
-    cannot say, only the reader refuses. `unit`: how people write its values.
+    """Read one type of value from a node, and describe the accepted values as JSON Schema.
+
+    The reader also rejects what a schema cannot express. `unit` tells the user how to write a
+    value.
     """
 
     def __init__(self, take: Callable[[Node], T], schema: Schema, unit: str = "") -> None:
@@ -283,36 +287,36 @@ class Reader(Generic[T]):
         return dict(self._schema() if callable(self._schema) else self._schema)
 
     def __call__(self, node: Node) -> T:
-        """The value. Raises BadInput."""
+        """Return the value. Raises BadInput."""
         return self._take(node)
 
     def of(self, origin: str, text: str) -> T:
-        """The value of a text that stands in no file, but after --rate. Raises BadInput."""
+        """Return the value of a text from outside a file, such as an option's. Raises BadInput."""
         return self(Node(origin, None, "", text=text))
 
     def to(self, make: Callable[[T], U]) -> Reader[U]:
-        """Reads the same, and makes another value of it."""
+        """Return a reader that converts the value."""
         return Reader(lambda node: make(self(node)), self._schema, self.unit)
 
 
 def takes(schema: Schema, unit: str = "") -> Callable[[Callable[[Node], T]], Reader[T]]:
-    """Makes a function that reads a node into a Reader with this schema."""
+    """Return a decorator that turns a function of a node into a Reader with this schema."""
     return lambda take: Reader(take, schema, unit)
 
 
 def as_written(schema: Schema) -> Reader[Node]:
-    """Takes a node as it is, to be read later."""
+    """Return a reader that returns the node itself, to be read later."""
     return Reader(lambda node: node, schema)
 
 
 @dataclass(frozen=True)
 class KeySchema:
-    """A key that a mapping may have: who reads it, and what a manual says of it."""
+    """Represent a key that a mapping may have: its reader, and its description in the manual."""
 
     read: Reader[Any]
-    says: str = ""  # what it means, in a sentence without its unit
-    example: str = ""  # a value, as YAML
-    unit: str = ""  # how its value is written; the reader's
+    says: str = ""  # The description, without the unit.
+    example: str = ""  # An example value, as YAML.
+    unit: str = ""  # How to write a value; the reader's unit by default.
     default: Any = None
     required: bool = False
 
@@ -331,50 +335,50 @@ def key(
     default: Any = NEEDED,
     named: str = "",
 ) -> Any:
-    """A dataclass's field that is a key of a file (`named`); without a default it must be there."""
+    """Declare a dataclass field as a key of a file, `named`; it is required without a default."""
     needed = default is NEEDED
     value = None if needed else default
-    each = KeySchema(read, says, example, unit, value, required=needed)
-    return field(default_factory=lambda: value, metadata={"key": each, "named": named})
+    schema = KeySchema(read, says, example, unit, value, required=needed)
+    return field(default_factory=lambda: value, metadata={"key": schema, "named": named})
 
 
 @cache
-def key_fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
-    """A dataclass's fields that are keys of a file, by the key, in its order."""
-    made = [each for each in dataclasses.fields(kind) if "key" in each.metadata]
-    return {each.metadata["named"] or each.name: each for each in made}
+def key_fields(cls: Any) -> dict[str, dataclasses.Field[Any]]:
+    """Return the dataclass fields that are keys of a file, by key, in their order."""
+    keyed = [item for item in dataclasses.fields(cls) if "key" in item.metadata]
+    return {item.metadata["named"] or item.name: item for item in keyed}
 
 
-def keys_of(kind: Any) -> dict[str, KeySchema]:
-    return {name: each.metadata["key"] for name, each in key_fields(kind).items()}
+def keys_of(cls: Any) -> dict[str, KeySchema]:
+    return {name: field_.metadata["key"] for name, field_ in key_fields(cls).items()}
 
 
-def record(kind: type[T], check: Callable[[Node, T], None] | None = None) -> Reader[T]:
-    """Reads a mapping as a dataclass of its keys; `check` refuses what does not go together."""
+def record(cls: type[T], check: Callable[[Node, T], None] | None = None) -> Reader[T]:
+    """Return a reader of a mapping as a dataclass; `check` rejects inconsistent values."""
 
-    made: Any = kind
+    dataclass_: Any = cls
 
     def take(node: Node) -> T:
-        values = read_mapping(node, keys_of(made))
-        named = {each.name: values[name] for name, each in key_fields(made).items()}
-        found: T = kind(**named)
+        values = read_mapping(node, keys_of(dataclass_))
+        named = {field_.name: values[name] for name, field_ in key_fields(dataclass_).items()}
+        result: T = cls(**named)
         if check is not None:
-            check(node, found)
-        return found
+            check(node, result)
+        return result
 
-    return Reader(take, lambda: mapping_schema(keys_of(made)))
+    return Reader(take, lambda: mapping_schema(keys_of(dataclass_)))
 
 
 def mapping(fields: Mapping[str, KeySchema]) -> Reader[dict[str, Any]]:
-    """Reads a mapping by a table of fields: a dict of all of them."""
+    """Return a reader of a mapping with a table of fields; the result holds all of them."""
     return Reader(lambda node: read_mapping(node, fields), lambda: mapping_schema(fields))
 
 
 def mapping_schema(fields: Mapping[str, KeySchema]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": {name: field_schema(each) for name, each in fields.items()},
-        "required": [name for name, each in fields.items() if each.required],
+        "properties": {name: field_schema(schema) for name, schema in fields.items()},
+        "required": [name for name, schema in fields.items() if schema.required],
         "additionalProperties": False,
     }
 
@@ -384,29 +388,29 @@ def document_schema(title: str, fields: Mapping[str, KeySchema]) -> dict[str, An
     return {"$schema": dialect, "title": title, **mapping_schema(fields)}
 
 
-def field_schema(each: KeySchema) -> dict[str, Any]:
-    """The JSON Schema of a field's value, with what an editor shows of it."""
-    described = ". ".join(part for part in (each.says, each.unit) if part)
-    example = f"{described} (like {each.example})" if each.example else described
-    return {**each.read.schema, **({"description": example} if described else {})}
+def field_schema(schema: KeySchema) -> dict[str, Any]:
+    """Return the JSON Schema of a field's value, with the description that an editor shows."""
+    description = ". ".join(part for part in (schema.says, schema.unit) if part)
+    text = f"{description} (like {schema.example})" if schema.example else description
+    return {**schema.read.schema, **({"description": text} if description else {})}
 
 
 def read_mapping(node: Node, fields: Mapping[str, KeySchema]) -> dict[str, Any]:
-    """A mapping's values by a table of fields; every field is in the answer. Raises BadInput."""
+    """Return a mapping's values by a table of fields, with defaults. Raises BadInput."""
     given = known_fields(node, fields)
-    found = {}
-    for name, wanted in fields.items():
+    values = {}
+    for name, schema in fields.items():
         if name in given:
-            found[name] = wanted.read(given[name])
-        elif wanted.required:
+            values[name] = schema.read(given[name])
+        elif schema.required:
             raise node.bad(f"{name} is missing")
         else:
-            found[name] = wanted.default
-    return found
+            values[name] = schema.default
+    return values
 
 
 def named_values(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple[str, str]]:
-    """Names and values of words like name=value. Raises BadInput for what is not of the form."""
+    """Yield the names and values of arguments like name=value. Raises BadInput."""
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals and value):
@@ -415,7 +419,7 @@ def named_values(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple
 
 
 def known_fields(node: Node, known: Iterable[str]) -> Mapping[str, Node]:
-    """A mapping's nodes by key. Raises BadInput for a key that is not known."""
+    """Return a mapping's nodes by key. Raises BadInput for an unknown key."""
     given = mapping_of(node)
     for name in given:
         if name not in known:
@@ -424,25 +428,25 @@ def known_fields(node: Node, known: Iterable[str]) -> Mapping[str, Node]:
 
 
 def mapping_of(node: Node) -> Mapping[str, Node]:
-    """A mapping's nodes by key. Raises BadInput."""
+    """Return a mapping's nodes by key. Raises BadInput."""
     if node.fields is None:
         raise node.bad(f"{node.kind} where a mapping (key: value) should be")
     return node.fields
 
 
 def by_name(
-    name: re.Pattern[str], read: Reader[T], what: str, like: str, *, least: int = 1
+    name: re.Pattern[str], read: Reader[T], what: str, example: str, *, least: int = 1
 ) -> Reader[dict[str, T]]:
-    """Reads a mapping of one kind of value under names that people choose: `what` is named."""
+    """Return a reader of a mapping from user-chosen names to values; `what` describes a value."""
 
     def read_named(node: Node) -> dict[str, T]:
         given = mapping_of(node)
         if len(given) < least:
-            raise node.bad(f"no {what} (like {like})")
-        for each in given:
-            if not name.fullmatch(each):
-                raise node.bad(f"{quoted(each)}: no name of a {what} (like {like})")
-        return {each: read(value) for each, value in given.items()}
+            raise node.bad(f"no {what} (like {example})")
+        for key_ in given:
+            if not name.fullmatch(key_):
+                raise node.bad(f"{quoted(key_)}: no name of a {what} (like {example})")
+        return {key_: read(value) for key_, value in given.items()}
 
     return Reader(
         read_named,
@@ -456,14 +460,14 @@ def by_name(
 
 
 def either(scalar: Reader[T], table: Reader[U]) -> Reader[T | U]:
-    """Reads a mapping as one thing, and anything else as another."""
+    """Return a reader that reads a mapping with `table`, and any other value with `scalar`."""
 
     def read_either(node: Node) -> T | U:
         return scalar(node) if node.fields is None else table(node)
 
     def schema() -> dict[str, Any]:
         parts = (scalar.schema, table.schema)
-        return {"anyOf": [inner for each in parts for inner in each.get("anyOf", [each])]}
+        return {"anyOf": [inner for part in parts for inner in part.get("anyOf", [part])]}
 
     return Reader(read_either, schema, scalar.unit)
 
@@ -483,13 +487,13 @@ def list_of(read: Reader[T], *, least: int = 0) -> Reader[tuple[T, ...]]:
 
 
 def unknown_key(node: Node, name: str, known: Iterable[str]) -> BadInput:
-    """The error for a key that nobody reads, with the likeliest one that was meant."""
+    """Return the error for an unknown key, with the most similar known one."""
     line = node.keys.get(name, node.line)
     where = f"{node.origin}:{line}" if line is not None and node.line is not None else node.origin
     return BadInput(f"{where}: {join(node.key, name)}: unknown key ({meant(name, known)})")
 
 
-# What Mininet, tc and iperf3 call what the lab's settings have by another name.
+# The terms of Mininet, tc and iperf3 for gostlab's settings.
 NAMES_ELSEWHERE = {
     "bandwidth": "rate",
     "bw": "rate",
@@ -505,32 +509,32 @@ NAMES_ELSEWHERE = {
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that an unknown one, with or without dashes, was probably meant for."""
-    plain = name[:60].lower()
-    other = NAMES_ELSEWHERE.get(plain.lstrip("-").replace("-", "_"))
-    translated = [each for each in known if each.lstrip("-") == other]
-    return next(iter(translated or difflib.get_close_matches(plain, known, n=1)), None)
+    """Return the known name that is most similar to an unknown one, ignoring dashes, or None."""
+    lowered = name[:60].lower()
+    synonym = NAMES_ELSEWHERE.get(lowered.lstrip("-").replace("-", "_"))
+    translated = [candidate for candidate in known if candidate.lstrip("-") == synonym]
+    return next(iter(translated or difflib.get_close_matches(lowered, known, n=1)), None)
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """The advice for an unknown word: the likeliest, or all, of which forward.… stands once."""
-    words = [str(word) for word in known]
-    if close := closest(name, words):
+    """Return the advice for an unknown name: the most similar name, or all names."""
+    names = [str(name_) for name_ in known]
+    if close := closest(name, names):
         return f"did you mean {close}?"
-    beginnings = list(dict.fromkeys(re.sub(r"\..*", ".…", word) for word in words))
-    more = len(beginnings) - MAX_NAMED
-    shown = [*beginnings[:MAX_NAMED], f"and {more} more"] if more > 0 else beginnings
-    return f"known: {', '.join(shown)}"
+    beginnings = list(dict.fromkeys(re.sub(r"\..*", ".…", name_) for name_ in names))
+    omitted = len(beginnings) - MAX_CANDIDATES
+    listed = [*beginnings[:MAX_CANDIDATES], f"and {omitted} more"] if omitted > 0 else beginnings
+    return f"known: {', '.join(listed)}"
 
 
 def texts_of(fields: Mapping[str, KeySchema]) -> Reader[dict[str, str]]:
-    """Reads a mapping of texts, keeping those that are there."""
+    """Return a reader of a mapping of texts, which omits absent ones."""
     return mapping(fields).to(lambda given: {key: text for key, text in given.items() if text})
 
 
 @takes({"type": ["string", "number"], "pattern": r"\S"})
 def text_of(node: Node) -> str:
-    """A scalar's text, not empty. Raises BadInput."""
+    """Return a scalar's text, which may not be empty. Raises BadInput."""
     if node.text is None or not node.text.strip():
         raise node.bad(
             f"{'an empty text' if node.text is not None else node.kind} where a value should be"
@@ -540,12 +544,12 @@ def text_of(node: Node) -> str:
 
 @takes({"type": "object", "additionalProperties": text_of.schema})
 def TEXTS_BY_NAME(node: Node) -> dict[str, str]:
-    """Texts under any names. Raises BadInput."""
-    return {name: text_of(each) for name, each in mapping_of(node).items()}
+    """Return texts by user-chosen names. Raises BadInput."""
+    return {name: text_of(value) for name, value in mapping_of(node).items()}
 
 
 def text_like(pattern: str, problem: str) -> Reader[str]:
-    """Reads a text of a pattern; another is refused with the problem."""
+    """Return a reader of a text that matches a pattern; `problem` is the error for other texts."""
 
     def read_text(node: Node) -> str:
         text = text_of(node)
@@ -557,7 +561,7 @@ def text_like(pattern: str, problem: str) -> Reader[str]:
 
 
 def quantity(read: Callable[[str], T], pattern: str, unit: str = "") -> Reader[T]:
-    """Reads a scalar by one of file.units' readers; `pattern`: what its text looks like."""
+    """Return a reader of a scalar by a function of spec.units; `pattern` matches its text."""
 
     def read_quantity(node: Node) -> T:
         text = text_of(node)
@@ -580,11 +584,11 @@ def bounded(
     words: Mapping[str, Any] = {},
     unit: str = "",
 ) -> Reader[T]:
-    """Reads a quantity from `least` to `most`, both as people write them.
+    r"""Return a reader of a quantity from `least` to `most`, both written as the user would.
 
-    to     what is made of it, in units of which there are `per` to one
-    step   it is so many of these
-    words  what may stand there instead, and what it means
+    to converts the value, of which `per` are one unit.
+    step: the value must be a multiple of it.
+    words: texts that are accepted instead, and their values.
     """
     bounds = f"between {least} and {most}" + (f", or finer than {step}" if step else "")
     problem = f"not {' or '.join([*words, bounds])}"
@@ -596,10 +600,10 @@ def bounded(
         if node.text is not None and node.text in words:
             value: T = words[node.text]
             return value
-        found = Fraction(read(node))
-        if not low <= found <= high or (fineness and (found / fineness).denominator != 1):
+        exact = Fraction(read(node))
+        if not low <= exact <= high or (fineness and (exact / fineness).denominator != 1):
             raise node.bad_value(problem)
-        return to(found * per)
+        return to(exact * per)
 
     pattern = "|".join([*(rf"^\s*{word}\s*$" for word in words), read.schema["pattern"]])
     return Reader(take, {"type": "string", "pattern": pattern}, unit or read.unit)
@@ -622,19 +626,19 @@ def one_of(*words: str) -> Reader[str]:
 
 
 def one_of_names(names: Callable[[], Iterable[str]]) -> Reader[str]:
-    """Reads one of the words that are known by then."""
+    """Return a reader of one of the names that are known when it reads."""
 
-    def read_word(node: Node) -> str:
+    def read_name(node: Node) -> str:
         text, known = text_of(node), list(names())
         if text not in known:
             raise node.bad_value(f"not known here ({meant(text, known)})")
         return text
 
-    return Reader(read_word, lambda: {"enum": list(names())})
+    return Reader(read_name, lambda: {"enum": list(names())})
 
 
 def number(least: float, most: float) -> Reader[Decimal]:
-    """Reads a number with a point, exactly as written: 1673.54."""
+    """Return a reader of a decimal number, exactly as written: 1673.54."""
 
     def read_number(node: Node) -> Decimal:
         text = text_of(node)

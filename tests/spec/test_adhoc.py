@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.spec.adhoc import Question, read_flows_words, to_question
+from gostlab.spec.adhoc import Question, read_short_flows, to_question
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.labels import cell_words, level_words
@@ -127,7 +127,7 @@ def test_the_question_reads_as_one_asks_it() -> None:
         " (100\u00a0Mbit/s, 80\u00a0ms RTT, 0.5\u00a0% loss)?"
     )
     path_last = to_question({"queue": "codel", "cc": "cubic,bbr", **dict(reversed(PATH.items()))})
-    assert list(path_last.shown_settings) == ["rate", "rtt", "loss", "queue"]
+    assert list(path_last.key_settings) == ["rate", "rtt", "loss", "queue"]
     assert to_question({"cc": "bbr"}).title == "bbr"
 
 
@@ -186,7 +186,7 @@ def test_a_program_of_ones_own_is_a_flow() -> None:
 
 def test_words_are_flows_with_their_fields_and_counts() -> None:
     text = "a=cubic*2/rtt=20ms/start=5s, b=mine(gain=2;loss=1), c=bbr|bbr3"
-    flows, factors = read_flows_words(text)
+    flows, factors = read_short_flows(text)
 
     assert flows == {
         "a1": {"cc": "cubic", "rtt": "20ms", "start": "5s"},

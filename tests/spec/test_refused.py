@@ -31,7 +31,7 @@ REFUSED = [
     ({"packet_cost": "0.5ns"}, "1ns"),
     ({"clock_reads": "never"}, "free"),
     # how end hosts receive
-    ({"receive": "moderated", "offloads": "on"}, "lumps"),
+    ({"receive": "moderated", "offloads": "on"}, "super-packets"),
     ({"rx_usecs": "100us"}, "needs receive: moderated"),
     ({"receive": "moderated", "rx_usecs": "0us"}, "1us and 10ms"),
     ({"receive": "moderated", "rx_usecs": "20ms"}, "1us and 10ms"),
