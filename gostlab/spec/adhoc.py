@@ -7,7 +7,7 @@ again, and more repetitions continue from the existing ones.
 Flows are written as in a file, or in short form: a=cubic,b=bbr*2/rtt=80ms/start=10s, with the
 syntax
 
-NAME=CC[|CC…][*COUNT][/FIELD=VALUE…]
+    NAME=CC[|CC…][*COUNT][/FIELD=VALUE…]
 
 `*3` makes three such flows, called NAME1 to NAME3; alternative congestion controls are compared.
 """

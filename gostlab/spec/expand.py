@@ -1,6 +1,6 @@
-"""From an experiment to its runs: every combination of its factors' levels, every word a number.
+"""Expand an experiment to its runs: every combination of levels, compiled to numbers.
 
-Pure but for the profiles and traces that it reads.
+The functions are pure but for reading profiles and traces.
 """
 
 import itertools
@@ -34,7 +34,7 @@ from gostlab.spec.yaml_source import Node, meant
 
 MAX_RUNS = 20_000
 
-# What only the virtual clock charges.
+# The settings that only the virtual clock charges.
 CHARGES = (
     "machine syscall_cost byte_cost host_cpus cpu_share cpu_burst packet_cost clock_reads"
 ).split()
@@ -50,22 +50,22 @@ def expand(
     repetitions_of: Mapping[str, int] = {},
     matrices: Collection[str] = (),
 ) -> list[RunSpec]:
-    """Every run of an experiment, or of some of its matrices, in the order to run them.
+    """Return every run of an experiment, or of some of its matrices, in the order to run them.
 
-    Repetitions are the outer loop, so that drift hits every cell alike; within one the order is
-    shuffled by the experiment's seed, the real clock's runs last, as they need the machine for
-    themselves. All cells of a repetition share its seed, so that congestion controls are compared
-    under the same losses. `overrides` are --set's words, `clock` is --clock's: both hold for every
-    matrix. `repetitions_of` are cells, by name, that have more repetitions than their matrix says.
-    Raises BadInput.
+    Repetitions are the outer loop, so that drift affects every cell alike. Within a repetition the
+    order is shuffled by the experiment's seed; the real clock's runs come last, as they need the
+    machine for themselves. All cells of a repetition share its seed, so that congestion controls
+    are compared under the same losses. `overrides` are the values of --set, `clock` is that of
+    --clock: both apply to every matrix. `repetitions_of` maps names of cells to more repetitions
+    than their matrix declares. Raises BadInput.
     """
     blocks: dict[int, list[RunSpec]] = {}
     for matrix, settings, factors in layers_of(experiment, overrides, clock, quick=quick):
         if matrices and matrix.name not in matrices:
             continue
         repetitions = (quick and matrix.quick.repetitions) or matrix.repetitions
-        most = matrix.until.most if matrix.until and not quick else repetitions
-        count = most * math.prod(len(levels) for levels in factors.values())
+        max_repetitions = matrix.until.most if matrix.until and not quick else repetitions
+        count = max_repetitions * math.prod(len(levels) for levels in factors.values())
         if count > MAX_RUNS:
             raise matrix.node.bad(f"{count} runs in one matrix ({MAX_RUNS} at most)")
         cells = list(expand_cells(experiment.name, matrix.name, settings, factors, machine))
@@ -79,23 +79,24 @@ def expand(
                 for cell, count in zip(cells, counts, strict=True)
                 if repetition <= count
             )
-    found = []
+    runs = []
     for repetition, block in sorted(blocks.items()):
         order = random.Random(f"{experiment.seed}/{repetition}").sample(block, len(block))
-        found += sorted(order, key=lambda run: run.clock == "real")
-    return found
+        runs += sorted(order, key=lambda run: run.clock == "real")
+    return runs
 
 
-# What the run says for those of its flows alone that do not say it themselves.
-OF_FLOWS = ("buffers", "cc", "streams")
+# The settings of the run that apply only to flows without their own value.
+FLOW_SETTINGS = ("buffers", "cc", "streams")
 
 
 def layers_of(
     experiment: ExperimentFile, overrides: Mapping[str, str], clock: str | None, *, quick: bool
 ) -> list[tuple[Matrix, dict[str, Setting], dict[str, tuple[Setting, ...]]]]:
-    """Each matrix of a form with its settings and factors. What --set and --clock say must reach
-    one, where a factor's own name is the stronger one; and what they say of the flows one of them:
-    all may have their own. Raises BadInput.
+    """Return each matrix of a form with its settings and factors. Raises BadInput.
+
+    An override must apply to at least one matrix, where a factor's own name is the stronger one. An
+    override of a flow setting must apply to at least one flow: all flows may have their own value.
     """
     given = {name: parse_override(name, text) for name, text in overrides.items()}
     if clock is not None:
@@ -106,24 +107,25 @@ def layers_of(
         if name not in factors and field_of(name) is None:
             known = meant(name, [*factors, *known_names()])
             raise written.bad(f"no such factor or setting ({known})")
-        names = {factor_name(name, each.factors_of(quick=quick)) for each in matrices}
+        names = {factor_name(name, matrix.factors_of(quick=quick)) for matrix in matrices}
         if names and name not in names and names <= given.keys():
             raise written.bad(f"said already as {' and '.join(sorted(names))} (write one of them)")
-    found = [
-        (each, *settings_and_factors(experiment, each, given, quick=quick)) for each in matrices
+    layers = [
+        (matrix, *settings_and_factors(experiment, matrix, given, quick=quick))
+        for matrix in matrices
     ]
-    for name in (name for name in OF_FLOWS if name in given):
-        owners = [owners_of(name, settings, factors) for _, settings, factors in found]
+    for name in (name for name in FLOW_SETTINGS if name in given):
+        owners = [owners_of(name, settings, factors) for _, settings, factors in layers]
         if owners and all(owners):
             fields = dict.fromkeys(field for fields in owners for field in fields)
             raise given[name].bad(f"every flow has its own here (set {' or '.join(fields)})")
-    return found
+    return layers
 
 
 def levels_in_order(
     experiment: ExperimentFile, *, quick: bool = False, overrides: Mapping[str, str] = {}
 ) -> dict[str, dict[str, list[str]]]:
-    """The factors and levels of every matrix of a form, in the order written. Raises BadInput."""
+    """Return the factors and levels of every matrix of a form, as ordered. Raises BadInput."""
     return {
         matrix.name: {
             name: [str(level.written) for level in levels] for name, levels in factors.items()
@@ -133,8 +135,9 @@ def levels_in_order(
 
 
 def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
-    """The fields of flows that stand in place of a setting, if that leaves no flow to it; else [].
-    A tunnel's own connections have the run's congestion control where no flow's is theirs.
+    """Return the flow fields that override a setting for all flows; [] if a flow uses the setting.
+
+    A tunnel's own connections use the run's congestion control where no flow's is theirs.
     """
     varied = {levels[0].name: levels for levels in factors.values()}
     tunnels = [*varied.get("tunnel", ()), *([settings["tunnel"]] if "tunnel" in settings else [])]
@@ -142,31 +145,34 @@ def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
     if name in varied or (name == "cc" and ends_connections):
         return []
     flows = settings["flows"].value if "flows" in settings else {"flow1": {}}
-    found = []
+    overriding = []
     for flow, fields in flows.items():
-        kind = traffic_kind(fields.get("kind", "tcp"))
-        if not (kind.has_streams if name == "streams" else kind.is_tcp):
-            continue  # it may have no such field
+        traffic = traffic_kind(fields.get("kind", "tcp"))
+        if not (traffic.has_streams if name == "streams" else traffic.is_tcp):
+            continue  # The flow's traffic has no such field.
         field = f"{flow}.{name}"
         if name not in fields and field not in settings and field not in varied:
             return []
-        found.append(field)
-    return found
+        overriding.append(field)
+    return overriding
 
 
 def settings_and_factors(
     experiment: ExperimentFile, matrix: Matrix, given: Mapping[str, Node], *, quick: bool
 ) -> tuple[dict[str, Setting], dict[str, tuple[Setting, ...]]]:
-    """A matrix's settings and factors: file, matrix, quick, --set; later wins. Raises BadInput."""
+    """Return a matrix's settings and factors: file, matrix, quick, --set; later wins.
+
+    Raises BadInput.
+    """
     factors = matrix.factors_of(quick=quick)
     settings: dict[str, Setting] = {}
     reject_duplicate_aliases(matrix.node, given)
-    for called, written in given.items():
-        name = factor_name(called, factors)
+    for given_name, written in given.items():
+        name = factor_name(given_name, factors)
         if name not in factors and field_of(name) is None:
-            continue  # another matrix's factor
-        if name != called and name in given:
-            continue  # said of this matrix by the factor's own name
+            continue  # The factor belongs to another matrix.
+        if name != given_name and name in given:
+            continue  # The factor's own name has set it already.
         node = with_presets(written, experiment.presets, name)
         levels = read_levels(factors[name][0].name if name in factors else name, node)
         if name in factors or len(levels) > 1:
@@ -175,58 +181,62 @@ def settings_and_factors(
             settings[name] = levels[0]
     drop_unused(factors, merged(experiment.settings, matrix.settings, settings), given)
     varied = {levels[0].name: levels[0] for levels in factors.values()}
-    found = merged(
+    result = merged(
         experiment.settings,
         {**matrix.settings, **varied},
         (quick and matrix.quick.settings) or {},
         settings,
     )
     queues = (level for levels in factors.values() for level in levels if level.name == "queue")
-    named = [*queues] or ([found["queue"]] if "queue" in found else [])
-    needs_packets = any(level.value != DEFAULTS["queue"] for level in named)
-    if needs_packets and "bottleneck" not in found:
-        # For all of its levels: a fifo under another bottleneck would be another comparison.
-        [found["bottleneck"]] = read_override("bottleneck", where_queues_act()[0])
-    return {name: each for name, each in found.items() if name not in varied}, factors
+    queues_set = [*queues] or ([result["queue"]] if "queue" in result else [])
+    needs_packets = any(level.value != DEFAULTS["queue"] for level in queues_set)
+    if needs_packets and "bottleneck" not in result:
+        # This applies to all levels: a fifo under another bottleneck would be another comparison.
+        [result["bottleneck"]] = read_override("bottleneck", where_queues_act()[0])
+    return {name: setting for name, setting in result.items() if name not in varied}, factors
 
 
 def drop_unused(
     factors: dict[str, tuple[Setting, ...]], settings: Settings, given: Mapping[str, Node]
 ) -> None:
-    """Take away factors of flows' settings that --set leaves no flow to: they would make copies."""
-    for name in OF_FLOWS:
-        if not any(called.endswith(f".{name}") for called in given):
+    """Delete factors of flow settings that --set leaves without a flow: they make copies."""
+    for name in FLOW_SETTINGS:
+        if not any(factor.endswith(f".{name}") for factor in given):
             continue
-        own = [called for called, levels in factors.items() if levels[0].name == name]
-        others = {called: levels for called, levels in factors.items() if called not in own}
-        if own and owners_of(name, settings, others):
-            for called in own:
-                del factors[called]
+        unused = [factor for factor, levels in factors.items() if levels[0].name == name]
+        others = {factor: levels for factor, levels in factors.items() if factor not in unused}
+        if unused and owners_of(name, settings, others):
+            for factor in unused:
+                del factors[factor]
 
 
 def factor_name(name: str, factors: Factors) -> str:
-    """What a matrix calls a factor: its own name, or that of what it sets; else the setting's."""
+    """Return a matrix's name of a factor: its own, that of its setting, or else the setting's."""
     if name in factors:
         return name
     setting = setting_called(name)
-    return next((each for each, levels in factors.items() if levels[0].name == setting), setting)
+    return next(
+        (factor for factor, levels in factors.items() if levels[0].name == setting), setting
+    )
 
 
 def expand_cells(
     experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
 ) -> Iterable[RunSpec]:
-    """Every combination, once: on the real clock CHARGES are no difference, and what one of several
-    tunnels has is no matter of the others.
+    """Yield every combination once.
+
+    On the real clock, CHARGES make no difference; an option of some tunnels makes none for other
+    tunnels.
     """
-    found = defaultdict[str, list[RunSpec]](list)  # by their levels
+    runs_by_levels = defaultdict[str, list[RunSpec]](list)  # Runs by their levels.
     options = options_of_some(settings, factors)
     for levels in itertools.product(*factors.values()):
         cell = dict(zip(factors, levels, strict=True))
         levels_written = {name: level.written for name, level in cell.items()}
         explicit = {**settings, **{level.name: level for level in levels}}
-        own = tunnel_kind(explicit["tunnel"].value).options if "tunnel" in explicit else ()
-        unfit = options.difference(own)
-        explicit = {name: each for name, each in explicit.items() if name not in unfit}
+        supported = tunnel_kind(explicit["tunnel"].value).options if "tunnel" in explicit else ()
+        unfit = options.difference(supported)
+        explicit = {name: setting for name, setting in explicit.items() if name not in unfit}
         levels_written = {
             name: level for name, level in levels_written.items() if cell[name].name not in unfit
         }
@@ -235,29 +245,32 @@ def expand_cells(
                 name: level for name, level in levels_written.items() if name not in CHARGES
             }
         run = resolve(experiment, matrix, explicit, levels_written, machine)
-        alike = found[str(levels_written)]
-        if run not in alike:
-            alike.append(run)
+        equal = runs_by_levels[str(levels_written)]
+        if run not in equal:
+            equal.append(run)
             yield run
 
 
 def options_of_some(settings: Settings, factors: Factors) -> set[str]:
-    """The tunnels' options that are requested and that some of the requested tunnels have."""
-    every = [*settings.values(), *itertools.chain.from_iterable(factors.values())]
-    having = {
-        name for each in every if each.name == "tunnel" for name in tunnel_kind(each.value).options
+    """Return the requested tunnel options that some of the requested tunnels have."""
+    settings_of_all = [*settings.values(), *itertools.chain.from_iterable(factors.values())]
+    supported = {
+        name
+        for setting in settings_of_all
+        if setting.name == "tunnel"
+        for name in tunnel_kind(setting.value).options
     }
     return {
-        each.name
-        for each in every
-        if each.name in TUNNEL_OPTIONS and each.name in having and requires_option(each)
+        setting.name
+        for setting in settings_of_all
+        if setting.name in TUNNEL_OPTIONS and setting.name in supported and requires_option(setting)
     }
 
 
 def single_run(
     *, profile: str, cc: str, machine: str, clock: str, overrides: Mapping[str, str] = {}
 ) -> RunSpec:
-    """One run outside any experiment, for the shell and the benchmark. Raises BadInput."""
+    """Return one run outside any experiment, for the shell and the benchmark. Raises BadInput."""
     explicit = {
         name: read_override(name, text, origin=f"--{name}")[0]
         for name, text in {"profile": profile, "cc": cc, "clock": clock, **overrides}.items()

@@ -1,8 +1,8 @@
-"""Experiments: a YAML file of factors and their levels.
+"""Read experiments: a YAML file of factors and their levels.
 
-What stands under `settings` is one value, what stands under `factors` is a list of levels. A later
-word wins: defaults, the experiment's settings, the matrix's, its quick preset's, --set.
-gostlab.spec.expand makes runs of it.
+A setting has one value, a factor has a list of levels. Later values override earlier ones:
+defaults, the experiment's settings, the matrix's, its quick preset's, --set. gostlab.spec.expand
+turns an experiment into runs.
 """
 
 import re
@@ -68,79 +68,84 @@ from gostlab.spec.yaml_source import (
     yes_no,
 )
 
-# A name that also names a folder.
+# A name that is also the name of a folder.
 read_name = text_like(
     r"[a-z0-9][a-z0-9.-]{0,63}",
     "a name has lower-case letters, digits, dots and dashes, 64 at most",
 )
 ANYTHING = as_written({})
 NOWHERE = Node("", None, "")
-STOPPING_FIGURES = ("goodput",)  # of all flows together
+STOPPING_METRICS = ("goodput",)  # Metrics of all flows together.
 MAX_REPETITIONS = 1000
 REPETITIONS = whole_number(1, MAX_REPETITIONS)
-# So large that nobody tries them all (course.assignment), and so small that no number that
-# is made of one, up to a million times as large, leaves the 63 bits that tc and the kernel read.
+# The maximum is too large to try all seeds (classroom assignments), and small enough that a number
+# derived from a seed, up to a million times as large, fits into the 63 bits that tc and the kernel
+# read.
 MAX_SEED = 2**43 - 1
-# Below six runs no interval of the median reaches 95 % (gostlab.analysis.stats.statistics).
+# With fewer than six runs no interval of the median reaches 95 %
+# (gostlab.analysis.stats.statistics).
 MIN_FOR_INTERVAL = 6
 ENOUGH = whole_number(MIN_FOR_INTERVAL, 1000)
 FORMS = ("both", "quick")
 STUDY_FIELDS = {
-    "seed": KeySchema(text_of, "the document that it repeats"),
-    "sections": KeySchema(text_of, "which parts of it"),
-    "note": KeySchema(text_of, "what else to know of it"),
-    "called": KeySchema(text_of, "what legends call it", "thesis"),
+    "seed": KeySchema(text_of, "document that the experiment repeats"),
+    "sections": KeySchema(text_of, "sections of the document"),
+    "note": KeySchema(text_of, "further information on the study"),
+    "called": KeySchema(text_of, "name of the study in legends", "thesis"),
 }
 
 
-# -- drawings
+# -- plots
 
 
 def drawing_schema() -> dict[str, Any]:
-    """A drawing's word, or the word with the two factors that it is wanted over."""
-    words = drawing_files()
+    """Return the JSON Schema of a plot's name, alone or with its two factors."""
+    files = drawing_files()
     pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
     over_two = {
         "type": "object",
-        "properties": {word: pair for word, path in sorted(words.items()) if takes_factors(path)},
+        "properties": {name: pair for name, path in sorted(files.items()) if takes_factors(path)},
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,
     }
-    return {"anyOf": [{"enum": sorted(words)}, over_two]}
+    return {"anyOf": [{"enum": sorted(files)}, over_two]}
 
 
 @takes(drawing_schema)
 def read_drawing(node: Node) -> str:
-    """One entry of `draw`; `heatmap: [loss, rtt]` becomes heatmap(loss, rtt). Raises BadInput."""
+    """Return one entry of `draw`; `heatmap: [loss, rtt]` becomes heatmap(loss, rtt).
+
+    Raises BadInput.
+    """
     if node.fields is not None:
         return read_drawing_over_factors(node)
-    word, files = text_of(node), drawing_files()
-    if "(" in word:
-        name = word.partition("(")[0]
+    text, files = text_of(node), drawing_files()
+    if "(" in text:
+        name = text.partition("(")[0]
         raise node.bad_value(f"no such drawing (over two factors: {name}: [loss, cc])")
-    if word not in files:
-        raise node.bad_value(f"no such drawing ({meant(word, files)})")
+    if text not in files:
+        raise node.bad_value(f"no such drawing ({meant(text, files)})")
     try:
-        check_drawing(word, files[word])
+        check_drawing(text, files[text])
     except BadInput as error:
         raise node.bad(str(error)) from None
-    return word
+    return text
 
 
 def read_drawing_over_factors(node: Node) -> str:
-    """A drawing with the two factors that it is wanted over. Raises BadInput."""
+    """Return a plot with its two factors. Raises BadInput."""
     given = mapping_of(node)
     if len(given) != 1:
         raise node.bad(f"{len(given)} keys where one drawing should be (like heatmap: [loss, cc])")
     ((name, written),) = given.items()
-    word = read_drawing(replace(written, text=name, items=None, fields=None))
-    if not takes_factors(drawing_files()[word]):
-        raise written.bad(f"{word} takes no factors (write {word} alone)")
+    plot_name = read_drawing(replace(written, text=name, items=None, fields=None))
+    if not takes_factors(drawing_files()[plot_name]):
+        raise written.bad(f"{plot_name} takes no factors (write {plot_name} alone)")
     factors = list_of(text_of)(written)
     if len(factors) != 2 or factors[0] == factors[1]:
         raise written.bad("not two factors, across and down (like [loss, cc])")
-    return format_with_factors(word, *factors)
+    return format_with_factors(plot_name, *factors)
 
 
 # -- matrices
@@ -148,11 +153,13 @@ def read_drawing_over_factors(node: Node) -> str:
 
 @dataclass(frozen=True)
 class Quick:
-    """What a matrix's quick preset changes."""
+    """Represent the changes of a matrix in the quick form."""
 
-    skip: bool = key(yes_no, "leave the matrix out", "true", default=False)
-    settings: Settings | None = key(SETTINGS_BY_NAME, "in place of the matrix's", default=None)
-    # until the matrix is known, nodes by name
+    skip: bool = key(yes_no, "omit the matrix", "true", default=False)
+    settings: Settings | None = key(
+        SETTINGS_BY_NAME, "settings that override the matrix's", default=None
+    )
+    # Nodes by name, until the matrix is known.
     factors: Factors | None = key(
         Reader(
             mapping_of, {"type": "object", "additionalProperties": {"type": "array", "minItems": 1}}
@@ -160,7 +167,7 @@ class Quick:
         "fewer levels of the matrix's factors",
         default=None,
     )
-    repetitions: int | None = key(REPETITIONS, "fewer of them", "1", default=None)
+    repetitions: int | None = key(REPETITIONS, "fewer repetitions", "1", default=None)
 
 
 NO_QUICK = Quick()
@@ -168,23 +175,27 @@ NO_QUICK = Quick()
 
 @dataclass(frozen=True)
 class Until:
-    """A matrix has enough repetitions as soon as every cell's interval of the median is narrow
-    enough, or there are `most`: after the first block one more at a time, of the wide ones.
+    """Represent the stopping rule of a matrix.
+
+    A matrix has enough repetitions as soon as every cell's interval of the median is narrow enough,
+    or there are `most`. After the first block, cells with a wide interval are repeated one run at a
+    time.
     """
 
     halfwidth: float = key(
-        SHARE.to(float),
-        "how wide the 95 % interval of the median may be, each way",
-        "5%",
-        "% of the median",
+        SHARE.to(float), "maximum half-width of the median's 95 % interval", "5%", "% of the median"
     )
-    of: str = key(one_of(*STOPPING_FIGURES), "of which figure", "goodput", default="goodput")
-    most: int = key(ENOUGH, "repetitions at most", "30")
-    least: int = key(ENOUGH, "good runs before a cell is judged", "6", default=MIN_FOR_INTERVAL)
+    of: str = key(
+        one_of(*STOPPING_METRICS), "metric that the rule applies to", "goodput", default="goodput"
+    )
+    most: int = key(ENOUGH, "maximum number of repetitions", "30")
+    least: int = key(
+        ENOUGH, "minimum number of good runs before a cell is judged", "6", default=MIN_FOR_INTERVAL
+    )
 
 
 def check_until(node: Node, until: Until) -> None:
-    """A stopping rule that can be met. Raises BadInput."""
+    """Reject a stopping rule that cannot be met. Raises BadInput."""
     if not 0 < until.halfwidth < 1:
         raise mapping_of(node)["halfwidth"].bad_value(
             "not between 0% and 100% of the median (like 5%)"
@@ -195,48 +206,48 @@ def check_until(node: Node, until: Until) -> None:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Every combination of the factors' levels, over fixed settings."""
+    """Represent every combination of the factors' levels, over fixed settings."""
 
-    name: str = key(read_name, "its name, and the beginning of its runs'", "loss")
-    title: str = key(text_of, "its heading in the report", default="")
-    note: str = key(text_of, "what to know before reading it", default="")
-    settings: Settings = key(SETTINGS_BY_NAME, "what all of its runs have", default={})
+    name: str = key(read_name, "name of the matrix, with which its runs' names begin", "loss")
+    title: str = key(text_of, "heading in the report", default="")
+    note: str = key(text_of, "note for readers of the report", default="")
+    settings: Settings = key(SETTINGS_BY_NAME, "settings of all runs of the matrix", default={})
     factors: Factors = key(
         FACTORS,
-        "what varies: every combination of the levels is a cell",
+        "factors and their levels; every combination of the levels is a cell",
         "{cc: [cubic, bbr], loss: [0%, 1%]}",
         default={},
     )
-    repetitions: int = key(REPETITIONS, "runs of each cell", "6", default=1)
+    repetitions: int = key(REPETITIONS, "number of runs of each cell", "6", default=1)
     until: Until | None = key(
         record(Until, check_until),
-        "more repetitions of a cell until its median is known so well",
+        "stopping rule: repeat a cell until its median is known this precisely",
         "{halfwidth: 5%, most: 30}",
         default=None,
     )
     draw: tuple[str, ...] = key(
         list_of(read_drawing),
-        "its figures; without it, as its factors suggest. A heatmap may name its two factors,"
-        " across and down",
+        "plots of the matrix (default: suggested by its factors); a heatmap may name its "
+        "two factors, across and down",
         "[bars, heatmap: [loss, cc]]",
         default=(),
     )
     form: str = key(
         one_of(*FORMS),
-        "quick: only --quick runs it, as the full form has something better",
+        "quick: only --quick runs the matrix, as a better one belongs to the full form",
         "quick",
         default="both",
     )
     quick: Quick = key(
         record(Quick),
-        "the short form, for --quick",
+        "short form of the matrix, for --quick",
         "{settings: {duration: 5s}, repetitions: 1}",
         default=NO_QUICK,
     )
     node: Node = NOWHERE
 
     def is_in(self, *, quick: bool) -> bool:
-        """Whether the experiment's quick, or full, form has it."""
+        """Return whether the experiment's quick, or full, form includes the matrix."""
         return not self.quick.skip if quick else self.form != "quick"
 
     def factors_of(self, *, quick: bool) -> dict[str, tuple[Setting, ...]]:
@@ -244,7 +255,7 @@ class Matrix:
 
 
 def read_matrix(node: Node) -> Matrix:
-    """One matrix. Raises BadInput."""
+    """Return one matrix. Raises BadInput."""
     matrix = replace(record(Matrix)(node), node=node)
     given = mapping_of(node)
     if matrix.until is not None and "repetitions" not in given:
@@ -269,14 +280,14 @@ def read_matrix(node: Node) -> Matrix:
 
 
 def with_levels(quick: Quick, node: Node, matrix: Matrix) -> Quick:
-    """A quick preset whose factors are read as the matrix's. Raises BadInput."""
+    """Return a quick preset whose factors are read like the matrix's. Raises BadInput."""
     if quick.skip and len(mapping_of(node)) > 1:
         raise node.bad("skip: true and something else to do instead")
     written: Mapping[str, Any] = quick.factors or {}
     for name, levels in written.items():
         if name not in matrix.factors:
-            shown = quoted(name)[1:-1]
-            raise levels.bad(f"quick changes {shown}, which is no factor of {matrix.name}")
+            label = quoted(name)[1:-1]
+            raise levels.bad(f"quick changes {label}, which is no factor of {matrix.name}")
     factors = {
         name: read_factor(name, levels, matrix.factors[name][0].name)
         for name, levels in written.items()
@@ -285,9 +296,9 @@ def with_levels(quick: Quick, node: Node, matrix: Matrix) -> Quick:
 
 
 def check_drawn_factors(matrix: Matrix) -> None:
-    """Drawings are wanted over factors that the matrix has. Raises BadInput."""
-    for word in matrix.draw:
-        name, factors = parts_of(word)
+    """Reject plots over factors that the matrix does not have. Raises BadInput."""
+    for entry in matrix.draw:
+        name, factors = parts_of(entry)
         for factor in factors or ():
             if factor not in matrix.factors:
                 raise mapping_of(matrix.node)["draw"].bad(
@@ -296,56 +307,64 @@ def check_drawn_factors(matrix: Matrix) -> None:
                 )
 
 
-# -- a study's own numbers
+# -- published numbers of a study
 
 
 def read_written_levels(node: Node) -> dict[str, Any]:
-    """Levels of a matrix's factors, as people write them. Raises BadInput."""
+    """Return levels of a matrix's factors, as the user wrote them. Raises BadInput."""
     levels: dict[str, Any] = {}
     for name, level in mapping_of(node).items():
-        found = field_of(name)
-        value = None if found is None else found.read(level)
-        counts = name.rpartition(".")[2] == "streams"
-        levels[name] = value if counts else json_text(level)
+        field = field_of(name)
+        value = None if field is None else field.read(level)
+        is_count = name.rpartition(".")[2] == "streams"
+        levels[name] = value if is_count else json_text(level)
     return levels
 
 
 @dataclass(frozen=True)
 class Published:
-    """A study's own number, for the cells that have these levels: of a figure a value or a band."""
+    """Represent a study's published value, or a metric's band, of the cells with these levels."""
 
-    matrix: str = key(text_of, "which matrix it is of")
+    matrix: str = key(text_of, "matrix that it belongs to")
     factors: Mapping[str, Any] = key(
         Reader(read_written_levels, {"type": "object"}),
-        "which cells: all that have these levels",
+        "cells that it belongs to: all with these levels",
         "{cc: bbr}",
         default={},
     )
     goodput_mbit: float | None = key(NUMBER, "goodput", "41.2", "Mbit/s", default=None)
     retr: int | None = key(whole_number(0, 10**12), "iperf3's retransmissions", "210", default=None)
-    source: str = key(text_of, "where it stands in the study")
+    source: str = key(text_of, "table or section of the study")
     figure: str | None = key(
-        one_of_names(merit_names), "another figure; then value, least or most", "jain", default=None
+        one_of_names(merit_names),
+        "another metric; it has value, least or most",
+        "jain",
+        default=None,
     )
-    value: float | None = key(NUMBER, "the figure's value", "0.9", default=None)
-    least: float | None = key(NUMBER, "the lower end of a band", "0.8", default=None)
-    most: float | None = key(NUMBER, "the upper end of a band", "1", default=None)
-    flow: str | None = key(text_of, "of this flow alone", "flow1", default=None)
+    value: float | None = key(NUMBER, "value of the metric", "0.9", default=None)
+    least: float | None = key(NUMBER, "lower end of a band", "0.8", default=None)
+    most: float | None = key(NUMBER, "upper end of a band", "1", default=None)
+    flow: str | None = key(text_of, "flow that it belongs to", "flow1", default=None)
     versus: str | None = key(
-        CC, "of figure ratio: to the same cell with this one", "cubic", default=None
+        CC,
+        "for figure ratio: congestion control of the cell that it is relative to",
+        "cubic",
+        default=None,
     )
-    why: str = key(text_of, "why the lab differs: a reason's name, or the reason", default="")
+    why: str = key(
+        text_of, "why the measured value differs: the name of a reason, or the reason", default=""
+    )
 
 
 def check_number(node: Node, number: Published) -> None:
-    """A number of a study has what to compare with, once. Raises BadInput."""
-    has_figures = any(each is not None for each in (number.value, number.least, number.most))
+    """Require exactly one thing to compare a published number with. Raises BadInput."""
+    has_metric = any(metric is not None for metric in (number.value, number.least, number.most))
     if number.figure is None:
         if number.goodput_mbit is None and number.retr is None:
             raise node.bad("neither goodput_mbit, retr nor figure: nothing to compare with")
-        if has_figures:
+        if has_metric:
             raise node.bad("value, least and most belong to a figure")
-    elif not has_figures:
+    elif not has_metric:
         raise node.bad(
             f"figure {number.figure} without value, least or most: nothing to compare with"
         )
@@ -360,8 +379,10 @@ PUBLISHED = record(Published, check_number)
 
 
 def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
-    """A table's rows, each as the mapping that it stands for: a column is one of `keys`, or a
-    factor; what stands beside columns and rows is every row's. Raises BadInput.
+    """Return a table's rows, each as the mapping that it stands for. Raises BadInput.
+
+    A column is one of `keys`, or a factor; keys of the table besides columns and rows apply to
+    every row.
     """
     given = dict(mapping_of(table))
     columns = list_of(text_of, least=1)(given.pop("columns"))
@@ -370,7 +391,7 @@ def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
     rows = list_of(ANYTHING, least=1)(given.pop("rows"))
     levels = mapping_of(given.pop("factors")) if "factors" in given else {}
     known = keys_of(Published) if keys is None else keys
-    found = []
+    mappings = []
     for row in rows:
         cells = list_of(ANYTHING)(row)
         if len(cells) != len(columns):
@@ -380,13 +401,15 @@ def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
         fields = {name: cell for name, cell in named.items() if name in known}
         of_cell = {**levels, **{name: named[name] for name in named if name not in known}}
         factors = replace(row, key=f"{row.key}.factors", items=None, fields=of_cell)
-        found.append(replace(row, items=None, fields={**given, **fields, "factors": factors}))
-    return found
+        mappings.append(replace(row, items=None, fields={**given, **fields, "factors": factors}))
+    return mappings
 
 
 def published_schema() -> dict[str, Any]:
-    """A list of single numbers and of tables."""
-    columns, lists = (list_of(of, least=1) for of in (text_of, as_written({"type": "array"})))
+    """Return the JSON Schema of a list of single numbers and tables."""
+    columns, lists = (
+        list_of(reader, least=1) for reader in (text_of, as_written({"type": "array"}))
+    )
     rows = {
         "columns": {**columns.schema, "description": "Keys of a number, or factors"},
         "rows": {**lists.schema, "description": "A value under each column"},
@@ -402,16 +425,16 @@ def published_schema() -> dict[str, Any]:
 
 @takes(published_schema)
 def read_published(node: Node) -> tuple[tuple[Node, Published], ...]:
-    """A study's numbers, single ones or in tables, each with its node. Raises BadInput."""
-    found: list[tuple[Node, Published]] = []
+    """Return a study's numbers, single or in tables, each with its node. Raises BadInput."""
+    numbers: list[tuple[Node, Published]] = []
     for entry in list_of(ANYTHING)(node):
         rows = rows_of(entry) if "columns" in mapping_of(entry) else [entry]
-        found += [(row, PUBLISHED(row)) for row in rows]
-    return tuple(found)
+        numbers += [(row, PUBLISHED(row)) for row in rows]
+    return tuple(numbers)
 
 
 def check_published(published: Published, node: Node, matrices: Iterable[Matrix]) -> None:
-    """A study's number must belong to a matrix and its factors. Raises BadInput."""
+    """Reject a study's number that belongs to no matrix or factor. Raises BadInput."""
     by_name = {matrix.name: matrix for matrix in matrices}
     if published.matrix not in by_name:
         raise mapping_of(node)["matrix"].bad_value(
@@ -423,7 +446,7 @@ def check_published(published: Published, node: Node, matrices: Iterable[Matrix]
             raise unknown_key(given, factor, by_name[published.matrix].factors)
 
 
-# -- the file
+# -- files
 
 
 PRESET_NAME = re.compile(rf"(?!({'|'.join(BUFFER_PRESETS)})$)[a-z][a-z0-9-]{{0,31}}")
@@ -442,40 +465,45 @@ PRESET_FIELDS = {
 
 @takes(mapping_schema(PRESET_FIELDS))
 def PRESETS(node: Node) -> Mapping[str, Node]:
-    """Buffers by a name of the file's own. Raises BadInput."""
+    """Return the file's named buffer presets. Raises BadInput."""
     presets: Mapping[str, Node] = read_mapping(node, PRESET_FIELDS)["buffers"]
-    for each in presets.values():
-        BUFFER_SIZES(each)
+    for preset in presets.values():
+        BUFFER_SIZES(preset)
     return presets
 
 
 @dataclass(frozen=True)
 class ExperimentFile:
-    """An experiment file."""
+    """Represent an experiment file."""
 
-    name: str = key(read_name, "its name, and its results' folder", "mine")
-    title: str = key(text_of, "its heading in the report")
-    question: str = key(text_of, "what it asks, in a sentence", default="")
-    study: Mapping[str, str] = key(texts_of(STUDY_FIELDS), "the study that it repeats", default={})
+    name: str = key(read_name, "name of the experiment and of its results' folder", "mine")
+    title: str = key(text_of, "heading in the report")
+    question: str = key(text_of, "question of the experiment, in one sentence", default="")
+    study: Mapping[str, str] = key(
+        texts_of(STUDY_FIELDS), "study that the experiment repeats", default={}
+    )
     seed: int = key(
         whole_number(1, MAX_SEED),
-        "of the order of runs and, with the repetition, of each run",
+        "seed of the order of runs and, with the repetition, of each run",
         "1",
         default=1,
     )
-    presets: Mapping[str, Node] = key(PRESETS, "buffers by a name of the file's own", default={})
-    settings: Settings = key(SETTINGS_BY_NAME, "what all of its runs have", default={})
+    presets: Mapping[str, Node] = key(PRESETS, "buffer presets by name", default={})
+    settings: Settings = key(SETTINGS_BY_NAME, "settings of all runs", default={})
     matrices: tuple[Matrix, ...] = key(
-        list_of(Reader(read_matrix, record(Matrix).schema), least=1), "what is varied together"
+        list_of(Reader(read_matrix, record(Matrix).schema), least=1),
+        "factors that are varied together",
     )
     reasons: Mapping[str, str] = key(
-        TEXTS_BY_NAME, "why lab and study differ, by a name of the file's own", default={}
+        TEXTS_BY_NAME, "reasons by name why measured and published values differ", default={}
     )
-    # until the matrices are known, each with its node
-    published: tuple[Published, ...] = key(read_published, "the study's own numbers", default=())
+    # Each number has its node, until the matrices are known.
+    published: tuple[Published, ...] = key(
+        read_published, "published values of the study", default=()
+    )
     models: tuple[str, ...] = key(
         list_of(one_of_names(model_names)),
-        "the curves beside the points; without it, the usual ones",
+        "model curves in plots (default: the usual ones)",
         "[rfc9438, bbr]",
         default=(),
     )
@@ -493,7 +521,7 @@ def load_experiment(name_or_path: str) -> ExperimentFile:
 
 
 def read_experiment(document: Node, path: Path) -> ExperimentFile:
-    """An experiment from a document. Raises BadInput."""
+    """Return an experiment from a document. Raises BadInput."""
     written = mapping_of(document).get("presets")
     presets = {} if written is None else PRESETS(written)
     experiment = record(ExperimentFile)(with_presets(document, presets))
@@ -501,23 +529,23 @@ def read_experiment(document: Node, path: Path) -> ExperimentFile:
         if matrix.name in {earlier.name for earlier in experiment.matrices[:index]}:
             raise matrix.node.bad(f"a second matrix called {matrix.name}")
     numbers: Any = experiment.published
-    found = []
+    published = []
     for node, number in numbers:
         check_published(number, node, experiment.matrices)
         why, reasons = number.why, experiment.reasons
-        # A single word that is nearly a reason's name is a slip.
+        # A single word that is nearly a reason's name is probably a typing error.
         if why not in reasons and " " not in why and get_close_matches(why, reasons, n=1):
             raise node.bad(f"why: {why}: no such reason ({meant(why, reasons)})")
-        found.append(replace(number, why=reasons.get(why, why)))
-    return replace(experiment, published=tuple(found), path_on_disk=path)
+        published.append(replace(number, why=reasons.get(why, why)))
+    return replace(experiment, published=tuple(published), path_on_disk=path)
 
 
 def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> Node:
-    """A document with a preset's sizes for its name; `within`: the key that the node is under."""
+    """Replace presets' names in a document with their sizes; `within` is the parent's key."""
     is_buffers = within.rpartition(".")[2] == "buffers"
     if is_buffers and node.text is not None and node.text in presets:
         return replace(node, fields=presets[node.text].fields)
-    return node.changed(lambda key, each: with_presets(each, presets, key or within))
+    return node.changed(lambda key, child: with_presets(child, presets, key or within))
 
 
 def experiment_schema() -> dict[str, Any]:
@@ -529,26 +557,31 @@ def experiment_schema() -> dict[str, Any]:
 
 
 def with_seed(experiment: ExperimentFile, seed: int | None) -> ExperimentFile:
-    """The experiment with another seed, as --seed says; None: with its own. Raises BadInput."""
+    """Return the experiment with another seed, as of --seed; None keeps it. Raises BadInput."""
     if seed is None:
         return experiment
     return replace(experiment, seed=bounded(f"--seed {seed}", seed, 1, MAX_SEED))
 
 
 def with_repetitions(experiment: ExperimentFile, count: int | None) -> ExperimentFile:
-    """The experiment with so many runs of each cell in both forms (--repeat). Raises BadInput."""
+    """Return the experiment with this many runs of each cell in both forms (--repeat).
+
+    Raises BadInput.
+    """
     if count is None:
         return experiment
     bounded(f"--repeat {count}", count, 1, MAX_REPETITIONS)
     matrices = tuple(
-        replace(each, repetitions=count, until=None, quick=replace(each.quick, repetitions=count))
-        for each in experiment.matrices
+        replace(
+            matrix, repetitions=count, until=None, quick=replace(matrix.quick, repetitions=count)
+        )
+        for matrix in experiment.matrices
     )
     return replace(experiment, matrices=matrices)
 
 
 def stopping_rules(experiment: ExperimentFile, *, quick: bool = False) -> dict[str, Until]:
-    """The matrices that repeat until their cells are narrow enough; none in the quick form."""
+    """Return the stopping rules of matrices that have one; none in the quick form."""
     if quick:
         return {}
     return {matrix.name: matrix.until for matrix in experiment.matrices if matrix.until}

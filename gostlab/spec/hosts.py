@@ -1,5 +1,6 @@
-"""The hosts of a run as machines of their own: CPUs, TCP memory and what a packet costs, resolved
-from what was asked, what the profile knows of its machines, and what holds where nobody says.
+"""Compile the hosts of a run as separate machines: their CPUs, TCP memory and packet costs.
+
+Requested values come first, then the machines of the profile, then defaults.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,75 +13,79 @@ from gostlab.spec.yaml_source import Node
 from gostlab.tcpmodel.buffer_sizing import tcp_memory_of_machine_mib
 
 CPUS_OF_AN_UNKNOWN_MACHINE = 1
-NO_POOL = 0  # of the host's own: it takes from the one of all hosts together
+NO_POOL = 0  # The host has no pool of its own, and shares the pool of all hosts.
 
 
-def resolve_cpus(asked: RunRequest, machines: Machines, hosts: Sequence[str]) -> dict[str, Any]:
-    """Whose CPUs pay, and for packets what. Raises BadInput."""
-    cpus, packet_cost = asked["host_cpus"], asked["packet_cost"]
+def resolve_cpus(request: RunRequest, machines: Machines, hosts: Sequence[str]) -> dict[str, Any]:
+    """Return the run's CPU fields: CPUs by host, their share, and packet costs. Raises BadInput."""
+    cpus, packet_cost = request["host_cpus"], request["packet_cost"]
     if cpus == SHARED:
-        if packet_cost and "packet_cost" in asked.written:
-            raise asked.node("packet_cost").bad_value(
+        if packet_cost and "packet_cost" in request.written:
+            raise request.node("packet_cost").bad_value(
                 "packets are charged to CPUs of a host's own, and here all hosts share one"
                 " (host_cpus: a number)"
             )
-        if asked["cpu_share"]:
-            raise asked.node("cpu_share").bad_value(
+        if request["cpu_share"]:
+            raise request.node("cpu_share").bad_value(
                 "a share is of CPUs of a host's own, and here all hosts share one"
                 " (host_cpus: a number)"
             )
         return {"host_cpus": 0}
-    # A profile may know hosts that this topology does not have; an experiment must not.
+    # A profile may name hosts that this topology does not have; an experiment must not.
     known = spread_over(machines.cpus, hosts, CPUS_OF_AN_UNKNOWN_MACHINE)
     if cpus != AUTO:
-        check_hosts(cpus, hosts, asked.node("host_cpus"))
+        check_hosts(cpus, hosts, request.node("host_cpus"))
         known = spread_over(cpus, hosts, known)
-    of_the_rest, by_host = first_and_differing(known)
-    found = {"host_cpus": of_the_rest, "cpus_by_host": by_host, "packet_cost_ns": packet_cost}
-    share, burst = asked["cpu_share"], asked["cpu_burst"]
-    share = machines.cpu_share_permille if share is None else share
-    if not share:
+    default, by_host = first_and_differing(known)
+    fields = {"host_cpus": default, "cpus_by_host": by_host, "packet_cost_ns": packet_cost}
+    permille, burst = request["cpu_share"], request["cpu_burst"]
+    permille = machines.cpu_share_permille if permille is None else permille
+    if not permille:
         if burst:
-            raise asked.node("cpu_burst").bad_value("ahead of what? It needs a cpu_share")
-        return found
+            raise request.node("cpu_burst").bad_value("it needs a cpu_share")
+        return fields
     burst = machines.cpu_burst_us if burst is None else burst
-    return found | {"cpu_share_permille": share, "cpu_burst_us": burst}
+    return fields | {"cpu_share_permille": permille, "cpu_burst_us": burst}
 
 
 def resolve_tcp_memory(
-    asked: RunRequest, machines: Machines, hosts: Sequence[str], *, can_have_own: bool
+    request: RunRequest, machines: Machines, hosts: Sequence[str], *, can_have_own: bool
 ) -> dict[str, Any]:
-    """How much memory each host's TCP has. What was written for all hosts together, or for their
-    pools, is stronger than what follows from a machine's memory. Raises BadInput.
+    """Return the TCP memory of each host.
+
+    A limit for all hosts together, or for their pools, overrides the limits that follow from a
+    machine's memory. Raises BadInput.
     """
-    memory, node = asked["host_memory"], asked.node("host_memory")
-    said = memory != AUTO
-    if "host_tcp_memory" in asked.written:
+    memory, node = request["host_memory"], request.node("host_memory")
+    is_explicit = memory != AUTO
+    if "host_tcp_memory" in request.written:
         if memory not in (AUTO, SHARED):
             raise node.bad_value(
                 "host_tcp_memory says already how much TCP memory a host has: write one of them"
             )
-        node, said = asked.node("host_tcp_memory"), True
-        pools = dict.fromkeys(hosts, asked["host_tcp_memory"])
-    elif memory == SHARED or (not said and ("tcp_memory" in asked.written or not can_have_own)):
+        node, is_explicit = request.node("host_tcp_memory"), True
+        pools = dict.fromkeys(hosts, request["host_tcp_memory"])
+    elif memory == SHARED or (
+        not is_explicit and ("tcp_memory" in request.written or not can_have_own)
+    ):
         return {}
     else:
         check_hosts(memory, hosts, node)
         known = spread_over(machines.memory_mib, hosts, NO_POOL)
-        own = spread_over(memory, hosts, known) if said else known
-        pools = {host: tcp_memory_of_machine_mib(mib) for host, mib in own.items()}
-    guest_mib, together_mib = asked["memory"], sum(pools.values())
-    if said and guest_mib is not None and together_mib > guest_mib:
+        memory_mib = spread_over(memory, hosts, known) if is_explicit else known
+        pools = {host: tcp_memory_of_machine_mib(mib) for host, mib in memory_mib.items()}
+    guest_mib, total_mib = request["memory"], sum(pools.values())
+    if is_explicit and guest_mib is not None and total_mib > guest_mib:
         raise node.bad_value(
-            f"the hosts' TCP memory is {together_mib} MiB together, and the sandbox has"
+            f"the hosts' TCP memory is {total_mib} MiB together, and the sandbox has"
             f" {guest_mib} MiB (memory)"
         )
-    of_the_rest, by_host = first_and_differing(pools)
-    return {"host_tcp_memory_mib": of_the_rest, "tcp_memory_mib_by_host": by_host}
+    default, by_host = first_and_differing(pools)
+    return {"host_tcp_memory_mib": default, "tcp_memory_mib_by_host": by_host}
 
 
 def check_hosts(value: Any, hosts: Sequence[str], node: Node) -> None:
-    """Every host with a value of its own must be a machine of the run. Raises BadInput."""
+    """Reject values of hosts that are no machine of the run. Raises BadInput."""
     for host in value if isinstance(value, Mapping) else ():
         if host not in hosts:
             raise node.bad(
@@ -91,7 +96,7 @@ def check_hosts(value: Any, hosts: Sequence[str], node: Node) -> None:
 def spread_over(
     value: int | Mapping[str, int] | None, hosts: Sequence[str], rest: int | Mapping[str, int]
 ) -> dict[str, int]:
-    """A value for every host: the same, its own, or where nobody says the rest's."""
+    """Return a value for every host: a common one, the host's own, or that of `rest`."""
     if isinstance(value, int):
         return dict.fromkeys(hosts, value)
     known = rest if isinstance(rest, Mapping) else dict.fromkeys(hosts, rest)
@@ -99,6 +104,6 @@ def spread_over(
 
 
 def first_and_differing(values: Mapping[str, int]) -> tuple[int, dict[str, int]]:
-    """The same in one form, however it was written: the first host's value, and what differs."""
+    """Return the first host's value and the differing ones, which is a canonical form."""
     rest = next(iter(values.values()))
     return rest, {host: value for host, value in sorted(values.items()) if value != rest}

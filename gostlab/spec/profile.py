@@ -1,5 +1,4 @@
-"""WAN paths: one YAML file each in netem_profiles/, what was measured beside what was derived from
-it.
+r"""Read WAN paths: one YAML file each in netem_profiles/, with measured and derived values.
 
     name: la-hamina
     source: {seed: thesis, table: "4.1, 4.2"}
@@ -15,14 +14,14 @@ it.
 
 `forward` carries uploads (client or vantage point to target or site), `reverse` downloads.
 
-A direction may also say `ordered: true` (jitter never lets a packet overtake another) and
-`distribution: NAME.dist`: the jitter's shape, a file beside the profile in tc's own format (numbers
-between blanks, lines with # are comments). netem draws a number t of it for every packet and delays
-that by delay + jitter * t / 8192; without one, jitter is uniform.
+A direction may also set `ordered: true` (jitter never reorders packets) and `distribution:
+NAME.dist`: the jitter's shape, a file beside the profile in tc's own format (numbers separated by
+blanks, comment lines with #). netem draws an entry t of the table for every packet and delays the
+packet by delay + jitter * t / 8192; without a table, jitter is uniform.
 
-A recorded path (./lab profile record) has `recorded`, what ping saw, in the place of `measured` and
-`derived`; one from elsewhere (./lab profile import) has `imported`; one that was fitted to rates
-(./lab fit) has `fitted`.
+A recorded path (./lab profile record) has `recorded`, the summary of ping's measurements, instead
+of `measured` and `derived`; one imported from another tool (./lab profile import) has `imported`;
+one fitted to rates (./lab fit) has `fitted`.
 """
 
 from __future__ import annotations
@@ -83,19 +82,19 @@ from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE, MAX_PERIOD, MTU_BYTES
 from gostlab.tcpmodel.response import cubic_loss, window_limit_bps
 
 DIRECTIONS = ("forward", "reverse")
-# netem: how long a delay table may be, what fits its 16 bits.
+# netem's limits: the length of a delay table, and its entries of 16 bits.
 MAX_DISTRIBUTION = 16384
 MAX_DISTRIBUTION_BYTES = 256 * 1024
 MIN_ENTRY, MAX_ENTRY = -(2**15), 2**15 - 1
 
-# What a connection can have in flight: half of Debian's 6 MiB of tcp_rmem becomes window.
+# The maximum data in flight of a connection: half of Debian's tcp_rmem of 6 MiB becomes window.
 DEBIAN_WINDOW_BYTES = 3 * 2**20
-# A rate this near the cap is explained by the cap.
+# A rate above this share of the cap is explained by the cap.
 CAP_SHARE = 0.9
-# A rate this near what all connections' windows allow is explained by them: a test of some ten
-# seconds spends a good part of it opening the windows.
+# A rate above this share of what all connections' windows allow is explained by the windows: a test
+# of some ten seconds spends a good part of its time opening them.
 WINDOW_SHARE = 0.75
-# Derived numbers are written with four digits.
+# The tolerance of derived values, which are written with four digits.
 DERIVED_TOLERANCE = 1e-3
 
 PERCENT = SHARE.to(float)
@@ -108,17 +107,18 @@ DISTRIBUTION_NAME = text_like(
 )
 TEXTS = list_of(text_of)
 SOURCE_FIELDS = {
-    "seed": KeySchema(text_of, "the document that the numbers are from"),
-    "table": KeySchema(text_of, "where in it"),
-    "note": KeySchema(text_of, "what else to know of it"),
+    "seed": KeySchema(text_of, "document that the numbers are from"),
+    "table": KeySchema(text_of, "table or section of the document"),
+    "note": KeySchema(text_of, "further information on the source"),
 }
 
 
-# -- what a path does to packets
+# -- the path's effect on packets
 
 
-# Loss on the delay line, as run.json has it, by its `model`: random, each packet with p; gemodel,
-# Gilbert-Elliott, tc's p r 1-h 1-k; periodic, exactly every packets-th packet, p being 1/packets.
+# Loss on the delay line as in run.json, by its `model`: random, each packet with probability p;
+# gemodel, Gilbert-Elliott with tc's p r 1-h 1-k; periodic, exactly every packets-th packet, p being
+# 1/packets.
 Loss = Mapping[str, Any]
 
 
@@ -131,7 +131,7 @@ NO_LOSS = random_loss(0.0)
 
 @takes({"type": "integer", "minimum": 2, "maximum": MAX_PERIOD**2}, "packets")
 def read_period(node: Node) -> int:
-    """How many packets there are to each one lost. Raises BadInput."""
+    """Return the number of packets per lost packet. Raises BadInput."""
     packets = whole_number(2, MAX_PERIOD**2)(node)
     if period_factors(packets) is None:
         raise node.bad_value(
@@ -142,14 +142,20 @@ def read_period(node: Node) -> int:
 
 
 GEMODEL_FIELDS = {
-    "model": KeySchema(one_of("gemodel"), "Gilbert-Elliott: two states", required=True),
-    "p": KeySchema(PERCENT, "from the good state to the bad, per packet", required=True),
-    "r": KeySchema(PERCENT, "from the bad state to the good, per packet", required=True),
-    "one_minus_h": KeySchema(PERCENT, "loss in the bad state", default=1.0),
-    "one_minus_k": KeySchema(PERCENT, "loss in the good state", default=0.0),
+    "model": KeySchema(
+        one_of("gemodel"), "Gilbert-Elliott, a model with two states", required=True
+    ),
+    "p": KeySchema(
+        PERCENT, "transition probability from the good state to the bad, per packet", required=True
+    ),
+    "r": KeySchema(
+        PERCENT, "transition probability from the bad state to the good, per packet", required=True
+    ),
+    "one_minus_h": KeySchema(PERCENT, "loss probability in the bad state", default=1.0),
+    "one_minus_k": KeySchema(PERCENT, "loss probability in the good state", default=0.0),
 }
 PERIODIC_FIELDS = {
-    "model": KeySchema(one_of("periodic"), "exactly every n-th packet", required=True),
+    "model": KeySchema(one_of("periodic"), "loss of exactly every n-th packet", required=True),
     "packets": KeySchema(read_period, "n", required=True),
 }
 LOSS_FIELDS = {"gemodel": GEMODEL_FIELDS, "periodic": PERIODIC_FIELDS}
@@ -157,7 +163,7 @@ LOSS_FIELDS = {"gemodel": GEMODEL_FIELDS, "periodic": PERIODIC_FIELDS}
 
 @takes({"anyOf": [mapping_schema(fields) for fields in LOSS_FIELDS.values()]})
 def read_loss_model(node: Node) -> Loss:
-    """A {model: gemodel, …} or {model: periodic, …}, as LOSS_FIELDS has them. Raises BadInput."""
+    """Return a loss with one of the models in LOSS_FIELDS. Raises BadInput."""
     assert node.fields is not None
     if "model" not in node.fields:
         raise node.bad(f"model is missing (one of {', '.join(LOSS_FIELDS)})")
@@ -174,44 +180,50 @@ read_loss.unit = "%, or a model"
 
 @dataclass(frozen=True)
 class ProfileDirection:
-    """One direction of a WAN path. `buffer` is as written: what a bdp is, both directions say. A
-    rate of None is no limit, on the real clock alone.
+    """Represent one direction of a WAN path.
+
+    `buffer` stays as written, because a BDP depends on both directions. A rate of None is no limit,
+    which only the real clock allows.
     """
 
-    rate_bps: int | None = key(read_rate, "of the bottleneck", "100mbit", named="rate")
-    delay_s: Fraction = key(read_delay, "one way", "20ms", named="delay")
+    rate_bps: int | None = key(read_rate, "rate of the bottleneck", "100mbit", named="rate")
+    delay_s: Fraction = key(read_delay, "one-way delay", "20ms", named="delay")
     jitter_s: Fraction = key(
         read_delay,
-        "how far a packet's delay lies around the delay, each for itself",
+        "variation of each packet's delay around the delay, independent per packet",
         "2ms",
         default=Fraction(0),
         named="jitter",
     )
-    loss: Loss = key(read_loss, "on the delay line, per packet", "0.1%", default=NO_LOSS)
+    loss: Loss = key(
+        read_loss, "loss probability per packet, on the delay line", "0.1%", default=NO_LOSS
+    )
     buffer: units.Buffer = key(
         BUFFER,
-        "the bottleneck's queue",
+        "size of the bottleneck's queue",
         "1bdp",
         "a multiple of the BDP, packets, a size, or the time to send it",
     )
-    # netem's delay table; until the profile's folder is known, the node with its file's name
+    # netem's delay table, or the node with its file's name until the profile's folder is known.
     distribution: tuple[int, ...] | None = key(
         as_written(DISTRIBUTION_NAME.schema),
-        "the jitter's shape: a table in tc's format, in a file beside the profile",
+        "shape of the jitter: a table in tc's format, in a file beside the profile",
         "my-path.dist",
         default=None,
     )
-    ordered: bool = key(yes_no, "whether jitter keeps the order of packets", "true", default=False)
-    mtu_bytes: int = MTU_BYTES  # of the links: a buffer counts packets of this size
+    ordered: bool = key(
+        yes_no, "whether jitter preserves the order of packets", "true", default=False
+    )
+    mtu_bytes: int = MTU_BYTES  # The MTU of the links; a buffer counts packets of this size.
 
     @property
     def least_delay_s(self) -> Fraction:
-        """The least delay that jitter can make of `delay_s`; below 0, netem would send at once."""
-        least = -DISTRIBUTION_SCALE if self.distribution is None else min(self.distribution)
-        return self.delay_s + self.jitter_s * Fraction(least, DISTRIBUTION_SCALE)
+        """Return the minimum delay with jitter; below 0, netem would send packets at once."""
+        min_entry = -DISTRIBUTION_SCALE if self.distribution is None else min(self.distribution)
+        return self.delay_s + self.jitter_s * Fraction(min_entry, DISTRIBUTION_SCALE)
 
     def to_json(self, rtt_s: Fraction) -> dict[str, Any]:
-        """As run.json has it. Without a rate, a buffer that needs one is none: null."""
+        """Return the direction as in run.json; a buffer that needs a rate is null without one."""
         packets = None
         if self.rate_bps is not None or not self.buffer.needs_rate:
             packets = self.buffer.packets(self.rate_bps or 0, rtt_s, self.mtu_bytes)
@@ -227,58 +239,59 @@ class ProfileDirection:
 
 
 def with_distribution(direction: ProfileDirection, node: Node, folder: Path) -> ProfileDirection:
-    """A direction with the delay table that it names. Raises BadInput, also for too much jitter."""
-    named: Any = direction.distribution
-    if named is not None:
-        file = beside(named, folder, DISTRIBUTION_NAME(named))
+    """Return a direction with its delay table. Raises BadInput, also for too much jitter."""
+    name_node: Any = direction.distribution
+    if name_node is not None:
+        file = beside(name_node, folder, DISTRIBUTION_NAME(name_node))
         direction = replace(direction, distribution=load_distribution(file))
         if not direction.jitter_s:
             raise node.bad("distribution without jitter: it is the shape of the jitter")
     if direction.least_delay_s < 0:
-        short = units.show_time(float(-direction.least_delay_s))
+        excess = units.show_time(float(-direction.least_delay_s))
         raise node.bad(
             "jitter is larger than delay: no packet arrives before it was sent"
             if direction.distribution is None
-            else f"jitter and distribution reach {short} beyond delay: no packet arrives before it"
+            else f"jitter and distribution reach {excess} beyond delay: no packet arrives before it"
             " was sent"
         )
     return direction
 
 
 def beside(node: Node, folder: Path, name: str) -> Path:
-    """A file in the profile's folder. Raises BadInput if it is not there."""
+    """Return a file in the profile's folder. Raises BadInput if it does not exist."""
     if not (folder / name).is_file():
         raise node.bad_value("no such file beside the profile")
     return folder / name
 
 
 def load_distribution(path: Path) -> tuple[int, ...]:
-    """A netem delay table in tc's format, more strictly than tc reads it, which ends a line
-    silently at what is no number and takes 010 for 8. Raises BadInput, naming file and line.
+    """Return a netem delay table in tc's format. Raises BadInput with file and line.
+
+    It is stricter than tc, which silently ends a line at anything but a number and reads 010 as 8.
     """
-    shown = shown_path(path)
+    label = shown_path(path)
     table: list[int] = []
-    for number, line in enumerate(load_text(path, MAX_DISTRIBUTION_BYTES).splitlines(), 1):
-        for word in () if line.startswith("#") else line.split():
-            where = f"{shown}:{number}: {units.quoted(word)}"
-            if not re.fullmatch(r"0|-?[1-9][0-9]{0,8}", word):
-                raise BadInput(f"{where}: not a whole number")
-            if not MIN_ENTRY <= int(word) <= MAX_ENTRY:
-                raise BadInput(f"{where}: not within 16 bits ({MIN_ENTRY} to {MAX_ENTRY})")
-            table.append(int(word))
+    for line_number, line in enumerate(load_text(path, MAX_DISTRIBUTION_BYTES).splitlines(), 1):
+        for entry in () if line.startswith("#") else line.split():
+            position = f"{label}:{line_number}: {units.quoted(entry)}"
+            if not re.fullmatch(r"0|-?[1-9][0-9]{0,8}", entry):
+                raise BadInput(f"{position}: not a whole number")
+            if not MIN_ENTRY <= int(entry) <= MAX_ENTRY:
+                raise BadInput(f"{position}: not within 16 bits ({MIN_ENTRY} to {MAX_ENTRY})")
+            table.append(int(entry))
     if not 1 <= len(table) <= MAX_DISTRIBUTION:
         raise BadInput(
-            f"{shown}: {len(table)} numbers in it: netem takes from 1 to {MAX_DISTRIBUTION}"
+            f"{label}: {len(table)} numbers in it: netem takes from 1 to {MAX_DISTRIBUTION}"
         )
     return tuple(table)
 
 
-# -- where its numbers are from
+# -- the source of the numbers
 
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """A row of a source's table, in the source's digits; all None where `missing` says why."""
+    """Represent a row of a source's table; all None where `missing` gives a reason."""
 
     cc: str = key(text_of, "congestion control of the sender")
     upload_mbit: Decimal | None = key(decimal, "goodput of the upload", unit="Mbit/s", default=None)
@@ -286,12 +299,12 @@ class MeasuredRow:
         decimal, "goodput of the download", unit="Mbit/s", default=None
     )
     rtt_ms: Decimal | None = key(decimal, "latency", unit="ms", default=None)
-    node: str | None = key(text_of, "between whom", default=None)
-    missing: str | None = key(text_of, "why there are no numbers", default=None)
+    node: str | None = key(text_of, "hosts between which it was measured", default=None)
+    missing: str | None = key(text_of, "reason why there are no numbers", default=None)
 
 
 def check_measured(node: Node, row: MeasuredRow) -> None:
-    """A row has all of its numbers, or says why it has none. Raises BadInput."""
+    """Require all numbers of a row, or a reason why it has none. Raises BadInput."""
     numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
     if row.missing is None and not all(numbers):
         raise node.bad(
@@ -304,160 +317,170 @@ def check_measured(node: Node, row: MeasuredRow) -> None:
 
 @dataclass(frozen=True)
 class DerivedDirection:
-    """What explains one measured rate: loss, all connections' windows together, or the rate cap."""
+    """Represent the cause of a measured rate: loss, the connections' windows, or the rate cap."""
 
-    connections: int = key(whole_number(1, 1000), "assumed of the speed test")
-    explained_by: str = key(one_of("loss", "windows", "cap"), "what sets the measured rate")
-    loss: float = key(PERCENT, "that explains it")
-    loss_if_half: float = key(PERCENT, "with half the connections", default=0.0)
-    loss_if_twice: float = key(PERCENT, "with twice the connections", default=0.0)
+    connections: int = key(whole_number(1, 1000), "assumed number of connections of the speed test")
+    explained_by: str = key(one_of("loss", "windows", "cap"), "cause of the measured rate")
+    loss: float = key(PERCENT, "loss probability that explains it")
+    loss_if_half: float = key(PERCENT, "loss probability with half the connections", default=0.0)
+    loss_if_twice: float = key(PERCENT, "loss probability with twice the connections", default=0.0)
 
 
 @dataclass(frozen=True)
 class Derived:
-    """What was computed from `measured`."""
+    """Represent the values that were computed from `measured`."""
 
-    method: str = key(one_of("rfc9438-inverse"), "how it was derived")
-    cc: str = key(one_of("cubic"), "the measured row that it is derived from")
+    method: str = key(one_of("rfc9438-inverse"), "method of the derivation")
+    cc: str = key(one_of("cubic"), "congestion control of the measured row that it is derived from")
     forward: DerivedDirection = key(record(DerivedDirection))
     reverse: DerivedDirection = key(record(DerivedDirection))
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What ping saw of a path, and when."""
+    """Represent the summary of a ping recording of a path."""
 
-    host: str = key(text_of, "who was pinged")
-    address: str | None = key(text_of, "its address then", default=None)
-    date: str = key(text_of, "when it began, UTC")
-    interval_s: Fraction = key(TIME, "between two pings", named="interval")
-    sent: int = key(COUNT, "pings sent")
-    answered: int = key(COUNT, "pings answered")
-    lost: int = key(COUNT, "pings without an answer")
-    bursts: int = key(COUNT, "losses in a row, counted once")
-    longest_burst: int = key(COUNT, "the longest of them", unit="pings")
-    duplicates: int = key(COUNT, "answers that came twice")
-    errors: int = key(COUNT, "messages that a packet could not be delivered")
-    overtaken: int = key(COUNT, "answers that came after a later ping's")
-    rtt_min_ms: Decimal = key(decimal, "the least round trip", unit="ms")
-    rtt_median_ms: Decimal = key(decimal, "the median round trip", unit="ms")
-    rtt_mean_ms: Decimal = key(decimal, "the mean round trip", unit="ms")
-    rtt_p95_ms: Decimal = key(decimal, "its 95th percentile", unit="ms")
-    rtt_max_ms: Decimal = key(decimal, "the longest round trip", unit="ms")
+    host: str = key(text_of, "host that was pinged")
+    address: str | None = key(text_of, "address of the host at that time", default=None)
+    date: str = key(text_of, "start of the recording, UTC")
+    interval_s: Fraction = key(TIME, "interval between two pings", named="interval")
+    sent: int = key(COUNT, "number of pings sent")
+    answered: int = key(COUNT, "number of pings answered")
+    lost: int = key(COUNT, "number of pings without an answer")
+    bursts: int = key(COUNT, "number of loss bursts (consecutive losses)")
+    longest_burst: int = key(COUNT, "length of the longest loss burst", unit="pings")
+    duplicates: int = key(COUNT, "number of duplicate answers")
+    errors: int = key(COUNT, "number of messages that a packet could not be delivered")
+    overtaken: int = key(COUNT, "number of answers that arrived after a later ping's")
+    rtt_min_ms: Decimal = key(decimal, "minimum round trip", unit="ms")
+    rtt_median_ms: Decimal = key(decimal, "median round trip", unit="ms")
+    rtt_mean_ms: Decimal = key(decimal, "mean round trip", unit="ms")
+    rtt_p95_ms: Decimal = key(decimal, "95th percentile of the round trip", unit="ms")
+    rtt_max_ms: Decimal = key(decimal, "maximum round trip", unit="ms")
 
 
 def check_recorded(node: Node, recorded: Recorded) -> None:
-    """What ping saw adds up. Raises BadInput."""
-    together = recorded.answered + recorded.lost
-    if together != recorded.sent:
-        raise node.bad(f"answered and lost are {together} together, sent is {recorded.sent}")
-    least, most = recorded.rtt_min_ms, recorded.rtt_max_ms
-    if not least <= min(recorded.rtt_median_ms, recorded.rtt_mean_ms) <= most:
+    """Reject counts and round trips that contradict each other. Raises BadInput."""
+    total = recorded.answered + recorded.lost
+    if total != recorded.sent:
+        raise node.bad(f"answered and lost are {total} together, sent is {recorded.sent}")
+    min_ms, max_ms = recorded.rtt_min_ms, recorded.rtt_max_ms
+    if not min_ms <= min(recorded.rtt_median_ms, recorded.rtt_mean_ms) <= max_ms:
         raise node.bad("rtt_min_ms, rtt_median_ms, rtt_mean_ms and rtt_max_ms are not in order")
 
 
 @dataclass(frozen=True)
 class Imported:
-    """Which files of somebody else's a path was made of, and how far its replay is from them."""
+    """Represent the imported recording of a path, and its replay's deviation from it."""
 
-    format: str = key(text_of, "of the files")
-    files: tuple[str, ...] = key(TEXTS, "what they were called")
-    sha256: tuple[str, ...] = key(TEXTS, "their hashes, in that order")
-    source: str = key(text_of, "where they are from")
-    licence: str = key(text_of, "under which they may be used")
-    length_s: Fraction = key(TIME, "what of them is replayed", named="length")
-    bin_s: Fraction = key(TIME, "the rate is the same for so long", named="bin")
-    changes: int = key(COUNT, "rows of the trace")
+    format: str = key(text_of, "format of the files")
+    files: tuple[str, ...] = key(TEXTS, "names of the files")
+    sha256: tuple[str, ...] = key(TEXTS, "SHA-256 hashes of the files, in that order")
+    source: str = key(text_of, "source of the files")
+    licence: str = key(text_of, "licence of the files")
+    length_s: Fraction = key(TIME, "length of the part that is replayed", named="length")
+    bin_s: Fraction = key(TIME, "interval over which the rate is constant", named="bin")
+    changes: int = key(COUNT, "number of rows of the trace")
     capacity_error: Fraction = key(
-        SHARE, "per 100 ms, how far the replayed capacity is from the recorded, on average"
+        SHARE, "mean deviation of the replayed capacity from the recorded one, per 100 ms"
     )
     ahead_bytes: int = key(
         COUNT,
-        "the most that the replay has carried before or after the recording",
+        "maximum amount that the replay has carried before or after the recording",
         unit="bytes",
         named="ahead",
     )
 
 
 def check_imported(node: Node, imported: Imported) -> None:
-    """Every file has a hash. Raises BadInput."""
+    """Require a hash for every file. Raises BadInput."""
     if len(imported.files) != len(imported.sha256):
         raise node.bad(f"{len(imported.files)} files, {len(imported.sha256)} hashes")
 
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines at a path's ends, each or by host; None: nobody says."""
+    """Represent the machines at a path's ends, for all or by host; None if unknown."""
 
     cpus: int | Mapping[str, int] | None = key(
-        per_host(HOST_CPUS), "of each, or by host", "2", "CPUs", default=None
+        per_host(HOST_CPUS), "CPUs of each machine, or by host", "2", "CPUs", default=None
     )
     memory_mib: int | Mapping[str, int] | None = key(
-        per_host(MACHINE_MEMORY), "of each, or by host", "3.8GiB", default=None, named="memory"
+        per_host(MACHINE_MEMORY),
+        "memory of each machine, or by host",
+        "3.8GiB",
+        default=None,
+        named="memory",
     )
     cpu_share_permille: int = key(
         CPU_SHARE,
-        "how many CPUs' time each has in the long run, if less than all of its CPUs'",
+        "long-run CPU time of each machine, if less than all of its CPUs",
         "1",
         "CPUs",
         default=0,
         named="cpu_share",
     )
     cpu_burst_us: int = key(
-        CPU_BURST, "how much CPU time it may be ahead of that", "2s", default=0, named="cpu_burst"
+        CPU_BURST,
+        "CPU time by which a machine may exceed its cpu_share in a burst",
+        "2s",
+        default=0,
+        named="cpu_burst",
     )
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A WAN path."""
+    """Represent a WAN path."""
 
-    name: str = key(text_of, "the file's own name, without .yaml", "my-path")
-    title: str = key(text_of, "the path in a line", default="")
-    source: Mapping[str, str] = key(
-        texts_of(SOURCE_FIELDS), "where its numbers are from", default={}
-    )
+    name: str = key(text_of, "name of the file without .yaml", "my-path")
+    title: str = key(text_of, "title of the path, in one line", default="")
+    source: Mapping[str, str] = key(texts_of(SOURCE_FIELDS), "source of the numbers", default={})
     see: str = key(
         TEXT_NAME,
-        "a text beside the profile, with what is true of several of them",
+        "text beside the profile that concerns several profiles",
         "thesis-speed-tests.md",
         default="",
     )
     measured: tuple[MeasuredRow, ...] = key(
         list_of(record(MeasuredRow, check_measured)),
-        "copied from the source, digit by digit; never changed",
+        "rows copied from the source, digit by digit; never changed",
         default=(),
     )
     derived: Derived | None = key(
         record(Derived),
-        "recomputed whenever the file is read, and refused where it differs",
+        "values recomputed whenever the file is read; an error if they differ",
         default=None,
     )
-    recorded: Recorded | None = key(record(Recorded, check_recorded), "what ping saw", default=None)
+    recorded: Recorded | None = key(
+        record(Recorded, check_recorded), "summary of the ping recording", default=None
+    )
     imported: Imported | None = key(
         record(Imported, check_imported),
-        "the recording of somebody else's that it was made of",
+        "recording of another tool that the path was made of",
         default=None,
     )
     fitted: FitRecord | None = key(
-        record(FitRecord), "the measured rates that it was fitted to", default=None
+        record(FitRecord), "measured rates that the path was fitted to", default=None
     )
-    assumptions: tuple[str, ...] = key(TEXTS, "which numbers nobody measured", default=())
-    notes: tuple[str, ...] = key(TEXTS, "what else to know", default=())
+    assumptions: tuple[str, ...] = key(TEXTS, "numbers that nobody measured", default=())
+    notes: tuple[str, ...] = key(TEXTS, "further information", default=())
     forward: ProfileDirection = key(record(ProfileDirection), "what the client's data take")
-    reverse: ProfileDirection = key(record(ProfileDirection), "the way back")
+    reverse: ProfileDirection = key(record(ProfileDirection), "direction of the client's data")
     machines: Machines = key(
-        record(Machines), "what the path was measured between, if known", default=Machines()
+        record(Machines),
+        "machines between which the path was measured, if known",
+        default=Machines(),
     )
     path_on_disk: Path = Path()
 
     @property
     def rtt_ms(self) -> float:
-        """The idle round trip, without what the rate takes to send a packet."""
+        """Return the idle round trip, without the transmission time of a packet."""
         return float((self.forward.delay_s + self.reverse.delay_s) * 1000)
 
 
-# -- from a file
+# -- files
 
 
 def list_profiles() -> list[str]:
@@ -465,18 +488,18 @@ def list_profiles() -> list[str]:
 
 
 def load_profile(name_or_path: str) -> Profile:
-    """A profile by its name in netem_profiles/ or its file's path. Raises BadInput."""
+    """Return a profile by its name in netem_profiles/ or its file's path. Raises BadInput."""
     path = find_document(name_or_path, PROFILES, "profile")
     return profile_of(load_text(path, MAX_BYTES), path)
 
 
-@lru_cache(maxsize=100)  # each cell of a matrix asks for the same
+@lru_cache(maxsize=100)  # Each cell of a matrix requests the same profile.
 def profile_of(text: str, path: Path) -> Profile:
     return read_profile(parse_document(text, shown_path(path)), path)
 
 
 def read_profile(document: Node, path: Path) -> Profile:
-    """A profile from a document; `path`: its name, and where its tables are. Raises BadInput."""
+    """Return a profile from a document; its tables are beside `path`. Raises BadInput."""
     profile = replace(record(Profile)(document), path_on_disk=path)
     nodes = document.fields or {}
     if profile.see:
@@ -498,15 +521,15 @@ def path_json(forward: ProfileDirection, reverse: ProfileDirection) -> dict[str,
     return {"forward": forward.to_json(rtt_s), "reverse": reverse.to_json(rtt_s)}
 
 
-# -- what its measured rates say of its loss
+# -- loss derived from measured rates
 
 
 def derive(rate_mbit: float, rtt_ms: float, connections: int, cap_mbit: float) -> DerivedDirection:
-    """What explains the rate of a speed test with CUBIC, as the method rfc9438-inverse has it.
+    """Return the cause of a CUBIC speed test's rate, by the method rfc9438-inverse.
 
-    A rate near the cap is the cap's; one near what the connections' windows allow is the windows';
-    neither says anything of loss, so none is assumed. Any other rate is loss's, equally shared by
-    the connections, by the inverse of RFC 9438's response function.
+    A rate near the cap is explained by the cap; one near what the connections' windows allow, by
+    the windows: neither is evidence of loss, so no loss is assumed. Any other rate is explained by
+    loss, equal on all connections, by the inverse of RFC 9438's response function.
     """
 
     def loss_with(count: float) -> float:
@@ -522,7 +545,7 @@ def derive(rate_mbit: float, rtt_ms: float, connections: int, cap_mbit: float) -
 
 
 def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
-    """Recompute what a profile says was derived. Raises BadInput naming what differs."""
+    """Recompute a profile's derived values. Raises BadInput naming the difference."""
     row = next(
         (row for row in profile.measured if row.cc == derived.cc and row.missing is None), None
     )
@@ -546,10 +569,11 @@ def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
                 f" {computed.explained_by}"
             )
         for field in ("loss", "loss_if_half", "loss_if_twice"):
-            stands, should = getattr(written, field), getattr(computed, field)
-            if abs(stands - should) > DERIVED_TOLERANCE * should:
+            actual, expected = getattr(written, field), getattr(computed, field)
+            if abs(actual - expected) > DERIVED_TOLERANCE * expected:
                 raise node.bad(
-                    f"{name}.{field} is {share_text(stands)}, recomputed it is {share_text(should)}"
+                    f"{name}.{field} is {share_text(actual)}, recomputed it is"
+                    f" {share_text(expected)}"
                 )
         if direction.loss != random_loss(written.loss):
             raise node.bad(
@@ -558,12 +582,12 @@ def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
 
 
 def share_text(share: float) -> str:
-    """A share as a profile writes it: a percentage of four digits without an exponent."""
+    """Return a share as a profile writes it: a percentage of four digits without an exponent."""
     return f"{Decimal(f'{100 * share:.4g}'):f}%"
 
 
 def summary(profile: Profile) -> str:
-    """A line for people."""
+    """Summarize a profile in one line of text."""
     parts = [f"{profile.rtt_ms:g} ms"]
     for name in DIRECTIONS:
         direction: ProfileDirection = getattr(profile, name)

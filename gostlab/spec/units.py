@@ -1,13 +1,13 @@
-"""Quantities as people write them: a number with its unit, read strictly, exact.
+r"""Read quantities as users write them: a number with its unit, strict and exact.
 
-    rate     1967mbit · 10 Gbit · 512kbit/s    kbit = 1000 bit, kibit = 1024 bit, as tc(8) has them
+    rate     1967mbit · 10 Gbit · 512kbit/s    kbit = 1000 bit, kibit = 1024 bit, as in tc(8)
     time     84ms · 30s · 5us · 2min
     share    0.1% · 100%
     size     6MiB · 150kB         kB = 1000 bytes, KiB = 1024 (tc itself reads kB as 1024)
     buffer   1bdp · 0.5bdp · 100pkts · 150kB · 300ms (at the bottleneck's rate)
 
-A number without a unit is refused: nobody knows whether 100 meant bits or megabits. Every reader
-raises UnitError, which says what to write instead.
+A number without a unit is rejected: 100 may mean bits or megabits. Every reader raises UnitError
+with the correction.
 """
 
 import re
@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from gostlab.tcpmodel.constants import FIRST_WINDOW_PKTS
 
-# A number, then its unit. 15 digits each side: beyond any quantity here, and bounded work.
+# A number, then its unit. 15 digits on each side exceed any quantity here, and bound the work.
 NUMBER = re.compile(
     r"([+-]?)(\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})(?:e([+-]?\d+))?\s*(.*)",
     re.IGNORECASE | re.DOTALL | re.ASCII,
@@ -53,13 +53,13 @@ PACKET_UNITS = ("pkts", "pkt", "packets", "packet")
 
 
 def pattern(*units: str) -> str:
-    """A regular expression, for editors, of a number with one of these units."""
+    """Return a regular expression, for editors, of a number with one of these units."""
     number = r"\+?(\d{1,15}(\.\d{1,15})?|\.\d{1,15})([eE][+-]?\d{1,2})?"
     return rf"^\s*{number}\s*({'|'.join(units)})\s*$"
 
 
 def in_any_case(word: str) -> str:
-    """A regular expression of a word in capitals or not."""
+    """Return a regular expression that matches a word in any case."""
     return "".join(f"[{char}{char.upper()}]" if char.isalpha() else char for char in word)
 
 
@@ -73,27 +73,30 @@ BUFFER_PATTERN = pattern(
     in_any_case("bdp"), *map(in_any_case, PACKET_UNITS), *SIZE_UNITS, *TIME_UNITS
 )
 
-# Below 1 kbit/s a full packet takes 12 s; above 1 Tbit/s netem's own arithmetic is in doubt.
+# Below 1 kbit/s a full packet takes 12 s; above 1 Tbit/s netem's arithmetic is not reliable.
 MIN_RATE_BPS, MAX_RATE_BPS = 1000, 10**12
 MAX_QUEUE_S = 100
 
 
 class UnitError(ValueError):
-    """Why a quantity cannot be read, and what to write instead."""
+    """Report an unreadable quantity and its correction."""
 
 
 def quoted(text: str) -> str:
-    """What was written, for one line of a message: in quotes, printable, not endless."""
+    """Quote a text for one line of a message: printable and of limited length."""
     safe = "".join(char if char.isprintable() else "?" for char in text[:41])
     return f'"{safe[:40]}…"' if len(safe) > 40 else f'"{safe}"'
 
 
-# 10,5mbit: a comma where a point should be. In a list it separates values.
+# 10,5mbit has a comma instead of a point. In a list a comma separates values.
 DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+\s*[a-zA-Zµμ%]+(?:/s)?)\s*")
 
 
 def split_number(text: str, example: str, advice: str, what: str = "unit") -> tuple[Fraction, str]:
-    """A number, not negative, and its unit. Raises UnitError, where none is written with advice."""
+    """Return a non-negative number and its unit.
+
+    Raises UnitError; if there is no unit, with `advice`.
+    """
     match = NUMBER.fullmatch(text.strip())
     comma = DECIMAL_COMMA.fullmatch(text)
     if comma:
@@ -112,41 +115,47 @@ def split_number(text: str, example: str, advice: str, what: str = "unit") -> tu
 
 
 def in_units(text: str, units: Mapping[str, Fraction | int], example: str, advice: str) -> Fraction:
-    """A number in one of some units. Raises UnitError, where none is written with advice."""
+    """Return a number in one of some units.
+
+    Raises UnitError; if there is no unit, with `advice`.
+    """
     number, unit = split_number(text, example, advice)
     if unit not in units:
-        known = ", ".join(word for word in units if word.isascii())
+        known = ", ".join(unit_name for unit_name in units if unit_name.isascii())
         raise UnitError(f"unknown unit {quoted(unit)} (one of {known})")
     return number * units[unit]
 
 
 def rate(text: str) -> int:
-    """Bits per second of a rate like 1967mbit, 10 Gbit, 512kbit/s. Raises UnitError."""
+    """Return the bits per second of a rate like 1967mbit, 10 Gbit, 512kbit/s. Raises UnitError."""
     number, unit = split_number(text, "100mbit", "mbit")
-    word = re.sub(r"bits?(/s)?$", "bit", unit.lower())
+    normalized = re.sub(r"bits?(/s)?$", "bit", unit.lower())
     if BYTE_RATES.fullmatch(unit):
         raise UnitError(
             "tc reads bps as bytes per second and most people as bits: write bits, like 100mbit"
         )
-    if word not in RATE_UNITS:
+    if normalized not in RATE_UNITS:
         raise UnitError(f"unknown unit {quoted(unit)} (write it like 100mbit)")
-    bps = number * RATE_UNITS[word]
+    bps = number * RATE_UNITS[normalized]
     if not MIN_RATE_BPS <= bps <= MAX_RATE_BPS:
         raise UnitError("outside 1kbit to 1tbit")
     return round(bps)
 
 
 def seconds(text: str, usual: str = "ms") -> Fraction:
-    """Seconds of a time like 84ms, exactly; `usual`: the unit to advise. Raises UnitError."""
+    """Return the seconds of a time like 84ms, exactly; `usual` is the unit to advise.
+
+    Raises UnitError.
+    """
     others = ", ".join(other for other in TIME_EXAMPLES if other != usual)
-    found = in_units(text, TIME_UNITS, TIME_EXAMPLES[usual], f"{usual}, or {others}")
-    if found > 10**7:
+    time_s = in_units(text, TIME_UNITS, TIME_EXAMPLES[usual], f"{usual}, or {others}")
+    if time_s > 10**7:
         raise UnitError("longer than any run")
-    return found
+    return time_s
 
 
 def share(text: str) -> Fraction:
-    """A share 0..1 of a percentage like 0.1%, exactly. Raises UnitError."""
+    """Return the share 0..1 of a percentage like 0.1%, exactly. Raises UnitError."""
     number, unit = split_number(text, "0.1%", "% if that is meant", what="%")
     if unit != "%":
         raise UnitError("not a number with % (like 1.5%)")
@@ -156,16 +165,16 @@ def share(text: str) -> Fraction:
 
 
 def size(text: str) -> int:
-    """Bytes of a size like 6MiB, 150kB, rounded to a whole one. Raises UnitError."""
-    found = in_units(text, SIZE_UNITS, "6MiB", "kB, or B, MiB")
-    if found > 2**50:
+    """Return the bytes of a size like 6MiB, 150kB, rounded to a whole byte. Raises UnitError."""
+    size_bytes = in_units(text, SIZE_UNITS, "6MiB", "kB, or B, MiB")
+    if size_bytes > 2**50:
         raise UnitError("larger than any machine")
-    return round(found)
+    return round(size_bytes)
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """A bottleneck's queue as written: multiple of the BDP, packets, bytes, or time to send it."""
+    """Represent a bottleneck's queue as written: in BDPs, packets, bytes, or as its drain time."""
 
     amount: Fraction
     unit: str  # bdp | pkts | bytes | s
@@ -178,25 +187,27 @@ class Buffer:
 
     @property
     def needs_rate(self) -> bool:
-        """Whether it is so many packets only at a rate."""
+        """Return whether the number of packets depends on a rate."""
         return self.unit in ("bdp", "s")
 
     def packets(self, rate_bps: int, rtt_s: Fraction, mtu: int) -> int:
-        """How many packets of MTU size that is, at least one. The BDP is rate × RTT / (8 · MTU); a
-        whole one or more has room for a first window.
+        """Return the size in packets of MTU size, at least one.
+
+        The BDP is rate × RTT / (8 · MTU); a buffer of one BDP or more has room for TCP's initial
+        window.
         """
-        least = FIRST_WINDOW_PKTS if self.unit == "bdp" and self.amount >= 1 else 1
+        min_packets = FIRST_WINDOW_PKTS if self.unit == "bdp" and self.amount >= 1 else 1
         exact = {
             "bdp": self.amount * rate_bps * rtt_s / (8 * mtu),
             "s": self.amount * rate_bps / (8 * mtu),
             "bytes": self.amount / mtu,
             "pkts": self.amount,
         }[self.unit]
-        return max(least, round(exact))
+        return max(min_packets, round(exact))
 
 
 def buffer(text: str) -> Buffer:
-    """A queue's size like 1bdp, 100pkts, 150kB, 300ms. Raises UnitError."""
+    """Return a queue's size like 1bdp, 100pkts, 150kB, 300ms. Raises UnitError."""
     number, unit = split_number(text, "1bdp", "bdp, or pkts, kB, ms")
     if not number:
         raise UnitError("a queue of nothing passes nothing (write 1pkts for the smallest)")
@@ -218,39 +229,39 @@ def buffer(text: str) -> Buffer:
 
 
 def show_rate(bps: float | None) -> str:
-    """A rate for people: 1.967 Gbit/s; "no rate limit" for None."""
+    """Format a rate for people: 1.967 Gbit/s; "no rate limit" for None."""
     if bps is None:
         return "no rate limit"
     return f"{scaled(bps, {'Gbit/s': 1e9, 'Mbit/s': 1e6, 'kbit/s': 1e3, 'bit/s': 1})}"
 
 
 def show_ms(time_ms: float) -> str:
-    """Milliseconds to a nanosecond, without an exponent and needless zeros."""
+    """Format milliseconds to a nanosecond, without an exponent or trailing zeros."""
     return f"{time_ms:.6f}".rstrip("0").rstrip(".")
 
 
 def show_s(time_s: Fraction) -> str:
-    """A time as a profile writes it."""
+    """Format a time as a profile writes it."""
     return f"{show_ms(float(time_s * 1000))}ms"
 
 
 def show_time(time_s: float) -> str:
-    """A time for people: 168 ms."""
+    """Format a time for people: 168 ms."""
     return scaled(time_s, {"s": 1, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9})
 
 
 def show_size(size_bytes: float) -> str:
-    """A size for people: 6 MiB."""
+    """Format a size for people: 6 MiB."""
     return scaled(size_bytes, {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1})
 
 
 def show_share(part: float) -> str:
-    """A share 0..1 for people, as a percentage of at most four digits: 0.1%."""
+    """Format a share 0..1 for people, as a percentage of at most four digits: 0.1%."""
     return f"{100 * part:.4g}%"
 
 
 def scaled(value: float, units: Mapping[str, float]) -> str:
-    """The value in the largest unit that leaves at least one before the point, to four digits."""
+    """Format a value in the largest unit in which it is at least one, with four digits."""
     for unit, factor in units.items():
         if abs(value) >= factor:
             return f"{value / factor:.4g} {unit}"

@@ -1,4 +1,4 @@
-"""The values of settings and of flows' fields: who reads each from YAML, within which bounds."""
+"""Declare the readers and bounds of settings' values and of flows' fields."""
 
 import math
 import re
@@ -33,16 +33,16 @@ from gostlab.spec.yaml_source import (
 )
 from gostlab.tcpmodel.constants import MIB, SUPER_PACKETS
 
-# An end that may have a congestion control of its own is a host, or one of a tunnel's legs.
+# An end with its own congestion control is a host, or one of a tunnel's legs.
 END = re.compile(r"[a-z][a-z0-9_]{0,15}")
 BUFFER_PRESETS = ("debian", "system", "bdp")
 SHARED, AUTO = "shared", "auto"
-MAX_STREAMS = 128  # iperf3's own limit
+MAX_STREAMS = 128  # iperf3's limit
 MAX_FLOWS = 1000
-MAX_HOSTS = 64  # at either end of a bottleneck
-MAX_HOST_CPUS = 64  # the kernel's (kernel/patches, MOST_CPUS)
+MAX_HOSTS = 64  # The maximum at either end of a bottleneck.
+MAX_HOST_CPUS = 64  # The limit of the kernel (kernel/patches, MOST_CPUS).
 MAX_SITES = 60
-MAX_DELAY_S = 10  # so that packets in flight stay countable
+MAX_DELAY_S = 10  # The limit keeps packets in flight countable.
 
 RATE = quantity(units.rate, units.RATE_PATTERN, "bit/s")
 TIME = quantity(units.seconds, units.TIME_PATTERN, "a time")
@@ -57,18 +57,18 @@ SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN, "a tim
 MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN, "a time")
 IN_MIB = Fraction(1, MIB)
 
-# What topo.py declares, and what the files in gostlab/tunnels/ and qdiscs/ do.
+# The names that topo.py and the plugins in gostlab/tunnels/ and qdiscs/ declare.
 TOPOLOGY = one_of_names(topologies)
 TUNNEL = one_of_names(tunnel_kinds)
 BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))
 DIRECTION = one_of("upload", "download")
 STREAMS = whole_number(1, MAX_STREAMS)
 HOST_NUMBER = whole_number(1, MAX_HOSTS)
-MTU = whole_number(1280, 9000)  # IPv6's least, and jumbo frames
+MTU = whole_number(1280, 9000)  # IPv6's minimum, and jumbo frames.
 HOPS = whole_number(1, 2)
-KCP_WINDOW = whole_number(16, 65535)  # what a KCP segment can say
+KCP_WINDOW = whole_number(16, 65535)  # The range of the window field of a KCP segment.
 KCP_PARITY = whole_number(0, 10)
-# iperf3 takes whole seconds.
+# iperf3 accepts whole seconds only.
 read_duration = bounded(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
 read_instant = bounded(SECONDS, "0s", "86400s", float)
 
@@ -78,13 +78,13 @@ TRAPS = list_of(TRAP)
 
 @takes({"anyOf": [TRAP.schema, TRAPS.schema]})
 def read_traps(node: Node) -> tuple[str, ...]:
-    """Traps to walk into on purpose: one, or a list. Raises BadInput."""
+    """Return the traps to allow on purpose: one, or a list. Raises BadInput."""
     return (TRAP(node),) if node.text is not None else TRAPS(node)
 
 
 @takes({"type": "string", "pattern": units.INTERVAL_PATTERN})
 def read_window(node: Node) -> tuple[float, float]:
-    """From when to when of the load, 40s..100s, or all of it: (0, inf). Raises BadInput."""
+    """Return the bounds of a part of the load: 40s..100s, or all (0, inf). Raises BadInput."""
     text = text_of(node)
     if text == "all":
         return 0.0, math.inf
@@ -109,7 +109,7 @@ read_socket_buffer = bounded(SIZE, "4KiB", "1GiB", int)
 read_syscall_cost = bounded(MICROSECONDS, "0us", "1ms", float, per=10**6)
 read_byte_cost = bounded(TIME, "0ns", "1us", float, per=10**9, step="0.001ns")
 read_packet_cost = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
-# The most is the kernel's (kernel/patches, VETH_MOST_RX_USECS).
+# The maximum is the kernel's (kernel/patches, VETH_MOST_RX_USECS).
 read_rx_usecs = bounded(TIME, "1us", "10ms", int, per=10**6, step="1us")
 read_memory = bounded(SIZE, "128MiB", "64GiB", int, per=IN_MIB, words={AUTO: None})
 read_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={"ample": None})
@@ -118,7 +118,7 @@ read_host_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={SH
 
 @takes({"type": "string", "pattern": rf"^\s*unlimited\s*$|{units.RATE_PATTERN}"}, RATE.unit)
 def read_rate(node: Node) -> int | None:
-    """A rate, or `unlimited`. Raises BadInput."""
+    """Return a rate, or None for `unlimited`. Raises BadInput."""
     text = text_of(node)
     if text == "unlimited":
         return None
@@ -127,22 +127,22 @@ def read_rate(node: Node) -> int | None:
     return RATE(node)
 
 
-# By the one name that a queue has here: tc's pfifo is fifo.
+# Aliases of a queue are converted to its name: tc's pfifo becomes fifo.
 QUEUES = one_of_names(lambda: spelled(QUEUE)).to(lambda name: spelled(QUEUE)[name])
-# Those that tc installs without a parameter: red must be told its limit.
+# The qdiscs that tc installs without a parameter; red requires its limit.
 TUN_QUEUES = one_of("default", "fifo", "fq", "fq_codel", "codel", "cake", "pie", "fq_pie", "sfq")
 
 
 @takes(list_of(text_of, least=1).schema)
 def read_sites(node: Node) -> tuple[str, ...]:
-    """The profiles of a star's sites, each once. Raises BadInput."""
+    """Return the profiles of a star's sites, which must differ. Raises BadInput."""
     sites = list_of(text_of, least=1)(node)
     if len(sites) > MAX_SITES or len(set(sites)) < len(sites):
         raise node.bad(f"not a list of at most {MAX_SITES} profiles, each once")
     return sites
 
 
-# As ./lab gost list shows it; a version may be a number to YAML.
+# The names of ./lab gost list; YAML may read a version as a number.
 read_gost = Reader(
     text_like(
         r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}",
@@ -161,12 +161,11 @@ read_iperf3 = Reader(
 
 @takes({"type": "array", "items": SIZE.schema, "minItems": 3, "maxItems": 3})
 def read_buffer_sizes(node: Node) -> list[int]:
-    """Three sizes as tcp_rmem and tcp_wmem have them. Raises BadInput."""
+    """Return three sizes in the order of tcp_rmem and tcp_wmem. Raises BadInput."""
     sizes = list(list_of(SIZE)(node))
     if len(sizes) != 3 or sizes != sorted(sizes) or sizes[0] < 4096 or sizes[2] > 2**30:
         raise node.bad(
-            "not three sizes, least, initial, most, between 4KiB and 1GiB (like [4KiB, 128KiB,"
-            " 6MiB])"
+            "not three sizes, min, initial, max, between 4KiB and 1GiB (like [4KiB, 128KiB, 6MiB])"
         )
     return sizes
 
@@ -175,25 +174,28 @@ BUFFER_SIZES = mapping(
     {
         name: KeySchema(
             read_buffer_sizes,
-            f"for {use}, as tcp_{name}: least, initial, most",
-            like,
+            f"for {use}, as tcp_{name}: min, initial, max",
+            example,
             required=True,
         )
-        for name, use, like in (
+        for name, use, example in (
             ("rmem", "receiving", "[4KiB, 128KiB, 6MiB]"),
             ("wmem", "sending", "[4KiB, 16KiB, 4MiB]"),
         )
     }
 )
-# A file may have presets of its own, whose names stand for their sizes before this reads them.
+# A file's presets are replaced by their sizes before this reader runs.
 read_buffers = either(Reader(one_of(*BUFFER_PRESETS), text_of.schema), BUFFER_SIZES)
 
 
-# -- what each host has, of all hosts or by host
+# -- values for all hosts or by host
 
 
 def one_for_all(read: Reader[int], **words: Any) -> Reader[Any]:
-    """Reads one value for all hosts, or a word for one; None: as the profile knows its machines."""
+    """Return a reader of one value for all hosts, or of a word with a fixed meaning.
+
+    The value None stands for the value of the profile's machines.
+    """
     return Reader(
         lambda node: words[node.text] if node.text in words else read(node),
         {"anyOf": [{"enum": list(words)}, read.schema]},
@@ -202,9 +204,9 @@ def one_for_all(read: Reader[int], **words: Any) -> Reader[Any]:
 
 
 def per_host(read: Reader[int], *words: str) -> Reader[Any]:
-    """Reads one value for all hosts, one of some words, or values by host."""
-    of_all = one_for_all(read, **{word: word for word in words}) if words else read
-    return either(of_all, by_name(END, read, "host", "{client: 2, target: 4}"))
+    """Return a reader of one value for all hosts, of some words, or of values by host."""
+    for_all = one_for_all(read, **{word: word for word in words}) if words else read
+    return either(for_all, by_name(END, read, "host", "{client: 2, target: 4}"))
 
 
 HOST_CPUS = whole_number(1, MAX_HOST_CPUS)
@@ -212,7 +214,7 @@ HOST_CPUS = whole_number(1, MAX_HOST_CPUS)
 
 @takes({"type": "number", "minimum": 0.01, "maximum": MAX_HOST_CPUS})
 def CPU_SHARE(node: Node) -> int:
-    """How many thousandths of one CPU's time a host has in the long run. Raises BadInput."""
+    """Return a host's long-run CPU time in thousandths of one CPU. Raises BadInput."""
     permille = decimal(node) * 1000
     if not 10 <= permille <= 1000 * MAX_HOST_CPUS or permille % 1:
         raise node.bad_value(f"not within 0.01 and {MAX_HOST_CPUS} CPUs, to the thousandth")
@@ -248,25 +250,25 @@ MACHINE_MEMORY = bounded(SIZE, "64MiB", "1024GiB", int, per=IN_MIB)
     }
 )
 def CC(node: Node) -> str:
-    """A congestion control: cubic, mycc(alpha=3) or {mycc: {alpha: 3}}. Raises BadInput."""
+    """Return a congestion control: cubic, mycc(alpha=3) or {mycc: {alpha: 3}}. Raises BadInput."""
     if node.fields is not None:
-        [(name, inside)] = node.fields.items() if len(node.fields) == 1 else [("", node)]
-        if not name or inside.fields is None:
+        [(name, values)] = node.fields.items() if len(node.fields) == 1 else [("", node)]
+        if not name or values.fields is None:
             raise node.bad("not one congestion control with parameters (like {mycc: {alpha: 3}})")
-        said = ";".join(f"{key}={text_of(value)}" for key, value in inside.fields.items())
-        text = f"{name}({said})"
+        parameters = ";".join(f"{key}={text_of(value)}" for key, value in values.fields.items())
+        text = f"{name}({parameters})"
     else:
         text = text_of(node)
     try:
-        asked = congestion_controls.parse_control(text)
+        control = congestion_controls.parse_control(text)
         if congestion_controls.strangers_welcome():
-            return str(asked)
-        if asked.name not in (known := congestion_controls.known_names()):
-            raise node.bad_value(f"not known here ({meant(asked.name, known)})")
-        congestion_controls.check_known(asked)
+            return str(control)
+        if control.name not in (known := congestion_controls.known_names()):
+            raise node.bad_value(f"not known here ({meant(control.name, known)})")
+        congestion_controls.check_known(control)
     except congestion_controls.BadInput as error:
         raise error if str(error).startswith(node.where) else node.bad(str(error)) from None
-    return str(asked)
+    return str(control)
 
 
 CC_BY_END = by_name(END, CC, "host, or leg of a tunnel", "{client: bbr, target: cubic}")
@@ -274,16 +276,18 @@ CC_BY_END = by_name(END, CC, "host, or leg of a tunnel", "{client: bbr, target: 
 
 @takes({"anyOf": [CC.schema, CC_BY_END.schema]})
 def read_cc(node: Node) -> str | dict[str, str]:
-    """One congestion control for all, or one per end: {client: bbr}. Raises BadInput."""
+    """Return one congestion control for all, or one per end: {client: bbr}. Raises BadInput."""
     values = list((node.fields or {}).values())
-    inside = values[0].fields if len(values) == 1 else None
-    has_parameters = inside is not None and all(each.fields is None for each in inside.values())
+    parameters = values[0].fields if len(values) == 1 else None
+    has_parameters = parameters is not None and all(
+        value.fields is None for value in parameters.values()
+    )
     return CC(node) if node.fields is None or has_parameters else CC_BY_END(node)
 
 
 @takes({"type": ["string", "number"]})
 def read_kernel(node: Node) -> str:
-    """The name of a kernel that there is: shipped, 5.10, or one of the user's. Raises BadInput."""
+    """Return the name of an existing kernel: shipped, 5.10, or a user's. Raises BadInput."""
     name, known = text_of(node), kernels.known_names()
     if name not in known and not congestion_controls.strangers_welcome():
         raise node.bad_value(f"no such kernel ({', '.join(known)}; ./lab kernel list)")
