@@ -44,7 +44,7 @@ WORDS = sorted(declared.drawing_files())
 ROOT = Path(__file__).resolve().parents[3]
 
 PIES = """
-from gostlab.analysis.plotting.plot import Answer, Drawing, Picture
+from gostlab.analysis.plotting.plot import PlotFinding, Drawing, ReportFigure
 from gostlab.analysis.plotting.style import new_figure, styled
 
 @styled
@@ -56,8 +56,8 @@ def plot_pies(table):
 DRAWING = Drawing(
     "pies",
     caption="Pies, of all things.",
-    draw=lambda sheet: [Picture(plot_pies(sheet.rows))],
-    says=lambda sweep, table: [Answer("Is it a pie?", (f"{len(table)} slices.",))],
+    draw=lambda sheet: [ReportFigure(plot_pies(sheet.rows))],
+    says=lambda sweep, table: [PlotFinding("Is it a pie?", (f"{len(table)} slices.",))],
 )
 """
 EXPERIMENT = """
