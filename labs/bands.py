@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
-from gostlab.classroom.answer_sharing import copied  # noqa: E402
+from gostlab.classroom.answer_sharing import score_copied_answers  # noqa: E402
 from gostlab.classroom.answers import Sealed  # noqa: E402
 from gostlab.classroom.assignment import Assignment, assigned  # noqa: E402
-from gostlab.classroom.expressions import FormulaError, Value, evaluate, shown  # noqa: E402
-from gostlab.classroom.grading import find_runs, named_values  # noqa: E402
+from gostlab.classroom.expressions import FormulaError, Value, evaluate, format_value  # noqa: E402
+from gostlab.classroom.grading import collect_values, find_runs  # noqa: E402
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab  # noqa: E402
 from gostlab.scheduler.progress import progress_on_stderr  # noqa: E402
 
@@ -54,13 +54,13 @@ def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[s
     lab, seed = assignment.lab, assignment.seed({})
     places = [(lab.experiment_path, assignment.sets)]
     if lab.own:
-        places.append((lab.folder / lab.own.reference, assignment.filled(lab.own.sets)))
+        places.append((lab.folder / lab.own.reference, assignment.fill_settings(lab.own.sets)))
     for path, sets in places:
         asked = api.Experiment.from_file(path, settings=sets, machine="sandbox", seed=seed)
         with progress_on_stderr(f"{lab.name} {assignment.student}", quiet=False) as progress:
             asked.run(results, jobs=jobs, progress=progress).wait()
     found = find_runs(assignment, Sealed({}, datetime.fromtimestamp(0, UTC)), results)
-    names, lacking = named_values(assignment, found)
+    names, lacking = collect_values(assignment, found)
     for line in (*found.problems, *lacking.values()):
         print(f"{assignment.student}: {line}", file=sys.stderr)
     return names
@@ -69,7 +69,8 @@ def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[s
 def table(lab: CourseLab, asked: Sequence[Assignment], rows: Sequence[dict[str, Value]]) -> str:
     """What each measured value and each point's formula came to, and of whom."""
     values = [
-        ", ".join(f"{name} {shown(value)}" for name, value in each.values.items()) for each in asked
+        ", ".join(f"{name} {format_value(value)}" for name, value in each.values.items())
+        for each in asked
     ]
     lines = [*wrap(f"{len(rows)} students: {'; '.join(values)}.", COLUMNS), ""]
     lines += ["| | least | median | most | band |", "|---|---|---|---|---|"]
@@ -80,7 +81,7 @@ def table(lab: CourseLab, asked: Sequence[Assignment], rows: Sequence[dict[str, 
         if point.got
     ]
     formulas += [
-        (f"{point.name}, expected", point.expect, point.within.words)
+        (f"{point.name}, expected", point.expect, point.within.text)
         for point in lab.points
         if point.is_prediction and point.expect and point.within
     ]
@@ -93,7 +94,7 @@ def table(lab: CourseLab, asked: Sequence[Assignment], rows: Sequence[dict[str, 
                 continue
         if came_to:
             told = [
-                shown(float(f"{each:.4g}"))
+                format_value(float(f"{each:.4g}"))
                 for each in (min(came_to), median(came_to), max(came_to))
             ]
             lines.append(f"| {name} | {' | '.join(told)} | {band} |")
@@ -106,7 +107,7 @@ def copied_row(lab: CourseLab, rows: Sequence[dict[str, Value]]) -> str:
     numbers = [point for point in points if point.answer and point.within]
     words = [point for point in points if point.answer and not point.within]
     kinds = (numbers, words, [point for point in points if not point.answer], points)
-    found = [copied(lab, rows, kind) for kind in kinds]
+    found = [score_copied_answers(lab, rows, kind) for kind in kinds]
     cells = [f"{each.mean:.1f} of {each.of}" if each.of else "–" for each in found]
     return f"| {lab.number} | {' | '.join(cells)} | {found[-1].most} |\n"
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 from gostlab.classroom.answer_sharing import right_answers  # noqa: E402
 from gostlab.classroom.answers import SEALED, read_sealed, sheet_of  # noqa: E402
 from gostlab.classroom.assignment import Assignment  # noqa: E402
-from gostlab.classroom.grading import RESULTS, find_runs, grade, named_values  # noqa: E402
+from gostlab.classroom.grading import RESULTS, collect_values, find_runs, grade  # noqa: E402
 from gostlab.classroom.lab import ANSWERS, CourseLab, Point, list_labs, load_lab  # noqa: E402
 from gostlab.classroom.workspace import open_coursework  # noqa: E402
 
@@ -71,7 +71,7 @@ def write_own(folder: Path, assignment: Assignment) -> None:
     own = assignment.lab.own
     if own is not None:
         text = (assignment.lab.folder / own.reference).read_text(encoding="utf-8")
-        for name, value in assignment.filled(own.sets).items():
+        for name, value in assignment.fill_settings(own.sets).items():
             text = re.sub(rf"\b({name}: \[?)[^],\n]+", rf"\g<1>{value}", text, count=1)
         (folder / own.file).write_text(text, encoding="utf-8")
 
@@ -93,7 +93,7 @@ def do_lab(lab: CourseLab, folder: Path) -> dict[str, float]:
     for step in ("predict", "run", "report"):
         took[step] = timed(words[step], log)
     found = find_runs(assignment, read_sealed(folder / SEALED, lab), folder / RESULTS)
-    known, _ = named_values(assignment, found)
+    known, _ = collect_values(assignment, found)
     read = replace(right_answers(lab, known, guess, STUDENT), predictions=told.predictions)
     (folder / ANSWERS).write_text(sheet_of(read), encoding="utf-8")
     took["hand-in"] = timed(words["hand-in"], log)

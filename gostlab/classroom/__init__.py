@@ -1,5 +1,5 @@
-"""Classroom labs: what a lab asks of each student, what he hands in, and what that is worth.
+"""Assign classroom labs to students, collect their hand-ins and grade them.
 
-Nothing here runs anything: a hand-in is graded from its files by Python and PyYAML alone.
-docs/how-to/teaching.md says how a course uses it.
+Nothing in this package runs an experiment: a hand-in is graded from its files by Python and PyYAML
+alone. docs/how-to/teaching.md explains how to use it in a course.
 """

@@ -1,5 +1,6 @@
-"""What a student earns with another's answers beside runs of his own: how far a lab's paths tell
-its students apart (labs/bands.py measures it).
+"""Compute the points that copied answers earn a student who has runs of his own.
+
+The score measures how well the paths of a lab separate its students; labs/bands.py reports it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +15,11 @@ from gostlab.classroom.lab import SECTIONS, CourseLab, Point
 
 
 @dataclass(frozen=True)
-class Copied:
-    """What copied answers earn of a lab's points of one kind, over all pairs of some students."""
+class CopiedScore:
+    """Represent the points that copied answers earn, over all pairs of some students."""
 
     mean: float
-    most: int  # of any pair
+    most: int  # maximum over all pairs
     of: int
 
 
@@ -28,19 +29,20 @@ def right_answers(
     otherwise: Callable[[Point], str] = lambda _: "",
     student: str = "",
 ) -> Answers:
-    """What a student with these values and runs has to answer. otherwise: what stands where a
-    person reads, or a formula has no value yet.
+    """Return the correct answers of a student with these values and runs.
+
+    `otherwise` gives the answer to a point which a person reads, or whose formula has no value yet.
     """
-    found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
+    answers: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for point in lab.points:
         if point.answer is not None:
             section, key = point.answer
-            found[section][key] = right_answer(point, names) or otherwise(point)
-    return Answers(student, **found)
+            answers[section][key] = right_answer(point, names) or otherwise(point)
+    return Answers(student, **answers)
 
 
 def right_answer(point: Point, names: Mapping[str, Value]) -> str:
-    """ "" where only a person, or runs that are not there, can tell."""
+    """Return the correct answer to a point, or "" if it needs a person or missing runs."""
     if point.by_hand:
         return ""
     try:
@@ -50,18 +52,18 @@ def right_answer(point: Point, names: Mapping[str, Value]) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def copied(
+def score_copied_answers(
     lab: CourseLab, students: Sequence[Mapping[str, Value]], points: Sequence[Point] | None = None
-) -> Copied:
-    """Over all pairs, either way.
+) -> CopiedScore:
+    """Return the points that copied answers earn, over all ordered pairs of students.
 
-    students: each one's drawn and measured values, two at least. points: of these alone (default:
-    all that a machine gives).
+    `students` has the drawn and measured values of each student, at least two. `points` limits the
+    score to these points (default: all that are graded by machine).
     """
-    points = [each for each in lab.points if not each.by_hand] if points is None else points
-    told = [right_answers(lab, each) for each in students]
-    found = [
+    points = [point for point in lab.points if not point.by_hand] if points is None else points
+    sheets = [right_answers(lab, values) for values in students]
+    scores = [
         sum(score(point, answers, copier, {}).points for point in points)
-        for (copier, _), (_, answers) in permutations(zip(students, told, strict=True), 2)
+        for (copier, _), (_, answers) in permutations(zip(students, sheets, strict=True), 2)
     ]
-    return Copied(fmean(found), max(found), sum(point.points for point in points))
+    return CopiedScore(fmean(scores), max(scores), sum(point.points for point in points))

@@ -1,4 +1,4 @@
-"""answers.yaml, as the student fills it in, and predictions.json, its first half sealed."""
+"""Read a student's answers.yaml, and write and read predictions.json, its sealed first half."""
 
 import json
 import re
@@ -21,7 +21,7 @@ TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True)
 class Answers:
-    """What a student wrote: a text under each key, "" where nothing stands."""
+    """A student's answer texts by key; "" for an empty answer."""
 
     student: str
     predictions: Mapping[str, str]
@@ -33,17 +33,20 @@ class Answers:
 
 @dataclass(frozen=True)
 class Sealed:
-    """Predictions as they stood when they were sealed."""
+    """A student's predictions as they were when they were sealed."""
 
     predictions: Mapping[str, str]
     at: datetime
 
 
 def read_answers(path: Path, lab: CourseLab) -> Answers:
-    """answers.yaml. Raises BadInput for a key that the lab lacks, and for what is not YAML."""
+    """Read answers.yaml.
+
+    Raises BadInput for a key that the lab does not have, and for a file that is not YAML.
+    """
     root = load_document(path)
     given = known_fields(root, ("student", *SECTIONS))
-    found: dict[str, dict[str, str]] = {}
+    texts: dict[str, dict[str, str]] = {}
     for section in SECTIONS:
         node = given.get(section)
         wanted = lab.keys(section)
@@ -53,11 +56,11 @@ def read_answers(path: Path, lab: CourseLab) -> Answers:
                 raise value.bad(f"{value.kind} where one answer should be")
             if len(value.text or "") > MAX_CHARACTERS:
                 raise value.bad(f"more than {MAX_CHARACTERS} characters")
-        found[section] = {
+        texts[section] = {
             key: (written[key].text or "").strip() if key in written else "" for key in wanted
         }
     student = given["student"].text if "student" in given else None
-    return Answers((student or "").strip(), found["predictions"], found["answers"])
+    return Answers((student or "").strip(), texts["predictions"], texts["answers"])
 
 
 def sheet_of(answers: Answers) -> str:
@@ -69,7 +72,7 @@ def sheet_of(answers: Answers) -> str:
 
 
 def as_number(text: str) -> float | None:
-    """A number as people write it, 41.2 or 1e-4, with % or without; None for anything else."""
+    """Return the number in a text such as 41.2, 1e-4 or 3%, or None if it is not a number."""
     bare = text.strip().removesuffix("%").strip()
     return float(bare) if NUMBER.fullmatch(bare) else None
 
@@ -88,22 +91,25 @@ def seal(
 
 
 def read_sealed(path: Path, lab: CourseLab) -> Sealed:
-    """predictions.json. Raises BadInput if it is none, or not of this lab."""
-    found = read_object(path)
-    if found is None:
+    """Read predictions.json.
+
+    Raises BadInput if the file is not valid, or belongs to another lab.
+    """
+    data = read_object(path)
+    if data is None:
         raise BadInput(
             f"{path.name}: not there: predictions are sealed by ./lab lab predict {lab.word}"
         )
-    written = found.get("predictions")
+    written = data.get("predictions")
     keys = lab.keys("predictions")
     if not isinstance(written, dict) or set(written) != set(keys):
         raise BadInput(f"{path.name}: not this lab's predictions ({', '.join(keys)})")
     if not all(isinstance(text, str) and len(text) <= MAX_CHARACTERS for text in written.values()):
         raise BadInput(f"{path.name}: a prediction that is no text")
-    if found.get("sha256") != digest_of(written):
+    if data.get("sha256") != digest_of(written):
         raise BadInput(f"{path.name}: changed since it was sealed")
     try:
-        at = datetime.strptime(str(found.get("sealed")), TIME).replace(tzinfo=UTC)
+        at = datetime.strptime(str(data.get("sealed")), TIME).replace(tzinfo=UTC)
     except ValueError:
         raise BadInput(f"{path.name}: sealed: not a time") from None
     return Sealed(written, at)

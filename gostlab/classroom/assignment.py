@@ -1,9 +1,10 @@
-"""What one student is asked in one lab: values drawn by a ticket, and the runs that follow.
+"""Draw the values of one student in one lab from a ticket, and compile the runs that follow.
 
-A ticket is HMAC-SHA256(key, course, student, lab). With a course's secret as the key only the
-teacher can make it; without one the key is public, and anybody can, which still gives everyone
-numbers of their own. All else follows from the ticket: the values, and, with the predictions, the
-seed of every random number of the runs. So predictions cannot be changed without other runs.
+A ticket is HMAC-SHA256(key, course, student, lab). If the key is the course's secret, only the
+teacher can make tickets. Without a secret the key is public and anybody can make them, but each
+student still gets different numbers. Everything else follows from the ticket: the values and,
+together with the predictions, the seed of all random number generators of the runs. A student can
+therefore not change his predictions without making new runs.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gostlab.classroom.expressions import Value, filled
+from gostlab.classroom.expressions import Value, fill_formulas
 from gostlab.classroom.lab import CourseLab, formulas_of
 from gostlab.safe_read import read_named
 from gostlab.spec.expand import expand
@@ -27,74 +28,80 @@ from gostlab.spec.yaml_source import BadInput
 PUBLIC_KEY = b"gostlab's public key for courses without a secret"
 MIN_SECRET_BYTES = 16
 TICKET = re.compile(r"[0-9a-f]{32}")
-# As a teacher hands it out: the lab, the digits, and four more that check all of it.
+# A ticket as the teacher hands it out has the lab, 32 hex digits, and 4 hex digits of a checksum.
 HANDED_OUT = re.compile(r"([a-z0-9-]+)-([0-9a-f]{32})-([0-9a-f]{4})")
 STUDENT = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
-# So that nobody finds other predictions that lead to the same seed: 2^43 seeds, 20 ms each.
+# Key stretching (20 ms per guess, 2^43 seeds) prevents a search for predictions with the same seed.
 ROUNDS = 20_000
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A lab as one student has it."""
+    """A lab with the values of one student."""
 
     lab: CourseLab
     student: str
     course: str
     ticket: str
-    values: Mapping[str, Value]  # drawn
+    values: Mapping[str, Value]  # drawn for this student
 
     @property
     def sets(self) -> dict[str, str]:
-        """The experiment's settings, as --set writes them."""
-        return self.filled(self.lab.sets)
+        """Return the settings of the experiment, in the syntax of --set."""
+        return self.fill_settings(self.lab.sets)
 
-    def filled(self, sets: Mapping[str, str]) -> dict[str, str]:
-        """Settings whose formulas have this student's values."""
-        return {name: filled(text, self.values) for name, text in sets.items()}
+    def fill_settings(self, sets: Mapping[str, str]) -> dict[str, str]:
+        """Return settings with their formulas replaced by this student's values."""
+        return {name: fill_formulas(text, self.values) for name, text in sets.items()}
 
     def seed(self, predictions: Mapping[str, str]) -> int:
         return seed_of(digest_of(predictions), self.ticket)
 
     def runs(self, seed: int) -> list[RunSpec]:
-        """Every run of the lab's experiment. Raises BadInput."""
-        return list(expanded(self.lab.experiment_path, tuple(self.sets.items()), seed))
+        """Return every run of the lab's experiment. Raises BadInput."""
+        return list(expand_runs(self.lab.experiment_path, tuple(self.sets.items()), seed))
 
     def own_runs(self, seed: int) -> list[RunSpec]:
-        """What the student's own runs must be but for their names, if any. Raises BadInput."""
+        """Return the runs that the student's own experiment must have, except for their names.
+
+        Raises BadInput.
+        """
         if self.lab.own is None:
             return []
         path = self.lab.folder / self.lab.own.reference
-        return list(expanded(path, tuple(self.filled(self.lab.own.sets).items()), seed))
+        return list(expand_runs(path, tuple(self.fill_settings(self.lab.own.sets).items()), seed))
 
     @property
-    def told(self) -> dict[str, Value]:
-        """The drawn values that the student is told."""
+    def visible_values(self) -> dict[str, Value]:
+        """Return the drawn values that the student may know."""
         return {name: value for name, value in self.values.items() if name not in self.lab.hidden}
 
     def to_json(self) -> dict[str, Any]:
-        """assignment.json: for people and for `./lab lab`; the grader makes it anew."""
+        """Return the content of assignment.json, which informs people and `./lab lab`.
+
+        The grader does not trust the file and computes the assignment again.
+        """
         return {
             "schema": 1,
             "lab": self.lab.name,
             "student": self.student,
             "course": self.course,
             "ticket": self.ticket,
-            "values": self.told,
+            "values": self.visible_values,
             **({"folder": str(self.lab.folder)} if self.lab.is_own else {}),
         }
 
 
 @lru_cache(maxsize=256)
 def seed_of(digest: str, ticket: str) -> int:
-    """The seed that predictions and a ticket make, between 1 and MAX_SEED."""
-    made = hashlib.pbkdf2_hmac("sha256", digest.encode(), ticket.encode(), ROUNDS, 8)
-    return 1 + int.from_bytes(made) % MAX_SEED
+    """Return the seed between 1 and MAX_SEED that follows from predictions and a ticket."""
+    derived = hashlib.pbkdf2_hmac("sha256", digest.encode(), ticket.encode(), ROUNDS, 8)
+    return 1 + int.from_bytes(derived) % MAX_SEED
 
 
 @lru_cache(maxsize=256)
-def expanded(path: Path, sets: tuple[tuple[str, str], ...], seed: int) -> tuple[RunSpec, ...]:
-    """An experiment's runs, as the sandbox has them. Raises BadInput."""
+def expand_runs(path: Path, sets: tuple[tuple[str, str], ...], seed: int) -> tuple[RunSpec, ...]:
+    """Return the runs of an experiment in the sandbox. Raises BadInput."""
     experiment = replace(load_experiment(str(path)), seed=seed)
     runs = expand(experiment, overrides=dict(sets), machine="sandbox", clock="virtual")
     if any(run.measures_a_part for run in runs):
@@ -103,40 +110,42 @@ def expanded(path: Path, sets: tuple[tuple[str, str], ...], seed: int) -> tuple[
 
 
 def ticket_of(lab: CourseLab, student: str, course: str, secret: bytes | None) -> str:
-    """32 hex digits. Raises BadInput for a name that is none."""
+    """Return a ticket as 32 hex digits. Raises BadInput for an invalid student name."""
     check_student(student)
     key = PUBLIC_KEY if secret is None else secret
-    words = json.dumps([course, student, lab.name]).encode()
-    return hmac.new(key, words, hashlib.sha256).hexdigest()[:32]
+    message = json.dumps([course, student, lab.name]).encode()
+    return hmac.new(key, message, hashlib.sha256).hexdigest()[:32]
 
 
-def hand_out(lab: CourseLab, student: str, course: str, ticket: str) -> str:
-    """A ticket as it is handed out: LAB-DIGITS-CHECK. The last four digits check the others, the
-    student and the course, so that one who mistypes or leaves out either is told at once.
+def format_ticket(lab: CourseLab, student: str, course: str, ticket: str) -> str:
+    """Return a ticket in the form LAB-DIGITS-CHECK in which the teacher hands it out.
+
+    The last four digits are a checksum of the others, the student and the course: a typing error in
+    any of them is reported at once.
     """
-    words = json.dumps([course, student, lab.name, ticket]).encode()
-    return f"{lab.name}-{ticket}-{hashlib.sha256(words).hexdigest()[:4]}"
+    message = json.dumps([course, student, lab.name, ticket]).encode()
+    return f"{lab.name}-{ticket}-{hashlib.sha256(message).hexdigest()[:4]}"
 
 
 def read_ticket(lab: CourseLab, student: str, course: str, text: str) -> str:
-    """The digits of a ticket that was handed out. Raises BadInput."""
-    found = HANDED_OUT.fullmatch(text.strip().lower())
-    if found is None:
+    """Return the digits of a ticket that was handed out. Raises BadInput."""
+    match = HANDED_OUT.fullmatch(text.strip().lower())
+    if match is None:
         raise BadInput(
             f"--ticket {text!r:.80}: not a ticket (like {lab.name}-0123…-45ef: copy all of it)"
         )
-    if found[1] != lab.name:
-        raise BadInput(f"--ticket: of lab {found[1]}, not of {lab.name}")
-    if found[0] != hand_out(lab, student, course, found[2]):
+    if match[1] != lab.name:
+        raise BadInput(f"--ticket: of lab {match[1]}, not of {lab.name}")
+    if match[0] != format_ticket(lab, student, course, match[2]):
         raise BadInput(
             f"--ticket: mistyped, or not of student {student} in course {course}: copy ticket,"
             " --student and --course as your teacher gave them"
         )
-    return found[2]
+    return match[2]
 
 
 def check_student(student: str) -> None:
-    """Raises BadInput."""
+    """Reject a student name with characters that a lab does not allow. Raises BadInput."""
     if not STUDENT.fullmatch(student):
         raise BadInput(
             f"student {student!r:.80}: letters, digits and . _ @ + - only, 64 at most (an"
@@ -145,31 +154,35 @@ def check_student(student: str) -> None:
 
 
 def assign(lab: CourseLab, student: str, course: str, ticket: str) -> Assignment:
-    """What a ticket draws. Raises BadInput."""
+    """Return the assignment that a ticket draws. Raises BadInput."""
     check_student(student)
     if not TICKET.fullmatch(ticket):
         raise BadInput("a ticket has 32 digits of 0 to 9 and a to f: copy all of it")
     values = {
-        name: choices[number(ticket, name) % len(choices)] for name, choices in lab.drawn.items()
+        name: choices[draw_number(ticket, name) % len(choices)]
+        for name, choices in lab.drawn.items()
     }
     assignment = Assignment(lab, student, course, ticket, values)
     with formulas_of(lab):
-        assignment.filled({**lab.sets, **(lab.own.sets if lab.own else {})})
+        assignment.fill_settings({**lab.sets, **(lab.own.sets if lab.own else {})})
     return assignment
 
 
 def assigned(lab: CourseLab, student: str, course: str, secret: bytes | None = None) -> Assignment:
-    """What a course asks of a student. Raises BadInput."""
+    """Return the assignment of a student in a course. Raises BadInput."""
     return assign(lab, student, course, ticket_of(lab, student, course, secret))
 
 
-def number(ticket: str, name: str) -> int:
-    """A number between 0 and 2^64 that a ticket gives to a name."""
+def draw_number(ticket: str, name: str) -> int:
+    """Return the number between 0 and 2^64 that a ticket and a name determine."""
     return int.from_bytes(hmac.new(ticket.encode(), name.encode(), hashlib.sha256).digest()[:8])
 
 
 def read_secret(path: Path | None) -> bytes | None:
-    """A course's secret, its file without blanks around; None: it has none. Raises BadInput."""
+    """Return a course's secret from its file, or None without a path.
+
+    Raises BadInput.
+    """
     if path is None:
         return None
     try:
@@ -185,5 +198,5 @@ def read_secret(path: Path | None) -> bytes | None:
 
 
 def digest_of(predictions: Mapping[str, str]) -> str:
-    """SHA-256 of predictions as they were written."""
+    """Return the SHA-256 digest of predictions as they were written."""
     return hashlib.sha256(json.dumps(dict(predictions), sort_keys=True).encode()).hexdigest()

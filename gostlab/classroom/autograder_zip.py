@@ -1,4 +1,4 @@
-"""What an autograder needs of the lab, as one zip: Python, the lab's folder, and a script."""
+"""Write the zip that an autograder needs: the lab program, the lab's folder and a script."""
 
 import shlex
 import zipfile
@@ -10,7 +10,7 @@ from gostlab.registry import folders
 from gostlab.spec.yaml_source import BadInput
 
 SECRET = "course.secret"
-# Where a file of the zip may be started.
+# Unix mode 0755 in the upper half of a zip entry's external attributes.
 EXECUTABLE = 0o755 << 16
 
 GRADESCOPE_SETUP = """#!/bin/bash
@@ -47,7 +47,7 @@ sys.exit(subprocess.run(words, check=False).returncode)
 
 
 def write_bundle(lab: CourseLab, form: str, course: str, secret: bytes | None, out: Path) -> None:
-    """An autograder's zip. Raises BadInput for a secret that students could read, OSError."""
+    """Write an autograder's zip. Raises OSError; BadInput for a secret that students could read."""
     if secret is not None and form == "classroom50":
         raise BadInput(
             "--secret: Classroom 50 grades in the student's own repository, where an editor of its"
@@ -57,27 +57,28 @@ def write_bundle(lab: CourseLab, form: str, course: str, secret: bytes | None, o
     if secret is not None:
         files[SECRET] = secret
     if form == "gradescope":
-        told = f' --secret "$home/source/{SECRET}"' if secret is not None else ""
+        secret_option = f' --secret "$home/source/{SECRET}"' if secret is not None else ""
         files["setup.sh"] = GRADESCOPE_SETUP.encode()
         files["run_autograder"] = GRADESCOPE_RUN.format(
-            lab=lab.name, course=shlex.quote(course), secret=told
+            lab=lab.name, course=shlex.quote(course), secret=secret_option
         ).encode()
     else:
         files["autograder.py"] = CLASSROOM50_RUN.format(lab=lab.name, course=course).encode()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))  # the same zip from the same files
+            # A fixed time gives the same zip for the same files.
+            entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
             entry.external_attr = EXECUTABLE
             entry.compress_type = zipfile.ZIP_DEFLATED
-            made.writestr(entry, content)
+            archive.writestr(entry, content)
 
 
 def program_files(lab: CourseLab) -> Iterator[tuple[str, bytes]]:
-    """The lab's own program as far as grading reads it, and this lab's folder."""
+    """Yield the files of the lab program that grading needs, and the files of this lab's folder."""
     yield "lab", (folders.ROOT / "lab").read_bytes()
     for name, path in folders.sources("gostlab", "gostlab/analysis"):
         yield name, path.read_bytes()
-    # an experiment's words are known by what lies in these folders
+    # Validating an experiment requires the names of the files in these folders.
     for folder in (folders.PROFILES, folders.CONTROLS):
         for path in sorted(folder.glob("*.*")):
             if path.is_file():

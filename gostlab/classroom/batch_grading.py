@@ -1,7 +1,7 @@
-"""A whole class's hand-ins, graded side by side: each once, and again only if it has changed.
+"""Grade the hand-ins of a class in parallel, each once unless it has changed.
 
-What came of a hand-in is kept in the folder `graded`, a file for each, written whole or not at all.
-An interruption costs the hand-ins that were being read.
+The result of each hand-in is cached in the folder `graded`, one file per hand-in, written
+atomically. An interruption loses only the hand-ins that were being graded.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ from gostlab.classroom.grading import (
     ByHand,
     Grade,
     Scored,
+    find_mismatch,
     grade,
-    lacks,
-    nothing,
-    plain_word,
+    grade_nothing,
+    normalize_word,
     score_answer,
 )
 from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab
@@ -45,14 +45,14 @@ from gostlab.install.locate import hash_of_files
 from gostlab.results import BROKEN_RECORDS, EPOCH, read_object, write_json
 from gostlab.spec.yaml_source import BadInput
 
-KEPT = "graded"  # the folder of what is done
+CACHE_FOLDER = "graded"  # the folder of the cached results
 
 
 @dataclass(frozen=True)
 class Course:
-    """What every hand-in of a class is graded by."""
+    """The parameters with which every hand-in of a class is graded."""
 
-    lab: str  # its folder
+    lab: str  # path of the lab's folder
     name: str
     secret: bytes | None
     roster: Roster
@@ -61,128 +61,136 @@ class Course:
 @dataclass(frozen=True)
 class Record:
     label: str
-    student: str  # whose it is; "" where neither the platform nor the hand-in says
-    claims: str  # whose the hand-in says it is
-    refused: str = ""  # why it is not graded; "" where it is
+    student: str  # owner; "" if neither the platform nor the hand-in names one
+    claims: str  # student whom the hand-in names
+    refused: str = ""  # reason for not grading it; "" if it was graded
     grade: Grade | None = None
-    # What was answered, by section and key, and what of it is right for this student's own path, as
-    # far as that can be said without his runs.
+    # Answer texts by section and key, and whether each is right for this student's path, as far as
+    # that can be decided without his runs.
     answers: Mapping[str, str] = field(default_factory=dict)
     right: Mapping[str, bool] = field(default_factory=dict)
-    is_kept: bool = False  # found as it was, and not graded now
+    is_kept: bool = False  # read from the cache instead of graded now
 
 
-def whose(handed: HandedIn, roster: Roster) -> Pupil | None:
-    """Whom of the roster the platform says that it is from, or the name of the student's folder."""
+def find_pupil(handed: HandedIn, roster: Roster) -> Pupil | None:
+    """Return the student on the roster whom the platform or the name of the folder identifies."""
     who = handed.who
-    found = roster.known_as(who.email, who.sid) or roster.in_canvas(who.number)
-    return found or roster.named(who.name or top_of(handed)) or roster.known_as(top_of(handed))
+    pupil = roster.known_as(who.email, who.sid) or roster.in_canvas(who.number)
+    return pupil or roster.named(who.name or top_name(handed)) or roster.known_as(top_name(handed))
 
 
-def top_of(handed: HandedIn) -> str:
-    """The name of a hand-in's folder or archive at the top of the download, without suffix."""
+def top_name(handed: HandedIn) -> str:
+    """Return the name, without suffix, of a hand-in's folder or archive in the download."""
     first = handed.label.partition("/")[0]
     archive = lms_export.ARCHIVE.fullmatch(first)
     return first[: archive.start(1) - 1] if archive else first
 
 
-def claimed(folder: Path) -> str:
-    """Whose a hand-in says that it is; "" where it says none."""
+def read_claimed_student(folder: Path) -> str:
+    """Return the student whom a hand-in names, or "" if it names none."""
     claims = str((read_object(folder / ASSIGNMENT) or {}).get("student") or "")
     return claims if STUDENT.fullmatch(claims) else ""
 
 
 def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record:
-    """What comes of one hand-in, as it was kept or graded now. Raises OSError where that cannot be
-    kept; what reading the hand-in raises is its refusal.
+    """Return the cached record of a hand-in, or grade it.
+
+    Raises OSError if the record cannot be saved. An error in the hand-in becomes part of its
+    record.
     """
-    pupil = whose(handed, course.roster)
-    file = out / KEPT / f"{hashlib.sha256(handed.label.encode()).hexdigest()[:24]}.json"
+    pupil = find_pupil(handed, course.roster)
+    file = out / CACHE_FOLDER / f"{hashlib.sha256(handed.label.encode()).hexdigest()[:24]}.json"
     try:
-        with only_bad_input(handed.label), lms_export.opened(path, handed) as folder:
+        with only_bad_input(handed.label), lms_export.open_hand_in(path, handed) as folder:
             owners = pupil.identifiers if pupil else ()
             secret = hashlib.sha256(course.secret or b"").hexdigest()
-            made_by = [__version__, str(EPOCH), program_sum(course.lab), course.name, secret]
-            files = (each for each in folder.rglob("*") if not each.is_symlink())
+            made_by = [__version__, str(EPOCH), grader_digest(course.lab), course.name, secret]
+            files = (path for path in folder.rglob("*") if not path.is_symlink())
             made_of = [hash_of_files(folder, files), *made_by, repr(owners), handed.label]
             key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
-            kept = read_record(file, key)
-            if kept is not None:
-                return kept
-            record = graded(folder, handed, pupil, course)
+            cached = read_record(file, key)
+            if cached is not None:
+                return cached
+            record = grade_hand_in(folder, handed, pupil, course)
             json.dumps(asdict(record), ensure_ascii=False).encode("utf-8")
     except BadInput as error:
-        # Of what cannot be opened nothing is kept: looking again costs nothing.
-        return unopened(handed, pupil, course, error, path)
+        # A hand-in that cannot be opened is not cached: opening it again is cheap.
+        return record_unreadable(handed, pupil, course, error, path)
     write_json(file, {"key": key, "record": asdict(record)})
     return record
 
 
-def unopened(
+def record_unreadable(
     handed: HandedIn, pupil: Pupil | None, course: Course, error: BadInput, path: Path
 ) -> Record:
-    """What comes of a hand-in that cannot be read: no hand-in at all is not graded, and one that is
-    refused counts for nothing.
+    """Return the record of a hand-in that cannot be read.
+
+    If there is no hand-in in it, it is not graded; if it was refused, it earns no points.
     """
-    said = without_places(str(error).replace(f"{path}/", ""))
+    reason = strip_temporary_path(str(error).replace(f"{path}/", ""))
     student = pupil.primary if pupil else ""
     if not student or isinstance(error, NoHandIn):
-        return Record(handed.label, student, "", said)
+        return Record(handed.label, student, "", reason)
     lab = load_lab(course.lab)
-    unread = nothing(assigned(lab, student, course.name, course.secret), [said])
+    unread = grade_nothing(assigned(lab, student, course.name, course.secret), [reason])
     return Record(handed.label, student, "", grade=unread)
 
 
-def without_places(said: str) -> str:
-    """A sentence without the temporary folder that an archive was unpacked into."""
-    words = said.split(": ")
-    return ": ".join(word for word in words if "gostlab-hand-in-" not in word) or said
+def strip_temporary_path(message: str) -> str:
+    """Remove the temporary folder of an unpacked archive from an error message."""
+    parts = message.split(": ")
+    return ": ".join(part for part in parts if "gostlab-hand-in-" not in part) or message
 
 
-def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course) -> Record:
-    """Grade one hand-in. Raises BadInput for a lab that is not whole."""
+def grade_hand_in(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course) -> Record:
+    """Grade one hand-in. Raises BadInput for an incomplete lab."""
     lab = load_lab(course.lab)
-    claims = student = claimed(folder)
-    if course.secret is None and (why := unconfirmed(handed, pupil, claims)):
+    claims = student = read_claimed_student(folder)
+    if course.secret is None and (why := find_owner_doubt(handed, pupil, claims)):
         return Record(handed.label, "", "", f"{why}, or give the course a --secret")
     owner = pupil or course.roster.known_as(claims)
     if owner is not None and course.roster.known_as(claims) != owner:
-        student = owner.primary  # the hand-in says another: it counts for nothing, and says so
+        # a hand-in in another student's name earns no points and reports the reason
+        student = owner.primary
     if not student:
-        said = f"{ANSWERS}, {ASSIGNMENT}: say no student"
-        return Record(handed.label, "", claims, said)
+        reason = f"{ANSWERS}, {ASSIGNMENT}: say no student"
+        return Record(handed.label, "", claims, reason)
     assignment = assigned(lab, student, course.name, course.secret)
-    lacking = lacks(assignment, read_object(folder / ASSIGNMENT) or {}, course.secret, handed.label)
+    lacking = find_mismatch(
+        assignment, read_object(folder / ASSIGNMENT) or {}, course.secret, handed.label
+    )
     if lacking:
         return Record(handed.label, student, claims, lacking)
-    found = grade(assignment, folder)
-    answers = answered(folder, lab)
+    result = grade(assignment, folder)
+    answers = read_answer_texts(folder, lab)
     right = {}
-    passed = {each.name: each.passed for each in found.scored} if not found.problems else {}
+    passed = {point.name: point.passed for point in result.scored} if not result.problems else {}
     for point in lab.points:
         if point.answer and not point.by_hand:
             name = ".".join(point.answer)
-            # What hangs on runs that do not count is right for nobody.
+            # An answer that depends on runs which do not count is never right.
             with contextlib.suppress(FormulaError):
                 right[name] = (
                     passed.get(point.name)
                     or not (score_answer(point, answers.get(name, ""), assignment.values)[-1])
                 )
-    return Record(handed.label, student, claims, "", found, answers, right)
+    return Record(handed.label, student, claims, "", result, answers, right)
 
 
-def unconfirmed(handed: HandedIn, pupil: Pupil | None, claims: str) -> str:
-    """Return why a hand-in may be another's than it claims; "" if its owner is known or its own
-    folder or archive is named after the student whom it claims.
+def find_owner_doubt(handed: HandedIn, pupil: Pupil | None, claims: str) -> str:
+    """Return why a hand-in may not belong to the student it names, or "" if its owner is confirmed.
+
+    The owner is confirmed if the platform names him, or if the hand-in's own folder or archive is
+    named after the student whom it names.
     """
     if pupil is not None or not claims:
         return ""
-    if by := handed.who.words:
+    if by := handed.who.label:
         return (
             f"{handed.label}: handed in by {by}, whom the roster does not have, as {claims}'s: add"
             " the platform's name or ID to the roster"
         )
-    if re.search(rf"(?<![^\W_]){re.escape(claims)}(?![^\W_])", top_of(handed), re.IGNORECASE):
+    if re.search(rf"(?<![^\W_]){re.escape(claims)}(?![^\W_])", top_name(handed), re.IGNORECASE):
         return ""
     return (
         f"{handed.label}: claims to be {claims}'s, and its name says another: name it after its"
@@ -190,8 +198,8 @@ def unconfirmed(handed: HandedIn, pupil: Pupil | None, claims: str) -> str:
     )
 
 
-def answered(folder: Path, lab: CourseLab) -> dict[str, str]:
-    """What stands on the sheet, its predictions as sealed; {} where it cannot be read."""
+def read_answer_texts(folder: Path, lab: CourseLab) -> dict[str, str]:
+    """Return the answers of a hand-in with the sealed predictions, or {} if they cannot be read."""
     try:
         answers = read_answers(folder / ANSWERS, lab)
     except BadInput:
@@ -205,44 +213,46 @@ def answered(folder: Path, lab: CourseLab) -> dict[str, str]:
     }
 
 
-# -- what a record is made of
+# -- cache
 
 
 @lru_cache(maxsize=8)
-def program_sum(lab_folder: str) -> str:
-    """A hash of the grader and of the lab: with another of them, grades are others."""
-    own, lab = Path(__file__).parent, Path(lab_folder)
-    return hash_of_files(own, own.glob("*.py")) + hash_of_files(lab, lab.glob("*.yaml"))
+def grader_digest(lab_folder: str) -> str:
+    """Return a digest of the grader's and the lab's files; a change invalidates cached grades."""
+    package, lab = Path(__file__).parent, Path(lab_folder)
+    return hash_of_files(package, package.glob("*.py")) + hash_of_files(lab, lab.glob("*.yaml"))
 
 
 def read_record(file: Path, key: str) -> Record | None:
-    """What was kept of a hand-in, if it was made of the same."""
-    kept = read_object(file)
-    if kept is None or kept.get("key") != key:
+    """Return the cached record of a hand-in if its key matches, else None."""
+    cached = read_object(file)
+    if cached is None or cached.get("key") != key:
         return None
     try:
-        record = kept["record"]
-        if made := record["grade"]:
-            scored = tuple(Scored(**row) for row in made["scored"])
-            by_hand = tuple(ByHand(**row) for row in made["by_hand"])
-            record["grade"] = Grade(**made | {"scored": scored, "by_hand": by_hand})
+        record = cached["record"]
+        if values := record["grade"]:
+            scored = tuple(Scored(**row) for row in values["scored"])
+            by_hand = tuple(ByHand(**row) for row in values["by_hand"])
+            record["grade"] = Grade(**values | {"scored": scored, "by_hand": by_hand})
         return Record(**record | {"is_kept": True})
     except BROKEN_RECORDS:
         return None
 
 
-# -- all of them
+# -- the whole class
 
 
-def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Record]:
-    """What came of every hand-in, in the download's order. Raises OSError."""
-    (out / KEPT).mkdir(parents=True, exist_ok=True)
-    path = found.path.resolve()
-    # Ctrl-C goes to this process alone.
+def grade_all(download: Download, course: Course, out: Path, jobs: int) -> list[Record]:
+    """Return the records of all hand-ins in the download's order. Raises OSError."""
+    (out / CACHE_FOLDER).mkdir(parents=True, exist_ok=True)
+    path = download.path.resolve()
+    # Only this process handles Ctrl-C.
     with ProcessPoolExecutor(jobs, None, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        running = [pool.submit(grade_one, path, each, course, out) for each in found.hand_ins]
+        running = [
+            pool.submit(grade_one, path, handed, course, out) for handed in download.hand_ins
+        ]
         try:
-            for each in track(
+            for future in track(
                 as_completed(running),
                 "grading",
                 len(running),
@@ -250,45 +260,47 @@ def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Rec
                 transient=True,
                 disable=not sys.stderr.isatty(),
             ):
-                each.result()
+                future.result()
         except BrokenProcessPool:
-            pass  # one of those that were being graded is to blame: each is graded by itself
+            # A hand-in that was being graded crashed the pool: each is graded again in its own
+            # process.
+            pass
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return [
-        grade_alone(path, handed, course, out) if is_lost(each) else each.result()
-        for handed, each in zip(found.hand_ins, running, strict=True)
+        grade_alone(path, handed, course, out) if is_lost(future) else future.result()
+        for handed, future in zip(download.hand_ins, running, strict=True)
     ]
 
 
-def is_lost(graded: Future[Record]) -> bool:
-    """Whether a hand-in has no record because a process of the pool ended."""
-    return graded.cancelled() or isinstance(graded.exception(), BrokenProcessPool)
+def is_lost(grade_hand_in: Future[Record]) -> bool:
+    """Return whether a hand-in has no record because a process of the pool ended."""
+    return grade_hand_in.cancelled() or isinstance(grade_hand_in.exception(), BrokenProcessPool)
 
 
 def grade_alone(path: Path, handed: HandedIn, course: Course, out: Path) -> Record:
-    """Grade a hand-in in a process that nothing else depends on. Raises OSError."""
+    """Grade a hand-in in a separate process. Raises OSError."""
     with ProcessPoolExecutor(1, None, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         try:
             return pool.submit(grade_one, path, handed, course, out).result()
         except BrokenProcessPool:
             error = BadInput(f"{handed.label}: grading it ended its process (too little memory?)")
-            return unopened(handed, whose(handed, course.roster), course, error, path)
+            return record_unreadable(handed, find_pupil(handed, course.roster), course, error, path)
 
 
-# -- who counts
+# -- select the hand-in that counts
 
 STATES = ("graded", "not graded", "missing")
 
 
 @dataclass(frozen=True)
 class GradeRow:
-    """A student of the class, and what there is of him."""
+    """A student of the class and his hand-ins."""
 
-    pupil: Pupil | None  # None: not on the roster
+    pupil: Pupil | None  # None if not on the roster
     student: str
-    counts: Record | None  # None: nothing was handed in
-    others: tuple[Record, ...]  # handed in before it, which do not count
+    counts: Record | None  # None if nothing was handed in
+    others: tuple[Record, ...]  # earlier hand-ins, which do not count
 
     @property
     def grade(self) -> Grade | None:
@@ -309,24 +321,26 @@ class GradeRow:
         return "graded" if self.counts.grade else "not graded"
 
 
-def lines_of(found: Download, records: Sequence[Record], roster: Roster) -> list[GradeRow]:
-    """The roster's students in its order, then those who handed in and are not on it."""
-    of_whom: dict[object, list[tuple[HandedIn, Record]]] = {}
-    for handed, record in zip(found.hand_ins, records, strict=True):
-        pupil = whose(handed, roster) or roster.known_as(record.claims)
+def make_rows(download: Download, records: Sequence[Record], roster: Roster) -> list[GradeRow]:
+    """Return rows of the roster's students in its order, then of students who are not on it."""
+    by_student: dict[object, list[tuple[HandedIn, Record]]] = {}
+    for handed, record in zip(download.hand_ins, records, strict=True):
+        pupil = find_pupil(handed, roster) or roster.known_as(record.claims)
         name = record.student.casefold() or f"? {record.label}"
-        of_whom.setdefault(pupil.line if pupil else name, []).append((handed, record))
-    lines = [line_of(pupil, pupil.primary, of_whom.pop(pupil.line, [])) for pupil in roster.pupils]
-    for rest in of_whom.values():
-        lines.append(line_of(None, rest[0][1].student or rest[0][1].label, rest))
+        by_student.setdefault(pupil.line if pupil else name, []).append((handed, record))
+    lines = [
+        make_row(pupil, pupil.primary, by_student.pop(pupil.line, [])) for pupil in roster.pupils
+    ]
+    for rest in by_student.values():
+        lines.append(make_row(None, rest[0][1].student or rest[0][1].label, rest))
     return lines
 
 
-def line_of(
+def make_row(
     pupil: Pupil | None, student: str, handed: Sequence[tuple[HandedIn, Record]]
 ) -> GradeRow:
-    """The last counts; what can be graded before what cannot."""
-    ranked = sorted(handed, key=lambda each: (each[1].grade is not None, each[0].order))
+    """Return the row of a student: his last hand-in counts, preferably one that can be graded."""
+    ranked = sorted(handed, key=lambda pair: (pair[1].grade is not None, pair[0].order))
     records = [record for _, record in ranked]
     if not records:
         return GradeRow(pupil, student, None, ())
@@ -334,35 +348,35 @@ def line_of(
     return GradeRow(pupil, named, records[-1], tuple(reversed(records[:-1])))
 
 
-# -- who resembles whom
+# -- similar answers
 
-MIN_DIGITS = 2  # of a number, for its being equal to say anything
-MIN_CHARACTERS = 40  # of a text
-MIN_NUMBERS = 3  # of a pair, to be shown
+MIN_DIGITS = 2  # minimum digits of a number for equality to be significant
+MIN_CHARACTERS = 40  # minimum length of a text to be compared
+MIN_NUMBERS = 3  # minimum equal numbers of a pair to be reported
 
 
-def resembling(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[str]:
-    """Pairs whose numbers are equal to the last digit although they are not right for both: each
-    student has a path of his own. A pair has at least three such numbers, or one text. A sentence
-    each.
+def find_similar_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[str]:
+    """Yield a sentence for each pair of students with suspiciously equal answers.
 
-    It counts and does not judge: two who work together may share a wrong formula.
+    Each student has a path of his own, so equal digits of numbers that are not right for both are
+    suspicious. A pair is reported from three such numbers, or one equal text, on. The sentence
+    counts and does not judge: two who work together may share a wrong formula.
     """
     numbers = {".".join(p.answer) for p in lab.points if p.answer and p.within and not p.by_hand}
     texts = {".".join(p.answer) for p in lab.points if p.answer and p.by_hand}
     read = []
     for line in lines:
-        if found := line.counts:
-            given = {name: as_number(found.answers.get(name, "")) for name in numbers}
-            said = {name: plain_word(found.answers.get(name, "")) for name in texts}
-            read.append((line.student, found, given, said))
+        if record := line.counts:
+            given = {name: as_number(record.answers.get(name, "")) for name in numbers}
+            texts_given = {name: normalize_word(record.answers.get(name, "")) for name in texts}
+            read.append((line.student, record, given, texts_given))
     for (one, first, gave, wrote), (other, second, theirs, text_of) in combinations(read, 2):
         both = [name for name in numbers if gave[name] is not None and theirs[name] is not None]
         same = [
             name
             for name in both
             if gave[name] == theirs[name]
-            and digits(first.answers[name]) >= MIN_DIGITS
+            and count_digits(first.answers[name]) >= MIN_DIGITS
             and not (first.right.get(name) and second.right.get(name))
         ]
         equal = sum(
@@ -376,6 +390,10 @@ def resembling(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[str]:
             ) + (f"; {equal} texts are equal, word for word" if equal else "")
 
 
-def digits(text: str) -> int:
-    """A number's digits, without zeros before it."""
-    return len("".join(each for each in text.partition("e")[0] if each.isdigit()).lstrip("0"))
+def count_digits(text: str) -> int:
+    """Return the number of significant digits in a number's text."""
+    return len(
+        "".join(character for character in text.partition("e")[0] if character.isdigit()).lstrip(
+            "0"
+        )
+    )

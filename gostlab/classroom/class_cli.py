@@ -1,4 +1,4 @@
-"""`./lab grade … --roster`: a class's hand-ins at once; `./lab lab key`: what would be right."""
+"""Implement `./lab grade … --roster` for a whole class, and `./lab lab key`."""
 
 import argparse
 import os
@@ -14,17 +14,17 @@ from gostlab.classroom.batch_grading import (
     Course,
     GradeRow,
     Record,
+    find_similar_answers,
     grade_all,
-    lines_of,
-    resembling,
+    make_rows,
 )
-from gostlab.classroom.expressions import FormulaError, evaluate, rounded, shown
-from gostlab.classroom.feedback import asked
-from gostlab.classroom.grading import grade, said
+from gostlab.classroom.expressions import FormulaError, evaluate, format_rounded, format_value
+from gostlab.classroom.feedback import expected_text
+from gostlab.classroom.grading import fill_or_keep, grade
 from gostlab.classroom.lab import CourseLab, load_lab
 from gostlab.classroom.lms_export import Download
 from gostlab.classroom.roster import read_roster
-from gostlab.classroom.safe_extract import only_bad_input, opened
+from gostlab.classroom.safe_extract import only_bad_input, open_upload
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK
 from gostlab.console import Console
@@ -32,36 +32,39 @@ from gostlab.results import read_object, write_whole
 from gostlab.scheduler.summary import plain_table
 from gostlab.spec.yaml_source import BadInput
 
-LOOKED_AT = 20  # hand-ins, to find out which lab they are of
-ALL_ALIKE = 3  # hand-ins that are all of another course: the command is wrong, not they
+MAX_SAMPLED_HAND_INS = 20  # hand-ins that are read to find out their lab
+MIN_REFUSED_HAND_INS = 3  # refused hand-ins from which on the command is taken to be wrong
 
 
 def grade_class(arguments: argparse.Namespace) -> int:
-    """Grade a class; 1 if a hand-in could not be graded. Raises BadInput, OSError, ResultsError."""
-    check_words(arguments)
+    """Grade a class and return 1 if a hand-in could not be graded.
+
+    Raises BadInput, OSError, ResultsError.
+    """
+    check_options(arguments)
     jobs = arguments.jobs or len(os.sched_getaffinity(0))
     roster = read_roster(arguments.roster)
     secret = read_secret(arguments.secret)
     path = arguments.submission or Path(arguments.lab)
-    found = lms_export.read_download(path)
-    lab = load_lab(arguments.lab if arguments.submission else lab_of(found))
+    download = lms_export.read_download(path)
+    lab = load_lab(arguments.lab if arguments.submission else detect_lab(download))
     out = arguments.out or Path(f"graded-{lab.name}")
     if out.exists() and not out.is_dir():
         raise BadInput(f"--out {out}: a file (name a folder)")
     course = Course(str(lab.folder.resolve()), arguments.course, secret, roster)
-    records = grade_all(found, course, out, jobs)
+    records = grade_all(download, course, out, jobs)
     refuse_wrong_command(records)
-    lines = lines_of(found, records, roster)
-    alike = list(resembling(lines, lab))
-    index = pages.class_page(lab, arguments.course, str(path), lines, alike, found.passed_over)
+    lines = make_rows(download, records, roster)
+    alike = list(find_similar_answers(lines, lab))
+    index = pages.class_page(lab, arguments.course, str(path), lines, alike, download.passed_over)
     write(out, lab, arguments.assignment or lab.title, lines, index)
     print_class(lines, lab)
-    for each in alike:
-        print(f"resembling: {each}")
-    for name in found.passed_over:
+    for pair in alike:
+        print(f"resembling: {pair}")
+    for name in download.passed_over:
         print(f"no hand-in: {name}")
-    kept = sum(record.is_kept for record in records)
-    print(f"{pages.summary(lines)}{f' ({kept} as they were graded before)' if kept else ''}")
+    cached = sum(record.is_kept for record in records)
+    print(f"{pages.summary(lines)}{f' ({cached} already graded)' if cached else ''}")
     names = ", ".join(gradebooks.GRADEBOOKS)
     print(f"{out / pages.INDEX} · {names} · {pages.FEEDBACK}/ has a page for each student")
     if lab.rank:
@@ -69,42 +72,47 @@ def grade_class(arguments: argparse.Namespace) -> int:
     return EXIT_FAILED if any(line.state == "not graded" for line in lines) else EXIT_OK
 
 
-def check_words(arguments: argparse.Namespace) -> None:
-    """Raises BadInput for options that are of one hand-in."""
+def check_options(arguments: argparse.Namespace) -> None:
+    """Reject options that apply to a single hand-in. Raises BadInput."""
     for name in ("student", "metadata", "rerun"):
         if getattr(arguments, name):
-            raise BadInput(f"--{name}: of one hand-in; a class has --roster")
+            raise BadInput(f"--{name}: only for one hand-in, not with --roster")
     if arguments.format != "text":
-        raise BadInput("--format: of one hand-in; a class gets a CSV file for each gradebook")
+        raise BadInput("--format: only for one hand-in; a class gets a CSV file for each gradebook")
 
 
-def lab_of(found: Download) -> str:
-    """Which lab the hand-ins say that they are of. Raises BadInput where they say none, or two."""
+def detect_lab(download: Download) -> str:
+    """Return the lab that the hand-ins name. Raises BadInput if they name none, or several."""
     names: Counter[str] = Counter()
-    for handed in found.hand_ins[:LOOKED_AT]:
+    for handed in download.hand_ins[:MAX_SAMPLED_HAND_INS]:
         try:
-            with only_bad_input(handed.label), lms_export.opened(found.path, handed) as folder:
-                told = (read_object(folder / ASSIGNMENT) or {}).get("lab")
+            with (
+                only_bad_input(handed.label),
+                lms_export.open_hand_in(download.path, handed) as folder,
+            ):
+                name = (read_object(folder / ASSIGNMENT) or {}).get("lab")
         except BadInput:
             continue
-        if isinstance(told, str):
-            names[told] += 1
+        if isinstance(name, str):
+            names[name] += 1
     if len(names) != 1:
         among = f"of {' and '.join(sorted(names))}" if names else "of no lab that they name"
-        raise BadInput(f"{found.path}: hand-ins {among}: say which: ./lab grade LAB {found.path} …")
+        raise BadInput(
+            f"{download.path}: hand-ins {among}: say which: ./lab grade LAB {download.path} …"
+        )
     return next(iter(names))
 
 
 def refuse_wrong_command(records: list[Record]) -> None:
-    """Raises BadInput where the command names another lab or course than all hand-ins."""
+    """Reject a command that names another lab or course than all hand-ins. Raises BadInput."""
     refused = [record.refused for record in records if record.refused and record.student]
-    kinds = {each.partition(": ")[2] for each in refused}
-    if len(refused) == len(records) and (len(kinds) == 1 or len(refused) >= ALL_ALIKE):
+    reasons = {reason.partition(": ")[2] for reason in refused}
+    if len(refused) == len(records) and (len(reasons) == 1 or len(refused) >= MIN_REFUSED_HAND_INS):
         raise BadInput(f"none is graded: {refused[0]}")
 
 
 def write(out: Path, lab: CourseLab, title: str, lines: list[GradeRow], index: str) -> None:
-    """The pages and the gradebooks' files, each whole or not at all. Raises OSError."""
+    """Write the pages and the gradebook files, each atomically. Raises OSError."""
     feedback = out / pages.FEEDBACK
     feedback.mkdir(parents=True, exist_ok=True)
     files = {out / pages.INDEX: index}
@@ -115,7 +123,7 @@ def write(out: Path, lab: CourseLab, title: str, lines: list[GradeRow], index: s
     for name, make in gradebooks.GRADEBOOKS.items():
         files[out / name] = make(lines, lab, title)
     for old in set(feedback.glob("*.html")) - set(files):
-        old.unlink()  # of a student who has left the roster
+        old.unlink()  # The student has left the roster.
     for file, text in files.items():
         write_whole(file, text)
 
@@ -138,32 +146,32 @@ def print_class(lines: list[GradeRow], lab: CourseLab) -> None:
 
 
 def key(arguments: argparse.Namespace) -> int:
-    """What would be right for one student. Raises BadInput."""
+    """Print the right answers of one student. Raises BadInput."""
     lab = load_lab(arguments.lab)
     if arguments.secret is None:
         raise BadInput("--secret is missing: only a holder of the course's secret gets a key")
     secret = read_secret(arguments.secret)
     assignment = assigned(lab, arguments.student, arguments.course, secret)
     print(f"{lab.title} · {arguments.student} · course {arguments.course}")
-    print(f"values: {', '.join(f'{n} {shown(v)}' for n, v in assignment.values.items())}")
+    print(f"values: {', '.join(f'{n} {format_value(v)}' for n, v in assignment.values.items())}")
     if arguments.hand_in is not None:
-        with opened(arguments.hand_in) as folder:
-            found = grade(assignment, folder)
-        for line in found.problems:
+        with open_upload(arguments.hand_in) as folder:
+            result = grade(assignment, folder)
+        for line in result.problems:
             print(f"problem: {line}")
-        if not found.problems:
-            for each in found.scored:
-                print(f"{each.name}: {asked(each)}   {each.says}")
+        if not result.problems:
+            for scored in result.scored:
+                print(f"{scored.name}: {expected_text(scored)}   {scored.says}")
             return EXIT_OK
     for point in lab.points:
         if point.by_hand or point.answer is None:
             continue
         try:
             value = evaluate(point.expect or "", assignment.values)
-            right = rounded(value) if not isinstance(value, str) else f"“{value}”"
+            right = format_rounded(value) if not isinstance(value, str) else f"“{value}”"
             if point.within:
-                right += f" ({point.within.words})"
+                right += f" ({point.within.text})"
         except FormulaError:
             right = "from the runs of a hand-in (--hand-in)"
-        print(f"{point.name}: {right}   {said(point.says, assignment.values)}")
+        print(f"{point.name}: {right}   {fill_or_keep(point.says, assignment.values)}")
     return EXIT_OK

@@ -1,6 +1,6 @@
-"""The words of the classroom's verbs: `./lab labs`, `./lab lab ACTION`, `./lab grade`. Apart from
-what they start, which takes a second to import.
+"""Declare the classroom commands: `./lab labs`, `./lab lab ACTION`, `./lab grade`.
 
+The implementations take a second to import and are imported when they are called.
 docs/how-to/teaching.md is for the teacher, labs/README.md for the student.
 """
 
@@ -14,139 +14,164 @@ from gostlab.cli.common import JSON, Verb, add_actions, flag, folder, jobs
 
 PUBLIC_COURSE = "public"
 STUDENT, TEACHER, CLASS, RANK = student_cli, teacher_cli, class_cli, leaderboard_cli
-# action (and, with _ for -, its function): whose, what it does, an example
+# Each action (its function has _ for -) has a module, a summary and an example.
 ACTIONS = {
-    "start": (STUDENT, "begin a lab: your own values, and a sheet for answers", "3 --student me"),
-    "predict": (STUDENT, "seal your predictions; the runs will belong to them", "3"),
-    "run": (
-        STUDENT,
-        "make the lab's runs, and those of your own experiment if the lab has one",
-        "3",
-    ),
-    "report": (STUDENT, "tables, figures and one page of your runs", "3"),
-    "hand-in": (STUDENT, "check that nothing is missing and pack it", "3"),
+    "start": (STUDENT, "begin a lab with your own values and an answer sheet", "3 --student me"),
+    "predict": (STUDENT, "seal your predictions, from which the seed of the runs follows", "3"),
+    "run": (STUDENT, "run the lab's experiment, and your own experiment if the lab has one", "3"),
+    "report": (STUDENT, "write tables, figures and a page about your runs", "3"),
+    "hand-in": (STUDENT, "check your folder for missing parts and pack it", "3"),
     "rank": (
         RANK,
-        "whose congestion control shares a link best (lab 9)",
+        "rank congestion controls by how well they share a link (lab 9)",
         "9 coursework/9-two-tunnels/mine.c",
     ),
     "ticket": (
         TEACHER,
-        "the tickets of a course with a secret, as CSV",
+        "print the tickets of a course with a secret, as CSV",
         "3 --secret F --students T",
     ),
-    "secret": (TEACHER, "make a course's secret", "course.secret"),
+    "secret": (TEACHER, "create a course's secret", "course.secret"),
     "key": (
         CLASS,
-        "what would be right for one student",
+        "print the right answers of one student",
         "3 --student alice --course C --secret F",
     ),
-    "autograder": (TEACHER, "what Gradescope or Classroom 50 needs", "3 --format gradescope"),
+    "autograder": (
+        TEACHER,
+        "write the zip for Gradescope or Classroom 50",
+        "3 --format gradescope",
+    ),
 }
 
 
-def starts(module: ModuleType, function: str) -> Callable[[argparse.Namespace], int]:
-    """A function of a module, which is read when it is called."""
+def defer(module: ModuleType, function: str) -> Callable[[argparse.Namespace], int]:
+    """Return a function that looks up and calls a function of a module."""
     return lambda arguments: int(getattr(module, function)(arguments))
 
 
 def lab_arguments(lab: argparse.ArgumentParser) -> None:
     actions = add_actions(lab)
-    made = {}
+    parsers = {}
     for name, (module, summary, example) in ACTIONS.items():
-        said = summary if module in (STUDENT, RANK) else f"for teachers: {summary}"
-        made[name] = actions.add_parser(
-            name, help=said, description=said, epilog=f"example: ./lab lab {name} {example}"
+        summary_line = summary if module in (STUDENT, RANK) else f"for teachers: {summary}"
+        parsers[name] = actions.add_parser(
+            name,
+            help=summary_line,
+            description=summary_line,
+            epilog=f"example: ./lab lab {name} {example}",
         )
         function = "rank_students" if name == "rank" else name.replace("-", "_")
-        made[name].set_defaults(verb=starts(module, function))
+        parsers[name].set_defaults(verb=defer(module, function))
         if name != "secret":
-            made[name].add_argument("lab", help="its number, its name, or a folder")
-    start = made["start"]
-    start.add_argument("--student", required=True, help="who you are: as your teacher knows you")
-    start.add_argument("--ticket", help="from your teacher, in a course with a secret")
-    start.add_argument("--folder", type=Path, help="where (default: coursework/LAB)")
-    flag("--again", "seal others in place of those sealed before")(made["predict"])
-    jobs()(made["run"])
-    made["hand-in"].add_argument("--out", type=Path, help="the zip (default: beside the folder)")
-    made["rank"].add_argument(
-        "what", type=Path, help="a C file, a hand-in's folder, or a folder or zip with everybody's"
+            parsers[name].add_argument("lab", help="number or name of a lab, or its folder")
+    start = parsers["start"]
+    start.add_argument("--student", required=True, help="your identifier, as your teacher knows it")
+    start.add_argument("--ticket", help="ticket from your teacher, in a course with a secret")
+    start.add_argument("--folder", type=Path, help="folder to create (default: coursework/LAB)")
+    flag("--again", "replace the predictions that are sealed already")(parsers["predict"])
+    jobs()(parsers["run"])
+    parsers["hand-in"].add_argument(
+        "--out", type=Path, help="zip to write (default: next to the folder)"
     )
-    made["rank"].add_argument("--roster", type=Path, help="the course's students, a CSV file")
-    made["rank"].add_argument(
-        "--out", type=folder, help="the folder to write (default: ranked-LAB)"
+    parsers["rank"].add_argument(
+        "what", type=Path, help="C file, hand-in's folder, or folder or zip with all hand-ins"
     )
-    jobs()(made["rank"])
-    for each in (start, made["ticket"], made["key"], made["rank"], made["autograder"]):
-        add_course(each)
-    made["key"].add_argument("--student", required=True, help="whose")
-    made["key"].add_argument(
-        "--hand-in", type=Path, help="the hand-in: then also what depends on the runs"
+    parsers["rank"].add_argument("--roster", type=Path, help="CSV file with the course's students")
+    parsers["rank"].add_argument("--out", type=folder, help="output folder (default: ranked-LAB)")
+    jobs()(parsers["rank"])
+    for parser in (
+        start,
+        parsers["ticket"],
+        parsers["key"],
+        parsers["rank"],
+        parsers["autograder"],
+    ):
+        add_course(parser)
+    parsers["key"].add_argument("--student", required=True, help="student's identifier")
+    parsers["key"].add_argument(
+        "--hand-in", type=Path, help="hand-in to read, for the answers that depend on its runs"
     )
-    made["ticket"].add_argument(
-        "--students", type=Path, required=True, help="a file with a student a line"
+    parsers["ticket"].add_argument(
+        "--students", type=Path, required=True, help="file with one student per line"
     )
-    made["secret"].add_argument("file", type=Path, help="what to write; keep it to yourself")
-    made["autograder"].add_argument(
-        "--format", choices=("gradescope", "classroom50"), required=True, help="for which"
+    parsers["secret"].add_argument("file", type=Path, help="file to write; keep it secret")
+    parsers["autograder"].add_argument(
+        "--format",
+        choices=("gradescope", "classroom50"),
+        required=True,
+        help="autograder to write it for",
     )
-    made["autograder"].add_argument("--out", type=Path, help="what to write")
+    parsers["autograder"].add_argument("--out", type=Path, help="zip to write")
 
 
 def add_course(verb: argparse.ArgumentParser) -> None:
-    """What tells one course from another."""
-    verb.add_argument("--course", default=PUBLIC_COURSE, help="a word for course and year")
-    verb.add_argument("--secret", type=Path, help="the course's secret, a file")
+    """Add the options that identify a course."""
+    verb.add_argument("--course", default=PUBLIC_COURSE, help="name of the course and year")
+    verb.add_argument("--secret", type=Path, help="file with the course's secret")
 
 
 def grade_arguments(grade: argparse.ArgumentParser) -> None:
-    grade.add_argument("lab", help="its number, its name, or a folder (a class's hand-ins say it)")
+    grade.add_argument(
+        "lab", help="number or name of a lab, or its folder (optional with --roster)"
+    )
     grade.add_argument(
         "submission",
         type=Path,
         nargs="?",
-        help="a folder, a zip or a tar; with --roster: with everybody's in it",
+        help="folder, zip or tar of a hand-in; with --roster, of all hand-ins",
     )
     grade.add_argument(
-        "--roster", type=Path, help="a class at once: its students, a CSV file with or without head"
+        "--roster",
+        type=Path,
+        help="grade a whole class: CSV file of its students, with or without a header",
     )
-    jobs("of a class: hand-ins side by side")(grade)
+    jobs("hand-ins of a class to grade in parallel")(grade)
     grade.add_argument(
-        "--assignment", help="of a class: what gradebooks call it (default: its title)"
+        "--assignment",
+        help="name of the assignment in gradebooks, for a class (default: the lab's title)",
     )
-    grade.add_argument("--student", help="whose it must be (default: whose it says it is)")
     grade.add_argument(
-        "--metadata", type=Path, help="Gradescope's submission_metadata.json: whose it must be"
+        "--student", help="student whose hand-in it must be (default: the student whom it names)"
+    )
+    grade.add_argument(
+        "--metadata",
+        type=Path,
+        help="Gradescope's submission_metadata.json, which names the student",
     )
     add_course(grade)
-    flag("--rerun", "run one of its runs again and compare (sandbox)")(grade)
+    flag("--rerun", "repeat one of its runs in the sandbox and compare")(grade)
     grade.add_argument(
         "--format",
         choices=("text", "json", "junit", "gradescope", "classroom50"),
         default="text",
-        help="how to say it (default: text)",
+        help="output format (default: text)",
     )
-    grade.add_argument("--out", type=Path, help="write it there instead; of a class: the folder")
+    grade.add_argument(
+        "--out",
+        type=Path,
+        help="output file, or output folder for a class (default: standard output, or graded-LAB)",
+    )
 
 
 VERBS = (
-    Verb("labs", "the classroom labs, a line each", JSON, starts(STUDENT, "labs_verb")),
+    Verb("labs", "list the classroom labs", JSON, defer(STUDENT, "labs_verb")),
     Verb(
         "lab",
         "work on a classroom lab",
         lab_arguments,
-        starts(STUDENT, "ACTION"),
+        defer(STUDENT, "ACTION"),
         parser={"description": "Work on a lab."},
     ),
     Verb(
         "grade",
         "grade a hand-in from its files; no sandbox needed",
         grade_arguments,
-        starts(TEACHER, "grade_verb"),
+        defer(TEACHER, "grade_verb"),
         "./lab grade labs/3 upload.zip --student alice --format gradescope",
         parser={
-            "description": "Grade a hand-in: a folder, a zip or a tar; with --roster a class's, as"
-            " Moodle, Canvas and Gradescope hand them over. Exit code 0: all was graded."
+            "description": "Grade a hand-in: a folder, a zip or a tar; with --roster of a class,"
+            " as Moodle, Canvas and Gradescope export them. Exit code 0 if all were graded."
         },
     ),
 )

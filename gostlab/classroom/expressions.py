@@ -1,7 +1,7 @@
-"""Arithmetic over named values, as a lab's check.yaml writes it: `8 * window_kib * 1024 / rtt_ms`.
+"""Evaluate arithmetic over named values, such as `8 * window_kib * 1024 / rtt_ms`.
 
-Numbers, words in quotes, names, + - * / **, comparisons, and/or/not, `a if b else c`, FUNCTIONS;
-nothing else, so that a file of a lab can compute and not act.
+A lab's check.yaml may use numbers, quoted words, names, + - * / **, comparisons, and/or/not, `a if
+b else c` and FUNCTIONS, and nothing else: a lab file can compute values but execute nothing.
 """
 
 import ast
@@ -16,41 +16,44 @@ from gostlab.tcpmodel import response
 
 Value = float | int | str | bool
 MAX_EXPONENT = 64
-ETHERNET_FRAME_BYTES = 1514  # a full packet as a queue counts it
-BYTES_OF_HEADERS = 66  # of those: Ethernet, IPv4, TCP with its time stamps
+ETHERNET_FRAME_BYTES = 1514  # size of a full packet in a queue
+BYTES_OF_HEADERS = 66  # Ethernet, IPv4, and TCP with timestamps
 
 
 class FormulaError(ValueError):
-    """A formula cannot be read or has no value; the message says why."""
+    """A formula that cannot be parsed or has no value; the message explains why."""
 
 
 def bdp_pkts(rate_mbit: float, rtt_ms: float) -> float:
-    """The full packets that are in flight when the path is full and its queues are empty."""
+    """Return the bandwidth-delay product in full-size packets."""
     return response.bdp_bytes(rate_mbit * 1e6, rtt_ms / 1000) / ETHERNET_FRAME_BYTES
 
 
 def payload_mbit(rate_mbit: float) -> float:
-    """What a full link carries of TCP payload, Mbit/s."""
+    """Return the TCP payload rate of a full link, Mbit/s."""
     return rate_mbit * (1 - BYTES_OF_HEADERS / ETHERNET_FRAME_BYTES)
 
 
 def window_mbit(window_bytes: float, rtt_ms: float) -> float:
-    """A window per round trip, Mbit/s (RFC 7323, section 1.1)."""
+    """Return the rate of one window per round trip, Mbit/s (RFC 7323, section 1.1)."""
     return response.window_limit_bps(window_bytes, rtt_ms / 1000) / 1e6
 
 
 def queue_ms(packets: float, rate_mbit: float) -> float:
-    """How long so many full packets take to leave at a rate, ms."""
+    """Return the time to send a number of full-size packets at a rate, ms."""
     return packets * ETHERNET_FRAME_BYTES * 8 / (rate_mbit * 1000)
 
 
 def cubic_window(loss: float, rtt_ms: float) -> float:
-    """CUBIC's mean window under one loss every 1/loss packets (RFC 9438, section 5.1)."""
+    """Return CUBIC's mean window at one loss every 1/loss packets (RFC 9438, section 5.1)."""
     return response.cubic_window(loss, rtt_ms / 1000)
 
 
 def cubic_leaves_reno(rtt_ms: float) -> float:
-    """The loss below which CUBIC's own window is larger than Reno's: RFC 9438's two, equated."""
+    """Return the loss rate below which CUBIC's window exceeds Reno's.
+
+    It equates the two window formulas of RFC 9438, section 5.1.
+    """
     constant = response.CUBIC_FACTOR
     return float((constant * (rtt_ms / 1000) ** 0.75 / math.sqrt(1.5)) ** 4)
 
@@ -84,9 +87,9 @@ TWO_SIDED: Mapping[type, Callable[[Any, Any], Any]] = {
 
 
 def evaluate(text: str, names: Mapping[str, Value]) -> Value:
-    """A formula's value. Raises FormulaError, also for what is no finite number."""
+    """Return the value of a formula. Raises FormulaError, also for an infinite result."""
     try:
-        value = value_of(parsed(text), names)
+        value = value_of(parse_formula(text), names)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise (
             error if isinstance(error, FormulaError) else FormulaError(f"{text}: {error}")
@@ -97,8 +100,8 @@ def evaluate(text: str, names: Mapping[str, Value]) -> Value:
 
 
 @lru_cache(maxsize=1000)
-def parsed(text: str) -> ast.expr:
-    """A formula's tree. Raises FormulaError."""
+def parse_formula(text: str) -> ast.expr:
+    """Return the syntax tree of a formula. Raises FormulaError."""
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -106,13 +109,13 @@ def parsed(text: str) -> ast.expr:
 
 
 def names_in(text: str) -> set[str]:
-    """The names that a formula reads, its functions aside. Raises FormulaError."""
-    read = {node.id for node in ast.walk(parsed(text)) if isinstance(node, ast.Name)}
+    """Return the names in a formula, except functions. Raises FormulaError."""
+    read = {node.id for node in ast.walk(parse_formula(text)) if isinstance(node, ast.Name)}
     return read - set(FUNCTIONS)
 
 
 def value_of(node: ast.expr, names: Mapping[str, Value]) -> Any:
-    """A tree's value. Raises FormulaError, and what arithmetic raises."""
+    """Evaluate a syntax tree. Raises FormulaError, ArithmeticError, TypeError or ValueError."""
     match node:
         case ast.Constant(value=value) if isinstance(value, int | float | str):
             return value
@@ -134,36 +137,37 @@ def value_of(node: ast.expr, names: Mapping[str, Value]) -> Any:
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in TWO_SIDED:
             return TWO_SIDED[type(op)](value_of(left, names), value_of(right, names))
         case ast.BoolOp(op=op, values=values):
-            found = [bool(value_of(each, names)) for each in values]
-            return all(found) if isinstance(op, ast.And) else any(found)
+            operands = [bool(value_of(operand, names)) for operand in values]
+            return all(operands) if isinstance(op, ast.And) else any(operands)
         case ast.IfExp(test=test, body=body, orelse=other):
             return value_of(body if value_of(test, names) else other, names)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
-            return FUNCTIONS[name](*(value_of(each, names) for each in args))
+            return FUNCTIONS[name](*(value_of(argument, names) for argument in args))
     raise FormulaError(f"{ast.unparse(node)}: nothing that a formula may have")
 
 
 FORMULA_IN_TEXT = re.compile(r"<([^<>]+)>")
 
 
-def filled(
+def fill_formulas(
     text: str, names: Mapping[str, Value], show: Callable[[Value], str] | None = None
 ) -> str:
-    """A text in which every <formula> stands for its value: `<2 * rtt_ms>ms`. Raises
-    FormulaError. show: how a value is written (default: `shown`).
+    """Replace every <formula> in a text by its value: `<2 * rtt_ms>ms`.
+
+    `show` formats a value (default: `shown`). Raises FormulaError.
     """
-    write = show or shown
-    return FORMULA_IN_TEXT.sub(lambda found: write(evaluate(found[1], names)), text)
+    write = show or format_value
+    return FORMULA_IN_TEXT.sub(lambda match: write(evaluate(match[1], names)), text)
 
 
-def rounded(value: Value) -> str:
-    """A value as a sentence has it: a fraction to three digits."""
-    whole = isinstance(value, float) and abs(value) < 1000
-    return shown(float(f"{value:.3g}") if whole else value)
+def format_rounded(value: Value) -> str:
+    """Format a value for a sentence, a fraction with three significant digits."""
+    is_small = isinstance(value, float) and abs(value) < 1000
+    return format_value(float(f"{value:.3g}") if is_small else value)
 
 
-def shown(value: Value) -> str:
-    """A value as a setting has it: a whole number without a point, others to six digits."""
+def format_value(value: Value) -> str:
+    """Format a value for a setting: integers without a point, others with six digits."""
     if isinstance(value, float):
         return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
     return str(value)

@@ -1,40 +1,41 @@
-"""What a student reads of each point: what he said, which number was wanted, and why it is that
-one. In words: no formula of check.yaml is in it.
+"""Write a student's feedback on each point: his answer, the expected value and the reason.
+
+The feedback contains no formula of check.yaml.
 """
 
-from gostlab.classroom.expressions import rounded
+from gostlab.classroom.expressions import format_rounded
 from gostlab.classroom.grading import Scored
 
 
-def sentences(each: Scored) -> list[str]:
-    """What was said and what was wanted, with why; and where the number comes from."""
-    if not (each.asked or each.got):
-        return [each.why]
+def sentences(point: Scored) -> list[str]:
+    """Return the verdict with its reason, and the source of the expected value."""
+    if not (point.asked or point.got):
+        return [point.why]
     return [
-        f"{verdict(each)}{f', because {each.because}' if each.because else ''}",
-        f"source: {each.source}",
+        f"{verdict(point)}{f', because {point.because}' if point.because else ''}",
+        f"source: {point.source}",
     ]
 
 
-def verdict(each: Scored) -> str:
-    """You said 1.0; 1.77 (± 3 %) was wanted."""
-    if each.asked == each.band:  # of the runs themselves
-        outside = "" if each.passed else ", which is outside"
-        return f"your runs: {each.got}{outside}; {each.asked} is wanted"
-    given = f"you said {each.got}" if each.got else "you said nothing"
-    return f"{given}; {asked(each)} {'is right' if each.passed else 'was wanted'}" + (
-        f" ({each.why})" if each.why and each.got and each.why not in PLAIN else ""
+def verdict(point: Scored) -> str:
+    """Return a sentence such as "you said 1.0; 1.77 (± 3 %) was wanted"."""
+    if point.asked == point.band:  # a band for a metric of the runs
+        outside = "" if point.passed else ", which is outside"
+        return f"your runs: {point.got}{outside}; {point.asked} is wanted"
+    given = f"you said {point.got}" if point.got else "you said nothing"
+    return f"{given}; {expected_text(point)} {'is right' if point.passed else 'was wanted'}" + (
+        f" ({point.why})" if point.why and point.got and point.why not in IMPLIED_REASONS else ""
     )
 
 
-# What the sentence says already.
-PLAIN = ("outside its band", "another was right", "no answer")
+# Reasons that the sentence already contains.
+IMPLIED_REASONS = ("outside its band", "another was right", "no answer")
 
 
-def asked(each: Scored) -> str:
-    """The number that was wanted, rounded, and how near is near enough; or the word."""
+def expected_text(point: Scored) -> str:
+    """Return the expected number with its tolerance, or the expected word in quotes."""
     try:
-        number = rounded(float(each.asked))
+        number = format_rounded(float(point.asked))
     except ValueError:
-        return f"“{each.asked}”"
-    return f"{number} ({each.band})"
+        return f"“{point.asked}”"
+    return f"{number} ({point.band})"

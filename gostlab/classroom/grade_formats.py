@@ -1,4 +1,4 @@
-"""A grade as others read it: text, JSON, JUnit's XML, Gradescope's and Classroom 50's results."""
+"""Format a grade as text, JSON, JUnit XML, or the results of Gradescope and Classroom 50."""
 
 import json
 import re
@@ -17,15 +17,15 @@ CLASSROOM50 = "classroom50/result/v1"
 
 def to_text(grade: Grade) -> str:
     lines = [f"{grade.title} · {grade.student} · {grade.points} of {grade.most} points"]
-    lines += [f"problem: {each}" for each in grade.problems]
-    lines += [f"note: {each}" for each in grade.notes]
-    for each in grade.scored:
-        lines.append(f"{each.points:3} of {each.most:2}  {each.name}: {each.says}")
-        lines += [f"           {line}" for line in sentences(each)]
+    lines += [f"problem: {problem}" for problem in grade.problems]
+    lines += [f"note: {note}" for note in grade.notes]
+    for point in grade.scored:
+        lines.append(f"{point.points:3} of {point.most:2}  {point.name}: {point.says}")
+        lines += [f"           {line}" for line in sentences(point)]
     for paper in grade.by_hand:
         lines.append(f" -- of {paper.most:2}  {paper.name} (read by a person): {paper.says}")
-        lines.append(f"           {' '.join(paper.text.split()) or '(nothing written)'}")
-    lines += [f"rerun: {each}" for each in grade.reran]
+        lines.append(f"           {' '.join(paper.text.split()) or '(nothing format_grade)'}")
+    lines += [f"rerun: {line}" for line in grade.reran]
     return "\n".join(lines)
 
 
@@ -35,12 +35,12 @@ def to_json(grade: Grade) -> dict[str, Any]:
         "schema": 1,
         "points": grade.points,
         "most": grade.most,
-        "scored": [{**asdict(each), "passed": each.passed} for each in grade.scored],
+        "scored": [{**asdict(point), "passed": point.passed} for point in grade.scored],
     }
 
 
 def to_junit(grade: Grade) -> str:
-    failed = sum(not each.passed for each in grade.scored)
+    failed = sum(not point.passed for point in grade.scored)
     counts = {"tests": str(len(grade.scored)), "failures": str(failed), "errors": "0"}
     suite = ElementTree.Element(
         "testsuite", {"name": grade.lab, **counts, "skipped": "0", "time": "0"}
@@ -48,12 +48,12 @@ def to_junit(grade: Grade) -> str:
     properties = ElementTree.SubElement(suite, "properties")
     for name in ("student", "points", "most"):
         ElementTree.SubElement(properties, "property", name=name, value=str(getattr(grade, name)))
-    for each in grade.scored:
-        words = {"classname": grade.lab, "name": each.name, "time": "0"}
-        case = ElementTree.SubElement(suite, "testcase", words)
-        if not each.passed:
-            failure = ElementTree.SubElement(case, "failure", message=each.why, type="points")
-            failure.text = "\n".join([each.says, *sentences(each)])
+    for point in grade.scored:
+        attributes = {"classname": grade.lab, "name": point.name, "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
+        if not point.passed:
+            failure = ElementTree.SubElement(case, "failure", message=point.why, type="points")
+            failure.text = "\n".join([point.says, *sentences(point)])
     if grade.problems or grade.reran:
         ElementTree.SubElement(suite, "system-out").text = "\n".join(
             [*grade.problems, *grade.reran]
@@ -63,8 +63,8 @@ def to_junit(grade: Grade) -> str:
 
 
 def to_gradescope(grade: Grade) -> dict[str, Any]:
-    """Gradescope's results.json (gradescope-autograders.readthedocs.io, specs)."""
-    head = "\n".join([*grade.problems, *grade.notes, *(f"rerun: {each}" for each in grade.reran)])
+    """Return Gradescope's results.json (gradescope-autograders.readthedocs.io, specs)."""
+    head = "\n".join([*grade.problems, *grade.notes, *(f"rerun: {line}" for line in grade.reran)])
     return {
         "score": grade.points,
         "visibility": "visible",
@@ -74,23 +74,24 @@ def to_gradescope(grade: Grade) -> dict[str, Any]:
         "tests": [
             {
                 "number": str(number),
-                "name": f"{each.name}: {each.says}",
-                "score": each.points,
-                "max_score": each.most,
-                "status": "passed" if each.passed else "failed",
-                "output": "\n".join(sentences(each)),
+                "name": f"{point.name}: {point.says}",
+                "score": point.points,
+                "max_score": point.most,
+                "status": "passed" if point.passed else "failed",
+                "output": "\n".join(sentences(point)),
                 "output_format": "text",
-                "tags": [each.name],
+                "tags": [point.name],
                 "visibility": "visible",
             }
-            for number, each in enumerate(grade.scored, 1)
+            for number, point in enumerate(grade.scored, 1)
         ],
     }
 
 
 def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> dict[str, Any]:
-    """Classroom 50's result.json (its wiki, Advanced Autograding). Its runner hands over what only
-    it knows in the environment, and stamps owner and type itself.
+    """Return Classroom 50's result.json (its wiki, Advanced Autograding).
+
+    Its runner passes the values that only it knows in the environment, and adds owner and type.
     """
     stamp = now.astimezone(UTC).strftime(TIME)
     commit = environ.get("COMMIT_URL", "not known outside a runner")
@@ -109,20 +110,20 @@ def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> d
         "max-score": grade.most,
         "tests": [
             {
-                "test-name": each.name,
-                "passed": each.passed,
-                "score": each.points,
-                "max-score": each.most,
-                "message": "\n".join([each.says, *sentences(each)]),
+                "test-name": point.name,
+                "passed": point.passed,
+                "score": point.points,
+                "max-score": point.most,
+                "message": "\n".join([point.says, *sentences(point)]),
             }
-            for each in grade.scored
+            for point in grade.scored
         ],
         "problems": [*grade.problems],
     }
 
 
 def printable(text: str) -> str:
-    """A text without the characters that XML has no place for."""
+    """Remove the characters that XML does not allow."""
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
 
 
@@ -135,8 +136,8 @@ PLAIN: Mapping[str, Callable[[Grade], str | dict[str, Any]]] = {
 FORMATS = (*PLAIN, "classroom50")
 
 
-def written(grade: Grade, form: str, environ: Mapping[str, str], now: datetime) -> str:
-    made = PLAIN[form](grade) if form in PLAIN else to_classroom50(grade, environ, now)
-    if isinstance(made, str):
-        return made
-    return json.dumps(made, indent=2, sort_keys=form == "json", ensure_ascii=False)
+def format_grade(grade: Grade, form: str, environ: Mapping[str, str], now: datetime) -> str:
+    result = PLAIN[form](grade) if form in PLAIN else to_classroom50(grade, environ, now)
+    if isinstance(result, str):
+        return result
+    return json.dumps(result, indent=2, sort_keys=form == "json", ensure_ascii=False)

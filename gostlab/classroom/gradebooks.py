@@ -1,12 +1,12 @@
-"""A class's points as gradebooks take them: CSV for Moodle, Canvas and Gradescope, and a plain one.
+"""Write the points of a class as CSV files for Moodle, Canvas, Gradescope and spreadsheets.
 
 - Moodle: Grades, Import, CSV file (docs.moodle.org, "Grade import"): users are mapped by email
-  address or ID number, and the columns of grade and feedback are to be mapped together, as a file
-  without one of them empties it.
+    address or ID number, and the columns of grade and feedback are to be mapped together, as a file
+    without one of them empties it.
 - Canvas: Grades, Import (canvas-lms, lib/gradebook_importer.rb): the columns Student, ID, SIS User
-  ID, SIS Login ID and Section, then one named as the assignment; a row of points possible.
-- Gradescope takes no CSV of scores (its own way is `--format gradescope` in an autograder). The
-  file has the columns of its own "Download Grades", as public scripts that read those expect them.
+    ID, SIS Login ID and Section, then one named as the assignment; a row of points possible.
+- Gradescope imports no CSV of scores (use `--format gradescope` in an autograder). The
+    file has the columns of its "Download Grades", as public scripts that read those expect them.
 
 A hand-in that is missing, or could not be graded, has an empty cell and no zero: a person decides.
 """
@@ -26,14 +26,14 @@ Row = Sequence[object]
 
 def table(head: Row, rows: Sequence[Row]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")  # RFC 4180
+    writer = csv.writer(text, lineterminator="\r\n")  # line ends of RFC 4180
     writer.writerow(head)
-    writer.writerows([[plain(cell) for cell in row] for row in rows])
+    writer.writerows([[escape_formula(cell) for cell in row] for row in rows])
     return text.getvalue()
 
 
-def plain(cell: object) -> object:
-    """A cell that no spreadsheet takes for a formula: names and answers are of other people."""
+def escape_formula(cell: object) -> object:
+    """Quote a cell that a spreadsheet would execute as a formula."""
     if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return "'" + cell
     return cell
@@ -44,8 +44,8 @@ def points(line: GradeRow) -> object:
 
 
 def by_point(line: GradeRow, lab: CourseLab) -> list[object]:
-    """What each point that a machine gives earned, in the lab's order."""
-    earned = {each.name: each.points for each in line.grade.scored} if line.grade else {}
+    """Return the points earned on each point that is graded by machine, in the lab's order."""
+    earned = {point.name: point.points for point in line.grade.scored} if line.grade else {}
     return [earned.get(point.name, "") for point in lab.points if not point.by_hand]
 
 
@@ -55,19 +55,19 @@ def to_moodle(lines: Sequence[GradeRow], _lab: CourseLab, assignment: str) -> st
     for line in lines:
         if pupil := line.pupil:
             login = pupil.login or pupil.student
-            rows.append([pupil.number, login, pupil.email, points(line), in_words(line.grade)])
+            rows.append([pupil.number, login, pupil.email, points(line), feedback_text(line.grade)])
     return table(head, rows)
 
 
-def in_words(grade: Grade | None) -> str:
+def feedback_text(grade: Grade | None) -> str:
     if grade is None:
         return ""
     lines = [f"{grade.points} of {grade.most} points"]
-    lines += [f"Nothing counts: {each}" for each in grade.problems]
+    lines += [f"Nothing counts: {problem}" for problem in grade.problems]
     if not grade.problems:
         lines += [
-            f"{each.points} of {each.most}: {each.says}: {sentences(each)[0]}"
-            for each in grade.scored
+            f"{point.points} of {point.most}: {point.says}: {sentences(point)[0]}"
+            for point in grade.scored
         ]
     return "\n".join(lines)
 
@@ -105,7 +105,7 @@ def to_gradescope(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -
 
 
 def to_plain(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str:
-    """What the lab itself knows, a row for each student."""
+    """Return gostlab's own table, with one row per student."""
     head = ["student", "name", "on_the_roster", "state", "points", "most", "hand_ins", "counts"]
     head += [point.name for point in lab.points if not point.by_hand]
     rows: list[Row] = []

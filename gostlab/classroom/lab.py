@@ -1,5 +1,6 @@
-"""A lab's folder: an experiment, a template of answers, and check.yaml, which says what is drawn
-for each student, what is measured, and what earns points.
+"""Read a lab's folder: an experiment, a template of answers, and check.yaml.
+
+check.yaml declares the values drawn for each student, the metrics, and the points.
 """
 
 import re
@@ -40,34 +41,34 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a value may lie from the one that is expected."""
+    """The tolerance of an expected value."""
 
-    kind: str  # share | absolute | factor
+    unit: str  # share | absolute | factor
     size: float
 
     def holds(self, got: float, expected: float) -> bool:
-        if self.kind == "factor":
+        if self.unit == "factor":
             return got > 0 < expected and 1 / self.size <= got / expected <= self.size
-        size = self.size * abs(expected) if self.kind == "share" else self.size
+        size = self.size * abs(expected) if self.unit == "share" else self.size
         return abs(got - expected) <= size * (1 + 1e-9)
 
     @property
-    def words(self) -> str:
-        if self.kind == "factor":
+    def text(self) -> str:
+        if self.unit == "factor":
             return f"within a factor of {self.size:g}"
-        return f"± {100 * self.size:g} %" if self.kind == "share" else f"± {self.size:g}"
+        return f"± {100 * self.size:g} %" if self.unit == "share" else f"± {self.size:g}"
 
 
-# -- how check.yaml is read
+# -- parse the values of check.yaml
 
 
 @takes({})
 def read_value(node: Node) -> Value:
-    """A number where it looks like one, else a word. Raises BadInput."""
+    """Return a number if the text is one, else the text. Raises BadInput."""
     text = text_of(node)
-    for kind in (int, float):
+    for number_type in (int, float):
         try:
-            return kind(text)
+            return number_type(text)
         except ValueError:
             continue
     return text
@@ -75,7 +76,7 @@ def read_value(node: Node) -> Value:
 
 @takes({"type": "string"})
 def read_formula(node: Node) -> str:
-    """A formula. Raises BadInput."""
+    """Parse a formula. Raises BadInput."""
     text = text_of(node)
     try:
         names_in(text)
@@ -86,19 +87,19 @@ def read_formula(node: Node) -> str:
 
 @takes({})
 def read_tolerance(node: Node) -> Tolerance:
-    """10%, 0.5, or factor 2. Raises BadInput."""
-    found = re.fullmatch(r"(factor )?([0-9]+(?:\.[0-9]+)?)(%)?", text_of(node))
-    if found is None or (found[1] and found[3]):
+    """Parse a tolerance: 10%, 0.5, or factor 2. Raises BadInput."""
+    match = re.fullmatch(r"(factor )?([0-9]+(?:\.[0-9]+)?)(%)?", text_of(node))
+    if match is None or (match[1] and match[3]):
         raise node.bad_value("no tolerance (like 10%, 0.5 or factor 2)")
-    size = float(found[2])
-    if found[1]:
+    size = float(match[2])
+    if match[1]:
         return Tolerance("factor", size)
-    return Tolerance("share", size / 100) if found[3] else Tolerance("absolute", size)
+    return Tolerance("share", size / 100) if match[3] else Tolerance("absolute", size)
 
 
 @takes({})
 def read_answer(node: Node) -> tuple[str, str]:
-    """predictions.KEY or answers.KEY. Raises BadInput."""
+    """Parse predictions.KEY or answers.KEY. Raises BadInput."""
     section, _, name = text_of(node).partition(".")
     if section not in SECTIONS or not NAME.fullmatch(name):
         raise node.bad_value("neither predictions.NAME nor answers.NAME")
@@ -108,12 +109,12 @@ def read_answer(node: Node) -> tuple[str, str]:
 DRAWN = by_name(NAME, list_of(read_value, least=1), "value", "{rtt_ms: [20, 40]}", least=0)
 
 
-# -- what is read
+# -- the parts of check.yaml
 
 
 @dataclass(frozen=True)
 class RunMetric:
-    """A figure of one of the student's runs, taken from its raw records."""
+    """A metric of one of the student's runs, computed from its raw records."""
 
     figure: str = key(text_of, "one of gostlab.classroom.raw_metrics.FIGURES")
     of: Mapping[str, str] = key(
@@ -126,7 +127,7 @@ class RunMetric:
 
 @dataclass(frozen=True)
 class Point:
-    """One thing that earns points: an answer near what is expected, or a run's figure in a band."""
+    """A part of a lab that earns points: an answer near the expected one, or a metric in a band."""
 
     name: str = key(text_of, "stays the same for ever: gradebooks know it")
     points: int = key(whole_number(1, 100), "how many")
@@ -145,12 +146,12 @@ class Point:
 
     @property
     def is_prediction(self) -> bool:
-        """Whether it had to be written before the runs."""
+        """Return whether the answer had to be written before the runs."""
         return self.answer is not None and self.answer[0] == "predictions"
 
 
 def check_point(node: Node, point: Point) -> None:
-    """Raises BadInput."""
+    """Reject a point with a missing or contradictory key. Raises BadInput."""
     if (point.answer is None) == (point.got is None):
         raise node.bad("either answer or got")
     if point.answer and not point.by_hand and point.expect is None:
@@ -161,7 +162,7 @@ def check_point(node: Node, point: Point) -> None:
 
 @dataclass(frozen=True)
 class Own:
-    """Runs of an experiment that the student wrote: what they must be, as experiment.yaml's."""
+    """The experiment that a student writes, with the runs that it must have."""
 
     file: str = key(text_of, "the student's experiment")
     reference: str = key(text_of, "the experiment beside check.yaml that it must be")
@@ -170,7 +171,7 @@ class Own:
 
 @dataclass(frozen=True)
 class Rank:
-    """How students' congestion controls are ranked: over paths that a course's secret draws."""
+    """A ranking of students' congestion controls, over paths that a course's secret draws."""
 
     file: str = key(text_of, "the student's C file")
     start: str = key(text_of, "the file of the checkout that it begins as")
@@ -216,12 +217,12 @@ class CourseLab:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a teacher's own, and none of those that come with gostlab."""
+        """Return whether it is a teacher's lab and not one that comes with gostlab."""
         return self.folder.resolve().parent != LABS.resolve()
 
     @property
     def word(self) -> str:
-        """What names it on the command line."""
+        """Return the lab's name on the command line."""
         return str(self.folder) if self.is_own else str(self.number)
 
     @property
@@ -230,31 +231,31 @@ class CourseLab:
 
     @property
     def most(self) -> int:
-        """The points that the grader can give."""
+        """Return the number of points that the grader can give."""
         return sum(point.points for point in self.points if not point.by_hand)
 
     def keys(self, section: str) -> tuple[str, ...]:
-        """What answers.yaml must have in a section."""
+        """Return the keys that a section of answers.yaml must have."""
         return tuple(
             point.answer[1] for point in self.points if point.answer and point.answer[0] == section
         )
 
 
 def check_names(node: Node, lab: CourseLab) -> None:
-    """A formula's names are drawn or measured, a point's name is its own. Raises BadInput."""
+    """Reject formulas with unknown names, and point names that occur twice. Raises BadInput."""
     known = {*lab.drawn, *lab.measured}
     seen: set[str] = set()
     nodes = mapping_of(node)["points"].items or ()
-    for point, place in zip(lab.points, nodes, strict=True):
+    for point, point_node in zip(lab.points, nodes, strict=True):
         if point.name in seen:
-            raise place.bad(f"{point.name} is there twice")
+            raise point_node.bad(f"{point.name} is there twice")
         seen.add(point.name)
         formulas = (point.expect, point.got, point.least, point.most)
         for text in (*formulas, *FORMULA_IN_TEXT.findall(point.because)):
             unknown = names_in(text) - known if text is not None else set()
             if unknown:
                 name = sorted(unknown)[0]
-                raise place.bad(
+                raise point_node.bad(
                     f"{point.name}: {name}: neither drawn nor measured ({meant(name, known)})"
                 )
 
@@ -263,18 +264,18 @@ READ_LAB = record(CourseLab, check_names)
 
 
 def check_filled(folder: Path) -> None:
-    """Raises BadInput for what `./lab new lab` left to be written."""
+    """Reject a lab with text that `./lab new lab` left to be written. Raises BadInput."""
     for path in sorted(folder.iterdir()):
         if path.suffix in (".md", ".yaml") and path.is_file():
             text = load_text(path, MAX_BYTES)
             for number, line in enumerate(text.splitlines(), 1):
-                if found := TO_FILL.search(line):
-                    raise BadInput(f"{path}:{number}: still to be written: {found[1]}")
+                if match := TO_FILL.search(line):
+                    raise BadInput(f"{path}:{number}: still to be written: {match[1]}")
 
 
 @contextmanager
 def formulas_of(lab: CourseLab) -> Iterator[None]:
-    """Make a formula without a value the lab's fault: BadInput."""
+    """Convert a formula without a value into an error of the lab, BadInput."""
     try:
         yield
     except FormulaError as error:
@@ -289,19 +290,19 @@ def load_lab(word: str) -> CourseLab:
 
 
 def list_labs() -> list[Path]:
-    """The folders of the labs that come with gostlab, in order."""
+    """Return the folders of the labs that come with gostlab, in order."""
     return sorted((path.parent for path in LABS.glob(f"*/{CHECKS}")), key=lambda path: path.name)
 
 
 def find_lab(word: str) -> Path:
-    """The folder that a number, a name, labs/NUMBER or a path stands for. Raises BadInput."""
-    own = Path(word)
-    if (own / CHECKS).is_file():
-        return own
-    wanted = own.name.lower()
-    known = {path.name: path for path in list_labs()}
-    for name, path in known.items():
+    """Return the folder of a number, a name, labs/NUMBER or a path. Raises BadInput."""
+    path = Path(word)
+    if (path / CHECKS).is_file():
+        return path
+    wanted = path.name.lower()
+    known = {folder.name: folder for folder in list_labs()}
+    for name, folder in known.items():
         number, _, rest = name.partition("-")
         if wanted in (name, number, rest):
-            return path
+            return folder
     raise BadInput(f"lab {word!r:.80}: there is no such lab ({meant(wanted, known)})")

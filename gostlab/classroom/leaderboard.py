@@ -1,7 +1,8 @@
-"""Students' congestion controls, ranked over paths that the course's secret draws.
+"""Rank students' congestion controls over paths that the course's secret draws.
 
-Every path is the same for everybody, to the bit: same numbers, same seed, so that equal files have
-equal scores. A score is what the poorer of two tunnels got, as a percentage of half of the link.
+Every path is the same for all students, with the same values and the same seed, so that equal files
+have equal scores. A score is the goodput of the poorer of two tunnels, as a percentage of half of
+the link's rate.
 """
 
 import hashlib
@@ -15,8 +16,8 @@ from statistics import fmean
 
 from gostlab import api
 from gostlab.classroom import gradebooks
-from gostlab.classroom.assignment import PUBLIC_KEY, number
-from gostlab.classroom.expressions import Value, filled, payload_mbit, shown
+from gostlab.classroom.assignment import PUBLIC_KEY, draw_number
+from gostlab.classroom.expressions import Value, fill_formulas, format_value, payload_mbit
 from gostlab.classroom.lab import CourseLab, Rank, formulas_of
 from gostlab.classroom.raw_metrics import Records, UnreadableRecord, steady_rates
 from gostlab.results import BROKEN_RECORDS
@@ -26,37 +27,38 @@ from gostlab.spec.experiment import MAX_SEED
 from gostlab.spec.yaml_source import BadInput
 
 MAX_SOURCE_BYTES = 256 << 10
-TRIED = 1000  # draws, to find paths that differ
+MAX_DRAWS = 1000  # maximum number of draws to find different paths
 
 
 @dataclass(frozen=True)
 class HiddenPath:
-    number: int  # from 1
+    number: int  # counted from 1
     values: Mapping[str, Value]
     sets: Mapping[str, str]
     seed: int
 
     @property
-    def words(self) -> str:
-        return ", ".join(f"{name} {shown(value)}" for name, value in self.values.items())
+    def text(self) -> str:
+        return ", ".join(f"{name} {format_value(value)}" for name, value in self.values.items())
 
 
 @dataclass
 class Entry:
-    """A congestion control to rank, and what became of it."""
+    """A congestion control to rank, with its scores."""
 
     student: str
-    source: bytes = b""  # of its file
-    why_not: str = ""  # why it has no rank
-    scores: list[float] = field(default_factory=list)  # of each path
+    source: bytes = b""  # content of its file
+    why_not: str = ""  # reason for having no rank
+    scores: list[float] = field(default_factory=list)  # one score per path
     rank: int | None = None
-    ties: tuple[str, ...] = ()  # who has the same rank
+    ties: tuple[str, ...] = ()  # students with the same rank
     is_reference: bool = False
 
     @property
     def level(self) -> str:
-        """What it is called as long as it is ranked: by its content, so that equal files are one
-        control, whose runs are the same runs.
+        """Return the control's name during the ranking.
+
+        It is derived from the content, so that equal files are one control and share their runs.
         """
         if self.is_reference:
             return self.student
@@ -64,33 +66,34 @@ class Entry:
 
     @property
     def mean(self) -> float:
-        """Its score, to a tenth, as it is shown and compared."""
+        """Return the mean score, rounded to a tenth as it is shown and compared."""
         return round(fmean(self.scores), 1)
 
 
-def paths_of(lab: CourseLab, rank: Rank, course: str, secret: bytes | None) -> list[HiddenPath]:
-    """The paths of a course, all different. Raises BadInput where the lists have too few."""
+def draw_paths(lab: CourseLab, rank: Rank, course: str, secret: bytes | None) -> list[HiddenPath]:
+    """Return the different paths of a course. Raises BadInput if the lists have too few."""
     key = PUBLIC_KEY if secret is None else secret
-    found: list[HiddenPath] = []
-    for count in range(TRIED):
-        words = json.dumps([course, "path", count, lab.name]).encode()
-        drawn = hmac.new(key, words, hashlib.sha256).hexdigest()
+    paths: list[HiddenPath] = []
+    for count in range(MAX_DRAWS):
+        message = json.dumps([course, "path", count, lab.name]).encode()
+        drawn = hmac.new(key, message, hashlib.sha256).hexdigest()
         values = {
-            name: levels[number(drawn, name) % len(levels)] for name, levels in rank.drawn.items()
+            name: choices[draw_number(drawn, name) % len(choices)]
+            for name, choices in rank.drawn.items()
         }
-        if any(values == path.values for path in found):
+        if any(values == path.values for path in paths):
             continue
         with formulas_of(lab):
-            sets = {name: filled(text, values) for name, text in rank.sets.items()}
-        seed = 1 + number(drawn, "seed") % MAX_SEED
-        found.append(HiddenPath(len(found) + 1, values, sets, seed))
-        if len(found) == rank.paths:
-            return found
+            sets = {name: fill_formulas(text, values) for name, text in rank.sets.items()}
+        seed = 1 + draw_number(drawn, "seed") % MAX_SEED
+        paths.append(HiddenPath(len(paths) + 1, values, sets, seed))
+        if len(paths) == rank.paths:
+            return paths
     raise BadInput(f"{lab.folder}: rank: draw: fewer than {rank.paths} different paths")
 
 
 def read_source(file: Path) -> bytes:
-    """A student's C file. Raises BadInput."""
+    """Read a student's C file. Raises BadInput."""
     if file.is_symlink() or not file.is_file():
         raise BadInput(f"{file.name}: not there")
     with file.open("rb") as opened:
@@ -101,38 +104,39 @@ def read_source(file: Path) -> bytes:
 
 
 def score(rates: Mapping[str, float], rate_mbit: float) -> float:
-    """What the poorer of two got, as a percentage of half of the link's payload.
+    """Return the poorer flow's rate as a percentage of half of the link's payload rate.
 
-    rates: each flow's, Mbit/s, over the time when both are there.
+    `rates` has the rate of each flow, Mbit/s, over the time when both are active.
     """
     return min(100.0, 100 * min(rates.values()) / (payload_mbit(rate_mbit) / 2))
 
 
 @contextmanager
-def levels(
+def compiled_levels(
     entries: Sequence[Entry], scratch: Path, say: Callable[[str], None]
 ) -> Iterator[dict[str, str]]:
-    """Every different file as a level of `cc` until the end of the block: by level "", or why it
-    cannot be one, in a line.
+    """Register every different file as a level of `cc` until the end of the block.
+
+    Yields the error in one line by level, or "" if it compiles.
     """
-    found: dict[str, str] = {}
+    errors: dict[str, str] = {}
     with ExitStack() as held:
         for entry in entries:
-            if entry.why_not or entry.level in found:
+            if entry.why_not or entry.level in errors:
                 continue
             file = scratch / f"{entry.level}.c"
             file.write_bytes(entry.source)
             say(f"compiling the file of {entry.student}")
             try:
                 held.enter_context(api.borrowed_cc(file, entry.level))
-                found[entry.level] = ""
+                errors[entry.level] = ""
             except BadInput as error:
-                found[entry.level] = first_line(str(error).replace(str(file), "its file"))
-        yield found
+                errors[entry.level] = first_line(str(error).replace(str(file), "its file"))
+        yield errors
 
 
 def first_line(text: str) -> str:
-    """The line that says what is wrong: the compiler's first error, if there is one."""
+    """Return the line with the compiler's first error, or the first line."""
     lines = [line for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "error:" in line), (lines or [""])[0]).strip()[:240]
 
@@ -146,38 +150,40 @@ def rank_all(
     jobs: int | None,
     say: Callable[[str], None],
 ) -> list[Entry]:
-    """Everybody, the best first, those without a rank last. Runs that are there are not
-    made again. Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    """Return all entries, the best first, those without a rank last.
+
+    Existing runs are not repeated. Raises BadInput, MissingPart, MachineError, ResultsError,
+    OSError.
     """
     scratch = out / "sources"
     scratch.mkdir(parents=True, exist_ok=True)
-    with levels(entries, scratch, say) as compiled:
+    with compiled_levels(entries, scratch, say) as compiled:
         good = [level for level, why in compiled.items() if not why]
-        ended = [ends_on(path, lab, rank, [*rank.beside, *good], out, jobs) for path in paths]
-    found = [Entry(name, is_reference=True) for name in rank.beside]
-    for each in [*found, *entries]:
-        each.why_not = each.why_not or compiled.get(each.level, "")
-        if not each.why_not:
-            judge(each, [by_level[each.level] for by_level in ended], paths)
-    return ranked([*found, *entries])
+        ended = [run_on_path(path, lab, rank, [*rank.beside, *good], out, jobs) for path in paths]
+    references = [Entry(name, is_reference=True) for name in rank.beside]
+    for entry in [*references, *entries]:
+        entry.why_not = entry.why_not or compiled.get(entry.level, "")
+        if not entry.why_not:
+            score_entry(entry, [by_level[entry.level] for by_level in ended], paths)
+    return sort_by_rank([*references, *entries])
 
 
-def ends_on(
+def run_on_path(
     path: HiddenPath, lab: CourseLab, rank: Rank, ccs: Sequence[str], out: Path, jobs: int | None
 ) -> dict[str, Finished]:
-    """Every control's run on one path."""
+    """Run every control on one path and return the finished runs by control."""
     sets = {**path.sets, f"{rank.flow}.cc": ",".join(ccs)}
     experiment = api.Experiment.from_file(
         lab.folder / rank.experiment, settings=sets, machine="sandbox", seed=path.seed
     )
     with progress_on_stderr(f"path {path.number}", quiet=False) as progress:
-        place = out / f"path-{path.number}"
-        outcome = experiment.run(place, jobs=jobs, progress=progress).wait()
+        folder = out / f"path-{path.number}"
+        outcome = experiment.run(folder, jobs=jobs, progress=progress).wait()
     return {str(end.run.factors[f"{rank.flow}.cc"]): end for end in outcome.ends}
 
 
-def judge(entry: Entry, ends: Sequence[Finished], paths: Sequence[HiddenPath]) -> None:
-    """An entry's scores, or why it has none."""
+def score_entry(entry: Entry, ends: Sequence[Finished], paths: Sequence[HiddenPath]) -> None:
+    """Set an entry's scores, or the reason for having none."""
     for end, path in zip(ends, paths, strict=True):
         try:
             if not end.counts:
@@ -191,38 +197,38 @@ def judge(entry: Entry, ends: Sequence[Finished], paths: Sequence[HiddenPath]) -
             return
 
 
-def ranked(found: Sequence[Entry]) -> list[Entry]:
-    """The best first; equal scores have one rank, and the next is as many further."""
-    running = [each for each in found if not each.why_not]
-    rated = sorted(running, key=lambda each: (-each.mean, each.student))
-    students = [each for each in rated if not each.is_reference]
-    for each in students:
-        each.rank = 1 + sum(other.mean > each.mean for other in students)
-        each.ties = tuple(
-            other.student for other in students if other is not each and other.mean == each.mean
+def sort_by_rank(entries: Sequence[Entry]) -> list[Entry]:
+    """Sort entries by rank; equal scores share a rank, and the next rank is skipped."""
+    running = [entry for entry in entries if not entry.why_not]
+    rated = sorted(running, key=lambda entry: (-entry.mean, entry.student))
+    students = [entry for entry in rated if not entry.is_reference]
+    for entry in students:
+        entry.rank = 1 + sum(other.mean > entry.mean for other in students)
+        entry.ties = tuple(
+            other.student for other in students if other is not entry and other.mean == entry.mean
         )
-    return rated + [each for each in found if each.why_not]
+    return rated + [entry for entry in entries if entry.why_not]
 
 
-def to_csv(found: Sequence[Entry], paths: Sequence[HiddenPath]) -> str:
-    head = ["rank", "student", "score", *(f"path_{each.number}" for each in paths), "why_no_rank"]
+def to_csv(entries: Sequence[Entry], paths: Sequence[HiddenPath]) -> str:
+    head = ["rank", "student", "score", *(f"path_{path.number}" for path in paths), "why_no_rank"]
     rows = []
-    for each in found:
-        if not each.is_reference:
-            scores = [f"{value:.1f}" for value in each.scores] if not each.why_not else []
-            what = [f"{each.mean:.1f}" if scores else "", *(scores or [""] * len(paths))]
-            rows.append([each.rank or "", each.student, *what, each.why_not])
+    for entry in entries:
+        if not entry.is_reference:
+            scores = [f"{value:.1f}" for value in entry.scores] if not entry.why_not else []
+            what = [f"{entry.mean:.1f}" if scores else "", *(scores or [""] * len(paths))]
+            rows.append([entry.rank or "", entry.student, *what, entry.why_not])
     return gradebooks.table(head, rows)
 
 
-def tie_lines(found: Sequence[Entry]) -> list[str]:
-    """Who shares a rank with whom, once each, and whether their files are the same."""
+def tie_lines(entries: Sequence[Entry]) -> list[str]:
+    """Return a sentence for each shared rank, with whether the files are the same."""
     lines = []
-    for rank in sorted({each.rank for each in found if each.rank and each.ties}):
-        equal = [each for each in found if each.rank == rank]
-        same = len({each.level for each in equal}) == 1
+    for rank in sorted({entry.rank for entry in entries if entry.rank and entry.ties}):
+        equal = [entry for entry in entries if entry.rank == rank]
+        same = len({entry.level for entry in equal}) == 1
         why = "their files are the same" if same else "their scores are, and their files differ"
         lines.append(
-            f"rank {rank}: {' and '.join(each.student for each in equal)} are equal: {why}"
+            f"rank {rank}: {' and '.join(entry.student for entry in equal)} are equal: {why}"
         )
     return lines

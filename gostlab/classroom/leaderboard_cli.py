@@ -1,4 +1,4 @@
-"""`./lab lab rank`: whose congestion control shares a link best."""
+"""Implement `./lab lab rank`, the ranking of congestion controls by their fair use of a link."""
 
 import argparse
 import sys
@@ -9,7 +9,12 @@ from rich.text import Text
 
 from gostlab.classroom import leaderboard, lms_export
 from gostlab.classroom.assignment import read_secret
-from gostlab.classroom.batch_grading import claimed, unconfirmed, whose, without_places
+from gostlab.classroom.batch_grading import (
+    find_owner_doubt,
+    find_pupil,
+    read_claimed_student,
+    strip_temporary_path,
+)
 from gostlab.classroom.lab import ANSWERS, CourseLab, Rank, load_lab
 from gostlab.classroom.leaderboard import Entry, HiddenPath
 from gostlab.classroom.roster import Roster, read_roster
@@ -22,53 +27,56 @@ from gostlab.spec.yaml_source import BadInput
 
 
 def rank_students(arguments: argparse.Namespace) -> int:
-    """Rank a file, a hand-in or a class's; the exit code: 1 if nobody has a rank."""
+    """Rank a file, a hand-in or a class, and return 1 if nobody has a rank."""
     lab = load_lab(arguments.lab)
     if lab.rank is None:
         raise BadInput(f"{lab.title}: nothing is ranked there (lab 9 ranks congestion controls)")
     secret = read_secret(arguments.secret)
     roster = read_roster(arguments.roster) if arguments.roster else Roster(())
-    entries = entries_in(arguments.what, lab.rank, roster)
-    paths = leaderboard.paths_of(lab, lab.rank, arguments.course, secret)
+    entries = read_entries(arguments.what, lab.rank, roster)
+    paths = leaderboard.draw_paths(lab, lab.rank, arguments.course, secret)
     out = arguments.out or Path(f"ranked-{lab.name}")
-    found = leaderboard.rank_all(lab, lab.rank, entries, paths, out, arguments.jobs, say)
-    text = leaderboard.to_csv(found, paths)
+    ranking = leaderboard.rank_all(lab, lab.rank, entries, paths, out, arguments.jobs, say)
+    text = leaderboard.to_csv(ranking, paths)
     (out / "ranking.csv").write_text(text, encoding="utf-8", newline="")
-    print_ranking(found, paths, lab)
-    for line in leaderboard.tie_lines(found):
+    print_ranking(ranking, paths, lab)
+    for line in leaderboard.tie_lines(ranking):
         print(line)
     whose_paths = "the course's" if secret else "public ones: with --secret they are hidden"
     for path in paths:
-        print(f"path {path.number}: {path.words}")
+        print(f"path {path.number}: {path.text}")
     print(f"the paths are {whose_paths} · {out / 'ranking.csv'} · the runs: {out}/path-*")
-    return EXIT_OK if any(each.rank for each in found) else EXIT_FAILED
+    return EXIT_OK if any(entry.rank for entry in ranking) else EXIT_FAILED
 
 
-def entries_in(what: Path, asked: Rank, roster: Roster) -> list[Entry]:
-    """What there is to rank: a C file, a hand-in's folder, or a download. Raises BadInput."""
+def read_entries(what: Path, rank: Rank, roster: Roster) -> list[Entry]:
+    """Return the entries in a C file, a hand-in's folder, or a download. Raises BadInput."""
     if what.is_symlink() or not what.exists():
         raise BadInput(f"{what}: no such C file, folder or zip")
     if what.is_file() and what.suffix == ".c":
         return [Entry(what.name, leaderboard.read_source(what))]
-    if what.is_dir() and ((what / asked.file).is_file() or (what / ANSWERS).is_file()):
-        return [entry_of(what, claimed(what) or what.name, asked)]
-    found = lms_export.read_download(what)
+    if what.is_dir() and ((what / rank.file).is_file() or (what / ANSWERS).is_file()):
+        return [read_entry(what, read_claimed_student(what) or what.name, rank)]
+    download = lms_export.read_download(what)
     by_student: dict[str, tuple[tuple[bool, tuple[str, int, str]], Entry]] = {}
-    for handed in found.hand_ins:
-        pupil = whose(handed, roster)
+    for handed in download.hand_ins:
+        pupil = find_pupil(handed, roster)
         try:
-            with only_bad_input(handed.label), lms_export.opened(found.path, handed) as folder:
-                claims = claimed(folder)
-                # A ticket is not held against the secret here: nothing but the name is a proof.
-                if roster.pupils and (why := unconfirmed(handed, pupil, claims)):
+            with (
+                only_bad_input(handed.label),
+                lms_export.open_hand_in(download.path, handed) as folder,
+            ):
+                claims = read_claimed_student(folder)
+                # The ticket is not checked against the secret: only the name confirms the owner.
+                if roster.pupils and (why := find_owner_doubt(handed, pupil, claims)):
                     raise BadInput(why)
                 pupil = pupil or roster.known_as(claims)
-                student = pupil.primary if pupil else handed.who.words or claims or handed.label
-                entry = entry_of(folder, student, asked)
+                student = pupil.primary if pupil else handed.who.label or claims or handed.label
+                entry = read_entry(folder, student, rank)
         except BadInput as error:
-            said = without_places(str(error).replace(f"{found.path}/", ""))
-            entry = Entry(pupil.primary if pupil else handed.label, b"", said)
-        # The last counts; what can be ranked before what cannot.
+            reason = strip_temporary_path(str(error).replace(f"{download.path}/", ""))
+            entry = Entry(pupil.primary if pupil else handed.label, b"", reason)
+        # The last hand-in counts, and one that can be ranked takes precedence.
         order = not entry.why_not, handed.order
         if entry.student not in by_student or order > by_student[entry.student][0]:
             by_student[entry.student] = order, entry
@@ -79,17 +87,17 @@ def entries_in(what: Path, asked: Rank, roster: Roster) -> list[Entry]:
     ]
 
 
-def entry_of(folder: Path, student: str, asked: Rank) -> Entry:
-    """A student's file, or why there is none."""
+def read_entry(folder: Path, student: str, rank: Rank) -> Entry:
+    """Return a student's entry, or one with the reason for having no rank."""
     try:
-        source = leaderboard.read_source(folder / asked.file)
+        source = leaderboard.read_source(folder / rank.file)
     except BadInput as error:
         return Entry(student, b"", str(error))
-    untouched = source == (ROOT / asked.start).read_bytes()
-    return Entry(student, source, f"{asked.file}: as it was handed out" if untouched else "")
+    untouched = source == (ROOT / rank.start).read_bytes()
+    return Entry(student, source, f"{rank.file}: as it was handed out" if untouched else "")
 
 
-def print_ranking(found: Sequence[Entry], paths: Sequence[HiddenPath], lab: CourseLab) -> None:
+def print_ranking(ranking: Sequence[Entry], paths: Sequence[HiddenPath], lab: CourseLab) -> None:
     table = plain_table()
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
@@ -97,12 +105,12 @@ def print_ranking(found: Sequence[Entry], paths: Sequence[HiddenPath], lab: Cour
     for path in paths:
         table.add_column(f"path {path.number}", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for each in found:
-        row = ["–", each.student, *[""] * (len(paths) + 1), f"no rank: {each.why_not}"]
-        if not each.why_not:
-            place = f"{each.rank}{'=' if each.ties else ''}" if each.rank else ""
-            scores = [f"{value:.1f}" for value in (each.mean, *each.scores)]
-            row = [place, each.student, *scores, "for comparison" if each.is_reference else ""]
+    for entry in ranking:
+        row = ["–", entry.student, *[""] * (len(paths) + 1), f"no rank: {entry.why_not}"]
+        if not entry.why_not:
+            position = f"{entry.rank}{'=' if entry.ties else ''}" if entry.rank else ""
+            scores = [f"{value:.1f}" for value in (entry.mean, *entry.scores)]
+            row = [position, entry.student, *scores, "for comparison" if entry.is_reference else ""]
         table.add_row(*map(Text, row))
     print(f"{lab.title}: what the poorer of two tunnels got, in % of half of the link")
     Console(sys.stdout).print(table)

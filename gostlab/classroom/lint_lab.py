@@ -1,11 +1,11 @@
-"""Whether a teacher's own lab is whole: what `start` looks at before it gives anybody values."""
+"""Check that a teacher's lab is complete before `start` gives anybody values."""
 
 from collections.abc import Mapping
 
 from gostlab.classroom.answers import read_answers
 from gostlab.classroom.assignment import Assignment, assigned
-from gostlab.classroom.expressions import FormulaError, Value, evaluate, filled
-from gostlab.classroom.grading import runs_named
+from gostlab.classroom.expressions import FormulaError, Value, evaluate, fill_formulas
+from gostlab.classroom.grading import select_runs
 from gostlab.classroom.lab import ANSWERS, CHECKS, EXPERIMENT, GUIDE, PLAN, SECTIONS, CourseLab
 from gostlab.classroom.raw_metrics import FIGURES, UnreadableRecord
 from gostlab.spec.yaml_source import BadInput, Node, load_document, mapping_of, meant
@@ -14,8 +14,10 @@ NEEDED = (GUIDE, EXPERIMENT, ANSWERS, CHECKS, PLAN)
 
 
 def check_whole(lab: CourseLab) -> None:
-    """Raises BadInput, by file and line, for what would keep a student from points: a part that is
-    missing, a key that the sheet or the page does not have, a figure or a run that there is not.
+    """Reject, by file and line, a lab in which a student could not get all points.
+
+    Causes are a missing part, a key that the sheet or the page lacks, and an unknown metric or run.
+    Raises BadInput.
     """
     for name in NEEDED:
         if not (lab.folder / name).is_file():
@@ -29,7 +31,7 @@ def check_whole(lab: CourseLab) -> None:
 
 
 def check_sheet(lab: CourseLab) -> None:
-    """answers.yaml has a line for every answer that earns points, and no other."""
+    """Reject answers.yaml unless it has one line for every answer that earns points."""
     path = lab.folder / ANSWERS
     read_answers(path, lab)
     root = mapping_of(load_document(path))
@@ -43,17 +45,17 @@ def check_sheet(lab: CourseLab) -> None:
 
 
 def check_page(lab: CourseLab) -> None:
-    """README.md says of every answer what it is, and of every told value."""
+    """Reject README.md unless it mentions every answer and every value that is not hidden."""
     page = (lab.folder / GUIDE).read_text(encoding="utf-8")
-    asked = [f"{section}.{key}" for section in SECTIONS for key in lab.keys(section)]
-    told = [name for name in lab.drawn if name not in lab.hidden]
-    for name in (*asked, *told):
+    answers = [f"{section}.{key}" for section in SECTIONS for key in lab.keys(section)]
+    values = [name for name in lab.drawn if name not in lab.hidden]
+    for name in (*answers, *values):
         if f"`{name}`" not in page:
             raise BadInput(f"{lab.folder / GUIDE}: `{name}` is not on the page: say what it is")
 
 
 def check_measured(lab: CourseLab, assignment: Assignment, root: Mapping[str, Node]) -> None:
-    """Every figure is one that there is, of a run that there is."""
+    """Reject metrics that do not exist and metrics of runs that do not exist."""
     nodes = mapping_of(root["measured"]) if lab.measured else {}
     for name, wanted in lab.measured.items():
         node = nodes[name]
@@ -63,7 +65,7 @@ def check_measured(lab: CourseLab, assignment: Assignment, root: Mapping[str, No
             )
         runs = assignment.own_runs(1) if wanted.own else assignment.runs(1)
         try:
-            runs_named(wanted, assignment, runs)
+            select_runs(wanted, assignment, runs)
         except FormulaError as error:
             raise node.bad(str(error)) from None
         except UnreadableRecord as error:
@@ -81,6 +83,6 @@ def check_formulas(lab: CourseLab, assignment: Assignment, root: Mapping[str, No
             try:
                 if formula is not None:
                     evaluate(formula, names)
-                filled(point.says, assignment.told)
+                fill_formulas(point.says, assignment.visible_values)
             except FormulaError as error:
                 raise node.bad(f"{point.name}: {error}") from None

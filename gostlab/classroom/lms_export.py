@@ -1,16 +1,16 @@
-"""What a learning platform hands over: a folder or a zip with everybody's hand-ins.
+"""Find the hand-ins in a folder or a zip that a learning platform exports.
 
-The layouts, as their own programs write them:
+The platforms' programs write these layouts:
 
 - Moodle (mod/assign, "Download all submissions"): `Full Name_NUMBER_assignsubmission_file_/FILE`,
-  or without folders `Full Name_NUMBER_assignsubmission_file_FILE`.
+    or without folders `Full Name_NUMBER_assignsubmission_file_FILE`.
 - Canvas (canvas-lms, lib/content_zipper.rb): `lastfirst_USER_FILE_name.zip`, `lastfirst_LATE_…`.
 - Gradescope ("Export Submissions"): `submission_NUMBER/…`, unpacked, beside a
-  submission_metadata.yml that names the submitters.
+    submission_metadata.yml that names the submitters.
 - Any other: a folder or an archive for each hand-in.
 
-A name that leads out, a link, more than any hand-in has: refused as in `upload`. Of a zip nothing
-is unpacked but the hand-in that is being read.
+A path outside the folder, a link, and a hand-in that is too large are refused as in `safe_extract`.
+Only the hand-in that is being read is unpacked from a zip.
 """
 
 import os
@@ -43,30 +43,30 @@ MAX_ENTRIES = 400_000
 MAX_HAND_INS = 5000
 ARCHIVE = re.compile(r".+\.(zip|tar|tgz|tar\.(gz|xz|bz2))", re.IGNORECASE)
 OF_A_HAND_IN = (ANSWERS, SEALED)
-LOOKED_INTO = 4  # folders below one another, to know what a folder is
+MAX_SCAN_DEPTH = 4  # depth of folders that are scanned to recognise a layout
 
 
 @dataclass(frozen=True)
 class Who:
-    """Who handed in, as the platform says; "" where it says nothing."""
+    """The submitter according to the platform; "" for unknown fields."""
 
     name: str = ""
-    number: str = ""  # of the platform
+    number: str = ""  # user number of the platform
     email: str = ""
     sid: str = ""
 
     @property
-    def words(self) -> str:
-        return " ".join(each for each in (self.name, self.number, self.email, self.sid) if each)
+    def label(self) -> str:
+        return " ".join(text for text in (self.name, self.number, self.email, self.sid) if text)
 
 
 @dataclass(frozen=True)
 class HandedIn:
-    label: str  # what the download calls it
+    label: str  # name in the download
     who: Who
-    # The later of two of a student counts: by when it came, as far as the platform says that.
+    # The last hand-in of a student counts, by the submission time if the platform reports it.
     order: tuple[str, int, str]
-    place: str  # the folder or the file that it is, in the download
+    path: str  # path of the folder or file in the download
     refused: str = ""
 
 
@@ -74,24 +74,23 @@ class HandedIn:
 class Download:
     path: Path
     hand_ins: tuple[HandedIn, ...]
-    passed_over: tuple[str, ...]  # files that are no hand-ins
+    passed_over: tuple[str, ...]  # files that are not hand-ins
 
 
 class ArchiveMember(NamedTuple):
-    name: str  # with its folders
-    time: str  # sorts as the instants do
-    refused: str  # why it is not read; "" where it is
+    name: str  # path in the archive
+    time: str  # modification time in an order-preserving format
+    refused: str  # reason for refusing the hand-in; "" if accepted
 
 
 @dataclass
-class Top:
-    """What stands at a download's top, with the files below it."""
+class TopEntry:
+    """An entry at the top level of a download, with the files below it."""
 
     name: str
     is_file: bool
-    files: list[ArchiveMember] = field(
-        default_factory=list
-    )  # named from there; of a file one named ""
+    # Paths are relative to the entry; an entry that is a file has one member named "".
+    files: list[ArchiveMember] = field(default_factory=list)
 
     @property
     def names(self) -> set[str]:
@@ -107,158 +106,163 @@ class Top:
 
 
 def read_download(path: Path) -> Download:
-    """What a folder or a zip holds. Raises BadInput for what is neither, or holds no hand-in."""
+    """Return the hand-ins in a folder or a zip. Raises BadInput if there are none."""
     if path.is_symlink():
         raise BadInput(f"{path}: a link: name the folder or the zip itself")
     if not path.exists():
         raise BadInput(f"{path}: no such folder or zip")
     if not path.is_dir() and not path.is_file():
         raise BadInput(f"{path}: neither a folder nor a zip")
-    prefix, tops = "", tops_of(files_of_folder(path) if path.is_dir() else files_of_zip(path))
-    while len(tops) == 1 and wraps(tops[0]):
+    prefix, tops = "", group_by_top(files_of_folder(path) if path.is_dir() else files_of_zip(path))
+    while len(tops) == 1 and is_wrapper(tops[0]):
         prefix += tops[0].name + "/"
-        tops = tops_of(tops[0].files)
-    found, passed = sorted_out(path, prefix, tops)
-    if not found:
+        tops = group_by_top(tops[0].files)
+    hand_ins, passed_over = classify(path, prefix, tops)
+    if not hand_ins:
         raise BadInput(
             f"{path}: no hand-in in it (a folder or an archive for each, as Moodle, Canvas and"
             " Gradescope hand them over)"
         )
-    if len(found) > MAX_HAND_INS:
+    if len(hand_ins) > MAX_HAND_INS:
         raise BadInput(f"{path}: more than {MAX_HAND_INS} hand-ins")
-    return Download(path, tuple(found), tuple(passed))
+    return Download(path, tuple(hand_ins), tuple(passed_over))
 
 
-# -- what there is
+# -- list the files
 
 
 def files_of_folder(path: Path) -> Iterator[ArchiveMember]:
-    """A folder's files, as deep as it takes to know what it is. No link is followed."""
-    for place, folders, names in os.walk(path):
-        below = Path(place).relative_to(path)
-        links = [each for each in folders if Path(place, each).is_symlink()]
-        folders[:] = [each for each in folders if not passed_by(each)]
+    """Yield a folder's files, down to the depth that identifies its layout, following no links."""
+    for parent, folders, names in os.walk(path):
+        below = Path(parent).relative_to(path)
+        links = [folder for folder in folders if Path(parent, folder).is_symlink()]
+        folders[:] = [folder for folder in folders if not is_system_file(folder)]
         if not folders and not names:
             yield ArchiveMember(f"{below.as_posix()}/", "", "")
-        if len(below.parts) == LOOKED_INTO:
+        if len(below.parts) == MAX_SCAN_DEPTH:
             folders.clear()
         for name in names + links:
-            if not passed_by(name):
-                status = Path(place, name).lstat()
+            if not is_system_file(name):
+                status = Path(parent, name).lstat()
                 refused = "" if stat.S_ISREG(status.st_mode) else f"{name!r:.200}: {NO_FILE}"
-                whole = (below / name).as_posix()
-                if whole != safe_extract.encodable(whole):
-                    whole = safe_extract.encodable(whole)
-                    refused = f"{whole:.200}: its name is not UTF-8"
-                yield ArchiveMember(whole, f"{status.st_mtime:020.6f}", refused)
+                member_path = (below / name).as_posix()
+                if member_path != safe_extract.encodable(member_path):
+                    member_path = safe_extract.encodable(member_path)
+                    refused = f"{member_path:.200}: its name is not UTF-8"
+                yield ArchiveMember(member_path, f"{status.st_mtime:020.6f}", refused)
 
 
-def passed_by(name: str) -> bool:
-    """Whether a system put it there, and no person."""
+def is_system_file(name: str) -> bool:
+    """Return whether an operating system, and not the student, added the file."""
     return name in NOT_HANDED_IN or name.startswith(".")
 
 
 def files_of_zip(path: Path) -> Iterator[ArchiveMember]:
-    """A zip's files. Raises BadInput for one whose own names lead out."""
+    """Yield a zip's files. Raises BadInput if a top-level path leads out of the folder."""
     what = f"{path}: neither a folder nor a zip"
-    with safe_extract.only_bad_input(what), zipfile.ZipFile(path) as opened:
-        entries = opened.infolist()
+    with safe_extract.only_bad_input(what), zipfile.ZipFile(path) as open_hand_in:
+        entries = open_hand_in.infolist()
     if len(entries) > MAX_ENTRIES:
         raise BadInput(f"{path}: more than {MAX_ENTRIES} files")
     for entry in entries:
         name, first = entry.filename, entry.filename.partition("/")[0]
         if name.endswith("/") or not set(name.split("/")).isdisjoint(NOT_HANDED_IN):
             continue
-        plain = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)
-        refused = "" if plain else f"{name!r:.200}: {NO_FILE}"
+        is_regular = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)
+        refused = "" if is_regular else f"{name!r:.200}: {NO_FILE}"
         try:
             parts_of(name)
         except BadInput as error:
             refused = str(error)
-            if first.partition("\\")[0] in ("", "..", "."):  # a backslash: on Windows
+            # Windows treats a backslash as a separator.
+            if first.partition("\\")[0] in ("", "..", "."):
                 raise BadInput(f"{path}: {error}") from None
         yield ArchiveMember(name, "".join(f"{part:04d}" for part in entry.date_time), refused)
 
 
-def tops_of(files: Iterable[ArchiveMember]) -> list[Top]:
-    """What stands at the top of some files' folders, by name."""
-    found: dict[str, Top] = {}
+def group_by_top(files: Iterable[ArchiveMember]) -> list[TopEntry]:
+    """Group files by the first component of their paths, sorted by name."""
+    tops: dict[str, TopEntry] = {}
     for file in files:
         first, slash, rest = file.name.partition("/")
-        top = found.setdefault(first, Top(first, not slash))
+        top = tops.setdefault(first, TopEntry(first, not slash))
         twice = f"{first!r:.200}: a file and a folder of one name"
         refused = twice if top.is_file == bool(slash) else file.refused
         top.files.append(ArchiveMember(rest, file.time, refused))
-    return [found[name] for name in sorted(found)]
+    return [tops[name] for name in sorted(tops)]
 
 
-def wraps(top: Top) -> bool:
-    """Whether a folder is only around the others."""
+def is_wrapper(top: TopEntry) -> bool:
+    """Return whether a folder only encloses the hand-ins."""
     if top.is_file or top.is_hand_in or MOODLE.fullmatch(top.name):
         return False
-    hand_ins = [each for each in tops_of(top.files) if each.is_hand_in]
+    hand_ins = [top for top in group_by_top(top.files) if top.is_hand_in]
     return METADATA in top.names or len(hand_ins) != 1
 
 
-# -- whose it is
+# -- identify the submitters
 
 
-def sorted_out(path: Path, prefix: str, tops: Sequence[Top]) -> tuple[list[HandedIn], list[str]]:
-    """The hand-ins, and what is none. Raises BadInput."""
-    found: list[HandedIn] = []
-    passed: list[str] = []
+def classify(path: Path, prefix: str, tops: Sequence[TopEntry]) -> tuple[list[HandedIn], list[str]]:
+    """Return the hand-ins, and the files that are not hand-ins. Raises BadInput."""
+    hand_ins: list[HandedIn] = []
+    passed_over: list[str] = []
     is_gradescopes = any(top.name == METADATA for top in tops)
     people = read_metadata(path, prefix + METADATA) if is_gradescopes else None
     for top in tops:
         moodle, canvas = MOODLE.fullmatch(top.name), CANVAS.fullmatch(top.name)
         if people is not None:
             if top.name in people or not top.is_file:
-                found += of_gradescope(prefix, top, people.get(top.name, {}))
+                hand_ins += of_gradescope(prefix, top, people.get(top.name, {}))
             elif top.name != METADATA:
-                passed.append(top.name)
+                passed_over.append(top.name)
         elif moodle:
-            found += handed_in_by(prefix, top, Who(moodle["name"], moodle["number"]))
+            hand_ins += handed_in_by(prefix, top, Who(moodle["name"], moodle["number"]))
         elif canvas and top.is_file:
             who = Who(canvas["name"], canvas["number"])
-            found += handed_in_by(prefix, top, who, number=int(canvas["file_number"]))
+            hand_ins += handed_in_by(prefix, top, who, number=int(canvas["file_number"]))
         elif top.is_file and not ARCHIVE.fullmatch(top.name) and not top.refused:
-            passed.append(top.name)
+            passed_over.append(top.name)
         else:
-            found += handed_in_by(prefix, top, Who())
-    return found, passed
+            hand_ins += handed_in_by(prefix, top, Who())
+    return hand_ins, passed_over
 
 
 def handed_in_by(
-    prefix: str, top: Top, who: Who, *, number: int = 0, time: str = ""
+    prefix: str, top: TopEntry, who: Who, *, number: int = 0, time: str = ""
 ) -> list[HandedIn]:
-    """A student's files: each archive is a hand-in, or all of them together are one."""
-    archives = sorted(each for each in top.names if ARCHIVE.fullmatch(each) and "/" not in each)
+    """Return a student's hand-ins: one per archive, or one of all files together."""
+    archives = sorted(name for name in top.names if ARCHIVE.fullmatch(name) and "/" not in name)
     time = time or max(file.time for file in top.files)
-    found = []
+    hand_ins = []
     for only in archives if archives and not (top.is_file or top.is_hand_in) else [""]:
-        place = f"{top.name}/{only}" if only else top.name
-        # A number of the platform says more than the time at which it made the zip.
-        order = ("", number, top.name) if number else (time, 0, place)
-        found.append(HandedIn(place, who, order, prefix + place, top.refused))
-    return found
+        path = f"{top.name}/{only}" if only else top.name
+        # The platform's file number is more reliable than the time of the zip entry.
+        order = ("", number, top.name) if number else (time, 0, path)
+        hand_ins.append(HandedIn(path, who, order, prefix + path, top.refused))
+    return hand_ins
 
 
-def of_gradescope(prefix: str, top: Top, told: Mapping[str, Any]) -> list[HandedIn]:
-    people = told.get(":submitters")
-    people = [each for each in people if isinstance(each, dict)] if isinstance(people, list) else []
+def of_gradescope(prefix: str, top: TopEntry, metadata: Mapping[str, Any]) -> list[HandedIn]:
+    people = metadata.get(":submitters")
+    people = (
+        [person for person in people if isinstance(person, dict)]
+        if isinstance(people, list)
+        else []
+    )
     who = Who()
     if len(people) == 1:
-        said = {name: str(people[0].get(f":{name}") or "") for name in ("name", "email", "sid")}
-        who = Who(**said)
-    found = handed_in_by(prefix, top, who, time=str(told.get(":created_at", "")))
+        fields = {name: str(people[0].get(f":{name}") or "") for name in ("name", "email", "sid")}
+        who = Who(**fields)
+    hand_ins = handed_in_by(prefix, top, who, time=str(metadata.get(":created_at", "")))
     if len(people) > 1:
         refused = f"{top.name}: {len(people)} submitters: a lab is one student's"
-        found = [replace(each, refused=each.refused or refused) for each in found]
-    return found
+        hand_ins = [replace(hand_in, refused=hand_in.refused or refused) for hand_in in hand_ins]
+    return hand_ins
 
 
 def read_metadata(path: Path, name: str) -> dict[str, dict[str, Any]]:
-    """Gradescope's submission_metadata.yml, what it says by a folder's name. Raises BadInput."""
+    """Return Gradescope's submission_metadata.yml by folder name. Raises BadInput."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     with safe_extract.only_bad_input(f"{path}: {name}"):
         if path.is_file():
@@ -268,23 +272,24 @@ def read_metadata(path: Path, name: str) -> dict[str, dict[str, Any]]:
             data = safe_read.read_bytes(path / name, MAX_METADATA_BYTES + 1)
         if len(data) > MAX_METADATA_BYTES:
             raise BadInput(f"{path}: {name}: larger than any such file")
-        found = yaml.load(data.decode("utf-8"), Loader=loader)  # a safe loader
-    if not isinstance(found, dict):
+        # The loader is always a safe one.
+        metadata = yaml.load(data.decode("utf-8"), Loader=loader)
+    if not isinstance(metadata, dict):
         raise BadInput(f"{path}: {name}: names no submissions")
-    return {str(place): each for place, each in found.items() if isinstance(each, dict)}
+    return {str(folder): fields for folder, fields in metadata.items() if isinstance(fields, dict)}
 
 
-# -- reading one
+# -- read one hand-in
 
 
 @contextmanager
-def opened(download: Path, handed: HandedIn) -> Iterator[Path]:
-    """The folder of one hand-in, safe to read. Raises BadInput."""
+def open_hand_in(download: Path, handed: HandedIn) -> Iterator[Path]:
+    """Unpack one hand-in and yield its folder, which is safe to read. Raises BadInput."""
     if handed.refused:
         raise BadInput(handed.refused)
     with tempfile.TemporaryDirectory(prefix="gostlab-hand-in-") as scratch:
         if download.is_file():
-            safe_extract.unpack(download, Path(scratch), handed.place, MAX_ARCHIVE_BYTES)
-        place = Path(download if download.is_dir() else scratch, handed.place)
-        with safe_extract.opened(place) as folder:
+            safe_extract.unpack(download, Path(scratch), handed.path, MAX_ARCHIVE_BYTES)
+        location = Path(download if download.is_dir() else scratch, handed.path)
+        with safe_extract.open_upload(location) as folder:
             yield folder

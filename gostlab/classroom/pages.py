@@ -1,4 +1,4 @@
-"""The pages of a graded class: one of feedback for each student, and the teacher's."""
+"""Render the HTML pages of a graded class: feedback for each student, and an overview."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from gostlab.classroom.batch_grading import MIN_DIGITS, MIN_NUMBERS, STATES, GradeRow
-from gostlab.classroom.expressions import shown
+from gostlab.classroom.expressions import format_value
 from gostlab.classroom.feedback import sentences
 from gostlab.classroom.grading import Grade
 from gostlab.classroom.lab import CourseLab
@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 
 
 def page(template: str, **names: object) -> str:
-    """A template filled in; what is foreign can neither be markup nor turn the text."""
-    found = jinja2.Environment(
+    """Render a template; untrusted text is escaped and cannot change the text direction."""
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
         trim_blocks=True,
@@ -29,23 +29,25 @@ def page(template: str, **names: object) -> str:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     css = (HERE / "page.css").read_text(encoding="utf-8")
-    text = found.get_template(template).render(css=Markup(css), **names)
+    text = environment.get_template(template).render(css=Markup(css), **names)
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def file_name(student: str) -> str:
-    """A student's page, by a name that no other student's has and every system takes."""
+    """Return the file name of a student's page, in characters that every system allows."""
     return re.sub(r"[^A-Za-z0-9._@+-]", "_", student)[:100] + ".html"
 
 
 def feedback_page(grade: Grade, name: str, hidden: Sequence[str]) -> str:
-    """What a student reads; hidden: the drawn values that he was to find out."""
+    """Render a student's feedback page without the values of the drawn names in `hidden`."""
     return page(
         "feedback.html.j2",
         grade=grade,
         name=name,
-        values={key: shown(value) for key, value in grade.values.items() if key not in hidden},
-        points=[(each, sentences(each)) for each in grade.scored],
+        values={
+            key: format_value(value) for key, value in grade.values.items() if key not in hidden
+        },
+        points=[(point, sentences(point)) for point in grade.scored],
     )
 
 
@@ -75,22 +77,22 @@ def class_page(
 
 
 def remark(line: GradeRow) -> str:
-    """What came of a student's hand-in, in a few words."""
-    found = line.counts
-    if found is None:
+    """Return a short description of a student's hand-in."""
+    record = line.counts
+    if record is None:
         return "missing"
-    words = [f"handed in {line.hand_ins} times"] if line.others else []
+    remarks = [f"handed in {line.hand_ins} times"] if line.others else []
     if line.pupil is None:
-        words.append("not on the roster")
-    if found.grade is None:
-        words.append(f"not graded: {found.refused}")
-    elif found.grade.problems:
-        words.append(f"nothing counts: {found.grade.problems[0]}")
-    return "; ".join(words) or "graded"
+        remarks.append("not on the roster")
+    if record.grade is None:
+        remarks.append(f"not graded: {record.refused}")
+    elif record.grade.problems:
+        remarks.append(f"nothing counts: {record.grade.problems[0]}")
+    return "; ".join(remarks) or "graded"
 
 
 def summary(lines: Sequence[GradeRow]) -> str:
-    """23 graded, 2 missing, …"""
+    """Return a summary such as "23 graded, 2 missing"."""
     counts = {
         **{state: sum(line.state == state for line in lines) for state in STATES},
         "handed in more than once": sum(bool(line.others) for line in lines),

@@ -1,8 +1,9 @@
-"""What the raw records of a run say: iperf3's two reports, and the samples of sockets and queues.
+"""Compute the metrics of a run from its raw records, and check the records for contradictions.
 
-A number that a run's folder states about itself (flows.json, legs.json, fidelity.json) is never
-taken for granted: it is computed again from those, and where they disagree the run does not count.
-Everything may have been written by anybody: what cannot be read is a sentence, never a traceback.
+The raw records are the reports of both iperf3 ends and the samples of sockets and queues. A value
+that a run's folder states about itself (flows.json, legs.json, fidelity.json) is computed again
+from them, and if the two disagree the run does not count. A student may have edited any file: an
+unreadable record results in a sentence, never in a traceback.
 """
 
 import math
@@ -27,31 +28,31 @@ from gostlab.results import (
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
-# The first part of a flow's time, which no mean of a steady state includes, as in the report.
+# This initial part of a flow's time is excluded from steady-state means, as in the report.
 WARM_UP_SHARE = 0.25
-# Shares are fair within this part of 1/n, over windows of a second, for five of them (RFC 5166,
-# section 2.3, as gostlab.analysis.stats.fairness has it).
+# Shares are fair if they deviate by at most DELTA from 1/n in five successive windows of one second
+# (RFC 5166, section 2.3; the same constants as in gostlab.analysis.stats.fairness).
 DELTA, WINDOW_S, HOLD_WINDOWS = 0.1, 1.0, 5
-# How far the end of a connection's bytes may lie from what iperf3 counted: its own control bytes;
-# a tunnel's frames and handshake.
+# Maximum difference between the bytes of a connection and iperf3's count, due to iperf3's control
+# bytes and a tunnel's frames and handshake.
 COUNT_SLACK_BYTES = 2**16
-FRAME_BYTES = 1514  # a full packet, as the bottleneck's queue counts it
-BLOCK_BYTES = 2**17  # iperf3 counts whole blocks of so many bytes
-# Of the last window more may be sent again after iperf3 looked for the last time.
+FRAME_BYTES = 1514  # size of a full packet in the bottleneck's queue
+BLOCK_BYTES = 2**17  # iperf3 counts only whole blocks
+# Segments of the last window may be retransmitted after iperf3 reads its counter for the last time.
 LATE_SEGMENTS, LATE_SHARE = 10, 0.02
 DIRECT_SLACK, TUNNEL_SLACK = 0.002, 0.03
 # BBR's window in ProbeRTT, packets (Cardwell et al., ACM Queue 14(5), 2016).
 PROBE_RTT_PKTS = 4
-ROSE = 1.4
-# The files that a good run has; others may be beside them.
+MIN_RTT_RISE_FACTOR = 1.4
+# A valid run has these files, and possibly others.
 NEEDED = ("run.json", "status.json", "fidelity.json", "flows.json", "legs.json", "env.json")
 SERIES = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl")
-# A clock of a virtual machine, and of the laptop below it, may differ by so much.
+# Maximum difference between the clocks of a virtual machine and its host.
 CLOCK_SLACK = timedelta(seconds=2)
 
 
 class UnreadableRecord(ValueError):
-    """Records do not say what they should; the message says which and why."""
+    """A record that is missing or contradictory; the message explains why."""
 
 
 class Records:
@@ -59,18 +60,18 @@ class Records:
 
     def __init__(self, folder: Path, run: RunSpec) -> None:
         self.folder = folder
-        self.run = run  # as the grader knows that it was asked, not as the folder says
+        self.run = run  # The grader's own copy of the run, not the one in the folder.
 
     def object(self, name: str) -> dict[str, Any]:
-        found = read_object(self.folder / name)
-        if found is None:
+        data = read_object(self.folder / name)
+        if data is None:
             raise UnreadableRecord(f"{name} is missing, or no JSON object")
-        return found
+        return data
 
     def report_name(self, flow: FlowSpec, end: str = "") -> str:
-        """The file of a flow's report of either end."""
-        own = f"-{flow.name}" if len(self.run.flows) > 1 else ""
-        return f"iperf3{own}{end}.json"
+        """Return the file name of the iperf3 report of one end of a flow."""
+        suffix = f"-{flow.name}" if len(self.run.flows) > 1 else ""
+        return f"iperf3{suffix}{end}.json"
 
     @cached_property
     def sockets(self) -> list[dict[str, Any]]:
@@ -81,8 +82,8 @@ class Records:
         return read_series(self.folder, "queues")
 
     @cached_property
-    def did(self) -> list[dict[str, Any]]:
-        """The rows of flows.json, in the order of the run's flows."""
+    def flow_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of flows.json in the order of the run's flows."""
         rows = {row["name"]: row for row in self.object("flows.json")["flows"]}
         return [rows[flow.name] for flow in self.run.flows]
 
@@ -91,26 +92,28 @@ class Records:
         return list(self.object("legs.json")["legs"])
 
     def received(self, flow: FlowSpec) -> tuple[float, float]:
-        """(bytes, seconds) of a flow by its receiver's own report."""
+        """Return the bytes and seconds of a flow from its receiver's report."""
         name = self.report_name(flow, "-server" if flow.direction == "upload" else "")
         report = self.object(name)
         total = report["end"]["sum_received"]
         got, seconds = total["bytes"], total["seconds"]
-        summed = math.fsum(each["sum"]["bytes"] for each in report["intervals"])
+        summed = math.fsum(interval["sum"]["bytes"] for interval in report["intervals"])
         if not (is_number(got) and is_number(seconds) and got > 0 and seconds > 0):
             raise UnreadableRecord(f"{name} says nothing of what was received")
-        if not 0 <= got - summed <= self.under_way(flow):
+        if not 0 <= got - summed <= self.max_uncounted_bytes(flow):
             raise UnreadableRecord(
                 f"{name}: its intervals sum to {summed:.0f} bytes, its end says {got}"
             )
         return float(got), float(seconds)
 
-    def under_way(self, flow: FlowSpec) -> float:
-        """Bytes that may be under way when iperf3 stops: its sockets' windows in their last second,
-        and two blocks of each stream, one begun and one late. They cross the WAN uncounted, or are
-        counted behind the last interval (a lost segment holds back all that came after it). The
-        windows count for no more than path and queue hold. A download's sender stops when the
-        receiver says so, a round trip later: twice as much.
+    def max_uncounted_bytes(self, flow: FlowSpec) -> float:
+        """Return the maximum number of bytes in flight when iperf3 stops.
+
+        They are the sockets' windows in their last second, at most the capacity of path and queue,
+        and two blocks of each stream, one incomplete and one late. These bytes cross the WAN
+        uncounted, or are counted after the last interval (a lost segment delays all later ones).
+        The sender of a download stops a round trip later than the receiver, which doubles the
+        bytes.
         """
         path = self.run.path[metrics.data_direction(flow.direction)]
         on_path = float(path["rate_bps"]) / 8 * flow.rtt_ms / 1000
@@ -125,7 +128,7 @@ class Records:
         return held + 2 * flow.streams * BLOCK_BYTES
 
     def wan_rows(self, flow: FlowSpec) -> list[dict[str, Any]]:
-        """The samples of the sockets that sent a flow's data across the WAN."""
+        """Return the samples of the sockets that sent a flow's data across the WAN."""
         end = metrics.SENDING_END[flow.direction]
         return [
             row
@@ -136,27 +139,28 @@ class Records:
         ]
 
 
-# -- whether a run counts
+# -- check whether a run counts
 
 
-def complaints(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
-    """Why a run does not count, a sentence each; nothing where it does.
+def find_problems(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
+    """Yield a sentence for each reason for which a run does not count.
 
-    verdicts: those that count. sealed: when the predictions were.
+    `verdicts` has the verdicts that count, `sealed` is the time at which the predictions were
+    sealed.
     """
     try:
         yield from contradictions(records, verdicts, sealed)
     except BROKEN_RECORDS as error:
-        yield f"its records cannot be read ({said_by(error)})"
+        yield f"its records cannot be read ({error_text(error)})"
 
 
-def said_by(error: Exception) -> str:
-    said = str(error) if isinstance(error, UnreadableRecord) else f"{type(error).__name__}: {error}"
-    return said[:200]
+def error_text(error: Exception) -> str:
+    text = str(error) if isinstance(error, UnreadableRecord) else f"{type(error).__name__}: {error}"
+    return text[:200]
 
 
 def contradictions(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
-    """The same; raises BROKEN_RECORDS."""
+    """Yield the contradictions in the records of a run. Raises BROKEN_RECORDS."""
     run, status = records.run, records.object("status.json")
     if records.object("run.json") != run.to_json():
         yield "run.json: not this student's assignment"
@@ -172,13 +176,13 @@ def contradictions(records: Records, verdicts: Sequence[str], sealed: datetime) 
     if began < sealed - CLOCK_SLACK:
         yield f"status.json: began before the predictions were sealed ({sealed:{TIME}})"
     yield from wrong_verdict(records, verdicts)
-    for flow, row in zip(run.flows, records.did, strict=True):
+    for flow, row in zip(run.flows, records.flow_rows, strict=True):
         yield from wrong_counts(records, flow, row)
     yield from wrong_samples(records)
 
 
 def wrong_lengths(records: Records, status: Mapping[str, Any]) -> Iterator[str]:
-    """Files that are missing, or as long as they were not when the run finished."""
+    """Yield files that are missing, or whose length has changed since the run finished."""
     lengths = status["files"]
     reports = [
         records.report_name(flow, end) for flow in records.run.flows for end in ("", "-server")
@@ -192,7 +196,7 @@ def wrong_lengths(records: Records, status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def wrong_verdict(records: Records, verdicts: Sequence[str]) -> Iterator[str]:
-    """A verdict that does not count, or does not follow from its checks, or from the samples."""
+    """Yield reasons if a verdict does not count, or contradicts its checks or the samples."""
     fidelity = records.object("fidelity.json")
     verdict, checks = fidelity["verdict"], fidelity["checks"]
     order = ("ok", "degraded", "invalid")
@@ -200,33 +204,34 @@ def wrong_verdict(records: Records, verdicts: Sequence[str]) -> Iterator[str]:
     if order.index(verdict) != worst:
         yield f"fidelity.json: {verdict}, and its checks say {order[worst]}"
     if verdict not in verdicts:
-        reasons = [str(each["reason"]) for each in checks if each["verdict"] != "ok"]
+        reasons = [str(check["reason"]) for check in checks if check["verdict"] != "ok"]
         yield f"fidelity.json: {verdict}: {'; '.join(reasons)[:300]}"
-    said = {check["name"]: check for check in checks}
+    by_name = {check["name"]: check for check in checks}
     for name in ("idle_rtt_before", "cpu_idle_share", "run_length"):
-        if name not in said and not any(each.startswith(name) for each in said):
+        if name not in by_name and not any(check_name.startswith(name) for check_name in by_name):
             yield f"fidelity.json: no check {name}"
     idle = metrics.idle_share(read_series(records.folder, "hosts"))
-    told = said.get("cpu_idle_share", {}).get("got")
-    if idle is not None and is_number(told) and abs(idle - told) > 0.002:
-        yield f"fidelity.json: {told} of the CPU idle, and hosts.jsonl says {idle:.3f}"
+    reported = by_name.get("cpu_idle_share", {}).get("got")
+    if idle is not None and is_number(reported) and abs(idle - reported) > 0.002:
+        yield f"fidelity.json: {reported} of the CPU idle, and hosts.jsonl says {idle:.3f}"
 
 
 def wrong_counts(records: Records, flow: FlowSpec, row: Mapping[str, Any]) -> Iterator[str]:
-    """Where flows.json, iperf3's two reports and legs.json disagree about a flow."""
+    """Yield contradictions between flows.json, both iperf3 reports and legs.json about a flow."""
     got, seconds = records.received(flow)
     server = records.object(records.report_name(flow, "-server"))
     client = records.object(records.report_name(flow))
-    if row["bytes"] != got or not close(row["goodput_bps"], 8 * got / seconds):
-        told = row["goodput_bps"]
-        yield f"flows.json: {flow.name} got {told} bit/s, iperf3 says {8 * got / seconds:.0f}"
+    if row["bytes"] != got or not nearly_equal(row["goodput_bps"], 8 * got / seconds):
+        reported = row["goodput_bps"]
+        yield f"flows.json: {flow.name} got {reported} bit/s, iperf3 says {8 * got / seconds:.0f}"
     for report, name in ((client, "iperf3.json"), (server, "iperf3-server.json")):
         end = report["end"]["sum_received"]
-        told = report is client or flow.direction == "upload"  # a download's sender never is
-        same = end["bytes"] == got and close(
+        # The sender of a download never receives the counts.
+        is_reported = report is client or flow.direction == "upload"
+        agrees = end["bytes"] == got and nearly_equal(
             end["bits_per_second"], 8 * end["bytes"] / end["seconds"]
         )
-        if told and not same:
+        if is_reported and not agrees:
             yield f"{name}: {flow.name}: the two ends disagree about what was received"
         start = report["start"]["test_start"]
         if start["duration"] != flow.duration_s or start["num_streams"] != flow.streams:
@@ -235,25 +240,26 @@ def wrong_counts(records: Records, flow: FlowSpec, row: Mapping[str, Any]) -> It
         yield f"iperf3.json: {flow.name}: its two ends are of two tests"
     if not flow.duration_s - 1 <= seconds <= flow.duration_s + 60:
         yield f"iperf3.json: {flow.name} took {seconds:.1f} s of {flow.duration_s:g}"
-    again = client["end"]["sum_sent"].get("retransmits")
-    if row["retransmits"] != again and flow.direction == "upload":
-        yield f"flows.json: {flow.name}: {row['retransmits']} sent again, iperf3 says {again}"
-    yield from wrong_leg(records, flow, got, again)
+    retransmits = client["end"]["sum_sent"].get("retransmits")
+    if row["retransmits"] != retransmits and flow.direction == "upload":
+        stated = row["retransmits"]
+        yield f"flows.json: {flow.name}: {stated} retransmitted, iperf3 says {retransmits}"
+    yield from wrong_leg(records, flow, got, retransmits)
 
 
-def wrong_leg(records: Records, flow: FlowSpec, got: float, again: Any) -> Iterator[str]:
-    """Where a flow's leg across the WAN carried other data than iperf3 received."""
+def wrong_leg(records: Records, flow: FlowSpec, got: float, retransmits: Any) -> Iterator[str]:
+    """Yield contradictions between iperf3's received bytes and a flow's leg across the WAN."""
     legs = [leg for leg in records.legs if (leg["leg"], leg["flow"]) == ("wan", flow.name)]
     carried = math.fsum(leg["bytes_acked"] for leg in legs)
-    sent_again = sum(leg["segments_retransmitted"] for leg in legs)
+    on_wan = sum(leg["segments_retransmitted"] for leg in legs)
     direct = tunnel_kind(records.run.tunnel).is_direct
     slack = (DIRECT_SLACK if direct else TUNNEL_SLACK) * got
-    slack += COUNT_SLACK_BYTES + records.under_way(flow)
+    slack += COUNT_SLACK_BYTES + records.max_uncounted_bytes(flow)
     if abs(carried - got) > slack:
         yield f"legs.json: {carried:.0f} bytes across the WAN, iperf3 received {got:.0f}"
-    late = LATE_SEGMENTS + LATE_SHARE * sent_again
-    if direct and flow.direction == "upload" and not 0 <= sent_again - again <= late:
-        yield f"legs.json: {sent_again} sent again on the WAN, iperf3 says {again}"
+    late = LATE_SEGMENTS + LATE_SHARE * on_wan
+    if direct and flow.direction == "upload" and not 0 <= on_wan - retransmits <= late:
+        yield f"legs.json: {on_wan} retransmitted on the WAN, iperf3 says {retransmits}"
     last: dict[Any, Mapping[str, Any]] = {}
     for row in records.wan_rows(flow):
         key = row["local"], row["peer"]
@@ -266,12 +272,12 @@ def wrong_leg(records: Records, flow: FlowSpec, got: float, again: Any) -> Itera
     later = rate_bps / 8 * (2 * records.run.sample_ms + 4 * flow.rtt_ms + 1000) / 1000
     if not carried - slack - later <= sampled <= carried + slack:
         yield f"sockets.jsonl: {sampled:.0f} bytes acknowledged, legs.json says {carried:.0f}"
-    if sum(row["segments_retransmitted"] for row in last.values()) > sent_again:
-        yield "sockets.jsonl: more was sent again than legs.json says"
+    if sum(row["segments_retransmitted"] for row in last.values()) > on_wan:
+        yield "sockets.jsonl: more segments were retransmitted than legs.json says"
 
 
 def wrong_samples(records: Records) -> Iterator[str]:
-    """Series with holes, and a bottleneck that passed less than was received."""
+    """Yield gaps in the series, and a bottleneck that sent less than was received."""
     run = records.run
     instants = {row["t_s"] for row in records.sockets}
     wanted = 1000 * run.length_s / run.sample_ms
@@ -281,28 +287,28 @@ def wrong_samples(records: Records) -> Iterator[str]:
     if len(rows) < 0.8 * wanted - 3:
         yield f"queues.jsonl: {len(rows)} samples of the bottleneck, of {wanted:.0f}"
         return
-    way = metrics.loaded_direction(run.to_json())
-    same = [flow for flow in run.flows if metrics.data_direction(flow.direction) == way]
+    direction = metrics.loaded_direction(run.to_json())
+    same = [flow for flow in run.flows if metrics.data_direction(flow.direction) == direction]
     got = math.fsum(records.received(flow)[0] for flow in same)
     passed = rows[-1]["sent_bytes"]
     if not got <= passed <= 1.5 * got + 2**20:
         yield f"queues.jsonl: {passed} bytes left the bottleneck, iperf3 received {got:.0f}"
 
 
-def close(one: Any, other: float) -> bool:
-    """Whether two numbers are the same but for rounding."""
+def nearly_equal(one: Any, other: float) -> bool:
+    """Return whether two numbers are equal except for rounding."""
     return is_number(one) and math.isclose(one, other, rel_tol=1e-6)
 
 
-# -- figures
+# -- metrics
 
 
 def flow_of(records: Records, name: str | None) -> FlowSpec:
-    """A flow by name; without one the first."""
-    found = [flow for flow in records.run.flows if name in (None, flow.name)]
-    if not found:
+    """Return a flow by its name, or the first flow."""
+    flows = [flow for flow in records.run.flows if name in (None, flow.name)]
+    if not flows:
         raise UnreadableRecord(f"no flow is called {name}")
-    return found[0]
+    return flows[0]
 
 
 def goodput_mbit(records: Records, flow: str | None) -> float:
@@ -310,39 +316,41 @@ def goodput_mbit(records: Records, flow: str | None) -> float:
     return math.fsum(8 * got / seconds for got, seconds in map(records.received, flows)) / 1e6
 
 
-def sent_again(records: Records, flow: str | None, *, leg: str = "wan") -> float:
-    own = [row for row in records.legs if row["leg"] == leg and flow in (None, row["flow"])]
-    return float(sum(row["segments_retransmitted"] for row in own))
+def retransmitted_segments(records: Records, flow: str | None, *, leg: str = "wan") -> float:
+    rows = [row for row in records.legs if row["leg"] == leg and flow in (None, row["flow"])]
+    return float(sum(row["segments_retransmitted"] for row in rows))
 
 
 def retr(records: Records, flow: str | None) -> float:
-    """iperf3's Retr: what the sockets of iperf3 itself sent again."""
+    """Return iperf3's Retr, the retransmissions of iperf3's own sockets."""
     report = records.object(records.report_name(flow_of(records, flow)))
     return float(report["end"]["sum_sent"]["retransmits"])
 
 
 def delay(records: Records, _flow: str | None, *, of: str, part: str) -> float:
-    """The round trip, or the queue, under load: its median or 95th percentile over time, ms."""
+    """Return the median or 95th percentile over time of the RTT or the queueing delay, ms."""
     take = metrics.srtt_ms if of == "sockets" else metrics.queue_delay_ms
-    found = take(records.run.to_json(), records.did, getattr(records, of))
-    if found is None:
-        raise UnreadableRecord("no samples of it")
-    return float(getattr(found, part))
+    distribution = take(records.run.to_json(), records.flow_rows, getattr(records, of))
+    if distribution is None:
+        raise UnreadableRecord(f"no samples of {of}")
+    return float(getattr(distribution, part))
 
 
 def idle_rtt_ms(records: Records, _flow: str | None) -> float:
-    """The round trip of an idle path, as it was measured before the load."""
+    """Return the RTT of the idle path, measured before the load."""
     checks = records.object("fidelity.json")["checks"]
-    return float(next(each["got"] for each in checks if each["name"] == "idle_rtt_before"))
+    return float(next(check["got"] for check in checks if check["name"] == "idle_rtt_before"))
 
 
 def window_pkts(records: Records, flow: str | None) -> float:
-    """A connection's mean congestion window after its start-up, over time: from the first quarter
-    of its time on, or from when it left slow start, if that is later.
+    """Return the time-weighted mean congestion window after the start-up.
+
+    The start-up ends after the first quarter of the connection's time, or when slow start ends if
+    that is later.
     """
-    asked = flow_of(records, flow)
-    span = span_of(records, asked)
-    rows = records.wan_rows(asked)
+    selected = flow_of(records, flow)
+    span = span_of(records, selected)
+    rows = records.wan_rows(selected)
     limited = [row["t_s"] for row in rows if is_number(row["ssthresh_pkts"])]
     end_s = min(span[1], rows[-1]["t_s"])
     steady_s = span[0] + WARM_UP_SHARE * (end_s - span[0])
@@ -358,13 +366,19 @@ def window_pkts(records: Records, flow: str | None) -> float:
 
 
 def span_of(records: Records, flow: FlowSpec) -> tuple[float, float]:
-    active = metrics.active_flows(records.run.to_json(), records.did)
-    return next((each.start_s, each.end_s) for each in active if each.name == flow.name)
+    flows = metrics.active_flows(records.run.to_json(), records.flow_rows)
+    return next(
+        (active_flow.start_s, active_flow.end_s)
+        for active_flow in flows
+        if active_flow.name == flow.name
+    )
 
 
-def delivered(records: Records, flow: FlowSpec) -> Callable[[float], float]:
-    """What a flow had delivered by when, bytes: its SACKed segments included, so that a loss
-    neither stops nor bursts it; between samples evenly.
+def delivered_bytes(records: Records, flow: FlowSpec) -> Callable[[float], float]:
+    """Return a function from an instant to the bytes that a flow had delivered by then.
+
+    SACKed segments are included, so that a loss causes neither a pause nor a burst. Values between
+    samples are interpolated.
     """
     start_s, _ = span_of(records, flow)
     curves: dict[Any, tuple[list[float], list[float]]] = {}
@@ -377,13 +391,13 @@ def delivered(records: Records, flow: FlowSpec) -> Callable[[float], float]:
         raise UnreadableRecord(f"{flow.name}: its sockets were not sampled")
 
     def by(instant: float) -> float:
-        return math.fsum(interpolated(instant, *curve) for curve in curves.values())
+        return math.fsum(interpolate(instant, *curve) for curve in curves.values())
 
     return by
 
 
-def interpolated(at: float, times: Sequence[float], values: Sequence[float]) -> float:
-    """A curve's value at an instant; before and behind it its ends'."""
+def interpolate(at: float, times: Sequence[float], values: Sequence[float]) -> float:
+    """Return the linear interpolation of a curve, constant outside its first and last point."""
     index = bisect_right(times, at)
     if index == 0 or index == len(times):
         return values[min(index, len(times) - 1)]
@@ -392,17 +406,17 @@ def interpolated(at: float, times: Sequence[float], values: Sequence[float]) -> 
 
 
 def steady_rates(records: Records) -> dict[str, float]:
-    """Each flow's mean rate, Mbit/s, over the time when all are active but its first quarter."""
+    """Return each flow's mean rate, Mbit/s, while all are active, without the first quarter."""
     flows = records.run.flows
     spans = [span_of(records, flow) for flow in flows]
     last_row_s = records.sockets[-1]["t_s"]
     first_s, last_s = max(span[0] for span in spans), min(*(span[1] for span in spans), last_row_s)
     first_s += WARM_UP_SHARE * (last_s - first_s)
-    found = {}
+    rates = {}
     for flow in flows:
-        by = delivered(records, flow)
-        found[flow.name] = 8e-6 * (by(last_s) - by(first_s)) / (last_s - first_s)
-    return found
+        by = delivered_bytes(records, flow)
+        rates[flow.name] = 8e-6 * (by(last_s) - by(first_s)) / (last_s - first_s)
+    return rates
 
 
 def share(records: Records, flow: str | None) -> float:
@@ -416,11 +430,11 @@ def jain(records: Records, _flow: str | None) -> float:
 
 
 def fair_after_s(records: Records, _flow: str | None) -> float:
-    """How long after the last flow's start the shares are fair, and stay so for five seconds."""
+    """Return the time from the last flow's start until the shares are fair for five seconds."""
     flows = records.run.flows
     spans = [span_of(records, flow) for flow in flows]
     start_s, end_s = max(span[0] for span in spans), min(span[1] for span in spans)
-    curves = [delivered(records, flow) for flow in flows]
+    curves = [delivered_bytes(records, flow) for flow in flows]
     fair = 0
     for number in range(int((end_s - start_s) / WINDOW_S)):
         first = start_s + number * WINDOW_S
@@ -436,8 +450,9 @@ def fair_after_s(records: Records, _flow: str | None) -> float:
 
 
 def probe_rtt_s(records: Records, flow: str | None, *, number: int) -> float:
-    """When BBR measured the round trip for the n-th time: the first sample of a time in which its
-    window was four packets, seconds since the load began.
+    """Return the time of BBR's n-th ProbeRTT, seconds since the load began.
+
+    It is the first sample of a period in which the congestion window was four packets.
     """
     rows = records.wan_rows(flow_of(records, flow))
     small = [row["t_s"] for row in rows if row["cwnd_pkts"] <= PROBE_RTT_PKTS]
@@ -448,19 +463,20 @@ def probe_rtt_s(records: Records, flow: str | None, *, number: int) -> float:
 
 
 def min_rtt_rises_s(records: Records, flow: str | None) -> float:
-    """When BBR's own idea of the shortest round trip rose to more than ROSE times its least. (What
-    is left of its queue in ProbeRTT makes it a tenth larger.)
+    """Return the time at which BBR's min_rtt first exceeded its minimum by MIN_RTT_RISE_FACTOR.
+
+    The part of its own queue that remains in ProbeRTT raises min_rtt by only a tenth.
     """
     rows = records.wan_rows(flow_of(records, flow))
-    told = [
+    samples = [
         (row["t_s"], row["bbr"]["min_rtt_ms"])
         for row in rows
         if row["bbr"] and is_number(row["bbr"]["min_rtt_ms"])
     ]
-    least = math.inf
-    for at, value in told:
-        least = min(least, value)
-        if value > ROSE * least:
+    min_rtt = math.inf
+    for at, value in samples:
+        min_rtt = min(min_rtt, value)
+        if value > MIN_RTT_RISE_FACTOR * min_rtt:
             return float(at)
     raise UnreadableRecord("BBR's shortest round trip never rose")
 
@@ -474,7 +490,7 @@ FIGURES: Mapping[str, Callable[[Records, str | None], float]] = {
     "queue_delay_p95_ms": partial(delay, of="queues", part="p95"),
     "idle_rtt_ms": idle_rtt_ms,
     "retr": retr,
-    **{leg: partial(sent_again, leg=leg) for leg in ("app", "wan", "exit")},
+    **{leg: partial(retransmitted_segments, leg=leg) for leg in ("app", "wan", "exit")},
     "share": share,
     "jain": jain,
     "fair_after_s": fair_after_s,
@@ -484,12 +500,12 @@ FIGURES: Mapping[str, Callable[[Records, str | None], float]] = {
 }
 
 
-def figure(records: Records, name: str, flow: str | None) -> float:
-    """A figure of a run. Raises Unreadable."""
+def metric_value(records: Records, name: str, flow: str | None) -> float:
+    """Return a metric of a run. Raises UnreadableRecord."""
     try:
         value = FIGURES[name](records, flow)
     except BROKEN_RECORDS as error:
-        raise UnreadableRecord(f"{name}: {said_by(error)}") from None
+        raise UnreadableRecord(f"{name}: {error_text(error)}") from None
     if not is_number(value):
         raise UnreadableRecord(f"{name}: no number")
     return value

@@ -1,64 +1,73 @@
-"""A run of a hand-in beside the same run made anew by the grader."""
+"""Compare a run of a hand-in with the grader's rerun of the same run."""
 
 import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from gostlab.classroom.raw_metrics import BROKEN_RECORDS, Records, goodput_mbit, sent_again
+from gostlab.classroom.raw_metrics import (
+    BROKEN_RECORDS,
+    Records,
+    goodput_mbit,
+    retransmitted_segments,
+)
 from gostlab.results import file_sha256, read_object
 
-# Where bits differ: docs/explanation/repeatability.md has what was measured.
+# Tolerances for runs that are not identical; docs/explanation/repeatability.md has measurements.
 GOODPUT_TOLERANCE = 0.01
 COUNT_TOLERANCE = 0.10
-COUNT_SIGMAS = 2  # of a count's own chance, its square root
-# What samplers and programs wrote while the load ran; the rest follows from them, or says when and
-# where the run was made.
+COUNT_SIGMAS = 2  # in units of the square root of the count
+# These files have what was measured during the load; the other files are derived from them, or
+# depend on time and machine.
 COMPARED = ("sockets.jsonl", "queues.jsonl", "legs.json", "flows.json")
 MAKERS = ("kernel", "kernel_build", "iperf3", "iproute2", "python", "mininet")
 
 
 def compare(handed_in: Records, again: Records) -> tuple[bool, tuple[str, ...]]:
-    """Whether two are the same bit for bit or, where bits differ, near enough by their numbers; and
-    that in words.
-    """
+    """Return whether two runs are identical or within the tolerances, and lines that explain it."""
     name = handed_in.run.name
-    mine, anew = handed_in.folder, again.folder
-    differing = [file for file in COMPARED if file_sha256(mine / file) != file_sha256(anew / file)]
+    first_folder, again_folder = handed_in.folder, again.folder
+    differing = [
+        file
+        for file in COMPARED
+        if file_sha256(first_folder / file) != file_sha256(again_folder / file)
+    ]
     if not differing:
         return True, (f"{name}: the same, bit for bit",)
     try:
-        far = list(far_apart(handed_in, again))
+        far = list(find_differences(handed_in, again))
     except BROKEN_RECORDS as error:
         far = [f"cannot be compared ({type(error).__name__}: {error})"]
-    others = other_makers(mine, anew)
-    made = f"; made by other programs: {'; '.join(others)}" if others else ""
+    others = differing_programs(first_folder, again_folder)
+    makers = f"; made by other programs: {'; '.join(others)}" if others else ""
     near = (
         f"goodput within {100 * GOODPUT_TOLERANCE:g} %, counts within {100 * COUNT_TOLERANCE:g} %"
     )
-    said = f"{name}: bits differ ({', '.join(differing)}){made}"
-    return not far, (said, f"{name}: {'; '.join(far) or near}")
+    difference = f"{name}: bits differ ({', '.join(differing)}){makers}"
+    return not far, (difference, f"{name}: {'; '.join(far) or near}")
 
 
-def far_apart(handed_in: Records, again: Records) -> Iterator[str]:
-    """Numbers that no other machine explains. Raises BROKEN_RECORDS."""
+def find_differences(handed_in: Records, again: Records) -> Iterator[str]:
+    """Yield differences beyond what another machine explains. Raises BROKEN_RECORDS."""
     for flow in handed_in.run.flows:
         one, other = (goodput_mbit(records, flow.name) for records in (handed_in, again))
         if not math.isclose(one, other, rel_tol=GOODPUT_TOLERANCE):
-            yield f"{flow.name}: {one:.4g} Mbit/s handed in, {other:.4g} made anew"
-        one, other = (sent_again(records, flow.name) for records in (handed_in, again))
+            yield f"{flow.name}: {one:.4g} Mbit/s handed in, {other:.4g} in the rerun"
+        one, other = (retransmitted_segments(records, flow.name) for records in (handed_in, again))
         by_chance = COUNT_SIGMAS * math.sqrt(max(one, other))
         if abs(one - other) > max(by_chance, COUNT_TOLERANCE * max(one, other)):
-            yield f"{flow.name}: {one:.0f} segments sent again handed in, {other:.0f} made anew"
+            yield f"{flow.name}: {one:.0f} retransmissions handed in, {other:.0f} in the rerun"
 
 
-def other_makers(one: Path, other: Path) -> list[str]:
-    """What made the two, where it differs."""
+def differing_programs(one: Path, other: Path) -> list[str]:
+    """Return the differences between the programs and CPUs of two runs."""
     first, second = (read_object(folder / "env.json") or {} for folder in (one, other))
-    found = [
+    differences = [
         f"{name} {first.get(name)!s:.60}, here {second.get(name)!s:.60}"
         for name in MAKERS
         if first.get(name) != second.get(name)
     ]
     hosts = [values.get("host") for values in (first, second)]
     cpus = [host.get("cpu") if isinstance(host, dict) else None for host in hosts]
-    return found + ([f"CPU {cpus[0]!s:.60}, here {cpus[1]!s:.60}"] if cpus[0] != cpus[1] else [])
+    return differences + (
+        [f"CPU {cpus[0]!s:.60}, here {cpus[1]!s:.60}"] if cpus[0] != cpus[1] else []
+    )

@@ -1,7 +1,7 @@
-"""A course's roster: a CSV file, with a header or without, as people write it or as Moodle, Canvas
-and Gradescope export it.
+"""Read a course's roster from a CSV file, with a header or without.
 
-A student may be known to the lab by any of his identifiers: whichever he typed at `start`.
+The file may be written by a person or exported by Moodle, Canvas or Gradescope. A student may use
+any of his identifiers at `start`.
 """
 
 import csv
@@ -15,8 +15,8 @@ from gostlab.spec.yaml_source import BadInput, load_text
 
 MAX_BYTES = 4 << 20
 MAX_STUDENTS = 5000
-# Headings by what they are of, small letters; the first of a kind that is there counts. Moodle's
-# participants and grade export, Canvas' gradebook export, Gradescope's roster.
+# Lower-case headings by field, in order of preference: those of Moodle's participants and grade
+# export, Canvas' gradebook export, and Gradescope's roster.
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     "student": ("student id", "student_id", "studentid", "account", "github"),
     "login": ("sis login id", "username", "login", "user name", "login id"),
@@ -29,13 +29,13 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
     "section": ("section", "sections"),
 }
 IDENTIFIERS = ("student", "login", "email", "number")
-# In a Canvas export "Student" is a name; elsewhere it is who the lab knows.
+# "Student" is a name in a Canvas export, which has one of these headings, and else an identifier.
 CANVAS = ("sis login id", "sis user id")
 
 
 @dataclass(frozen=True)
 class Pupil:
-    """A student of the course; "" for what the roster does not say."""
+    """A student of the course; "" for fields that the roster does not have."""
 
     line: int
     student: str = ""
@@ -50,9 +50,9 @@ class Pupil:
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """By which of them the lab may know him, the likeliest first."""
-        named = (getattr(self, each) for each in IDENTIFIERS)
-        return tuple(dict.fromkeys(each for each in named if STUDENT.fullmatch(each)))
+        """Return the student's identifiers that a lab accepts, the most likely first."""
+        values = (getattr(self, field) for field in IDENTIFIERS)
+        return tuple(dict.fromkeys(value for value in values if STUDENT.fullmatch(value)))
 
     @property
     def primary(self) -> str:
@@ -64,47 +64,56 @@ class Pupil:
 
     @property
     def spellings(self) -> frozenset[str]:
-        """His name as an LMS may write it into a file's name: letters and digits alone."""
+        """Return the student's name in the spellings that an LMS uses in file names.
+
+        Only letters and digits remain.
+        """
         first, last = self.first, self.last
         if not (first and last) and self.name:
             before, comma, after = self.name.partition(",")
-            words = f"{after} {before}".split() if comma else self.name.split()
-            first, last = " ".join(words[:-1]), "".join(words[-1:])
+            parts = f"{after} {before}".split() if comma else self.name.split()
+            first, last = " ".join(parts[:-1]), "".join(parts[-1:])
         return frozenset(
-            each for each in (bare(self.name), bare(first + last), bare(last + first)) if each
+            spelling
+            for spelling in (
+                alphanumeric(self.name),
+                alphanumeric(first + last),
+                alphanumeric(last + first),
+            )
+            if spelling
         )
 
 
-def bare(text: str) -> str:
-    """A name's letters and digits, small."""
-    return "".join(each for each in text.casefold() if each.isalnum())
+def alphanumeric(text: str) -> str:
+    """Return a name's letters and digits in lower case."""
+    return "".join(character for character in text.casefold() if character.isalnum())
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The students of a course, in the file's order."""
+    """The students of a course, in the order of the file."""
 
     pupils: tuple[Pupil, ...]
 
-    def known_as(self, *words: str) -> Pupil | None:
-        """Whom one of some identifiers is of; "" is nobody's."""
-        wanted = {word.casefold() for word in words if word}
+    def known_as(self, *identifiers: str) -> Pupil | None:
+        """Return the student with one of these identifiers; an empty one matches nobody."""
+        wanted = {identifier.casefold() for identifier in identifiers if identifier}
         for pupil in self.pupils:
-            if wanted & {each.casefold() for each in pupil.identifiers}:
+            if wanted & {identifier.casefold() for identifier in pupil.identifiers}:
                 return pupil
         return None
 
     def named(self, name: str) -> Pupil | None:
-        """The only one whose name it can be; None for nobody, or several."""
-        found = [pupil for pupil in self.pupils if bare(name) in pupil.spellings]
-        return found[0] if len(found) == 1 else None
+        """Return the only student with a name, or None if there is none, or several."""
+        pupils = [pupil for pupil in self.pupils if alphanumeric(name) in pupil.spellings]
+        return pupils[0] if len(pupils) == 1 else None
 
     def in_canvas(self, number: str) -> Pupil | None:
-        return next((each for each in self.pupils if number and each.canvas_id == number), None)
+        return next((pupil for pupil in self.pupils if number and pupil.canvas_id == number), None)
 
 
 def read_roster(path: Path) -> Roster:
-    """A roster's file. Raises BadInput."""
+    """Read a roster. Raises BadInput."""
     text = load_text(path, MAX_BYTES)
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
@@ -118,48 +127,48 @@ def read_roster(path: Path) -> Roster:
     rows = [(number, row) for number, row in rows if any(row)]
     if not rows:
         raise BadInput(f"{path}: empty: a roster has a student a line")
-    columns = columns_of(rows[0][1])
+    columns = find_columns(rows[0][1])
     if columns:
         if not set(columns) & set(IDENTIFIERS):
             raise BadInput(
                 f"{path}:{rows[0][0]}: no column says by which name the lab knows a student"
                 " (student, username, email address or ID number)"
             )
-        pupils = [headed(number, row, columns) for number, row in rows[1:]]
+        pupils = [parse_row(number, row, columns) for number, row in rows[1:]]
     else:
-        pupils = [unheaded(number, row) for number, row in rows]
-    found = [each for each in pupils if each is not None]
-    if not found:
+        pupils = [parse_row_without_header(number, row) for number, row in rows]
+    students = [pupil for pupil in pupils if pupil is not None]
+    if not students:
         raise BadInput(f"{path}: a header and no student")
-    check(found, path)
-    return Roster(tuple(found))
+    check(students, path)
+    return Roster(tuple(students))
 
 
-def columns_of(row: Sequence[str]) -> dict[str, int]:
-    """Which column has what; {} where the row is no header."""
+def find_columns(row: Sequence[str]) -> dict[str, int]:
+    """Return the column of each field, or {} if the row is not a header."""
     heads = [cell.casefold() for cell in row]
-    found = {}
-    for what, headings in HEADINGS.items():
-        places = [heads.index(each) for each in headings if each in heads]
-        if places:
-            found[what] = places[0]
+    columns = {}
+    for field, headings in HEADINGS.items():
+        indices = [heads.index(heading) for heading in headings if heading in heads]
+        if indices:
+            columns[field] = indices[0]
     if "student" in heads:
-        of_canvas = any(each in heads for each in CANVAS)
-        found["name" if of_canvas else "student"] = heads.index("student")
-    return found
+        is_canvas = any(heading in heads for heading in CANVAS)
+        columns["name" if is_canvas else "student"] = heads.index("student")
+    return columns
 
 
-def headed(number: int, row: Sequence[str], columns: Mapping[str, int]) -> Pupil | None:
-    """A student by a header; None for Canvas' row of points."""
+def parse_row(number: int, row: Sequence[str], columns: Mapping[str, int]) -> Pupil | None:
+    """Return the student in a row of a file with a header; None for Canvas' row of points."""
     if row[0].casefold() == "points possible":
         return None
     return Pupil(
-        number, **{what: row[place] for what, place in columns.items() if place < len(row)}
+        number, **{field: row[column] for field, column in columns.items() if column < len(row)}
     )
 
 
-def unheaded(number: int, row: Sequence[str]) -> Pupil:
-    """A student, an address if one is there, a name if one is there."""
+def parse_row_without_header(number: int, row: Sequence[str]) -> Pupil:
+    """Return the student in a row without a header: identifier, address and name."""
     more = [cell for cell in row[1:] if cell]
     email = next((cell for cell in more if "@" in cell), "")
     return Pupil(
@@ -168,19 +177,21 @@ def unheaded(number: int, row: Sequence[str]) -> Pupil:
 
 
 def check(pupils: Iterable[Pupil], path: Path) -> None:
-    """Raises BadInput for a student without a name that the lab takes, or one that is two."""
+    """Reject students without a valid identifier, and duplicates. Raises BadInput."""
     seen: dict[str, int] = {}
     for pupil in pupils:
         if not pupil.identifiers:
-            given = next((getattr(pupil, each) for each in IDENTIFIERS if getattr(pupil, each)), "")
+            given = next(
+                (getattr(pupil, field) for field in IDENTIFIERS if getattr(pupil, field)), ""
+            )
             raise BadInput(
                 f"{path}:{pupil.line}: student {given!r:.80}: letters, digits and . _ @ + - only,"
                 " 64 at most: as he typed it at ./lab lab start"
             )
-        for each in pupil.identifiers:
-            if each.casefold() in seen:
-                line = seen[each.casefold()]
-                raise BadInput(f"{path}:{pupil.line}: {each} is there already (line {line})")
-        seen |= {each.casefold(): pupil.line for each in pupil.identifiers}
+        for identifier in pupil.identifiers:
+            if identifier.casefold() in seen:
+                line = seen[identifier.casefold()]
+                raise BadInput(f"{path}:{pupil.line}: {identifier} is there already (line {line})")
+        seen |= {identifier.casefold(): pupil.line for identifier in pupil.identifiers}
     if len(seen) > MAX_STUDENTS * len(IDENTIFIERS):
         raise BadInput(f"{path}: more than {MAX_STUDENTS} students")

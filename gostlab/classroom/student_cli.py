@@ -1,4 +1,4 @@
-"""A student's verbs: `./lab labs`, and `./lab lab start`, `predict`, `run`, `report`, `hand-in`."""
+"""Implement the student's commands: `./lab labs`, `./lab lab start`, `predict`, `run` and so on."""
 
 import argparse
 import sys
@@ -16,9 +16,9 @@ from gostlab.classroom.workspace import (
     begin,
     differences,
     find_coursework,
+    find_unfinished,
     seal_predictions,
     sealed_seed,
-    unfinished,
 )
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK, complain, print_json
 from gostlab.scheduler import summary
@@ -26,17 +26,17 @@ from gostlab.spec.yaml_source import BadInput
 
 
 def labs_verb(arguments: argparse.Namespace) -> int:
-    found = [load_lab(str(folder)) for folder in list_labs()]
+    labs = [load_lab(str(folder)) for folder in list_labs()]
     if arguments.json:
-        said = ("name", "title", "goals", "minutes")
-        told = [
-            {"lab": lab.number, **{key: getattr(lab, key) for key in said}, "points": lab.most}
+        fields = ("name", "title", "goals", "minutes")
+        rows = [
+            {"lab": lab.number, **{key: getattr(lab, key) for key in fields}, "points": lab.most}
             | {"folder": str(lab.folder)}
-            for lab in found
+            for lab in labs
         ]
-        print_json(told)
+        print_json(rows)
         return EXIT_OK
-    for lab in found:
+    for lab in labs:
         print(f"{lab.number}  {lab.title} ({lab.minutes:g} min of runs, {lab.most} points)")
         for goal in lab.goals:
             print(f"     {goal}")
@@ -84,14 +84,16 @@ def run(arguments: argparse.Namespace) -> int:
             assignment.lab.experiment_path, settings=assignment.sets, machine="sandbox", seed=seed
         )
     ]
-    own = assignment.lab.own
-    if own and (folder / own.file).is_file():
-        plans.append(api.Experiment.from_file(folder / own.file, machine="sandbox", seed=seed))
+    experiment = assignment.lab.own
+    if experiment and (folder / experiment.file).is_file():
+        plans.append(
+            api.Experiment.from_file(folder / experiment.file, machine="sandbox", seed=seed)
+        )
         other = differences(list(plans[-1].runs), assignment, seed)
         if other:
-            complain(f"{folder / own.file}: not what is asked yet: {', '.join(other)}")
-    elif own:
-        complain(f"{folder / own.file}: not there yet, and {assignment.lab.title} needs it")
+            complain(f"{folder / experiment.file}: not what is asked yet: {', '.join(other)}")
+    elif experiment:
+        complain(f"{folder / experiment.file}: not there yet, and {assignment.lab.title} needs it")
     status = EXIT_OK
     for plan in plans:
         outcome = plan.run(folder / RESULTS, jobs=arguments.jobs, progress=True).wait()
@@ -116,7 +118,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 def hand_in(arguments: argparse.Namespace) -> int:
     folder, assignment = find_coursework(arguments.lab)
-    left = unfinished(folder, assignment)
+    left = find_unfinished(folder, assignment)
     check_folder(folder)
     left += grade(assignment, folder).problems
     for line in left:

@@ -1,5 +1,6 @@
-"""A teacher's verbs: `./lab lab ticket`, `secret`, `autograder`, and `./lab grade`, which needs
-Python and PyYAML alone unless it is to run something again.
+"""Implement the teacher's commands: `./lab lab ticket|secret|autograder` and `./lab grade`.
+
+Grading needs only Python and PyYAML, unless a run is to be repeated.
 """
 
 import argparse
@@ -21,17 +22,17 @@ from gostlab.classroom.assignment import (
     STUDENT,
     Assignment,
     assigned,
-    hand_out,
+    format_ticket,
     read_secret,
     ticket_of,
 )
 from gostlab.classroom.autograder_zip import write_bundle
-from gostlab.classroom.grade_formats import written
-from gostlab.classroom.grading import RESULTS, Grade, find_runs, grade, lacks, nothing
+from gostlab.classroom.grade_formats import format_grade
+from gostlab.classroom.grading import RESULTS, Grade, find_mismatch, find_runs, grade, grade_nothing
 from gostlab.classroom.lab import load_lab
 from gostlab.classroom.raw_metrics import Records
 from gostlab.classroom.rerun import compare
-from gostlab.classroom.safe_extract import NoHandIn, only_bad_input, opened
+from gostlab.classroom.safe_extract import NoHandIn, only_bad_input, open_upload
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_OK
 from gostlab.results import ResultsError, read_object
@@ -47,10 +48,10 @@ def ticket(arguments: argparse.Namespace) -> int:
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(["student", "lab", "course", "ticket"])
     for student in dict.fromkeys(name.strip() for name in names if name.strip()):
-        made = hand_out(
+        handed_out = format_ticket(
             lab, student, arguments.course, ticket_of(lab, student, arguments.course, key)
         )
-        table.writerow([student, lab.name, arguments.course, made])
+        table.writerow([student, lab.name, arguments.course, handed_out])
     return EXIT_OK
 
 
@@ -82,7 +83,9 @@ def grade_verb(arguments: argparse.Namespace) -> int:
     for name in ("jobs", "assignment"):
         if getattr(arguments, name) is not None:
             raise BadInput(f"--{name}: of a class: name its --roster as well")
-    text = written(graded(arguments), arguments.format, os.environ, datetime.now(UTC))
+    text = format_grade(
+        grade_submission(arguments), arguments.format, os.environ, datetime.now(UTC)
+    )
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")
     else:
@@ -90,81 +93,82 @@ def grade_verb(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def graded(arguments: argparse.Namespace) -> Grade:
-    """A hand-in's grade. Raises BadInput for what the teacher wrote alone."""
+def grade_submission(arguments: argparse.Namespace) -> Grade:
+    """Return a hand-in's grade. Raises BadInput only for errors in the command or in the lab."""
     lab = load_lab(arguments.lab)
     key = read_secret(arguments.secret)
     known = arguments.student or student_of(arguments.metadata)
     if not arguments.submission.exists():
         raise BadInput(f"{arguments.submission}: no such folder, zip or tar")
 
-    def asked_of(student: str) -> Assignment:
+    def assignment_of(student: str) -> Assignment:
         return assigned(lab, student, arguments.course, key)
 
-    # An autograder has no teacher beside it who could give another option.
-    asks_a_person = arguments.format in ("text", "json", "junit")
+    # An autograder runs without a teacher who could change the options.
+    is_interactive = arguments.format in ("text", "json", "junit")
     try:
-        with ExitStack() as held:
+        with ExitStack() as stack:
             with only_bad_input(arguments.submission):
-                folder = held.enter_context(opened(arguments.submission))
-                told = read_object(folder / ASSIGNMENT) or {}
-                named = str(told.get("student", ""))
+                folder = stack.enter_context(open_upload(arguments.submission))
+                metadata = read_object(folder / ASSIGNMENT) or {}
+                named = str(metadata.get("student", ""))
                 student = known or (named if STUDENT.fullmatch(named) else "unknown")
-                assignment = asked_of(student)
-                lacking = lacks(assignment, told, key, arguments.submission)
-                if asks_a_person and lacking:
+                assignment = assignment_of(student)
+                lacking = find_mismatch(assignment, metadata, key, arguments.submission)
+                if is_interactive and lacking:
                     raise NotGraded(lacking)
-                found = grade(assignment, folder)
+                result = grade(assignment, folder)
             if known is None:
                 note = "the student is whom the hand-in names: --student says who it must be"
-                found = replace(found, notes=(note,))
-            return rerun(found, assignment, folder) if arguments.rerun else found
+                result = replace(result, notes=(note,))
+            return rerun(result, assignment, folder) if arguments.rerun else result
     except BadInput as error:
-        if asks_a_person and isinstance(error, NoHandIn | NotGraded):
+        if is_interactive and isinstance(error, NoHandIn | NotGraded):
             raise
-        # of the upload: the lab and what the teacher wrote were read before
-        return nothing(asked_of(known or "unknown"), [str(error)])
+        # The error is in the upload: the lab and the teacher's files were read before.
+        return grade_nothing(assignment_of(known or "unknown"), [str(error)])
 
 
 MAX_STUDENTS_BYTES = 2**20
 
 
 class NotGraded(BadInput):
-    """The command does not name the hand-in's lab, course or secret."""
+    """A command that does not match the lab, course or secret of the hand-in."""
 
 
 def student_of(metadata: Path | None) -> str | None:
-    """Who handed in, by Gradescope's submission_metadata.json. Raises BadInput."""
+    """Return the submitter's email in Gradescope's submission_metadata.json. Raises BadInput."""
     if metadata is None:
         return None
     users = (read_object(metadata) or {}).get("users")
     emails = [
-        each["email"]
-        for each in (users if isinstance(users, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("email"), str)
+        user["email"]
+        for user in (users if isinstance(users, list) else ())
+        if isinstance(user, dict) and isinstance(user.get("email"), str)
     ]
     if len(emails) != 1:
         raise BadInput(f"{metadata}: {len(emails)} users with an email: a lab is one student's")
     return emails[0]
 
 
-def rerun(found: Grade, assignment: Assignment, folder: Path) -> Grade:
-    """The grade with what a rerun of one run says; nothing counts where it says otherwise. Raises
-    MissingPart, MachineError, ResultsError, OSError.
+def rerun(result: Grade, assignment: Assignment, folder: Path) -> Grade:
+    """Repeat one run of a hand-in and return the grade; no points count if the rerun differs.
+
+    Raises MissingPart, MachineError, ResultsError, OSError.
     """
-    if found.problems:
-        return replace(found, reran=("not made: nothing to compare with",))
+    if result.problems:
+        return replace(result, reran=("not made: nothing to compare with",))
     sealed = read_sealed(folder / SEALED, assignment.lab)
     runs = find_runs(assignment, sealed, folder / RESULTS)
-    drawn = secrets.choice([*runs.records, *runs.own])
+    drawn = secrets.choice([*runs.records, *runs.own_runs])
     with TemporaryDirectory(prefix="gostlab-rerun-") as scratch:
-        asked = Path(scratch, "run.json")
-        asked.write_text(json.dumps(drawn.run.to_json()), encoding="utf-8")
-        end = api.execute(str(asked), Path(scratch, "again"))
+        description = Path(scratch, "run.json")
+        description.write_text(json.dumps(drawn.run.to_json()), encoding="utf-8")
+        end = api.execute(str(description), Path(scratch, "again"))
         if end.outcome != "ok":
             raise ResultsError(f"{drawn.run.name}: could not be run again: {end.status}")
         is_same, lines = compare(drawn, Records(end.folder, drawn.run))
     if is_same:
-        return replace(found, reran=lines)
-    lost = nothing(assignment, [f"rerun: {line}" for line in lines])
-    return replace(lost, by_hand=found.by_hand, notes=found.notes, reran=lines)
+        return replace(result, reran=lines)
+    lost = grade_nothing(assignment, [f"rerun: {line}" for line in lines])
+    return replace(lost, by_hand=result.by_hand, notes=result.notes, reran=lines)

@@ -1,4 +1,4 @@
-"""A student's folder for one lab: what is in it, and what he has to do next."""
+"""Create and read a student's folder for one lab."""
 
 import json
 import re
@@ -18,8 +18,8 @@ from gostlab.classroom.answers import (
     seal,
 )
 from gostlab.classroom.assignment import Assignment, assign
-from gostlab.classroom.expressions import filled, shown
-from gostlab.classroom.grading import what_was_asked
+from gostlab.classroom.expressions import fill_formulas, format_value
+from gostlab.classroom.grading import settings_key
 from gostlab.classroom.lab import (
     ANSWERS,
     CHECKS,
@@ -40,7 +40,10 @@ TASK_TEMPLATE = Path(__file__).with_name("task.md.j2")
 
 
 def begin(assignment: Assignment, folder: Path) -> None:
-    """A folder with a student's values and sheet. Raises BadInput if it is another's, OSError."""
+    """Create a folder with a student's values and answer sheet.
+
+    Raises BadInput if it is another student's folder, OSError.
+    """
     there = results.read_object(folder / ASSIGNMENT)
     if there is not None and there != assignment.to_json():
         raise BadInput(
@@ -52,7 +55,8 @@ def begin(assignment: Assignment, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     results.write_json(folder / ASSIGNMENT, assignment.to_json())
     (folder / TASK).write_text(task, encoding="utf-8")
-    for name in (GUIDE, FIGURE):  # the lab itself may lie in an image, out of reach
+    # The lab's own folder may be in an image that the student cannot open.
+    for name in (GUIDE, FIGURE):
         if (assignment.lab.folder / name).is_file():
             shutil.copyfile(assignment.lab.folder / name, folder / name)
     if not (folder / ANSWERS).exists():
@@ -63,43 +67,43 @@ def begin(assignment: Assignment, folder: Path) -> None:
 
 
 def open_coursework(folder: Path) -> Assignment:
-    """The assignment of a folder that `start` made. Raises BadInput."""
-    told = results.read_object(folder / ASSIGNMENT)
-    if told is None:
+    """Return the assignment of a folder that `start` created. Raises BadInput."""
+    data = results.read_object(folder / ASSIGNMENT)
+    if data is None:
         raise BadInput(f"{folder}: no lab was begun there: ./lab lab start LAB --student ID")
     try:
-        own = str(told.get("folder", ""))
-        there = own and Path(own, CHECKS).is_file()
+        folder_of_lab = str(data.get("folder", ""))
+        there = folder_of_lab and Path(folder_of_lab, CHECKS).is_file()
         known = {path.name for path in list_labs()}
-        if own and not there and told["lab"] not in known:
-            raise BadInput(f"{folder / ASSIGNMENT}: its lab is in {own}: not there from here")
-        lab = load_lab(own if there else str(told["lab"]))
-        return assign(lab, str(told["student"]), str(told["course"]), str(told["ticket"]))
+        if folder_of_lab and not there and data["lab"] not in known:
+            raise BadInput(
+                f"{folder / ASSIGNMENT}: its lab is in {folder_of_lab}: not there from here"
+            )
+        lab = load_lab(folder_of_lab if there else str(data["lab"]))
+        return assign(lab, str(data["student"]), str(data["course"]), str(data["ticket"]))
     except KeyError as error:
         raise BadInput(f"{folder / ASSIGNMENT}: {error} is missing: start again") from None
 
 
 def find_coursework(word: str) -> tuple[Path, Assignment]:
-    """The folder that a lab's number or name, or a path, stands for, and what is asked there.
-    Raises BadInput.
-    """
+    """Return the folder and assignment of a lab's number or name, or of a path. Raises BadInput."""
     path = Path(word)
     folder = path if (path / ASSIGNMENT).is_file() else FOLDER / load_lab(word).name
     return folder, open_coursework(folder)
 
 
 def empty_sheet(assignment: Assignment) -> str:
-    """The lab's answers.yaml with a student's name and values. Raises BadInput, FormulaError."""
+    """Return answers.yaml with the student's name and values. Raises BadInput, FormulaError."""
     template = load_text(assignment.lab.folder / ANSWERS, MAX_BYTES)
     student = f"student: {json.dumps(assignment.student)}"
     sheet = re.sub(r"^student:.*$", lambda _: student, template, count=1, flags=re.MULTILINE)
-    return filled(sheet, assignment.told)
+    return fill_formulas(sheet, assignment.visible_values)
 
 
 def task_of(assignment: Assignment) -> str:
-    import jinja2  # not where hand-ins are graded
+    import jinja2  # Grading must not require Jinja.
 
-    lab, values = assignment.lab, assignment.told
+    lab, values = assignment.lab, assignment.visible_values
     page = TASK_TEMPLATE.read_text(encoding="utf-8")
     template = jinja2.Template(page, trim_blocks=True, undefined=jinja2.StrictUndefined)
     return template.render(
@@ -107,33 +111,36 @@ def task_of(assignment: Assignment) -> str:
         lab=lab,
         answers=ANSWERS,
         guide=GUIDE,
-        values={name: shown(value) for name, value in values.items()},
+        values={name: format_value(value) for name, value in values.items()},
         settings=settings_of(assignment),
-        filled=lambda text: filled(text, values),
+        filled=lambda text: fill_formulas(text, values),
     )
 
 
 def settings_of(assignment: Assignment) -> dict[str, str]:
-    """What all runs of the experiment have, as its file writes it, with the student's values."""
+    """Return the settings of all runs as in the experiment's file, with the student's values."""
     root = mapping_of(load_document(assignment.lab.experiment_path))
     settings = mapping_of(root["settings"]) if "settings" in root else {}
-    return {name: as_written(node) for name, node in settings.items()} | assignment.sets
+    return {name: to_flow_yaml(node) for name, node in settings.items()} | assignment.sets
 
 
-def as_written(node: Node) -> str:
-    """A value on one line of YAML."""
+def to_flow_yaml(node: Node) -> str:
+    """Return a value as one line of YAML."""
     if node.fields is not None:
-        inner = ", ".join(f"{name}: {as_written(each)}" for name, each in node.fields.items())
+        inner = ", ".join(f"{name}: {to_flow_yaml(field)}" for name, field in node.fields.items())
         return f"{{{inner}}}"
     if node.items is not None:
-        return f"[{', '.join(map(as_written, node.items))}]"
+        return f"[{', '.join(map(to_flow_yaml, node.items))}]"
     return node.text or ""
 
 
 def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Sealed:
-    """Seal what answers.yaml predicts; what was sealed stays, unless `again`. Raises BadInput."""
+    """Seal the predictions in answers.yaml, unless others are sealed already and not `again`.
+
+    Raises BadInput.
+    """
     answers = read_answers(folder / ANSWERS, assignment.lab)
-    for point, why in unjudged(assignment.lab, answers):
+    for point, why in find_unanswered(assignment.lab, answers):
         if point.is_prediction and not point.by_hand and point.answer:
             raise BadInput(f"{folder / ANSWERS}: {'.'.join(point.answer)}: {why}")
     before = results.read_object(folder / SEALED)
@@ -144,13 +151,13 @@ def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Se
             " (--again seals these instead; then everything is run again)"
         )
     if not is_same:
-        made = seal(answers.predictions, assignment.lab, assignment.student, datetime.now(UTC))
-        results.write_json(folder / SEALED, made)
+        sealed = seal(answers.predictions, assignment.lab, assignment.student, datetime.now(UTC))
+        results.write_json(folder / SEALED, sealed)
     return read_sealed(folder / SEALED, assignment.lab)
 
 
-def unjudged(lab: CourseLab, answers: Answers) -> Iterator[tuple[Point, str]]:
-    """The points whose answer cannot be judged, and why."""
+def find_unanswered(lab: CourseLab, answers: Answers) -> Iterator[tuple[Point, str]]:
+    """Yield the points whose answers cannot be graded, with the reasons."""
     for point in lab.points:
         if point.answer is None:
             continue
@@ -162,7 +169,7 @@ def unjudged(lab: CourseLab, answers: Answers) -> Iterator[tuple[Point, str]]:
 
 
 def sealed_seed(folder: Path, assignment: Assignment) -> int:
-    """The seed of the runs that belong to the sealed predictions. Raises BadInput."""
+    """Return the seed of the runs that belong to the sealed predictions. Raises BadInput."""
     sealed = read_sealed(folder / SEALED, assignment.lab)
     answers = read_answers(folder / ANSWERS, assignment.lab)
     if answers.predictions != sealed.predictions:
@@ -174,10 +181,10 @@ def sealed_seed(folder: Path, assignment: Assignment) -> int:
 
 
 def differences(runs: list[RunSpec], assignment: Assignment, seed: int) -> list[str]:
-    """What of a student's own experiment is other than it should be: names of settings."""
+    """Return the settings in which a student's own experiment differs from the required one."""
     wanted = assignment.own_runs(seed)
-    keys = {what_was_asked(run.to_json()) for run in wanted}
-    if keys <= {what_was_asked(run.to_json()) for run in runs}:
+    keys = {settings_key(run.to_json()) for run in wanted}
+    if keys <= {settings_key(run.to_json()) for run in runs}:
         return []
     if len(runs) < len(wanted):
         return [f"{len(runs)} runs, and the lab needs {len(wanted)}"]
@@ -186,13 +193,14 @@ def differences(runs: list[RunSpec], assignment: Assignment, seed: int) -> list[
     return [key for key in theirs if key not in named and mine.get(key) != theirs[key]] or ["flows"]
 
 
-def unfinished(folder: Path, assignment: Assignment) -> list[str]:
-    """What is left to write before a hand-in, a line each. Raises BadInput."""
+def find_unfinished(folder: Path, assignment: Assignment) -> list[str]:
+    """Return a line for each item that is missing from a hand-in. Raises BadInput."""
     lab = assignment.lab
     sealed_seed(folder, assignment)
     answers = read_answers(folder / ANSWERS, lab)
     left = [
-        f"{ANSWERS}: {'.'.join(point.answer or ())}: {why}" for point, why in unjudged(lab, answers)
+        f"{ANSWERS}: {'.'.join(point.answer or ())}: {why}"
+        for point, why in find_unanswered(lab, answers)
     ]
     if lab.rank and not (folder / lab.rank.file).is_file():
         left.append(f"{lab.rank.file}: not there, and {lab.title} needs it")

@@ -19,7 +19,7 @@ from gostlab.classroom.answers import SEALED, Answers, seal, sheet_of
 from gostlab.classroom.assignment import Assignment, assigned
 from gostlab.classroom.cli import PUBLIC_COURSE
 from gostlab.classroom.expressions import Value
-from gostlab.classroom.grading import RESULTS, StudentRuns, named_values
+from gostlab.classroom.grading import RESULTS, StudentRuns, collect_values
 from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab
 from gostlab.classroom.raw_metrics import Records
 from gostlab.results import EPOCH, write_json
@@ -187,6 +187,6 @@ def make_hand_in(
     for run in assignment.runs(assignment.seed(predictions)):
         made = make_run(folder / RESULTS, run, full_link(run))
         found.records.append(Records(made, run))
-    answers = replace(told(named_values(assignment, found)[0]), predictions=predictions)
+    answers = replace(told(collect_values(assignment, found)[0]), predictions=predictions)
     (folder / ANSWERS).write_text(sheet_of(answers), encoding="utf-8")
     return folder

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gostlab.classroom.answer_sharing import Copied, copied
+from gostlab.classroom.answer_sharing import CopiedScore, score_copied_answers
 from gostlab.classroom.expressions import names_in
 from gostlab.classroom.lab import CourseLab, Point, list_labs, load_lab
 from gostlab.registry.folders import ROOT
@@ -38,7 +38,7 @@ def test_another_students_numbers_are_mostly_not_ones_own(lab: CourseLab) -> Non
         assert points == []
         return
     students = [asked_of(lab, f"student-{number}").values for number in range(STUDENTS)]
-    found = copied(lab, students, points)
+    found = score_copied_answers(lab, students, points)
     assert found.of > 0 and found.mean <= MAX_SHARE * found.of, found
 
 
@@ -55,6 +55,6 @@ def test_ones_own_numbers_earn_everything() -> None:
     lab = load_lab("0")
     own = {**asked_of(lab).values, "goodput": 9.5, "idle_rtt": 60.0, "high_rtt": 119.0}
     own["rate_mbit"] = 10
-    assert copied(lab, [own, own]) == Copied(lab.most, lab.most, lab.most)
+    assert score_copied_answers(lab, [own, own]) == CopiedScore(lab.most, lab.most, lab.most)
     other = {**own, "rate_mbit": 20, "rtt_ms": 999, "goodput": 19.0}
-    assert copied(lab, [own, other]).most < lab.most / 2
+    assert score_copied_answers(lab, [own, other]).most < lab.most / 2

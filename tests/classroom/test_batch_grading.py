@@ -20,8 +20,8 @@ import pytest
 from gostlab.classroom import batch_grading, safe_extract
 from gostlab.classroom.answers import read_answers
 from gostlab.classroom.assignment import assign, assigned, ticket_of
-from gostlab.classroom.batch_grading import KEPT
-from gostlab.classroom.expressions import filled, rounded
+from gostlab.classroom.batch_grading import CACHE_FOLDER
+from gostlab.classroom.expressions import fill_formulas, format_rounded
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab
 from gostlab.cli.main import main
 from tests.classroom.handins import asked_of, make_hand_in, rewrite, shortened, zipped
@@ -138,7 +138,7 @@ def test_every_point_of_every_lab_says_why(each: Path) -> None:
     found = load_lab(str(each))
     names = {**asked_of(found).values, **dict.fromkeys(found.measured, 2.5)}
     for point in (each for each in found.points if not each.by_hand):
-        said = filled(point.because, names, rounded)
+        said = fill_formulas(point.because, names, format_rounded)
         assert len(said) > 15 and "<" not in said and not said.endswith("."), point.name
 
 
@@ -147,11 +147,14 @@ def test_what_was_graded_is_not_graded_again_and_what_changed_is(
     lab: CourseLab, everybody: Path, grade: Typed
 ) -> None:
     grade(everybody)
-    kept = {path: path.stat().st_mtime_ns for path in (everybody.parent / "out" / KEPT).iterdir()}
-    assert "2 as they were graded before" in grade(everybody).stdout
+    kept = {
+        path: path.stat().st_mtime_ns
+        for path in (everybody.parent / "out" / CACHE_FOLDER).iterdir()
+    }
+    assert "2 already graded" in grade(everybody).stdout
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     rewrite(everybody / "bob/answers.yaml", "^  sawtooth_of: .*$", '  sawtooth_of: "rate"')
-    assert "1 as they were graded before" in grade(everybody).stdout
+    assert "1 already graded" in grade(everybody).stdout
     assert points(everybody.parent / "out")["bob"] == str(lab.most - 4)
     # another course is another grade
     assert "graded before" not in grade(everybody, "--course", "other").stdout
@@ -177,12 +180,12 @@ def test_an_interruption_keeps_what_was_finished(
     assert stopped.returncode == 130 and "interrupted" in stopped.stderr
     for grader in multiprocessing.active_children():  # they end with what they had begun
         grader.join()
-    before = len(list((tmp_path / "out" / KEPT).glob("*.json")))
+    before = len(list((tmp_path / "out" / CACHE_FOLDER).glob("*.json")))
     assert before >= 1
 
     done = grade(tmp_path / "all")
     assert done.returncode == 0, done.stderr
-    found = re.search(r"\((\d+) as they were graded before\)", done.stdout)
+    found = re.search(r"\((\d+) already graded\)", done.stdout)
     assert found is not None and int(found[1]) >= before
     assert set(points(tmp_path / "out")) == set(names)
 
@@ -423,14 +426,14 @@ def test_what_a_hand_in_makes_python_raise_is_its_own_refusal(
 def test_a_hand_in_that_ends_its_process_costs_no_other(
     lab: CourseLab, everybody: Path, grade: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = batch_grading.graded
+    real = batch_grading.grade_hand_in
 
     def graded(folder: Path, *more: object) -> batch_grading.Record:
         if "bob" in str(folder):
             os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does where memory is short
         return real(folder, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(batch_grading, "graded", graded)
+    monkeypatch.setattr(batch_grading, "grade_hand_in", graded)
     done = grade(everybody)
     out = everybody.parent / "out"
     assert points(out)["alice"] == str(lab.most) and points(out)["bob"] == "0"

@@ -21,20 +21,20 @@ from gostlab.classroom.assignment import (
     assign,
     assigned,
     digest_of,
-    hand_out,
+    format_ticket,
     read_ticket,
     seed_of,
     ticket_of,
 )
-from gostlab.classroom.expressions import FormulaError, evaluate, filled
+from gostlab.classroom.expressions import FormulaError, evaluate, fill_formulas
 from gostlab.classroom.grading import Grade, grade
 from gostlab.classroom.lab import CourseLab, find_lab, list_labs, load_lab
 from gostlab.classroom.workspace import (
     begin,
+    find_unfinished,
     open_coursework,
     seal_predictions,
     sealed_seed,
-    unfinished,
 )
 from gostlab.results import read_object, write_json
 from gostlab.spec import preflight
@@ -112,7 +112,7 @@ def test_a_formula_computes_and_does_nothing_else() -> None:
     assert evaluate("sqrt(rate * 5)", names) == pytest.approx(10)
     assert evaluate("bdp_pkts(20, 60)", {}) == pytest.approx(20e6 * 0.06 / 8 / 1514)
     assert evaluate("queue_ms(100, 10)", {}) == pytest.approx(121.12)
-    assert filled("<2 * rate>ms, <rate / 8>", names) == "40ms, 2.5"
+    assert fill_formulas("<2 * rate>ms, <rate / 8>", names) == "40ms, 2.5"
     acts = ("__import__('os')", "(1).__class__", "[1]", "rate[0]", "lambda: 1", "f'{rate}'")
     has_no_value = ("9 ** 9 ** 9", "1 / 0", "nobody", "sqrt(-1)", "1e308 * 10", "'a' + 1", "x" * 10)
     for wrong in (*acts, *has_no_value, "rate(1)", "sqrt", "1 +"):
@@ -252,7 +252,7 @@ def test_a_course_with_a_secret_takes_no_tickets_that_anybody_can_make(hand_in: 
 def test_a_ticket_checks_itself_its_lab_its_student_and_its_course() -> None:
     lab, other = warm_up(), BY_NUMBER[1]
     digits = ticket_of(lab, "alice", "c", b"0123456789abcdef")
-    handed = hand_out(lab, "alice", "c", digits)
+    handed = format_ticket(lab, "alice", "c", digits)
     assert read_ticket(lab, "alice", "c", f" {handed.upper()}\n") == digits
     at = len(lab.name) + 5
     wrong = handed[:at] + ("0" if handed[at] != "0" else "1") + handed[at + 1 :]
@@ -296,7 +296,7 @@ def test_a_hand_in_is_not_complete_with_an_answer_that_nobody_can_judge(
     hand_in: Path, text: str
 ) -> None:
     rewrite(hand_in / "answers.yaml", "^  goodput_mbit: .*$", f"  goodput_mbit: {json.dumps(text)}")
-    (line,) = unfinished(hand_in, asked_of(warm_up()))
+    (line,) = find_unfinished(hand_in, asked_of(warm_up()))
     assert "answers.goodput_mbit" in line
 
 
@@ -384,8 +384,8 @@ def test_segments_sent_again_after_iperf3_looked_are_no_contradiction(hand_in: P
         return tuple(graded(hand_in).problems)
 
     assert sent_again(before + 6) == ()
-    assert any("sent again" in line for line in sent_again(before + 30))
-    assert any("sent again" in line for line in sent_again(before - 1))
+    assert any("retransmitted" in line for line in sent_again(before + 30))
+    assert any("retransmitted" in line for line in sent_again(before - 1))
 
 
 def test_bytes_that_only_the_summaries_agree_on_are_seen_in_the_samples(hand_in: Path) -> None:
@@ -478,7 +478,8 @@ def test_every_format_is_what_its_reader_takes(hand_in: Path, student: str) -> N
     found = graded(hand_in, student)
     environ = {"CLASSROOM": "cs", "ASSIGNMENT": "lab0", "OWNER": student, "SUBMISSION_TAG": "s/1"}
     told = {
-        form: grade_formats.written(found, form, environ, NOW) for form in grade_formats.FORMATS
+        form: grade_formats.format_grade(found, form, environ, NOW)
+        for form in grade_formats.FORMATS
     }
     for form, wanted in TAKEN.items():
         made = json.loads(told[form])
@@ -584,7 +585,7 @@ def test_spoilt_hand_ins_end_in_a_grade_and_none_in_more_points(tmp_path: Path) 
         found = grade(assignment, good)
         assert found.points <= most, [str(path) for path in spoilt]
         for form in grade_formats.FORMATS if number % 10 == 0 else ():
-            grade_formats.written(found, form, {}, NOW).encode("utf-8", "surrogatepass")
+            grade_formats.format_grade(found, form, {}, NOW).encode("utf-8", "surrogatepass")
         spared += found.points == most
         for path in {*spoilt, *(each for each in kept if each.name == "status.json")}:
             path.write_bytes(kept[path])

@@ -8,10 +8,10 @@ import pytest
 
 from gostlab.classroom import leaderboard
 from gostlab.classroom.lab import CourseLab, Rank, load_lab
-from gostlab.classroom.leaderboard import Entry, paths_of, ranked, score, tie_lines, to_csv
-from gostlab.classroom.leaderboard_cli import entries_in
+from gostlab.classroom.leaderboard import Entry, draw_paths, score, sort_by_rank, tie_lines, to_csv
+from gostlab.classroom.leaderboard_cli import read_entries
 from gostlab.classroom.roster import Roster, read_roster
-from gostlab.classroom.workspace import begin, unfinished
+from gostlab.classroom.workspace import begin, find_unfinished
 from gostlab.registry.congestion_controls import own_controls
 from gostlab.registry.folders import ROOT
 from tests.classroom.handins import asked_of, make_hand_in
@@ -29,11 +29,11 @@ def nine() -> tuple[CourseLab, Rank]:
 
 def test_the_paths_are_the_secrets_and_the_same_for_everybody() -> None:
     lab, asked = nine()
-    mine = paths_of(lab, asked, "c", SECRET)
-    assert mine == paths_of(lab, asked, "c", SECRET)
+    mine = draw_paths(lab, asked, "c", SECRET)
+    assert mine == draw_paths(lab, asked, "c", SECRET)
     drawn = [(path.values, path.seed) for path in mine]
     for course, secret in (("c", b"0123456789abcdeg"), ("d", SECRET), ("c", None)):
-        others = paths_of(lab, asked, course, secret)
+        others = draw_paths(lab, asked, course, secret)
         assert [(path.values, path.seed) for path in others] != drawn
     assert len({str(path.values) for path in mine}) == asked.paths == len(mine)
 
@@ -47,7 +47,7 @@ def test_a_score_is_what_the_poorer_got_of_its_half() -> None:
 
 def test_equal_scores_have_one_rank_and_whoever_has_none_stands_last() -> None:
     lab, asked = nine()
-    found = ranked(
+    found = sort_by_rank(
         [
             Entry("a", b"x", scores=[50.0, 60.0]),
             Entry("b", b"y", scores=[70.0, 70.0]),
@@ -60,7 +60,7 @@ def test_equal_scores_have_one_rank_and_whoever_has_none_stands_last() -> None:
     assert [each.rank for each in found] == [None, 1, 1, 3, None]
     (line,) = tie_lines(found)
     assert "b and c" in line and "files are the same" in line
-    table = list(csv.DictReader(to_csv(found, paths_of(lab, asked, "c", None)[:2]).splitlines()))
+    table = list(csv.DictReader(to_csv(found, draw_paths(lab, asked, "c", None)[:2]).splitlines()))
     assert [row["rank"] for row in table] == ["1", "1", "3", ""]
     assert "died" in table[-1]["why_no_rank"]
 
@@ -73,7 +73,7 @@ def test_the_lab_hands_out_a_file_to_begin_with_and_asks_for_it_back(tmp_path: P
     begin(asked_of(lab), tmp_path)
     assert (tmp_path / asked.file).read_text("utf-8") == "// mine\n"
     folder = make_hand_in(tmp_path / "in", asked_of(lab))
-    assert any(asked.file in line for line in unfinished(folder, asked_of(lab)))
+    assert any(asked.file in line for line in find_unfinished(folder, asked_of(lab)))
 
 
 def handed_in(to: Path, student: str, content: str | None) -> None:
@@ -90,7 +90,7 @@ def test_who_handed_in_no_file_or_the_template_has_a_line_and_no_rank(tmp_path: 
     for name, content in (("alice", "// mine\n"), ("bob", TEMPLATE), ("carol", None)):
         handed_in(tmp_path / "all", name, content)
     (tmp_path / "roster.csv").write_text("alice\nbob\ncarol\ndora\n")
-    found = entries_in(tmp_path / "all", asked, read_roster(tmp_path / "roster.csv"))
+    found = read_entries(tmp_path / "all", asked, read_roster(tmp_path / "roster.csv"))
     assert {each.student: each.why_not for each in found} == {
         "alice": "",
         "bob": "mine.c: as it was handed out",
@@ -98,7 +98,7 @@ def test_who_handed_in_no_file_or_the_template_has_a_line_and_no_rank(tmp_path: 
         "dora": "handed in nothing",
     }
     (tmp_path / "all/alice" / asked.file).write_bytes(b"/" * (leaderboard.MAX_SOURCE_BYTES + 1))
-    (found,) = entries_in(tmp_path / "all/alice", asked, Roster(()))
+    (found,) = read_entries(tmp_path / "all/alice", asked, Roster(()))
     assert "KiB" in found.why_not
 
 

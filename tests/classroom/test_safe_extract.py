@@ -14,9 +14,9 @@ import pytest
 
 from gostlab.classroom import safe_extract
 from gostlab.classroom.autograder_zip import write_bundle
-from gostlab.classroom.grade_formats import written
+from gostlab.classroom.grade_formats import format_grade
 from gostlab.classroom.lab import load_lab
-from gostlab.classroom.teacher_cli import graded
+from gostlab.classroom.teacher_cli import grade_submission
 from gostlab.cli.main import parser
 from gostlab.spec.yaml_source import BadInput
 from tests.classroom.handins import NOW, asked_of, make_hand_in, zipped
@@ -34,11 +34,11 @@ def points(submission: Path, *words: str) -> int:
     """What `./lab grade` gives; never an exception but for what is no hand-in at all."""
     arguments = parser().parse_args(["grade", "0", str(submission), "--student", "alice", *words])
     try:
-        found = graded(arguments)
+        found = grade_submission(arguments)
     except safe_extract.NoHandIn as error:
         assert str(submission) in str(error)
         return 0
-    written(found, "json", {}, NOW)
+    format_grade(found, "json", {}, NOW)
     assert found.points == 0 or not found.problems
     return int(found.points)
 
@@ -67,7 +67,7 @@ OUTSIDE = ["../answers.yaml", "/etc/answers.yaml", "a/../../b", "a\\..\\b", "C:/
 def test_a_name_that_leads_elsewhere_is_refused(name: str, hand_in: Path, tmp_path: Path) -> None:
     archive = zipped({**content_of(hand_in), name: b"x"}, tmp_path / "a.zip")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(BadInput), safe_extract.opened(archive):
+    with pytest.raises(BadInput), safe_extract.open_upload(archive):
         pass
     assert points(archive) == 0
     assert sorted(tmp_path.rglob("*")) == before
@@ -89,7 +89,7 @@ def test_links_and_devices_are_refused_in_every_form(hand_in: Path, tmp_path: Pa
     (tmp_path / "folder/results/link").symlink_to("/etc")
     os.mkfifo(tmp_path / "fifo/pipe")
     for each in sorted(tmp_path.iterdir()):
-        with pytest.raises(BadInput, match="a link or a device"), safe_extract.opened(each):
+        with pytest.raises(BadInput, match="a link or a device"), safe_extract.open_upload(each):
             pass
         assert points(each) == 0
     (tmp_path / "direct").symlink_to(hand_in)
@@ -114,7 +114,7 @@ def test_bombs_end_where_a_hand_in_would(tmp_path: Path, monkeypatch: pytest.Mon
         each = tmp_path / f"{said}.zip"
         if files:
             assert zipped(files, each).stat().st_size < 10**5
-        with pytest.raises(BadInput, match=said), safe_extract.opened(each):
+        with pytest.raises(BadInput, match=said), safe_extract.open_upload(each):
             pass
         assert points(each) == 0
 
@@ -132,7 +132,7 @@ def test_what_is_no_archive_is_said_to_be_none(tmp_path: Path) -> None:
     ):
         (tmp_path / str(number)).write_bytes(data)
         assert points(tmp_path / str(number)) == 0
-        with pytest.raises(safe_extract.NoHandIn), safe_extract.opened(tmp_path / str(number)):
+        with pytest.raises(safe_extract.NoHandIn), safe_extract.open_upload(tmp_path / str(number)):
             pass
     with pytest.raises(BadInput, match="no such"):
         points(tmp_path / "nothing")
@@ -154,7 +154,7 @@ def test_six_hundred_spoilt_archives_end_in_a_grade(hand_in: Path, tmp_path: Pat
                 data[at] = rng.randrange(256)
             cut_at = rng.choice([len(data), rng.randrange(len(data))])
             (tmp_path / "spoilt").write_bytes(data[:cut_at])
-            with suppress(BadInput), safe_extract.opened(tmp_path / "spoilt"):
+            with suppress(BadInput), safe_extract.open_upload(tmp_path / "spoilt"):
                 pass
 
 

@@ -23,7 +23,7 @@ from gostlab.analysis.load import frames, series
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.analysis.load.runs import to_row
 from gostlab.analysis.report import page_data
-from gostlab.classroom.raw_metrics import Records, complaints
+from gostlab.classroom.raw_metrics import Records, find_problems
 from gostlab.errors import BadInput
 from gostlab.results import format as result_format
 from gostlab.results import metrics
@@ -200,7 +200,7 @@ def read_all(folder: Path, run: RunSpec) -> RunFolder | None:
     for measure in (metrics.latency, metrics.wan_resent, metrics.path_lost):
         measure(folder)
     results.is_finished(folder, run)
-    list(complaints(Records(folder, run), ("ok",), datetime(2020, 1, 1, tzinfo=UTC)))
+    list(find_problems(Records(folder, run), ("ok",), datetime(2020, 1, 1, tzinfo=UTC)))
     with suppress(BadInput):
         reproduce.finished_run(folder)
     found = load_run(folder)
