@@ -1,9 +1,9 @@
-"""What the lab does, as functions and classes: describe, run, read, draw, compare.
+"""Offer gostlab as functions and classes: describe, run, read, draw, compare.
 
-For the command line (gostlab.cli.main), which reads words, calls these and prints what they return,
-and for scripts, which have the stable part of it as `import gostlab`. Nothing here prints, ends the
-process or sets a signal's handler. Errors are BadInput (what was asked cannot be), MissingPart and
-MachineError (this machine cannot do it), ResultsError and OSError.
+The command line (gostlab.cli.main) parses arguments, calls these and prints what they return;
+scripts use the stable part as `import gostlab`. Nothing here prints, ends the process or sets a
+signal handler. Errors are BadInput (the request is impossible), MissingPart and MachineError (this
+machine cannot do it), ResultsError and OSError.
 """
 
 from gostlab.api.experiment import Experiment, Progress, Result, Run, Running, run_together

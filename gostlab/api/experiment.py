@@ -1,4 +1,4 @@
-"""An experiment: described, then run, each result as it is there.
+"""Describe an experiment, run it, and give each result as soon as it is available.
 
 experiment = gostlab.Experiment.of(cc=["cubic", "bbr"], loss="1%", repeat=5)
 for result in experiment.run(jobs=2):
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RESULTS = "results"
-# One level of a setting as people write it, or several that are compared: "1%", 4, ["cubic", "bbr"]
+# One level of a setting, or several to compare: "1%", 4, ["cubic", "bbr"]
 Levels = str | int | float | Mapping[str, Any] | Sequence[Any]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A run that has ended, now or before.
+    """Represent a run that has ended, now or earlier.
 
     levels     the factors' levels, as people write them: {"cc": "bbr"}
     outcome    ok, failed, unsupported (this kernel cannot do it) or interrupted
-    verdict    how far its numbers can be trusted: ok, degraded or invalid; None where it has none
-    error      why, in a line, where the outcome is not ok
-    counts     whether it answers the question: it goes into summaries
+    verdict    how far its numbers can be trusted: ok, degraded or invalid; None if it has none
+    error      the reason in one line, if the outcome is not ok
+    counts     whether it answers the question and goes into summaries
     """
 
     name: str
@@ -78,26 +78,32 @@ class Result:
         )
 
     def samples(self, of: str = "sockets") -> pd.DataFrame:
-        """Its samples over time, one row each; `of` is one of gostlab.SAMPLES. Raises BadInput."""
+        """Return the run's samples over time, one row each.
+
+        of: one of gostlab.SAMPLES. Raises BadInput.
+        """
         return frames.samples(self.folder, of)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an experiment is. `left_s`: the time that the rest may take on this machine."""
+    """Represent the progress of an experiment.
+
+    `left_s` is the estimated remaining time on this machine, in seconds.
+    """
 
     done: int
     total: int
     left_s: float
-    running: tuple[str, ...]  # the runs under way, by name
+    running: tuple[str, ...]  # names of the active runs
 
 
 class Cancelled(Exception):
-    """The runs were cancelled while they were made."""
+    """Report that the runs were cancelled while they were executed."""
 
 
 class ProgressCallback(RunObserver):
-    """Calls a function with the progress."""
+    """Call a function with the progress."""
 
     def __init__(self, call: Callable[[Progress], object]) -> None:
         self._call = call
@@ -109,7 +115,7 @@ class ProgressCallback(RunObserver):
         self._tell(expected_s)
 
     def moved(self, moving: Sequence[Moving], left_s: float) -> None:
-        self._running = tuple(each.run.name for each in moving)
+        self._running = tuple(active.run.name for active in moving)
         self._tell(left_s)
 
     def finished(self, done: Finished, left_s: float) -> None:
@@ -122,15 +128,15 @@ class ProgressCallback(RunObserver):
 
 
 class Running(Iterator[Result]):
-    """The runs of an experiment while they are made: each result as it is there.
+    """Represent the runs of an experiment while they execute; iterate to get each result.
 
-    Nothing runs before the loop begins, and between two results runs go on that have begun. Ctrl-C,
-    an error in the loop's own `with`, `cancel` or the loop's `break` end what runs, and leave what
-    is finished; the same experiment goes on from there.
+    Nothing runs before the loop begins, and between two results the active runs continue. Ctrl-C,
+    an error inside `with`, `cancel` or `break` end the active runs and keep the finished ones; the
+    same experiment continues from there.
     """
 
     def __init__(self, plan: Plan, begin: Callable[..., RunGenerator]) -> None:
-        """begin: `make`, but for what looks whether it is cancelled."""
+        """Prepare the runs; `begin` is `make` without its argument `look`."""
         self._plan = plan
         self._ends: list[Finished] = []
         self._outcome: Outcome | None = None
@@ -147,7 +153,7 @@ class Running(Iterator[Result]):
         return Result.of(self._next())
 
     def _next(self) -> Finished:
-        """The next end. Raises StopIteration, and what making a run may raise."""
+        """Return the next end. Raises StopIteration and the exceptions of executing a run."""
         if self._stop:
             self._making.close()
         try:
@@ -161,17 +167,18 @@ class Running(Iterator[Result]):
         return end
 
     def cancel(self) -> None:
-        """End what runs, from this or another thread: as soon as a result is waited for."""
+        """End the active runs when the next result is awaited; call it from any thread."""
         self._stop = True
 
     def _look(self) -> None:
-        """Raises Cancelled once `cancel` was called."""
+        """Raise Cancelled if `cancel` was called."""
         if self._stop:
             raise Cancelled
 
     def wait(self) -> Outcome:
-        """Make all that are left; what became of every run, or of those until it was cancelled.
-        Raises ResultsError, OSError, MachineError.
+        """Execute all remaining runs and return the outcome of every run.
+
+        After `cancel` it has the runs up to then. Raises ResultsError, OSError, MachineError.
         """
         while True:
             try:
@@ -181,18 +188,18 @@ class Running(Iterator[Result]):
 
     @property
     def outcome(self) -> Outcome:
-        """What has become of the runs so far."""
+        """Return the outcome of the runs so far."""
         plan = self._plan
         return self._outcome or Outcome(plan.file.name, tuple(self._ends), plan.warned)
 
 
 @dataclass(frozen=True)
 class Experiment(Plan):
-    """An experiment, read and expanded: every run that it is, and the guards' warnings."""
+    """Represent an experiment, parsed and expanded to its runs, with the guards' warnings."""
 
     @property
     def name(self) -> str:
-        """What its results' folder is called."""
+        """Return the name of the experiment's results folder."""
         return self.file.name
 
     @classmethod
@@ -211,36 +218,37 @@ class Experiment(Plan):
     ) -> Experiment:
         """Read an experiment: a name in experiments/, or a YAML file's path.
 
-        quick     its short form
-        settings  factors and settings in place of the file's, as `--set` takes them:
-                  {"cc": ["bbr", "reno"], "loss": "1%"}
-        matrices  only these
-        machine   native (this kernel, as root), sandbox, or auto
-        clock     virtual or real, in place of the file's
-        seed      in place of the file's
-        repeat    runs of each cell, in place of the file's (and of `until`)
-        shard     "3/40": the third of forty parts
+            quick     whether to use its short form
+            settings  factors and settings that override the file's, as `--set` takes them:
+                      {"cc": ["bbr", "reno"], "loss": "1%"}
+            matrices  the matrices to run (default: all)
+            machine   native (this kernel, as root), sandbox, or auto
+            clock     virtual or real, overrides the file's
+            seed      overrides the file's
+            repeat    runs of each cell, overrides the file's (and `until`)
+            shard     "3/40": the third of forty parts
         Raises BadInput, also for a run that one of the guards refuses, and MachineError.
         """
         file = experiment if isinstance(experiment, File) else load_experiment(str(experiment))
-        asked = cls(
+        unexpanded = cls(
             file=with_repetitions(with_seed(file, seed), repeat),
             machine=machines.choose(machine),
             clock=clock,
             quick=quick,
-            overrides={name: words_of(levels) for name, levels in (settings or {}).items()},
+            overrides={name: option_text(levels) for name, levels in (settings or {}).items()},
             matrices=tuple(matrices),
             shard=None if shard is None else Shard.read(shard),
         )
-        return asked._expanded(may_choose=machine == "auto")
+        return unexpanded._expanded(may_choose=machine == "auto")
 
     @classmethod
     def of(
         cls, *, repeat: int = 1, seed: int = 1, machine: str = "auto", **settings: Levels
     ) -> Experiment:
-        """An experiment without a file, as `./lab try` asks it: settings in the words of
-        `./lab settings`; of a list every level is run and compared. What nobody says is 100 Mbit/s,
-        100 ms, no loss, 1 BDP of buffer, 10 s, and CUBIC against BBR.
+        """Create an experiment without a file, as `./lab try` does.
+
+        Settings are those of `./lab settings`; every level of a list is run and compared. Defaults
+        are 100 Mbit/s, 100 ms, no loss, 1 BDP of buffer, 10 s, and CUBIC against BBR.
 
         repeat: runs of each combination. The same settings are the same experiment, whose results
         stay; a larger `repeat` adds runs. Raises what from_file does.
@@ -249,36 +257,38 @@ class Experiment(Plan):
 
     @classmethod
     def asking(cls, question: Question, machine: str = "auto") -> Experiment:
-        """The same of a question that is read already."""
+        """Create an experiment from a parsed question."""
         file = question.to_experiment(Path(f"{question.name}.yaml"))
-        asked = cls(file=file, machine=machines.choose(machine), asked=question)
-        return asked._expanded(may_choose=machine == "auto")
+        unexpanded = cls(file=file, machine=machines.choose(machine), asked=question)
+        return unexpanded._expanded(may_choose=machine == "auto")
 
     def _expanded(self, *, may_choose: bool) -> Experiment:
-        """With every run, checked. `may_choose`: another machine, where runs need it. Raises what
-        from_file does.
+        """Return the experiment with every run, checked.
+
+        `may_choose`: whether another machine may be chosen if runs need it. Raises what from_file
+        does.
         """
         check_matrices(self.file, self.matrices, quick=self.quick)
         native = self.machine.name == "native"
         if native and self.clock == "virtual":
             raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
-        there = replace(self, clock="real") if native else self
+        chosen = replace(self, clock="real") if native else self
         try:
-            runs = there.described()
+            runs = chosen.described()
         except SandboxOnly:
             if not may_choose:
                 raise
-            why = "another kernel than this machine's is requested"
-            there = replace(self, machine=machines.Choice("sandbox", why))
-            runs = there.described()
+            reason = "another kernel than this machine's is requested"
+            chosen = replace(self, machine=machines.Choice("sandbox", reason))
+            runs = chosen.described()
         errors, warned = preflight.survey(runs)
         if errors:
             raise BadInput(refusal(errors))
         rules = stopping_rules(self.file, quick=self.quick)
         if self.shard is not None:
             runs = self.shard.take(runs, rules)
-        wanted = {name: each for name, each in rules.items() if name in (self.matrices or rules)}
-        return replace(there, runs=tuple(runs), until=wanted, warned=tuple(warned))
+        wanted = {name: rule for name, rule in rules.items() if name in (self.matrices or rules)}
+        return replace(chosen, runs=tuple(runs), until=wanted, warned=tuple(warned))
 
     def run(
         self,
@@ -290,36 +300,37 @@ class Experiment(Plan):
         retry_failed: bool = False,
         workers: Gathered | None = None,
     ) -> Running:
-        """Make what has no answer yet in a results folder, and give every result, old and new.
+        """Execute the missing runs in a results folder, and give every result, old and new.
 
-        results   the folder; this experiment's are in results/NAME
-        jobs      runs side by side (None: one per CPU; on this machine's own kernel one)
-        progress  True: on standard error, by rich on a terminal; or a function that is called with
-                  a Progress twice a second and at each end
-        gost      GOST's program
-        workers   others that make the runs, in place of this machine's CPUs
-        No signal's handler is set and the process is never ended. Raises BadInput, MissingPart and
+            results   the folder; this experiment's results are in results/NAME
+            jobs      number of parallel runs (None: one per CPU; one on this machine's own kernel)
+            progress  True: on standard error, by rich on a terminal; or a function that is called with
+                      a Progress twice a second and at each end
+            gost      the path of GOST's binary
+            workers   other workers that execute the runs, in place of this machine's CPUs
+        No signal handler is set and the process is never ended. Raises BadInput, MissingPart and
         MachineError at once; while the loop goes on, ResultsError and OSError.
         """
-        held = ExitStack()
+        stack = ExitStack()
         watcher = progress if isinstance(progress, RunObserver) else RunObserver()
         if progress is True:
-            watcher = held.enter_context(shown.progress_on_stderr(self.name, quiet=False))
+            watcher = stack.enter_context(shown.progress_on_stderr(self.name, quiet=False))
         elif callable(progress):
             watcher = ProgressCallback(progress)
-        how: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
-        how |= {"progress": watcher, "workers": workers, "held": held}
-        return Running(self, partial(make, [self], Path(results), **how))
+        options: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
+        options |= {"progress": watcher, "workers": workers, "held": stack}
+        return Running(self, partial(make, [self], Path(results), **options))
 
 
 def run_together(
-    experiments: Sequence[Experiment], results: Path, *, progress: RunObserver, **how: Any
+    experiments: Sequence[Experiment], results: Path, *, progress: RunObserver, **options: Any
 ) -> list[Outcome]:
-    """Make the runs of several experiments, in their order, as if they were one's; what became of
-    each. `how`, and what is raised, are those of Experiment.run and its wait.
+    """Execute the runs of several experiments together, and return each one's outcome.
+
+    `options` and the exceptions are those of Experiment.run and Running.wait.
     """
-    how |= {"progress": progress, "look": lambda: None, "held": ExitStack()}
-    making = make(experiments, results, **how)
+    options |= {"progress": progress, "look": lambda: None, "held": ExitStack()}
+    making = make(experiments, results, **options)
     while True:
         try:
             next(making)
@@ -328,11 +339,11 @@ def run_together(
 
 
 class Run:
-    """One run, described by settings in the words of `./lab settings`: a path, a load, a tunnel.
+    """Represent one run, described by settings as `./lab settings` lists them.
 
         gostlab.Run(cc="bbr", rate="100mbit", rtt="80ms", loss="1%", tunnel="gost+wss")
 
-    What is not said is as in `Experiment.of`, with CUBIC. Raises BadInput, MachineError.
+    Defaults are those of `Experiment.of`, with CUBIC. Raises BadInput, MachineError.
     """
 
     def __init__(self, *, seed: int = 1, machine: str = "auto", **settings: Levels) -> None:
@@ -352,20 +363,21 @@ class Run:
 
     @property
     def description(self) -> RunSpec:
-        """Every number of it, resolved: what run.json says."""
+        """Return the resolved description of the run, as run.json has it."""
         return self.experiment.runs[0]
 
-    def run(self, results: str | Path = RESULTS, **how: Any) -> Result:
-        """Make it, unless it is in the results already; the result. The arguments, and what is
-        raised, are those of Experiment.run.
+    def run(self, results: str | Path = RESULTS, **options: Any) -> Result:
+        """Execute the run, unless it is finished, and return its result.
+
+        The arguments and the exceptions are those of Experiment.run.
         """
-        with self.experiment.run(results, **how) as running:
+        with self.experiment.run(results, **options) as running:
             return next(running)
 
 
 def question_of(settings: Mapping[str, Levels], repeat: int, seed: int) -> Question:
-    """A question from settings. Raises BadInput."""
-    given = {name: words_of(levels) for name, levels in settings.items()}
+    """Parse settings into a question. Raises BadInput."""
+    given = {name: option_text(levels) for name, levels in settings.items()}
     try:
         return to_question(given, repetitions=repeat, seed=seed)
     except BadInput as error:
@@ -376,10 +388,10 @@ def is_several(levels: Levels) -> bool:
     return isinstance(levels, Iterable) and not isinstance(levels, str | Mapping)
 
 
-def words_of(levels: Any) -> str:
-    """Levels as an option has them: 1%; cubic,bbr; 4; {"a": …} as JSON."""
+def option_text(levels: Any) -> str:
+    """Format levels as an option takes them: 1%; cubic,bbr; 4; {"a": …} as JSON."""
     if isinstance(levels, bool):
         return "true" if levels else "false"
     if isinstance(levels, Mapping):
         return json.dumps(levels)
-    return ",".join(map(words_of, levels)) if is_several(levels) else str(levels)
+    return ",".join(map(option_text, levels)) if is_several(levels) else str(levels)

@@ -1,4 +1,4 @@
-"""What of an experiment is to be run: every run with its numbers, where, and what was warned of."""
+"""Represent the part of an experiment to run: every run, its machine, and the warnings."""
 
 from __future__ import annotations
 
@@ -23,51 +23,51 @@ from gostlab.spec.yaml_source import BadInput
 
 @dataclass(frozen=True)
 class Plan:
-    """An experiment and what of it is to be run, checked as far as that goes without running it."""
+    """Represent an experiment and the part of it to run, checked without running it."""
 
-    file: File  # as it was read
+    file: File  # the parsed experiment file
     machine: sandbox.Choice
-    runs: tuple[RunSpec, ...] = field(default_factory=tuple)  # the first block
-    clock: str | None = None  # of every matrix; None: what the file says
+    runs: tuple[RunSpec, ...] = field(default_factory=tuple)  # runs of the first block
+    clock: str | None = None  # clock of every matrix; None: the file's choice
     quick: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
-    matrices: tuple[str, ...] = ()  # only these; empty: all
-    until: Mapping[str, Until] = field(default_factory=dict)  # what may go on after it
+    matrices: tuple[str, ...] = ()  # matrices to run; empty: all
+    until: Mapping[str, Until] = field(default_factory=dict)  # stopping rules by matrix
     warned: tuple[preflight.Warned, ...] = ()
-    shard: Shard | None = None  # of so many processes that share the runs; None: all
-    asked: Question | None = None  # that had no file: its text becomes one, with the results
+    shard: Shard | None = None  # the part of the runs that this process executes; None: all
+    asked: Question | None = None  # a question without a file; its text is saved
 
     @property
     def notes(self) -> list[str]:
-        """Lines on what was chosen as nobody wrote it, and on what never happens."""
-        found = []
+        """Return lines on settings chosen by default and on changes that never happen."""
+        lines = []
         for matrix in self.file.matrices:
             runs = [run for run in self.runs if run.matrix == matrix.name]
-            swept = {each.name: each for levels in matrix.factors.values() for each in levels}
+            swept = {level.name: level for levels in matrix.factors.values() for level in levels}
             written = {**self.file.settings, **matrix.settings, **swept}
             queues = any(run.queue != DEFAULTS["queue"] for run in runs)
             if queues and "bottleneck" not in {*written, *self.overrides}:
-                found.append(f"{matrix.name}: bottleneck: tbf, chosen as a queue acts under it")
+                lines.append(f"{matrix.name}: bottleneck: tbf, chosen as a queue acts under it")
             ends_s = min((run.length_s for run in runs), default=math.inf)
             changes = written["changes"].value if "changes" in written else ()
             late_s = [at_s for change in changes if (at_s := float(change["at"])) >= ends_s]
             if late_s and "changes" not in self.overrides:
-                found.append(
+                lines.append(
                     f"warning: {matrix.name}: the change at {late_s[0]:g} s never comes: the load"
                     f" is over at {ends_s:g} s"
                 )
-        return found
+        return lines
 
     @property
     def levels(self) -> dict[str, dict[str, list[str]]]:
-        """Every matrix's factors and their levels, in the order in which people wrote them."""
+        """Return every matrix's factors and their levels, in the order of the file."""
         return levels_in_order(self.file, quick=self.quick, overrides=self.overrides)
 
     def tasks(self, results_folder: Path) -> list[Task]:
         return [Task(run, queue.run_folder(run, results_folder)) for run in self.runs]
 
     def described(self, repetitions_of: Mapping[str, int] = {}) -> list[RunSpec]:
-        """The runs, those of some cells in so many repetitions. Raises BadInput."""
+        """Return the runs; `repetitions_of` sets the repetitions of some cells. Raises BadInput."""
         return expand(
             self.file,
             quick=self.quick,
@@ -80,15 +80,15 @@ class Plan:
 
 
 def check_matrices(file: File, matrices: Collection[str], *, quick: bool) -> None:
-    """Raises BadInput if an experiment's form has no such matrix."""
-    known = sorted(each.name for each in file.matrices if each.is_in(quick=quick))
+    """Raise BadInput if an experiment's form has no such matrix."""
+    known = sorted(matrix.name for matrix in file.matrices if matrix.is_in(quick=quick))
     for name in matrices:
         if name not in known:
             raise BadInput(f"--matrix {name}: {file.name} has {', '.join(known)}")
 
 
 def refusal(errors: Sequence[tuple[RunSpec, preflight.Guard]]) -> str:
-    """One line about runs that would mislead: the first, and how many other cells."""
+    """Return one line on runs that would mislead: the first, and the number of other cells."""
     run, guard = errors[0]
     others = len({refused.cell for refused, _ in errors}) - 1
     return f"{run.cell}: {guard.sentence}" + (f" (and {others} more such cells)" if others else "")

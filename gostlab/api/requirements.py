@@ -1,4 +1,4 @@
-"""What runs need of this machine: kernels, GOSTs, congestion controls; what of it is missing."""
+"""Find out which kernels, GOSTs and congestion controls runs need, and provide missing ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gostlab.spec.requirements import needs_of
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
-# What the set-up does as it is.
+# Functions of the install package that the API offers unchanged.
 add_gost, remove_gost = gost_versions.add, gost_versions.remove
 remove_cc, remove_kernel = kernel_modules.remove, kernels.remove
 
@@ -35,101 +35,104 @@ remove_cc, remove_kernel = kernel_modules.remove, kernels.remove
 def missing_parts(
     runs: Sequence[RunSpec], *, jobs: int | None = None, gost: Path | None = None
 ) -> RunRequirements:
-    """What runs ask for, that the set-up can bring, and that is not there. Nobody waits
-    for it and then learns that something else is amiss: that is looked for first. Raises BadInput,
-    MissingPart.
+    """Return the parts that runs need, that the set-up can provide, and that are missing.
+
+    Problems that the set-up cannot solve are reported first, so that nobody waits for a build in
+    vain. Raises BadInput, MissingPart.
     """
     check_jobs(jobs)
-    found = locate.find_parts(gost)
-    wanted = needs_of(runs)
-    if wanted.root and rootfs.is_chosen():
-        # Every program is in it: those of this machine are for the other runs.
-        elsewhere = needs_of(run for run in runs if run.is_of_the_host)
-        gone = rootfs.find_root() is None
-        wanted = replace(elsewhere, kernels=wanted.kernels, gosts=wanted.gosts, root=gone)
+    parts = locate.find_parts(gost)
+    needed = needs_of(runs)
+    if needed.root and rootfs.is_chosen():
+        # The root has every program: only the other runs need programs of this machine.
+        native = needs_of(run for run in runs if run.is_of_the_host)
+        root_is_missing = rootfs.find_root() is None
+        needed = replace(native, kernels=needed.kernels, gosts=needed.gosts, root=root_is_missing)
     else:
-        wanted = replace(wanted, root=False)
+        needed = replace(needed, root=False)
     missing = RunRequirements(
-        kernels=tuple(name for name in wanted.kernels if not has_kernel(name, found)),
-        iperf3s=tuple(version for version in wanted.iperf3s if version not in found.iperf3),
-        gosts=tuple(name for name in wanted.gosts if not has_gost(name, found)),
+        kernels=tuple(name for name in needed.kernels if not has_kernel(name, parts)),
+        iperf3s=tuple(version for version in needed.iperf3s if version not in parts.iperf3),
+        gosts=tuple(name for name in needed.gosts if not has_gost(name, parts)),
         tunnels=tuple(
-            name for name in wanted.tunnels if not has_programs(tunnel_kind(name).programs, found)
+            name for name in needed.tunnels if not has_programs(tunnel_kind(name).programs, parts)
         ),
-        programs=tuple(name for name in wanted.programs if not has_programs([name], found)),
-        root=wanted.root,
-        iproute2=wanted.iproute2 and not locate.find_iproute2().is_new_enough,
+        programs=tuple(name for name in needed.programs if not has_programs([name], parts)),
+        root=needed.root,
+        iproute2=needed.iproute2 and not locate.find_iproute2().is_new_enough,
     )
-    sandbox.require_programs((run for run in runs if not waits_for(run, missing)), found)
+    sandbox.require_programs((run for run in runs if not waits_for(run, missing)), parts)
     return missing
 
 
 def waits_for(run: RunSpec, missing: RunRequirements) -> bool:
-    """Whether a run's root, iperf3 or tunnel is among what is missing."""
+    """Return whether a run's root, iperf3 or tunnel is among the missing parts."""
     if missing.root and not run.is_of_the_host:
         return True
-    kind = tunnel_kind(run.tunnel)
-    by_gost = kind.program == GOST and run.gost in missing.gosts
-    return run.iperf3 in missing.iperf3s or kind.name in missing.tunnels or by_gost
+    tunnel = tunnel_kind(run.tunnel)
+    by_gost = tunnel.program == GOST and run.gost in missing.gosts
+    return run.iperf3 in missing.iperf3s or tunnel.name in missing.tunnels or by_gost
 
 
-def has_kernel(name: str, found: locate.Parts) -> bool:
-    """Whether a kernel is there, or is none that the lab could build."""
+def has_kernel(name: str, parts: locate.Parts) -> bool:
+    """Return whether a kernel is present, or is none that gostlab could build."""
     if name == SHIPPED:
-        return found.kernel is not None or "GOSTLAB_KERNEL" in os.environ
+        return parts.kernel is not None or "GOSTLAB_KERNEL" in os.environ
     return name not in declared_kernels() or locate.built_version(name) is not None
 
 
-def has_gost(name: str, found: locate.Parts) -> bool:
-    """Whether what a run calls a GOST is there, or is none that the set-up could bring."""
+def has_gost(name: str, parts: locate.Parts) -> bool:
+    """Return whether a run's GOST is present, or is none that the set-up could provide."""
     if name == locate.AUTO:
-        return found.gost is not None or found.relay is not None
-    return name != locate.RELAY or found.relay is not None
+        return parts.gost is not None or parts.relay is not None
+    return name != locate.RELAY or parts.relay is not None
 
 
-def has_programs(names: Sequence[str], found: locate.Parts) -> bool:
-    """Whether programs are there, the machine's or the lab's own."""
-    return all(locate.find_program(name, found.programs) is not None for name in names)
+def has_programs(names: Sequence[str], parts: locate.Parts) -> bool:
+    """Return whether all programs are present, from this machine or gostlab's cache."""
+    return all(locate.find_program(name, parts.programs) is not None for name in names)
 
 
-def provide_parts(wanted: RunRequirements, *, jobs: int, quiet: bool = False) -> None:
-    """Fetch and build what the packages alone do not give; it says how it goes, on standard error.
+def provide_parts(needed: RunRequirements, *, jobs: int, quiet: bool = False) -> None:
+    """Fetch and build missing parts, with progress on standard error.
+
     Raises MissingPart, OSError.
     """
-    chosen = [each for each in main.steps(wanted) if each.name not in ("tools", "packages")]
-    failed = main.take(chosen, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
+    steps = [step for step in main.steps(needed) if step.name not in ("tools", "packages")]
+    failed = main.take(steps, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
     if failed:
         raise MissingPart("; ".join(f"{name}: {why}" for name, why in failed.items()))
 
 
 def gost_lines() -> list[str]:
-    """Every GOST that an experiment may ask for, a line each, and which one is taken without."""
-    found = locate.find_parts()
+    """Return a line on every available GOST, and one on the default GOST."""
+    parts = locate.find_parts()
     lines = [
-        f"{name:10} {one.version}  SHA-256 {one.sha256[:12]}…  {one.path}"
-        for name, one in found.gosts.items()
+        f"{name:10} {gost.version}  SHA-256 {gost.sha256[:12]}…  {gost.path}"
+        for name, gost in parts.gosts.items()
     ]
-    taken = locate.tunnel_binary(found)
-    return [*lines, f"without gost: … runs take {taken.version} ({found.tunnel_why})"]
+    default = locate.tunnel_binary(parts)
+    return [*lines, f"without gost: … runs take {default.version} ({parts.tunnel_why})"]
 
 
 def congestion_controls() -> list[str]:
-    """Every congestion control that an experiment may name, a line each."""
+    """Return a line on every congestion control that an experiment may name."""
     lines = [f"{', '.join(controls.IN_LINUX)}: Linux's own"]
     for control in controls.module_controls().values():
-        takes = f" ({', '.join(control.parameters)})" if control.parameters else ""
+        parameters = f" ({', '.join(control.parameters)})" if control.parameters else ""
         if not control.own:
-            where = from_root(control.source)
+            origin = from_root(control.source)
         else:
             changed = "; changed since: ./lab cc add it again" * kernel_modules.has_changed(control)
-            where = f"yours, from {control.origin}{changed}"
-        lines.append(f"{control.name}{takes}: {where}")
+            origin = f"yours, from {control.origin}{changed}"
+        lines.append(f"{control.name}{parameters}: {origin}")
     return lines
 
 
 def add_cc(path: Path, name: str | None = None, *, keep: bool = True) -> kernel_modules.AddedModule:
-    """Compile a C file, load it into a sandbox, and keep it as a level of `cc`. Raises BadInput,
-    CompileError, MissingPart, MachineError, OSError.
+    """Compile a C file, load it into a sandbox, and add it as a level of `cc`.
+
+    Raises BadInput, CompileError, MissingPart, MachineError, OSError.
     """
     kernel = locate.require_kernel(locate.find_parts())
     return kernel_modules.check(
@@ -139,8 +142,9 @@ def add_cc(path: Path, name: str | None = None, *, keep: bool = True) -> kernel_
 
 @contextmanager
 def borrowed_cc(path: Path, name: str) -> Iterator[controls.Control]:
-    """A congestion control of somebody's, as a level of `cc` until the end of the block; nothing of
-    it stays. Raises what add_cc does.
+    """Provide a congestion control from a C file as a level of `cc` within a `with` block.
+
+    Everything of it is removed at the end of the block. Raises what add_cc does.
     """
     kernel = locate.require_kernel(locate.find_parts())
     control = add_cc(path, name).control
@@ -148,38 +152,39 @@ def borrowed_cc(path: Path, name: str) -> Iterator[controls.Control]:
         yield control
     finally:
         shutil.rmtree(kernel_modules.module_folder(control, kernel), ignore_errors=True)
-        with suppress(BadInput):  # another process has ranked the same file, and is done
+        with suppress(BadInput):  # another process removed the same control already
             kernel_modules.remove(name)
 
 
 def add_kernel(
     what: str, name: str | None, *, jobs: int, say: Callable[[str], None]
 ) -> kernels.AddedKernel:
-    """Build a declared version of Linux, or a tree or tarball of the user's under a name. Raises
-    BadInput, SetupError, OSError.
+    """Build a declared version of Linux, or the user's tree or tarball under a name.
+
+    Raises BadInput, SetupError, OSError.
     """
     bench = Workbench(folders.cache_folder(), jobs, say, -1)
     return kernels.add(bench, what, name)
 
 
 def kernel_lines() -> list[str]:
-    """Every kernel that an experiment may name, a line each."""
-    found = locate.find_parts()
-    lines = [f"{SHIPPED}: {found.kernel_version or 'not built: ./lab setup'}"]
+    """Return a line on every kernel that an experiment may name."""
+    parts = locate.find_parts()
+    lines = [f"{SHIPPED}: {parts.kernel_version or 'not built: ./lab setup'}"]
     for name, declared in declared_kernels().items():
         built = locate.built_version(name)
         if built is None:
-            said = f"not built: ./lab kernel add {name}"
+            status = f"not built: ./lab kernel add {name}"
         else:
-            said = str(locate.kernel_record(built)["version"])
-        lines.append(f"{name}: {said}{without(declared)}")
-    for name, own in own_kernels().items():
-        version = ".".join(map(str, own.version))
-        lines.append(f"{name}: {version}, yours, from {own.origin}{without(own)}")
+            status = str(locate.kernel_record(built)["version"])
+        lines.append(f"{name}: {status}{without(declared)}")
+    for name, user_kernel in own_kernels().items():
+        version = ".".join(map(str, user_kernel.version))
+        lines.append(f"{name}: {version}, yours, from {user_kernel.origin}{without(user_kernel)}")
     return lines
 
 
 def without(kernel: Kernel) -> str:
-    """What a kernel cannot do, for the end of a line."""
-    words = [f"no {FEATURES[name].says}" for name in kernel.lacks]
-    return f"; {', '.join(words)}" if words else ""
+    """Return the features that a kernel lacks, as the end of a line."""
+    missing = [f"no {FEATURES[name].says}" for name in kernel.lacks]
+    return f"; {', '.join(missing)}" if missing else ""

@@ -1,5 +1,6 @@
-"""Plans' runs are made: what each needs is looked for first, then they are made one per CPU or
-worker, and each one's end is given as it is known.
+"""Execute the runs of plans, one per CPU or worker, after checking what they need.
+
+Each run's end is given as soon as it is known.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from gostlab.scheduler.summary import CellSummary, CompetitionSummary, Scatter, 
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
-MIN_SAID_OF = 5  # runs: of fewer no spread says anything, and scipy need not be read
+MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread, and scipy is not imported
 
-# Elsewhere than on this machine's CPUs: where runs may be started, and how. It is told how to say
-# something to a watcher.
+# Opens other workers than this machine's CPUs: returns their slots and how to start runs there. Its
+# argument shows a line to the user.
 Gathered = Callable[
     [Callable[[str], None]], AbstractContextManager[tuple[Collection[queue.Slot], queue.Starter]]
 ]
@@ -48,26 +49,28 @@ def make(
     look: Callable[[], None],
     held: ExitStack,
 ) -> RunGenerator:
-    """What makes the runs of plans that have no answer yet in a results folder, once it is asked
-    for their ends; it returns what became of each plan's. While the last run of one ends, the next
-    one's begin.
+    """Return a generator that executes the missing runs of plans and gives their ends.
 
-    look: called while runs are waited for; what it raises ends them. held: until all are made. The
-    others, and what is raised, are Experiment.run's.
+    Requirements are checked at once; runs begin when the generator is iterated. Its return value is
+    the outcome of each plan. The runs of all plans share the slots.
+
+    look: called while waiting for runs; an exception that it raises ends them. held: an ExitStack
+    that is closed when all runs are done. The other arguments, and the exceptions, are those of
+    Experiment.run.
     """
     check_jobs(jobs)
     names = [plan.file.name for plan in plans]
     runs = [run for plan in plans for run in plan.runs]
-    found = locate.find_parts(gost)
-    sandbox.require_programs(runs, found)
-    sandbox.require_kernels(runs, found)
-    starters = {name: starter(name, found) for name in {plan.machine.name for plan in plans}}
+    parts = locate.find_parts(gost)
+    sandbox.require_programs(runs, parts)
+    sandbox.require_kernels(runs, parts)
+    starters = {name: starter(name, parts) for name in {plan.machine.name for plan in plans}}
 
-    def start(run: RunSpec, place: Path, slot: queue.Slot) -> sandbox.Job:
-        return starters[run.machine](run, place, slot)
+    def start(run: RunSpec, target: Path, slot: queue.Slot) -> sandbox.Job:
+        return starters[run.machine](run, target, slot)
 
     def more(ends: Sequence[Finished]) -> list[RunSpec]:
-        return [run for plan in plans for run in one_more(plan, ends)]
+        return [run for plan in plans for run in next_repetitions(plan, ends)]
 
     def making() -> RunGenerator:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,11 +85,16 @@ def make(
             else:
                 slots, begin = held.enter_context(workers(progress.say))
             for plan in plans:
-                progress.say(heading(plan, found, len(slots), folder))
-                keep_file(plan, folder)
+                progress.say(heading(plan, parts, len(slots), folder))
+                save_experiment_file(plan, folder)
                 older = results.older_line(folder, plan.runs)
                 makers = results.makers_line(folder, plan.runs)
-                for line in (*(each.line for each in plan.warned), *plan.notes, older, makers):
+                for line in (
+                    *(warning.line for warning in plan.warned),
+                    *plan.notes,
+                    older,
+                    makers,
+                ):
                     if line:
                         progress.say(line)
             ends = yield from queue.ends_of(
@@ -105,77 +113,79 @@ def make(
     return making()
 
 
-def own_ends(plan: Plan, ends: Sequence[Finished]) -> list[Finished]:
-    """Those of a plan's runs."""
+def ends_of_plan(plan: Plan, ends: Sequence[Finished]) -> list[Finished]:
+    """Return the ends of a plan's runs."""
     return [end for end in ends if end.run.experiment == plan.file.name]
 
 
-def one_more(plan: Plan, ends: Sequence[Finished]) -> list[RunSpec]:
-    """Another run of each cell that wants it."""
-    own = own_ends(plan, ends)
-    wanted = {at.cell: at.repetitions + 1 for at in standings(plan, own) if at.wants_more}
-    there = {end.run.name for end in own}
-    described = plan.described(wanted) if wanted else []
-    return [run for run in described if run.cell in wanted and run.name not in there]
+def next_repetitions(plan: Plan, ends: Sequence[Finished]) -> list[RunSpec]:
+    """Return another run of each cell whose stopping rule requires one."""
+    plan_ends = ends_of_plan(plan, ends)
+    repetitions = {
+        at.cell: at.repetitions + 1 for at in standings(plan, plan_ends) if at.wants_more
+    }
+    present = {end.run.name for end in plan_ends}
+    described = plan.described(repetitions) if repetitions else []
+    return [run for run in described if run.cell in repetitions and run.name not in present]
 
 
 def outcome_of(plan: Plan, ends: Sequence[Finished]) -> Outcome:
-    """What became of a plan's runs."""
-    own = own_ends(plan, ends)
-    wide = [standing for standing in standings(plan, own) if not standing.narrow]
-    return Outcome(plan.file.name, tuple(own), plan.warned, tuple(wide), plan.levels)
+    """Return the outcome of a plan's runs."""
+    plan_ends = ends_of_plan(plan, ends)
+    wide = [standing for standing in standings(plan, plan_ends) if not standing.narrow]
+    return Outcome(plan.file.name, tuple(plan_ends), plan.warned, tuple(wide), plan.levels)
 
 
-def heading(plan: Plan, found: locate.Parts, at_a_time: int, folder: Path) -> str:
-    """What is said of a plan before its runs are made."""
-    parts_of_loads = dict.fromkeys(measured_words(run.to_json()) for run in plan.runs)
+def heading(plan: Plan, parts: locate.Parts, job_count: int, folder: Path) -> str:
+    """Return the lines that describe a plan before its runs are executed."""
+    windows = dict.fromkeys(measured_words(run.to_json()) for run in plan.runs)
     return (
         f"{plan.file.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
-        f"machine: {plan.machine.name} ({plan.machine.reason}) · {at_a_time} at a time ·"
-        f" {gost_words(plan.runs, found)} · taken over {' or '.join(parts_of_loads)} ·"
+        f"machine: {plan.machine.name} ({plan.machine.reason}) · {job_count} at a time ·"
+        f" {gost_text(plan.runs, parts)} · taken over {' or '.join(windows)} ·"
         f" results: {folder}"
     )
 
 
-def keep_file(plan: Plan, folder: Path) -> None:
-    """Keep an experiment's file with its results, byte for byte; of a question its text. The report
-    is made from it, whatever becomes of the file. Raises OSError.
+def save_experiment_file(plan: Plan, folder: Path) -> None:
+    """Copy an experiment's file to its results, byte for byte, or write a question's text.
 
-    Runs of an earlier form of the file stay beside it: each has its own run.json, and the newest
-    copy says what they are called and how they are drawn.
+    The report is made from this copy, even if the file changes later. Runs of an earlier form of
+    the file stay next to it: each has its own run.json, and the newest copy defines their names and
+    plots. Raises OSError.
     """
     content = plan.asked.text if plan.asked else plan.file.path_on_disk.read_bytes()
     results.write_whole(folder / plan.file.name / results.EXPERIMENT_FILE, content)
 
 
 def check_jobs(jobs: int | None) -> None:
-    """Raises BadInput for less than one at a time."""
+    """Raise BadInput if the number of parallel jobs is less than one."""
     if jobs is not None and jobs < 1:
         raise BadInput(f"--jobs {jobs}: at least 1")
 
 
-def gost_words(runs: Sequence[RunSpec], found: locate.Parts) -> str:
-    """What runs GOST's tunnels of some runs, and why, in a few words."""
-    kinds = [(run.gost, tunnel_kind(run.tunnel).program == GOST) for run in runs]
-    asked = list(dict.fromkeys(gost for gost, is_gosts in kinds if is_gosts))
-    told = [
-        f"{locate.tunnel_binary(found, gost).version}"
-        + (f" ({found.tunnel_why})" if gost == locate.AUTO else "")
-        for gost in asked
+def gost_text(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
+    """Return which GOST binaries the tunnels of some runs use, and why."""
+    tunnels = [(run.gost, tunnel_kind(run.tunnel).program == GOST) for run in runs]
+    requested = list(dict.fromkeys(gost for gost, is_gosts in tunnels if is_gosts))
+    versions = [
+        f"{locate.tunnel_binary(parts, gost).version}"
+        + (f" ({parts.tunnel_why})" if gost == locate.AUTO else "")
+        for gost in requested
     ]
-    return f"GOST's tunnels: {', '.join(told)}" if told else "no tunnel of GOST's"
+    return f"GOST's tunnels: {', '.join(versions)}" if versions else "no tunnel of GOST's"
 
 
-def starter(machine_name: str, found: locate.Parts) -> queue.Starter:
-    """How a run is started on a CPU. Raises MissingPart."""
-    handed, commit = sandbox.hand_over(found), checkout_commit()
+def starter(machine_name: str, parts: locate.Parts) -> queue.Starter:
+    """Return the function that starts a run on a CPU. Raises MissingPart."""
+    binaries, commit = sandbox.hand_over(parts), checkout_commit()
     if machine_name == "native":
-        return lambda run, place, _cpu: native.start_run(run, place, handed, commit)
-    keep = sandbox.kept_visible(found)
+        return lambda run, target, _cpu: native.start_run(run, target, binaries, commit)
+    visible = sandbox.kept_visible(parts)
 
-    def start_sandbox(run: RunSpec, place: Path, cpu: int) -> sandbox.Job:
-        kernel = locate.kernel_for(run.kernel, found)
-        return uml.start_run(kernel, run, place, handed, keep, cpu, commit)
+    def start_sandbox(run: RunSpec, target: Path, cpu: int) -> sandbox.Job:
+        kernel = locate.kernel_for(run.kernel, parts)
+        return uml.start_run(kernel, run, target, binaries, visible, cpu, commit)
 
     return start_sandbox
 
@@ -183,64 +193,69 @@ def starter(machine_name: str, found: locate.Parts) -> queue.Starter:
 def execute(
     file: str, folder: Path | None = None, *, gost: Path | None = None, retry_failed: bool = False
 ) -> Finished:
-    """Make the run that a file describes (a run.json, an entry of `run --dry-run --json`, or - for
-    standard input) in a folder, beside it and renamed into place; how it ended. A run that is there
-    is not made again.
+    """Execute the run that a file describes in a folder, unless it is finished already.
 
-    Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    Returns how it ended. file: a run.json, an entry of `run --dry-run --json`, or - for standard
+    input. The run executes in a temporary folder that is renamed into place. Raises BadInput,
+    MissingPart, MachineError, ResultsError, OSError.
     """
     task = exec_one.read_task(file, folder)
     if results.is_settled(task.folder, task.run, retry_failed=retry_failed):
         return queue.end_in(task.folder, task.run)
     if task.run.machine == "native":
         sandbox.choose("native")
-    found = locate.find_parts(gost)
-    sandbox.require_programs([task.run], found)
-    sandbox.require_kernels([task.run], found)
-    return exec_one.execute(task, starter(task.run.machine, found), retry_failed=retry_failed)
+    parts = locate.find_parts(gost)
+    sandbox.require_programs([task.run], parts)
+    sandbox.require_kernels([task.run], parts)
+    return exec_one.execute(task, starter(task.run.machine, parts), retry_failed=retry_failed)
 
 
-def standings(plan: Plan, own: Sequence[Finished]) -> list[Standing]:
-    """How far a plan's cells are that repeat until they are narrow enough."""
+def standings(plan: Plan, plan_ends: Sequence[Finished]) -> list[Standing]:
+    """Return the standing of a plan's cells that have a stopping rule."""
     if not plan.until:
         return []
 
-    return queue.standings(own, plan.until, statistics.relative_halfwidth, statistics.states_of)
+    return queue.standings(
+        plan_ends, plan.until, statistics.relative_halfwidth, statistics.states_of
+    )
 
 
 def summary(outcome: Outcome) -> list[CellSummary]:
-    """What each cell of a matrix came to. Reads the runs' samples: about 0.1 s for a run of many
-    streams. Raises OSError.
+    """Summarise each cell of a matrix.
+
+    It reads the runs' samples: about 0.1 s for a run of many streams. Raises OSError.
     """
 
     def scatter_of(values: Sequence[float]) -> Scatter:
-        if len(values) < MIN_SAID_OF:
+        if len(values) < MIN_RUNS_FOR_SPREAD:
             return Scatter(None, ())
 
-        found = statistics.summarise(values)
-        interval = found.interval if found else None
+        spread = statistics.summarise(values)
+        interval = spread.interval if spread else None
         ends = (interval.low, interval.high) if interval else None
-        return Scatter(ends, found.states if found else ())
+        return Scatter(ends, spread.states if spread else ())
 
     return cell_summaries(outcome.in_order, scatter_of)
 
 
 def contests(outcome: Outcome) -> list[CompetitionSummary]:
-    """What each cell came to whose flows compete, flow by flow. Raises OSError."""
+    """Summarise each cell whose flows compete, flow by flow. Raises OSError."""
     runs = queue.by_cell(outcome.in_order).values()
-    found = [[coexistence.contest_of(end.folder) for end in queue.distinct(ends)] for ends in runs]
+    contests_by_cell = [
+        [coexistence.contest_of(end.folder) for end in queue.distinct(ends)] for ends in runs
+    ]
     return [
-        CompetitionSummary(cell, tuple(filter(None, its)))
-        for cell, its in zip(summary(outcome), found, strict=True)
+        CompetitionSummary(cell, tuple(filter(None, cell_contests)))
+        for cell, cell_contests in zip(summary(outcome), contests_by_cell, strict=True)
     ]
 
 
 def checkout_commit() -> str | None:
-    """The commit of the lab's checkout, with + if it is changed; None outside one."""
+    """Return the commit of gostlab's checkout, with + if it is changed, or None without one."""
     git = shutil.which("git")
     if git is None or IS_PACKAGE:
         return None
-    words = [git, "-c", f"safe.directory={sandbox.CHECKOUT}", "-C", str(sandbox.CHECKOUT)]
-    words += ["describe", "--always", "--exclude=*", "--dirty=+"]
-    done = subprocess.run(words, capture_output=True, text=True)
-    return done.stdout.strip() or None
+    argv = [git, "-c", f"safe.directory={sandbox.CHECKOUT}", "-C", str(sandbox.CHECKOUT)]
+    argv += ["describe", "--always", "--exclude=*", "--dirty=+"]
+    process = subprocess.run(argv, capture_output=True, text=True)
+    return process.stdout.strip() or None

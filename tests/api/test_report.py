@@ -70,6 +70,6 @@ def test_the_newest_form_of_an_experiment_s_file_lies_with_its_results(
     copy = tmp_path / "mine/experiment.yaml"
     for text in (MINE, MINE.replace("On my path", "On another path") + "# without a line feed"):
         mine.write_text(text)
-        making.keep_file(plan, tmp_path)
+        making.save_experiment_file(plan, tmp_path)
         assert copy.read_bytes() == mine.read_bytes()
     assert [each.name for each in (tmp_path / "mine").iterdir()] == ["experiment.yaml"]

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from gostlab import api
-from gostlab.api.run import keep_file
+from gostlab.api.run import save_experiment_file
 from gostlab.cli import common, main
 from gostlab.cli.result_table import answer_table, bar, fastest_lines, print_answer, to_csv
 from gostlab.cli.run import try_verb
@@ -170,7 +170,7 @@ def test_what_a_question_leaves_is_an_experiment_like_any(tmp_path: Path) -> Non
     asked = api.Experiment.of(cc=["cubic", "bbr"], machine="sandbox")
     (tmp_path / asked.name).mkdir()
 
-    keep_file(asked, tmp_path)
+    save_experiment_file(asked, tmp_path)
 
     file = tmp_path / asked.name / "experiment.yaml"
     assert asked.asked is not None and file.read_text() == asked.asked.text
