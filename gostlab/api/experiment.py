@@ -304,7 +304,7 @@ class Experiment(Plan):
 
             results   the folder; this experiment's results are in results/NAME
             jobs      number of parallel runs (None: one per CPU; one on this machine's own kernel)
-            progress  True: on standard error, by rich on a terminal; or a function that is called with
+            progress  True: on standard error, by rich on a terminal; or a function to call with
                       a Progress twice a second and at each end
             gost      the path of GOST's binary
             workers   other workers that execute the runs, in place of this machine's CPUs

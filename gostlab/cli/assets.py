@@ -1,4 +1,4 @@
-"""`./lab cc`, `kernel` and `gost`: congestion controls, kernels and GOSTs of one's own."""
+"""Define `./lab cc`, `kernel` and `gost`: add, list and remove user-supplied parts."""
 
 import argparse
 import os
@@ -13,11 +13,11 @@ from gostlab.terminal_escape import StepOutput
 
 def cc_arguments(verb: argparse.ArgumentParser) -> None:
     actions = common.add_actions(verb)
-    for name, says in (
+    for name, summary in (
         ("add", "compile and load a C file, and keep it as a level of cc"),
         ("check", "compile and load a C file, and keep nothing"),
     ):
-        action = actions.add_parser(name, help=says, description=says)
+        action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("file", type=Path, help="the C file (cc/template.c is one)")
         action.add_argument("--name", help="what to call it (default: what the file calls it)")
     actions.add_parser("list", help="every congestion control that an experiment may name")
@@ -39,16 +39,16 @@ def cc_verb(arguments: argparse.Namespace) -> int:
         control = api.remove_cc(arguments.name)
         print(f"{control.name}: forgotten; {control.origin} and results made with it stay")
         return common.EXIT_OK
-    found = api.add_cc(arguments.file, arguments.name, keep=arguments.action == "add")
-    for line in found.warnings:
+    added = api.add_cc(arguments.file, arguments.name, keep=arguments.action == "add")
+    for line in added.warnings:
         print(line, file=sys.stderr)
-    control = found.control
-    takes = f", parameters: {', '.join(control.parameters)}" if control.parameters else ""
+    control = added.control
+    parameters = f", parameters: {', '.join(control.parameters)}" if control.parameters else ""
     if arguments.action == "check":
-        print(f"{arguments.file}: compiles and loads, as {control.name}{takes}")
+        print(f"{arguments.file}: compiles and loads, as {control.name}{parameters}")
         return common.EXIT_OK
     print(
-        f"{control.name}: {'replaced' if found.replaced else 'added'}{takes}\n"
+        f"{control.name}: {'replaced' if added.replaced else 'added'}{parameters}\n"
         f"in any experiment: cc: [{control.name}, cubic, bbr]"
     )
     return common.EXIT_OK
@@ -81,18 +81,18 @@ def kernel_verb(arguments: argparse.Namespace) -> int:
             print(f"{arguments.name}: {folder} is deleted; results made with it stay")
         return common.EXIT_OK
     jobs = arguments.jobs or len(os.sched_getaffinity(0))
-    said = StepOutput()
+    output = StepOutput()
     try:
-        found = api.add_kernel(arguments.what, arguments.name, jobs=jobs, say=said)
+        kernel = api.add_kernel(arguments.what, arguments.name, jobs=jobs, say=output)
     finally:
-        said.clear()
-    how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
-    print(f"{found.name}: Linux {found.version}, {how}")
-    if found.refused:
-        print(f"patches that this tree did not take: {', '.join(found.refused)}")
-    for feature in found.lacks:
+        output.clear()
+    origin = "built before" if kernel.build_s is None else f"built in {kernel.build_s:.0f} s"
+    print(f"{kernel.name}: Linux {kernel.version}, {origin}")
+    if kernel.refused:
+        print(f"patches that this tree did not take: {', '.join(kernel.refused)}")
+    for feature in kernel.lacks:
         print(f"it has no {FEATURES[feature].says}")
-    print(f"in any experiment: kernel: [{found.name}, shipped]")
+    print(f"in any experiment: kernel: [{kernel.name}, shipped]")
     return common.EXIT_OK
 
 

@@ -1,4 +1,4 @@
-"""How large a TCP window a path needs, and what to set so that sockets have it."""
+"""Compute the TCP window and the buffer sizes that a path needs."""
 
 import math
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from gostlab.tcpmodel.buffer_sizing import (
 from gostlab.tcpmodel.constants import MAX_BUFFER_BYTES
 from gostlab.tcpmodel.response import MSS_BYTES, bdp_bytes, window_limit_bps
 
-# Of a window, both buffers: half of a receive buffer is offered before Linux 6.6, and a paced
-# sender has three fifths of a send buffer in flight.
+# Both buffers must be twice the window: before Linux 6.6 half of a receive buffer is advertised,
+# and a paced sender has three fifths of its send buffer in flight.
 BUFFER_PER_WINDOW = 2
 # After a loss a sender needs a second window while the first waits for what is retransmitted.
 WINDOWS_AFTER_LOSS = 2
@@ -22,19 +22,19 @@ WINDOWS_AFTER_LOSS = 2
 
 @dataclass(frozen=True)
 class WindowAdvice:
-    """What one connection across a path needs of its buffers, bytes."""
+    """Represent the buffer sizes that one connection across a path needs, in bytes."""
 
     rate_bps: int
     rtt_s: float
     streams: int
-    bdp_bytes: int  # of all streams
-    window_bytes: int  # of each
+    bdp_bytes: int  # total BDP of all streams
+    window_bytes: int  # window per stream
     rmem_bytes: int  # tcp_rmem's third number, without loss
     wmem_bytes: int  # tcp_wmem's third number, without loss
     rmem_after_loss_bytes: int
     wmem_after_loss_bytes: int
-    debian_bps: int  # what all streams get with Debian's own, whatever the congestion control
-    debian_most_bps: int  # a sender of bursts, before Linux 6.6
+    debian_bps: int  # total rate with Debian's buffers and any congestion control
+    debian_most_bps: int  # with a sender that does not pace, before Linux 6.6
     debian_most_since_6_6_bps: int
 
     @property
@@ -47,28 +47,28 @@ class WindowAdvice:
 
     def lines(self) -> list[str]:
         rtt = f"{1000 * self.rtt_s:g} ms"
-        each = f", {show_size(self.window_bytes)} for each of {self.streams} streams"
-        found = [
+        per_stream = f", {show_size(self.window_bytes)} for each of {self.streams} streams"
+        lines = [
             f"{show_rate(self.rate_bps)} times {rtt}: {show_size(self.bdp_bytes)} are on their way"
-            f" when the path is full{each if self.streams > 1 else ''}.",
+            f" when the path is full{per_stream if self.streams > 1 else ''}.",
             f"Debian's own sizes (6 and 4 MiB) allow {show_rate(self.debian_bps)} to"
             f" {show_rate(self.debian_most_bps)}, as the sender paces or sends bursts (since Linux"
             f" 6.6 to {show_rate(self.debian_most_since_6_6_bps)}){self.verdict}",
         ]
         if self.rmem_bytes > MAX_BUFFER_BYTES:
-            return [*found, "One connection cannot: a TCP window ends at 1 GiB (more streams)."]
+            return [*lines, "One connection cannot: a TCP window ends at 1 GiB (more streams)."]
         if self.enough_after_loss:
-            return found
+            return lines
         if self.enough:
             return [
-                *found,
+                *lines,
                 "With loss, or a deep queue to fill, twice as much is needed. On both machines"
                 f" {ENDS}:",
                 *self.sysctls_after_loss,
                 OWN_SIZES,
             ]
         return [
-            *found,
+            *lines,
             f"On both machines {ENDS}, at the least:",
             *self.sysctls,
             "With loss, or a deep queue to fill, twice as much:",
@@ -106,17 +106,17 @@ def sysctl_lines(rmem_bytes: int, wmem_bytes: int) -> list[str]:
 
 
 def buffer_bytes(name: str, window_bytes: int) -> int:
-    """Return how large a buffer must be for a window, no smaller than Debian's."""
+    """Return the buffer size for a window, no smaller than Debian's default."""
     return max(DEBIAN_BUFFERS[name][2], BUFFER_PER_WINDOW * window_bytes)
 
 
 def debian_windows(streams: int, version: tuple[int, ...]) -> Windows:
-    """Return what Debian's buffers allow on a Linux of a version, with packets of 1500 bytes."""
+    """Return the windows that Debian's buffers allow on a Linux version, with 1500-byte packets."""
     return socket_windows(DEBIAN_BUFFERS, streams, version, MSS_BYTES, super_packets=False)
 
 
 def advise_window(rate_bps: int, rtt_s: float, streams: int = 1) -> WindowAdvice:
-    """What a path needs. Raises ValueError where there is no round trip."""
+    """Compute buffer sizes for a path. Raises ValueError if the RTT is not positive."""
     if rtt_s <= 0:
         raise ValueError("no round trip: a window limits nothing there")
     bdp = bdp_bytes(rate_bps, rtt_s)

@@ -1,4 +1,4 @@
-"""What a verb of the command line is, and the words that several share."""
+"""Define the verbs of the command line and the arguments that several of them share."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ from gostlab.spec import yaml_source
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 RESULTS = Path("results")
 
-# What argparse says of a word that is none of those it knows.
+# argparse's message for a value that is not among the choices.
 NOT_A_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
 
 
@@ -26,8 +26,8 @@ NO_VALUE = re.compile(r"--?[^=]+=--")
 MAX_MESSAGE = 1000  # characters; the longest list of choices is shorter
 
 
-class Once(argparse.Action):
-    """Stores an option's value; one that is given twice is an error, as the first would be lost."""
+class StoreOnce(argparse.Action):
+    """Store an option's value, and reject an option that is given twice."""
 
     def __call__(
         self,
@@ -44,120 +44,125 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-class Words(argparse.ArgumentParser):
-    """A parser whose every complaint is one line, with what was probably meant."""
+class ArgumentParser(argparse.ArgumentParser):
+    """Parse arguments; every error is one line with a suggestion."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # -1mbit is a value, and no option: its reader says what is wrong with it.
+        # -1mbit is a value and no option: the parser of its type reports what is wrong.
         self._negative_number_matcher = re.compile(r"-[.\d]")
-        if not asked_by_shell():  # it looks at what argparse's own actions have taken
-            self.register("action", None, Once)
-            self.register("action", "store", Once)
+        if not asked_by_shell():  # argcomplete depends on argparse's own actions
+            self.register("action", None, StoreOnce)
+            self.register("action", "store", StoreOnce)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Any = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        for word in args or ():
-            if NO_VALUE.fullmatch(word):  # argparse takes the two dashes away and has no value
-                self.error(f"{word:.80}: -- is no value")
-        found, unknown = super().parse_known_args(args, namespace)
-        # A word that may be left out may also stand behind options, where argparse looks for none.
+        for argument in args or ():
+            if NO_VALUE.fullmatch(argument):  # argparse would remove the two dashes
+                self.error(f"{argument:.80}: -- is no value")
+        parsed, unknown = super().parse_known_args(args, namespace)
+        # argparse does not find an optional positional argument behind options, so assign it here.
         for action in self._actions:
-            missing = action.nargs == "?" and getattr(found, action.dest, "") is None
+            missing = action.nargs == "?" and getattr(parsed, action.dest, "") is None
             behind = unknown[:1] and not unknown[0].startswith("-")
             if missing and behind and not action.option_strings:
-                setattr(found, action.dest, self._get_value(action, unknown.pop(0)))
-        for word in unknown:
-            if word.startswith("-"):
-                known = [each for each in self._option_string_actions if each.startswith("--")]
-                self.error(f"there is no option {word!r:.80}{likeliest(word, known)}")
+                setattr(parsed, action.dest, self._get_value(action, unknown.pop(0)))
+        for argument in unknown:
+            if argument.startswith("-"):
+                options = [
+                    option for option in self._option_string_actions if option.startswith("--")
+                ]
+                self.error(f"there is no option {argument!r:.80}{suggestion(argument, options)}")
         if unknown:
             self.error(f"{unknown[0]!r:.80}: one word too many")
-        return found, unknown
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         chosen = NOT_A_CHOICE.fullmatch(message)
         if chosen:
-            what, word, choices = chosen.groups()
+            argument, value, choices = chosen.groups()
             known = choices.replace("'", "").split(", ")
-            close = likeliest(word, known) or f" (known: {', '.join(known)})"
-            message = f"{what} {word!r:.80}: not known{close}"
+            hint = suggestion(value, known) or f" (known: {', '.join(known)})"
+            message = f"{argument} {value!r:.80}: not known{hint}"
         if len(message) > MAX_MESSAGE:
             message = f"{message[: MAX_MESSAGE // 2]}…{message[-MAX_MESSAGE // 4 :]}"
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message}: {self.prog} --help says more\n")
 
 
 def asked_by_shell() -> bool:
-    """Whether a shell asks what may follow a word, and no person for a verb (see completion)."""
+    """Return whether a shell requests completions (see gostlab.cli.completion)."""
     return "_ARGCOMPLETE" in os.environ
 
 
-def likeliest(word: str, known: Sequence[str]) -> str:
-    """What was probably meant, in brackets; "" where nothing looks like it."""
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """Return the most similar known word as a hint in brackets, or an empty string."""
     close = yaml_source.closest(word.partition("=")[0], known)
     return f" (did you mean {close}?)" if close else ""
 
 
-Word = Callable[[argparse.ArgumentParser], object]  # adds itself to a verb's parser
+AddArgument = Callable[[argparse.ArgumentParser], object]  # adds an argument to a verb's parser
 
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb: `words` adds what it takes to a parser, `run` does it and returns the exit code."""
+    """Represent a verb of the command line.
+
+    `add_arguments` declares its arguments, `run` executes it and returns the exit code.
+    """
 
     name: str
     says: str
-    words: Word
+    add_arguments: AddArgument
     run: Callable[[argparse.Namespace], int]
     example: str = ""
-    parser: Mapping[str, Any] = field(default_factory=dict)  # what of its parser is special
+    parser: Mapping[str, Any] = field(default_factory=dict)  # extra arguments of add_parser
 
     def add_to(self, verbs: Any, *, with_options: bool = True) -> argparse.ArgumentParser:
-        """A parser for it; without its options it knows its name alone."""
-        words: dict[str, Any] = {"help": self.says, "description": self.says}
+        """Add a parser for the verb; without options it only knows the verb's name."""
+        options: dict[str, Any] = {"help": self.says, "description": self.says}
         if self.example:
-            words["epilog"] = f"example: {self.example}"
-        made: argparse.ArgumentParser = verbs.add_parser(self.name, **{**words, **self.parser})
-        made.set_defaults(verb=self.run)
+            options["epilog"] = f"example: {self.example}"
+        parser: argparse.ArgumentParser = verbs.add_parser(self.name, **{**options, **self.parser})
+        parser.set_defaults(verb=self.run)
         if with_options:
-            self.words(made)
-        return made
+            self.add_arguments(parser)
+        return parser
 
 
 def verb(
-    name: str, says: str, *words: Word, example: str = "", **parser: Any
+    name: str, says: str, *words: AddArgument, example: str = "", **parser: Any
 ) -> Callable[[Callable[[argparse.Namespace], int]], Verb]:
-    """Makes a verb of the function that does it."""
+    """Return a decorator that turns a function into a verb."""
 
-    def add(made: argparse.ArgumentParser) -> None:
-        for each in words:
-            each(made)
+    def add(verb_parser: argparse.ArgumentParser) -> None:
+        for add_argument in words:
+            add_argument(verb_parser)
 
     return lambda run: Verb(name, says, add, run, example, parser)
 
 
-def word(*names: str, **how: Any) -> Word:
-    """A word or an option, in argparse's terms."""
-    return lambda verb: verb.add_argument(*names, **how)
+def word(*names: str, **options: Any) -> AddArgument:
+    """Declare a positional argument or an option, with argparse's arguments."""
+    return lambda verb: verb.add_argument(*names, **options)
 
 
-def flag(name: str, says: str) -> Word:
+def flag(name: str, says: str) -> AddArgument:
     return word(name, action="store_true", help=says)
 
 
-def listed(name: str, metavar: str, says: str) -> Word:
-    """An option that may be given again."""
+def listed(name: str, metavar: str, says: str) -> AddArgument:
+    """Declare an option that may be given several times."""
     return word(name, action="append", default=[], metavar=metavar, help=says)
 
 
 def add_actions(verb: argparse.ArgumentParser) -> Any:
-    """What a verb can do, an action each."""
+    """Add the parsers of a verb's actions."""
     return verb.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 
 def count(text: str) -> int:
-    """A number of something, at least 1. Raises ArgumentTypeError."""
+    """Parse a count of at least 1. Raises ArgumentTypeError."""
     try:
         number = int(text)
     except ValueError:
@@ -168,7 +173,7 @@ def count(text: str) -> int:
 
 
 def folder(text: str) -> Path:
-    """The folder that a word names, which need not be there. Raises ArgumentTypeError."""
+    """Parse a folder's path; the folder need not exist. Raises ArgumentTypeError."""
     path = Path(text)
     if not text.isprintable():
         raise argparse.ArgumentTypeError(f"{text!r:.200}: no name of a folder (not printable)")
@@ -177,11 +182,11 @@ def folder(text: str) -> Path:
     return path
 
 
-def jobs(says: str = "runs side by side (default: one per CPU)") -> Word:
+def jobs(says: str = "runs side by side (default: one per CPU)") -> AddArgument:
     return word("--jobs", type=count, help=says)
 
 
-def results(purpose: str) -> Word:
+def results(purpose: str) -> AddArgument:
     says = f"{purpose} (default: {RESULTS})"
     return word("--results", type=folder, default=RESULTS, help=says)
 
@@ -202,24 +207,24 @@ GOST = word(
 )
 
 
-MAX_COMPLAINT = 8000  # characters: a file of others may have a value of any length
+MAX_COMPLAINT = 8000  # characters; a user's file may have a value of any length
 
 
 def complain(sentence: str) -> None:
-    """One line for the person who can mend it, if there is still a terminal to say it on."""
+    """Print one line on standard error, shortened if very long, if that is still open."""
     with suppress(OSError):
-        if len(sentence) > MAX_COMPLAINT:  # what is to be done stands at its end
+        if len(sentence) > MAX_COMPLAINT:  # keep its end, which has the advice
             sentence = f"{sentence[: MAX_COMPLAINT // 2]} … {sentence[-MAX_COMPLAINT // 2 :]}"
         say(f"gostlab: {sentence}")
 
 
 def say(sentence: str) -> None:
-    """A line beside what programs read."""
+    """Print a line on standard error, apart from the output that programs read."""
     print(sentence, file=sys.stderr, flush=True)
 
 
 def end_process(process: subprocess.Popen[Any], within_s: float, by: int = signal.SIGTERM) -> None:
-    """End a program by a signal; one that does not heed it, at once."""
+    """End a process by a signal, and kill it if it does not exit in time."""
     process.send_signal(by)
     try:
         process.wait(within_s)
@@ -229,16 +234,16 @@ def end_process(process: subprocess.Popen[Any], within_s: float, by: int = signa
 
 
 def print_json(value: Any) -> None:
-    """For programs, and nothing else on standard output; a dataclass as its fields."""
+    """Print a value as JSON for programs; a dataclass becomes an object of its fields."""
 
-    def plain(each: Any) -> Any:
-        return asdict(each) if is_dataclass(each) and not isinstance(each, type) else str(each)
+    def to_plain(item: Any) -> Any:
+        return asdict(item) if is_dataclass(item) and not isinstance(item, type) else str(item)
 
-    print(json.dumps(value, indent=2, sort_keys=True, default=plain))
+    print(json.dumps(value, indent=2, sort_keys=True, default=to_plain))
 
 
 def print_either(arguments: argparse.Namespace, value: Any, text: str) -> None:
-    """A table for programs, where --json asks for that, or for people."""
+    """Print a value as JSON if --json was given, else as text."""
     if arguments.json:
         print_json(value)
     else:

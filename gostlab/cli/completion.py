@@ -1,7 +1,7 @@
-"""`./lab completion SHELL`: what a shell needs to complete the lab's words at Tab.
+"""Define `./lab completion SHELL`, which prints code that completes arguments in a shell.
 
-The library argcomplete does it: at each Tab the shell asks this command itself, which answers from
-its parser. So a setting, an experiment or a congestion control of one's own is offered as well.
+The library argcomplete does it: at each Tab the shell calls this command, which answers from its
+parser. So the user's own settings, experiments and congestion controls are offered as well.
 """
 
 import argparse
@@ -14,10 +14,10 @@ from gostlab.registry.folders import EXPERIMENTS, PROFILES
 from gostlab.spec import settings
 
 SHELLS = ("bash", "zsh", "fish")
-# Which programs' words: the last part of what is typed, so ./lab is one.
+# Names of the programs to complete, without their folder, so ./lab is included.
 PROGRAMS = ["lab", "gostlab"]
 ZSH = "autoload -Uz compinit bashcompinit\ncompinit\nbashcompinit\n"
-# The option or word that names a file of these folders, which other files may stand beside.
+# Arguments that name a YAML file in one of these folders, or any other file.
 NAMED_FILES = {"experiment": EXPERIMENTS, "profile": PROFILES}
 
 Completer = Callable[..., list[str]]
@@ -38,9 +38,9 @@ def completion_verb(arguments: argparse.Namespace) -> int:
             " python3-argcomplete)"
         ) from None
     if arguments.shell == "fish":
-        # What was typed is asked, as in the other shells: ./lab is not on PATH.
-        asked = "env (commandline -opc)[1]"
-        text = argcomplete.shellcode(["LAB"], shell="fish", argcomplete_script=asked)
+        # Call the command as it was typed, as in the other shells: ./lab is not on PATH.
+        typed_command = "env (commandline -opc)[1]"
+        text = argcomplete.shellcode(["LAB"], shell="fish", argcomplete_script=typed_command)
         print("".join(text.replace("LAB", program) for program in PROGRAMS))
     else:
         print((ZSH if arguments.shell == "zsh" else "") + argcomplete.shellcode(PROGRAMS))
@@ -48,21 +48,22 @@ def completion_verb(arguments: argparse.Namespace) -> int:
 
 
 def verb_of(line: str) -> str | None:
-    """The verb of a line that may be unfinished, whose options alone need be read; "" of one that
-    has none yet, None where the line begins otherwise.
+    """Return the verb of a possibly unfinished line, so that only its options are loaded.
+
+    An empty string means that the line has no verb yet; None that it does not call gostlab.
     """
-    program, *words = line.split() or [""]
-    if program.rpartition("/")[2] not in PROGRAMS or (words and words[0].startswith("-")):
+    program, *arguments = line.split() or [""]
+    if program.rpartition("/")[2] not in PROGRAMS or (arguments and arguments[0].startswith("-")):
         return None
-    return words[0] if words else ""
+    return arguments[0] if arguments else ""
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell, and end."""
+    """Print completions for the shell, and exit."""
     import argcomplete
 
-    for each in parsers_below(parser):
-        for action in each._actions:
+    for subparser in parsers_below(parser):
+        for action in subparser._actions:
             completer = completer_of(action)
             if completer is not None:
                 action.completer = completer  # type: ignore[attr-defined]
@@ -70,16 +71,16 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def parsers_below(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """A parser and those of its verbs and actions."""
+    """Return a parser and the parsers of its verbs and actions."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for each in dict.fromkeys(action.choices.values()):
-                yield from parsers_below(each)
+            for subparser in dict.fromkeys(action.choices.values()):
+                yield from parsers_below(subparser)
 
 
 def completer_of(action: argparse.Action) -> Completer | None:
-    """What offers values for a word or an option; None: choices that are declared, or files."""
+    """Return the completer of an argument, or None for declared choices and files."""
     name = action.dest.removeprefix("ask ")
     if name in NAMED_FILES:
         return listed(lambda: [file.stem for file in NAMED_FILES[name].glob("*.yaml")])
@@ -93,7 +94,7 @@ def completer_of(action: argparse.Action) -> Completer | None:
 
 
 def listed(names: Callable[[], Iterable[str]]) -> Completer:
-    """Offers names, the last of a list's too: cubic,b is completed to cubic,bbr."""
+    """Return a completer for names, also at the end of a list: cubic,b gives cubic,bbr."""
 
     def complete(prefix: str, **_: Any) -> list[str]:
         head, comma, _last = prefix.rpartition(",")
@@ -103,21 +104,21 @@ def listed(names: Callable[[], Iterable[str]]) -> Completer:
 
 
 def settings_and_values(prefix: str, **_: Any) -> list[str]:
-    """For --set: the settings, each with its `=`, and the values of one that is named."""
+    """Complete --set: settings with `=`, then the values of the named setting."""
     name, equals, value = prefix.partition("=")
     if not equals:
-        return [f"{each}=" for each in settings.known_names()]
-    return [f"{name}={each}" for each in listed(lambda: values_of(name))(value)]
+        return [f"{setting}=" for setting in settings.known_names()]
+    return [f"{name}={choice}" for choice in listed(lambda: values_of(name))(value)]
 
 
 def values_of(setting: str) -> list[str]:
-    """The words that a setting takes, as far as they can be listed."""
+    """Return the enumerable values of a setting."""
     field = settings.SETTINGS.get(setting)
-    return sorted(set(words_in(field.read.schema))) if field else []
+    return sorted(set(enumerated_values(field.read.schema))) if field else []
 
 
-def words_in(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The words of a JSON schema's enumerations, those of its alternatives included."""
-    yield from (str(word) for word in schema.get("enum", ()))
-    for each in schema.get("anyOf", ()):
-        yield from words_in(each)
+def enumerated_values(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Return the enumerated values of a JSON schema and of its alternatives."""
+    yield from (str(value) for value in schema.get("enum", ()))
+    for alternative in schema.get("anyOf", ()):
+        yield from enumerated_values(alternative)

@@ -1,7 +1,7 @@
-"""The doctor: says which of the lab's parts are there, which are missing, and what to do.
+"""Check which of gostlab's parts are present, which are missing, and what to do.
 
-It looks and changes nothing; the sandbox's kernel is booted once, for a fraction of a second.
-Python's own library alone: it must work where the set-up did not.
+Nothing is changed; the sandbox's kernel is booted once, for a fraction of a second. Only Python's
+standard library is used, because the doctor must work if the set-up failed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gostlab.sandbox.rootfs import plain_root
 from gostlab.spec.cpu_model import MachineModel
 
 SETUP = "run ./lab setup"
-BOOT_MIB = 448  # a small run's memory
+BOOT_MIB = 448  # memory of a small run
 BOOT_LIMIT_S = 30.0
 RESULTS_BYTES = 500_000_000
 
@@ -41,7 +41,10 @@ State = Literal["there", "missing", "absent"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One part. `missing`: the lab does not work without it; `absent`: it does."""
+    """Represent the state of one part.
+
+    `missing`: gostlab does not work without it; `absent`: it does.
+    """
 
     part: str
     state: State
@@ -50,16 +53,16 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at every part, in the order in which the lab needs them."""
-    found = locate.find_parts()
+    """Check every part, in the order in which gostlab needs them."""
+    parts = locate.find_parts()
     in_root = _is_in_root()
     return [
-        *([] if in_root else [_packages(), _iproute2(found), *_iperf3(found)]),
+        *([] if in_root else [_packages(), _iproute2(parts), *_iperf3(parts)]),
         *_own_root(),
-        *_kernel(found),
+        *_kernel(parts),
         *_shared(),
-        _tunnel(found),
-        _gost(found),
+        _tunnel(parts),
+        _gost(parts),
         *([] if in_root else _other_tunnels()),
         _memory(),
         _isolation(),
@@ -71,12 +74,12 @@ def examine() -> list[Finding]:
 
 
 def _judged(part: str, is_there: bool, detail: str, to_do: str) -> Finding:
-    """A part that is there or missing; what to do where it is missing."""
+    """Return a finding that a part is there, or missing with advice."""
     return Finding(part, "there", detail) if is_there else Finding(part, "missing", detail, to_do)
 
 
 def _is_in_root() -> bool:
-    """Whether a run's programs are in the sandbox's root: only root's native runs use others."""
+    """Return whether a run's programs are in the sandbox's root and not this machine's."""
     try:
         return rootfs.PACKED.is_file() or (os.geteuid() != 0 and rootfs.is_chosen())
     except locate.MissingPart:
@@ -100,8 +103,8 @@ def _packages() -> Finding:
     )
 
 
-def _iproute2(found: locate.Parts) -> Finding:
-    iproute2, oldest = found.iproute2, locate.dotted(locate.OLDEST_IPROUTE2)
+def _iproute2(parts: locate.Parts) -> Finding:
+    iproute2, oldest = parts.iproute2, locate.dotted(locate.OLDEST_IPROUTE2)
     where = str(iproute2.dirs[0].parent) if iproute2.dirs else "the system's"
     detail = f"{iproute2.version} ({where})"
     if not iproute2.is_new_enough:
@@ -109,18 +112,18 @@ def _iproute2(found: locate.Parts) -> Finding:
     return _judged("iproute2", iproute2.is_new_enough, detail, SETUP)
 
 
-def _iperf3(found: locate.Parts) -> list[Finding]:
-    there = [
-        Finding("iperf3", "there", f"{one.version} ({one.path})") for one in found.iperf3.values()
+def _iperf3(parts: locate.Parts) -> list[Finding]:
+    findings = [
+        Finding("iperf3", "there", f"{one.version} ({one.path})") for one in parts.iperf3.values()
     ]
-    needed = [version for version, kind in OWN.items() if not kind.may_lack]
-    if missing := ", ".join(version for version in needed if version not in found.iperf3):
-        there.append(Finding("iperf3", "missing", f"the lab's own {missing}", SETUP))
-    return there
+    required = [version for version, build in OWN.items() if not build.may_lack]
+    if missing := ", ".join(version for version in required if version not in parts.iperf3):
+        findings.append(Finding("iperf3", "missing", f"the lab's own {missing}", SETUP))
+    return findings
 
 
 def _own_root() -> list[Finding]:
-    """What sandboxes boot on."""
+    """Check the root file system that sandboxes boot on."""
     part = "sandbox root"
     try:
         if (chosen := rootfs.chosen_root()) is None:
@@ -131,22 +134,22 @@ def _own_root() -> list[Finding]:
     return [Finding(part, "there", f"{rootfs.named(chosen)} ({chosen.tree})")]
 
 
-def _kernel(found: locate.Parts) -> list[Finding]:
+def _kernel(parts: locate.Parts) -> list[Finding]:
     try:
-        kernel = locate.require_kernel(found)
+        kernel = locate.require_kernel(parts)
     except locate.MissingPart as complaint:
         detail, _, to_do = str(complaint).rpartition(": ")
         return [Finding("sandbox kernel", "missing", detail, to_do)]
     record = locate.kernel_record(kernel)
-    said = f"{record.get('version')}, HZ {record.get('hz')} ({kernel})"
-    return [Finding("sandbox kernel", "there", said), _boots(kernel)]
+    detail = f"{record.get('version')}, HZ {record.get('hz')} ({kernel})"
+    return [Finding("sandbox kernel", "there", detail), _boots(kernel)]
 
 
 def _boots(kernel: Path) -> Finding:
     part = "sandbox boots"
     started = time.monotonic()
     try:
-        own = plain_root()
+        root = plain_root()
         with tempfile.TemporaryDirectory(prefix="gostlab-doctor-") as scratch:
             guest = uml.boot(
                 kernel,
@@ -156,13 +159,13 @@ def _boots(kernel: Path) -> Finding:
                 keep=[kernel.parent],
                 cpu=sandbox.usable_cpus()[0],
                 limit_s=BOOT_LIMIT_S,
-                root=own,
+                root=root,
                 trial=True,
             )
             guest.wait()
             booted = Path(scratch, "exit").exists()
             log = Path(scratch, "log.txt").read_text(encoding="utf-8", errors="replace").strip()
-    except ImportError as error:  # of what the packages bring
+    except ImportError as error:  # a Python package is not installed yet
         return Finding(part, "missing", f"not tried: {error}", SETUP)
     except sandbox.CannotBoot as error:
         cause, _, to_do = str(error).partition(": ")
@@ -171,9 +174,9 @@ def _boots(kernel: Path) -> Finding:
         cause, _, to_do = str(error).rpartition(": ")
         return Finding(part, "missing", cause or to_do, to_do if cause else "")
     if not booted:
-        said = [line for line in log.splitlines() if "Kernel panic" not in line] or [log]
-        words = guest.complaint or said[-1] or "and it said nothing"
-        return Finding(part, "missing", f"it ended without its first process: {words}")
+        lines = [line for line in log.splitlines() if "Kernel panic" not in line] or [log]
+        reason = guest.complaint or lines[-1] or "and it said nothing"
+        return Finding(part, "missing", f"it ended without its first process: {reason}")
     took_s = time.monotonic() - started
     return Finding(
         part,
@@ -183,22 +186,24 @@ def _boots(kernel: Path) -> Finding:
 
 
 def _shared() -> list[Finding]:
-    """What root built for all users of this machine."""
+    """Check the parts that root built for all users of this machine."""
     folder = shared_install.system_folder()
     if folder is None or not folder.is_dir():
         return []
     name = "parts for all users"
     untrusted = [shared_install.why_not_trusted(folder / part) for part in shared_install.PARTS]
-    complaint = next((each for each in untrusted if each and "No such file" not in each), None)
+    complaint = next(
+        (message for message in untrusted if message and "No such file" not in message), None
+    )
     if complaint:
         to_do = f"root: chown -R root {folder}; chmod -R go-w {folder}"
         return [Finding(name, "absent", f"passed over: {complaint}", to_do)]
     return [Finding(name, "there", str(folder))]
 
 
-def _tunnel(found: locate.Parts) -> Finding:
+def _tunnel(parts: locate.Parts) -> Finding:
     try:
-        tunnel = locate.tunnel_binary(found)
+        tunnel = locate.tunnel_binary(parts)
     except locate.MissingPart:
         return Finding("tunnel", "missing", "neither GOST nor the lab's relay", SETUP)
     return Finding(
@@ -206,9 +211,9 @@ def _tunnel(found: locate.Parts) -> Finding:
     )
 
 
-def _gost(found: locate.Parts) -> Finding:
-    if found.gost is not None:
-        return Finding("GOST", "there", f"{found.gost_says} ({found.gost}: {found.tunnel_why})")
+def _gost(parts: locate.Parts) -> Finding:
+    if parts.gost is not None:
+        return Finding("GOST", "there", f"{parts.gost_says} ({parts.gost}: {parts.tunnel_why})")
     return Finding(
         "GOST",
         "absent",
@@ -218,15 +223,15 @@ def _gost(found: locate.Parts) -> Finding:
 
 
 def _other_tunnels() -> list[Finding]:
-    """The programs of tunnels that are not GOST's."""
-    findings, own = [], locate.find_programs()
-    for kind in dict.fromkeys(tunnel_kinds().values()):
-        if kind.is_direct or kind.program == GOST:
+    """Check the programs of tunnels that do not use GOST."""
+    findings, programs = [], locate.find_programs()
+    for tunnel in dict.fromkeys(tunnel_kinds().values()):
+        if tunnel.is_direct or tunnel.program == GOST:
             continue
-        program, name = locate.tunnel_program(kind, None, own), f"tunnel {kind.name}"
+        program, name = locate.tunnel_program(tunnel, None, programs), f"tunnel {tunnel.name}"
         if program is None:
-            lacking = [one for one in kind.programs if locate.find_program(one, own) is None]
-            findings.append(Finding(name, "missing", f"no program {', '.join(lacking)}", SETUP))
+            missing = [one for one in tunnel.programs if locate.find_program(one, programs) is None]
+            findings.append(Finding(name, "missing", f"no program {', '.join(missing)}", SETUP))
         else:
             findings.append(Finding(name, "there", f"{program.version} ({program.path})"))
     return findings
@@ -243,7 +248,7 @@ def _memory() -> Finding:
 
 
 def _isolation() -> Finding:
-    """What the host's kernel holds a sandbox with."""
+    """Check how this kernel isolates a sandbox."""
     try:
         isolation = uml.available_isolation()
     except ImportError:
@@ -260,7 +265,7 @@ def _isolation() -> Finding:
 
 def _disk() -> Finding:
     cache = folders.cache_folder()
-    folder = next(each for each in (cache, *cache.parents) if each.exists())
+    folder = next(candidate for candidate in (cache, *cache.parents) if candidate.exists())
     free = shutil.disk_usage(folder).free
     detail = f"{free / 1024**3:.1f} GiB free at {folder}"
     return _judged("disk", free >= RESULTS_BYTES, detail, "make room")
@@ -291,7 +296,7 @@ def _host_netem() -> Finding:
 
 
 def table(findings: Sequence[Finding], width: int) -> str:
-    """The findings for a person: part, state, and under it what to do."""
+    """Format the findings for a person: part, state, detail and advice."""
     column = max(len(finding.part) for finding in findings)
     lines = []
     for finding in findings:
@@ -308,7 +313,7 @@ def table(findings: Sequence[Finding], width: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`./lab doctor`. Exit status: 0 all that the lab needs is there, 1 something is missing."""
+    """Run `./lab doctor`; return 0 if all required parts are there, 1 if one is missing."""
     parser = argparse.ArgumentParser(
         prog="lab doctor",
         description="Say which of the lab's parts are there, which are missing, and what to do.",
@@ -324,8 +329,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(record, indent=2, ensure_ascii=False))
     else:
         print(table(findings, max(60, shutil.get_terminal_size((110, 24)).columns)))
-        well = "everything that the lab needs is there"
-        print(f"missing: {', '.join(missing)}" if missing else well)
+        all_present = "everything that the lab needs is there"
+        print(f"missing: {', '.join(missing)}" if missing else all_present)
     return 1 if missing else 0
 
 

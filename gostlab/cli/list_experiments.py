@@ -1,4 +1,4 @@
-"""The catalogue: every experiment, its two forms' runs and seconds, and how long they take here."""
+"""List every experiment with the runs and seconds of its two forms, and their wall time here."""
 
 import json
 import math
@@ -18,19 +18,19 @@ from gostlab.spec.run_spec import RunSpec
 
 @dataclass(frozen=True)
 class CatalogueForm:
-    """The quick or the full form of an experiment, and what of it has been run."""
+    """Represent the quick or the full form of an experiment, and how much of it has been run."""
 
     experiment: str
     quick: bool
     runs: int
     finished: int
-    load_s: float  # what the same seconds take in real time, one run after the other
-    # on so many CPUs; of what is finished, and the rest at its pace; None: nothing is finished
+    load_s: float  # load time of all runs in sequence, s
+    # wall time on the CPUs; missing runs at the pace of the finished ones; None: none is finished
     wall_s: float | None
 
     @property
     def sentence(self) -> str:
-        """For people: `45, 11.6 h → 2.5 min`."""
+        """Format the form for people: `45, 11.6 h → 2.5 min`."""
         if self.wall_s is None:
             took = "not run yet"
         elif self.finished < self.runs:
@@ -41,11 +41,11 @@ class CatalogueForm:
 
 
 def survey(folder: Path, cpus: int | None = None) -> list[CatalogueForm]:
-    """Every experiment of the lab in its two forms, and how long its results in a folder took on so
-    many CPUs (default: this machine's).
+    """Return both forms of every experiment, with the wall time of its results on some CPUs.
 
-    A form's wall time is its runs' own, added up and divided by the CPUs; runs on the real clock
-    have the machine for themselves. Raises BadInput if an experiment's file is wrong.
+    A form's wall time is the sum of its runs' wall times divided by the CPUs (default: this
+    machine's); runs on the real clock execute alone. Raises BadInput if an experiment's file is
+    wrong.
     """
     cpus = cpus or len(sandbox.usable_cpus())
     return [
@@ -56,20 +56,20 @@ def survey(folder: Path, cpus: int | None = None) -> list[CatalogueForm]:
 
 
 def survey_form(folder: Path, runs: Sequence[RunSpec], quick: bool, cpus: int) -> CatalogueForm:
-    """One form; what is missing is guessed, set right by how wrong that was of finished runs."""
+    """Return one form; missing runs are estimated, corrected by the error for finished runs."""
 
     def share(run: RunSpec) -> float:
         return 1.0 if run.clock == "real" else 1.0 / cpus
 
-    places = {run.name: folder / run.experiment / run.name for run in runs}
-    finished = [run for run in runs if results.is_finished(places[run.name], run)]
-    lasted_s = {run.name: loaded_s(places[run.name]) for run in finished}
+    folders = {run.name: folder / run.experiment / run.name for run in runs}
+    finished = [run for run in runs if results.is_finished(folders[run.name], run)]
+    lasted_s = {run.name: loaded_s(folders[run.name]) for run in finished}
     guessed_s = sum(expected_load_s(run) for run in finished if lasted_s[run.name])
-    off = sum(lasted_s.values()) / guessed_s if guessed_s else 1.0
+    correction = sum(lasted_s.values()) / guessed_s if guessed_s else 1.0
     missing_s = sum(expected_load_s(run) for run in runs if run.name not in lasted_s)
-    load_s = sum(lasted_s.values()) + off * missing_s
+    load_s = sum(lasted_s.values()) + correction * missing_s
     took_s = sum(
-        share(run) * (results.read_status(places[run.name]) or {}).get("wall_s", 0.0)
+        share(run) * (results.read_status(folders[run.name]) or {}).get("wall_s", 0.0)
         for run in finished
     )
     expected_finished_s = sum(share(run) * expected_s(run) for run in finished)
@@ -79,35 +79,35 @@ def survey_form(folder: Path, runs: Sequence[RunSpec], quick: bool, cpus: int) -
 
 
 def loaded_s(folder: Path) -> float:
-    """How long a finished run's load lasted, which a download decides itself; 0: it had none."""
+    """Return how long a finished run's load lasted, or 0 without a load."""
     flows = (results.read_object(folder / "flows.json") or {}).get("flows") or ()
     return max((float(flow["ended_s"]) for flow in flows), default=0.0)
 
 
 # -- by a sample
 
-COSTS = "costs.json"  # in the sample's folder: the CPU time of each run that was taken, s
-SURE = 1.96  # standard deviations: 95 %
+COSTS = "costs.json"  # in the sample's folder: the CPU time of each sampled run, s
+SURE = 1.96  # standard deviations of a 95 % interval
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """A matrix of an experiment, and what some of its runs took."""
+    """Represent a matrix of an experiment, and the cost of its sampled runs."""
 
     experiment: str
     matrix: str
-    expected_s: Sequence[float]  # the scheduler's guess of every run
-    took_s: Mapping[int, float]  # of those that were taken, by number
+    expected_s: Sequence[float]  # the scheduler's estimate for every run
+    took_s: Mapping[int, float]  # CPU time of the sampled runs, by number
 
     @property
     def ratio(self) -> float | None:
-        """What the runs that were taken took, over the guess; None if none was."""
+        """Return actual over estimated time of the sampled runs, or None without samples."""
         guessed_s = sum(self.expected_s[number] for number in self.took_s)
         return sum(self.took_s.values()) / guessed_s if guessed_s else None
 
     @property
     def spread(self) -> list[float]:
-        """How far each run that was taken is from that ratio, as a share."""
+        """Return the relative deviation of each sampled run from that ratio."""
         if not self.ratio:
             return []
         return [
@@ -118,14 +118,14 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The CPU time that some runs would take."""
+    """Represent the estimated CPU time of some runs."""
 
     name: str
     runs: int
     taken: int
-    guessed: int  # runs of whose matrix none was taken: their ratio is the others'
+    guessed: int  # runs of matrices without a sample, estimated by the others
     cpu_s: float
-    half_s: float | None  # of the interval that has it 95 times of 100; None: too few were taken
+    half_s: float | None  # half-width of the 95 % interval; None: too few samples
 
     def row(self, cpus: int) -> str:
         sure = "" if self.half_s is None else f" ± {self.half_s / 60:.2g}"
@@ -145,54 +145,54 @@ def take_sample(
     seed: int,
     say: Callable[[str], object],
 ) -> list[Stratum]:
-    """Run some runs of each matrix, drawn by a seed, one after the other, and count their CPU time.
+    """Run a random sample of each matrix, one run after the other, and measure the CPU time.
 
-    What was taken before, in this folder, is not run again. A run on the real clock has its length.
-    A run that is not possible here is not taken. Raises BadInput, MachineError, ResultsError,
+    Runs sampled earlier in this folder are not executed again. A run on the real clock costs its
+    length. A run that is not possible here is skipped. Raises BadInput, MachineError, ResultsError,
     OSError.
     """
     costs = Costs(folder)
-    found = []
+    strata = []
     for name in names:
         by_matrix: dict[str, list[RunSpec]] = {}
         for run in expand(load_experiment(name), quick=quick):
             by_matrix.setdefault(run.matrix, []).append(run)
         for matrix, runs in by_matrix.items():
-            drawn = random.Random(f"{seed} {name} {matrix}")
-            chosen = drawn.sample(range(len(runs)), min(per_matrix, len(runs)))
+            generator = random.Random(f"{seed} {name} {matrix}")
+            chosen = generator.sample(range(len(runs)), min(per_matrix, len(runs)))
             took_s = {number: costs.of(runs[number], say) for number in chosen}
-            known_s = {number: each for number, each in took_s.items() if each is not None}
-            found.append(Stratum(name, matrix, [expected_s(run) for run in runs], known_s))
-    return found
+            known_s = {number: cost_s for number, cost_s in took_s.items() if cost_s is not None}
+            strata.append(Stratum(name, matrix, [expected_s(run) for run in runs], known_s))
+    return strata
 
 
 class Costs:
-    """What runs took, kept in a folder with their results."""
+    """Store the cost of runs in a folder, next to their results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.took_s: dict[str, float] = dict(results.read_object(folder / COSTS) or {})
 
     def of(self, run: RunSpec, say: Callable[[str], object]) -> float | None:
-        """A run's CPU time, s: taken now, if it was not before; None if it cannot be."""
+        """Return a run's CPU time in s, measured now if unknown; None if it cannot run here."""
         if run.clock == "real":
             return expected_s(run)
         if run.name not in self.took_s:
-            place = self.folder / run.experiment / run.name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            task = place.with_suffix(".task")
+            target = self.folder / run.experiment / run.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            task = target.with_suffix(".task")
             task.write_text(json.dumps(run.to_json()), encoding="utf-8")
             before_s = sandbox.children_s()
             try:
-                end = api.execute(str(task), place)
+                finished = api.execute(str(task), target)
             except MissingPart as error:
                 say(f"{run.experiment} {run.name}: not taken: {error}")
                 return None
             finally:
                 task.unlink()
             spent_s = sandbox.children_s() - before_s
-            if end.outcome != "ok":
-                say(f"{run.experiment} {run.name}: {end.outcome}: not taken")
+            if finished.outcome != "ok":
+                say(f"{run.experiment} {run.name}: {finished.outcome}: not taken")
                 return None
             self.took_s[run.name] = round(spent_s, 3)
             results.write_json(self.folder / COSTS, self.took_s)
@@ -201,75 +201,77 @@ class Costs:
 
 
 def estimated(strata: Sequence[Stratum]) -> list[Estimate]:
-    """What each experiment takes, and all of them: each matrix by the ratio of what its sample took
-    to what was expected of it, with the relative spread that runs have within a matrix.
+    """Return the estimated cost of each experiment, and of all together.
+
+    Each matrix is estimated by the ratio of actual to expected time of its sample, with the
+    relative spread of runs within a matrix.
     """
     names = dict.fromkeys(stratum.experiment for stratum in strata)
-    groups = {name: [each for each in strata if each.experiment == name] for name in names}
-    known = [each for each in strata if each.ratio is not None]
-    guessed_s = sum(each.expected_s[number] for each in known for number in each.took_s)
-    ratio_of_all = (
-        sum(sum(each.took_s.values()) for each in known) / guessed_s if guessed_s else 1.0
-    )
-    free = sum(len(each.took_s) - 1 for each in known)
-    squares = sum(value * value for each in known for value in each.spread)
-    variance = squares / free if free else None
+    groups = {name: [one for one in strata if one.experiment == name] for name in names}
+    known = [stratum for stratum in strata if stratum.ratio is not None]
+    guessed_s = sum(one.expected_s[number] for one in known for number in one.took_s)
+    ratio_of_all = sum(sum(one.took_s.values()) for one in known) / guessed_s if guessed_s else 1.0
+    degrees_of_freedom = sum(len(one.took_s) - 1 for one in known)
+    squares = sum(value * value for one in known for value in one.spread)
+    variance = squares / degrees_of_freedom if degrees_of_freedom else None
     named = (*groups.items(), ("all", strata))
-    return [estimate(name, each, ratio_of_all, variance) for name, each in named]
+    return [estimate(name, group, ratio_of_all, variance) for name, group in named]
 
 
 def estimate(
     name: str, strata: Sequence[Stratum], ratio_of_all: float, variance: float | None
 ) -> Estimate:
-    """The sum of some matrices.
+    """Return the estimated total cost of some matrices.
 
-    ratio_of_all  the ratio of all that was taken, for matrices of which nothing was
-    variance  of a run within its matrix, relative to what it should take
+    ratio_of_all  the ratio of all samples, for matrices without one
+    variance      of a run within its matrix, relative to its expected time
     """
     cpu_s, square = 0.0, 0.0
-    for each in strata:
-        taken, runs = len(each.took_s), len(each.expected_s)
-        mine_s = (each.ratio or ratio_of_all) * sum(each.expected_s)
-        cpu_s += mine_s
-        square += mine_s**2 * (variance or 0.0) * (1 - taken / runs) / max(1, taken)
+    for stratum in strata:
+        taken, runs = len(stratum.took_s), len(stratum.expected_s)
+        stratum_s = (stratum.ratio or ratio_of_all) * sum(stratum.expected_s)
+        cpu_s += stratum_s
+        square += stratum_s**2 * (variance or 0.0) * (1 - taken / runs) / max(1, taken)
     half_s = None if variance is None else SURE * math.sqrt(square)
-    runs = sum(len(each.expected_s) for each in strata)
-    taken = sum(len(each.took_s) for each in strata)
-    guessed = sum(len(each.expected_s) for each in strata if not each.took_s)
+    runs = sum(len(stratum.expected_s) for stratum in strata)
+    taken = sum(len(stratum.took_s) for stratum in strata)
+    guessed = sum(len(stratum.expected_s) for stratum in strata if not stratum.took_s)
     return Estimate(name, runs, taken, guessed, cpu_s, half_s)
 
 
 def sample_to_markdown(estimates: Sequence[Estimate], cpus: int) -> str:
     head = f"| experiment | runs | taken | CPU time | on {cpus} CPUs |"
-    return "\n".join([head, "|---|---|---|---|---|", *(each.row(cpus) for each in estimates)])
+    return "\n".join(
+        [head, "|---|---|---|---|---|", *(row_estimate.row(cpus) for row_estimate in estimates)]
+    )
 
 
 # -- for people
 
 
 def to_markdown(forms: Sequence[CatalogueForm]) -> str:
-    """The table for people, a line per experiment."""
+    """Return the table of all experiments in Markdown, one line each."""
     by_name: dict[str, dict[bool, CatalogueForm]] = {}
     for form in forms:
         by_name.setdefault(form.experiment, {})[form.quick] = form
     lines = ["| experiment | quick: runs, load → wall | full: runs, load → wall |", "|---|---|---|"]
-    for name, found in by_name.items():
-        lines.append(f"| `{name}` | {found[True].sentence} | {found[False].sentence} |")
+    for name, both in by_name.items():
+        lines.append(f"| `{name}` | {both[True].sentence} | {both[False].sentence} |")
     return "\n".join([*lines, f"| all | {total(forms, True)} | {total(forms, False)} |"])
 
 
 def total(forms: Sequence[CatalogueForm], quick: bool) -> str:
-    """The sum of one form over all experiments, in words."""
-    found = [form for form in forms if form.quick == quick]
-    known = [form.wall_s for form in found if form.wall_s is not None]
-    added = ("runs", "finished", "load_s")
-    sums: dict[str, Any] = {name: sum(getattr(form, name) for form in found) for name in added}
+    """Format the sum of one form over all experiments."""
+    selected = [form for form in forms if form.quick == quick]
+    known = [form.wall_s for form in selected if form.wall_s is not None]
+    names = ("runs", "finished", "load_s")
+    sums: dict[str, Any] = {name: sum(getattr(form, name) for form in selected) for name in names}
     total = CatalogueForm("all", quick, wall_s=sum(known) if known else None, **sums)
-    return total.sentence + ("" if len(known) in (0, len(found)) else ", without those not run")
+    return total.sentence + ("" if len(known) in (0, len(selected)) else ", without those not run")
 
 
 def span(seconds: float) -> str:
-    """A time for people: 45 s, 2.5 min, 17 min, 11.6 h."""
+    """Format a time: 45 s, 2.5 min, 17 min, 11.6 h."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = seconds / 60

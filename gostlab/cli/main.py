@@ -131,7 +131,7 @@ def complain_of_system(error: OSError) -> int:
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
     """The command line; with the words of one verb, if not of all."""
-    top = common.Words(
+    top = common.ArgumentParser(
         prog="./lab",
         description="A testbed for congestion control, through tunnels or without: ask, run, read.",
         epilog="Each verb has --help with an example.",

@@ -83,7 +83,7 @@ RUN_WORDS = (  # what `run` and topo.py share
 )
 
 
-def path_words(when: str = "") -> tuple[common.Word, common.Word]:
+def path_words(when: str = "") -> tuple[common.AddArgument, common.AddArgument]:
     return (
         common.word("--profile", default="la-hamina", help=f"{when}the path (default: la-hamina)"),
         common.word("--cc", default="cubic", help=f"{when}congestion control (default: cubic)"),

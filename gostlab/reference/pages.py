@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from gostlab.analysis.stats.metrics import MERITS
 from gostlab.analysis.stats.throughput_model import MODELS
 from gostlab.cli import main
-from gostlab.cli.common import Verb, Words
+from gostlab.cli.common import ArgumentParser, Verb
 from gostlab.cli.settings_help import as_code, default_of, meaning
 from gostlab.reference import public
 from gostlab.registry.congestion_controls import IN_LINUX, shipped_controls
@@ -241,7 +241,7 @@ def code(word: str) -> str:
 
 def verb_section(verb: Verb) -> str:
     """A verb: what it does, an example, its words."""
-    parser = Words(prog="./lab")
+    parser = ArgumentParser(prog="./lab")
     made = verb.add_to(parser.add_subparsers())
     says = textwrap.fill(sentence(verb.says), WIDTH, break_on_hyphens=False)
     lines = [f"## {verb.name}", "", says]
