@@ -1,4 +1,4 @@
-"""gostlab: a testbed for congestion control, through tunnels or without.
+"""Provide a testbed for congestion control, through tunnels or without.
 
     import gostlab
 
@@ -9,15 +9,15 @@
     found.cells[["cell", "n", "goodput_mbit"]]
     found.draw("bars", matplotlib_axes)
 
-A loop gets each result as it is there, those of earlier runs first. `break`, Ctrl-C or `cancel()`
-end the runs under way; what is finished stays, and the same experiment goes on from there. Where
-the loop may fail, `with experiment.run() as running:` stands around it. No signal's handler is set,
-and nothing ends the process or prints. What is wrong is one line: BadInput, MissingPart,
+A loop gets each result as soon as it is available, those of earlier runs first. `break`, Ctrl-C or
+`cancel()` end the active runs; finished runs are kept, and the same experiment continues from
+there. If the loop may raise, use `with experiment.run() as running:` around it. No signal handler
+is set, and nothing ends the process or prints. Every error is one line: BadInput, MissingPart,
 MachineError, ResultsError, or an OSError.
 
-The names of __all__ are public, with those of their parts that docs/reference/python.md lists: a
-later version keeps what they mean, or says so in the changelog one version before. Everything else
-may change.
+The names in __all__ are public, and so are their attributes that docs/reference/python.md lists: a
+later version keeps their meaning, or announces a change in the changelog one version before.
+Everything else may change.
 """
 
 from importlib import import_module
@@ -28,8 +28,8 @@ from gostlab import lazy
 lazy.install()
 
 __version__ = "0.2.0"
-# Each public name, and the module that has it: read at its first use, as a run inside the guest
-# needs none. gostlab/__init__.pyi says the same to checkers of types.
+# Each public name, and its module, which is imported at the first use, because a run inside the
+# guest needs none of them. gostlab/__init__.pyi declares the same names for type checkers.
 PUBLIC = dict.fromkeys(
     "Experiment Progress Result Results Run Running compare load report".split(), "gostlab.api"
 ) | {

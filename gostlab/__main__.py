@@ -1,4 +1,4 @@
-"""`python3 -m gostlab VERB`, and `gostlab VERB` where it is installed: the same as ./lab VERB."""
+"""Run `python3 -m gostlab VERB`, or `gostlab VERB` if installed, like `./lab VERB`."""
 
 import os
 import signal
@@ -13,20 +13,20 @@ from gostlab.cli.main import main  # noqa: E402
 
 
 def command() -> int:
-    """Run the verb of the command line; the exit status."""
+    """Run the verb of the command line and return the exit status."""
     try:
         try:
             status = main(sys.argv[1:])
-        finally:  # all is written: a signal on the way out changes nothing any more
+        finally:  # the command has finished: ignore signals during exit
             for number in BLOCKED:
                 signal.signal(number, signal.SIG_IGN)
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
-    return said(status)
+    return flush_output(status)
 
 
-def said(status: int) -> int:
-    """The exit status once all is written out; one of a failure where nobody takes an answer."""
+def flush_output(status: int) -> int:
+    """Flush the standard streams; return the status, or a failure if the output is closed."""
     for stream in (sys.stderr, sys.stdout):
         try:
             stream.flush()

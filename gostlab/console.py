@@ -1,4 +1,4 @@
-"""rich's console for the lab's tables and progress: its own colours and cursor, visible text."""
+"""Provide rich's console with control characters in foreign text escaped."""
 
 import sys
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from gostlab.terminal_escape import beneath, visible
 
 
 class Console(RichConsole):
-    """A console on a stream; on standard error where none is given."""
+    """Represent a console on a stream, by default on standard error."""
 
-    def __init__(self, file: Any = None, **how: Any) -> None:
-        super().__init__(file=beneath(file or sys.stderr), **how)
+    def __init__(self, file: Any = None, **options: Any) -> None:
+        super().__init__(file=beneath(file or sys.stderr), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-        for each in super().render(renderable, options):
-            yield each if each.control else Segment(visible(each.text), each.style)
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)

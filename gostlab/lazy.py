@@ -1,8 +1,8 @@
-"""The lab's modules are read when they are first used.
+"""Execute gostlab's modules at their first use instead of at their import.
 
 `from gostlab.scheduler import queue` and `import gostlab.analysis.report.report` cost nothing until
-something of the module is read, so that imports stand at the top of a file and `./lab --help`
-reads no pandas. `from gostlab.scheduler.queue import Finished` uses the module, and reads it at
+an attribute of the module is read, so that imports stand at the top of a file and `./lab --help`
+loads no pandas. `from gostlab.scheduler.queue import Finished` uses the module, and executes it at
 once.
 """
 
@@ -22,15 +22,15 @@ from types import CodeType, ModuleType
 from typing import Any
 
 PREFIXES = ("gostlab.",)
-OTHERS = {"yaml", "tomllib", "urllib.request"}  # a run reads none; what reads and fetches does
-# What Python asks of a module each time that it is imported; this is there without reading it.
+OTHERS = {"yaml", "tomllib", "urllib.request"}  # other modules that no run needs
+# Attributes that Python's import reads on every import; they exist without executing the module.
 OF_THE_IMPORT = {"__spec__", "__path__", "__name__", "__file__", "__loader__", "__package__"}
-MAX_WRITTEN = 800  # the lab's own are fewer than 500
+MAX_WRITTEN = 800  # maximum number of cached code objects; gostlab has fewer than 500
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 class Unread(ModuleType):
-    """A module that nobody has asked anything yet."""
+    """Represent a module that has not been executed yet."""
 
     def __getattribute__(self, name: str) -> Any:
         if name not in OF_THE_IMPORT:
@@ -38,15 +38,17 @@ class Unread(ModuleType):
         return ModuleType.__getattribute__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not isinstance(value, ModuleType):  # as a package is given what is imported from it
-            read(self)  # which would set it anew
+        if not isinstance(value, ModuleType):  # an import sets a submodule as an attribute
+            read(self)  # executing the module would overwrite the attribute
         ModuleType.__setattr__(self, name, value)
 
 
 @contextmanager
 def signals_wait() -> Iterator[Callable[[], object]]:
-    """Signals wait until the end: Python drops an exception that is raised in its own callbacks, as
-    those of an import and of a fork. Gives what lets them through again, for a fork's child.
+    """Block signals within a `with` block.
+
+    Python drops an exception that is raised in its own callbacks, as those of an import and of a
+    fork. Gives a function that unblocks the signals in a forked child.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     let_through = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
@@ -57,10 +59,10 @@ def signals_wait() -> Iterator[Callable[[], object]]:
 
 
 def read(module: ModuleType) -> None:
-    """Execute a module's code once, whichever thread asks first; signals wait until then."""
+    """Execute a module's code once, whichever thread comes first, with signals blocked."""
     loader: Any = ModuleType.__getattribute__(module, "__spec__").loader
     with loader.lock:
-        if loader.begun:  # by another thread, or by this one: the module asks for itself
+        if loader.begun:  # by another thread, or by this one in a cyclic import
             return
         loader.begun = True
         try:
@@ -73,7 +75,7 @@ def read(module: ModuleType) -> None:
 
 
 class WhenUsed:
-    """Loads a module by its own loader, later."""
+    """Load a module by its real loader at its first use."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -81,51 +83,55 @@ class WhenUsed:
         self.begun = False
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.real, name)  # get_code and get_source, which `python3 -m` asks for
+        return getattr(self.real, name)  # `python3 -m` needs get_code and get_source
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """The module that the real loader makes, or Python's own."""
+        """Return the module that the real loader creates, or None for Python's default."""
         module: ModuleType | None = self.real.create_module(spec)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing yet."""
+        """Mark the module as not executed yet."""
         module.__class__ = Unread
 
 
 class LazyFinder:
-    """Finds the lab's modules as Python does, and puts off reading them."""
+    """Find gostlab's modules as Python does, and defer executing them."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> Any:
-        """None for most of other people's modules."""
+        """Return a spec with a deferring loader, or None for most third-party modules."""
         if not name.startswith(PREFIXES) and name not in OTHERS:
             return None
-        behind: Any = sys.meta_path[sys.meta_path.index(self) + 1 :]
-        specs = (finder.find_spec(name, path, target) for finder in behind)
-        spec = next((each for each in specs if each is not None), None)
+        later_finders: Any = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        specs = (finder.find_spec(name, path, target) for finder in later_finders)
+        spec = next((found_spec for found_spec in specs if found_spec is not None), None)
         if spec is not None and spec.loader is not None:
             spec.loader = WhenUsed(spec.loader)
         return spec
 
 
 def read_all() -> None:
-    """Read every module of the lab's that has been imported so far, and what these import: for a
-    run, whose clock goes on while a module is read, by more the longer the lab's own path is.
+    """Execute all of gostlab's modules that have been imported so far, and their imports.
+
+    A run needs this because its clock advances while a module is read, by an amount that depends on
+    the length of gostlab's path.
     """
     while unread := [
-        each
-        for each in list(sys.modules.values())
-        if type(each) is Unread and each.__name__ not in OTHERS
+        module
+        for module in list(sys.modules.values())
+        if type(module) is Unread and module.__name__ not in OTHERS
     ]:
         for module in unread:
             read(module)
 
 
 def execute_written(codes: dict[str, CodeType]) -> None:
-    """Have `dataclasses` execute what it writes from its byte code; what is missing is added.
-    Compiling it is a third of what it takes to read the lab's modules.
+    """Have `dataclasses` take the byte code of its generated source from a cache.
+
+    Missing entries are added. Compiling the source is a third of the time to import gostlab's
+    modules.
     """
 
     def execute(text: str, *scopes: dict[str, Any]) -> None:
@@ -137,15 +143,15 @@ def execute_written(codes: dict[str, CodeType]) -> None:
 
 
 def replace(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all. Raises OSError."""
-    whole = Path(f"{file}.{os.getpid()}")
-    whole.write_bytes(content)
-    whole.replace(file)
+    """Write a file atomically, by rename. Raises OSError."""
+    temporary = Path(f"{file}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.replace(file)
 
 
 @cache
 def written_in(file: Path) -> dict[str, CodeType]:
-    """The byte code that a file keeps; none of a file that is mostly of other versions."""
+    """Return the byte code cached in a file; empty if most entries are of other versions."""
     codes: dict[str, CodeType] = {}
     with suppress(OSError, ValueError, EOFError, TypeError):
         codes = marshal.loads(file.read_bytes())
@@ -154,8 +160,9 @@ def written_in(file: Path) -> dict[str, CodeType]:
 
 @contextmanager
 def written_once(folder: Path) -> Iterator[None]:
-    """What `dataclasses` writes is compiled by the first command, and kept in a folder if that is
-    there: a tenth of what `./lab try` takes to say what it knows.
+    """Cache the code that `dataclasses` generates in a folder, if the folder exists.
+
+    The first command compiles it. The cache saves a tenth of the run time of a short `./lab try`.
     """
     file = folder / f"dataclasses.{sys.implementation.cache_tag}"
     codes = written_in(file)
@@ -170,8 +177,10 @@ def written_once(folder: Path) -> Iterator[None]:
 
 
 def install() -> None:
-    """From here on, in this process."""
+    """Install the lazy finder in this process."""
     sys.meta_path.insert(0, LazyFinder())
     for finder in sys.meta_path:
-        if written := getattr(finder, "written", None):  # in a guest: gostlab/sandbox/guest_init.py
+        if written := getattr(
+            finder, "written", None
+        ):  # only in a guest, see gostlab/sandbox/guest_init.py
             execute_written(written)

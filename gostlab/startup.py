@@ -1,5 +1,7 @@
-"""What a command does before its modules are imported: signals, which `./lab` blocks while Python
-starts, and standard streams, which whoever starts it may have closed or given another encoding.
+"""Prepare signals and standard streams before a command's modules are imported.
+
+`./lab` blocks signals while Python starts. The caller may have closed a standard stream, or given
+it another encoding.
 """
 
 import os
@@ -13,21 +15,23 @@ BLOCKED = {signal.SIGINT, signal.SIGTERM}
 
 
 def exit_at_once(_number: int, _frame: FrameType | None) -> None:
-    """End the process: while modules are imported nothing has begun that must be cleaned up, and
-    Python drops an exception that is raised in its import's own callbacks.
+    """End the process during imports, when nothing needs to be cleaned up.
+
+    Python drops exceptions that are raised in the import system's callbacks.
     """
     os.write(2, b"gostlab: interrupted before anything began\n")
     os._exit(EXIT_INTERRUPTED)
 
 
 def unblock() -> None:
-    """Deliver the signals that `./lab` has blocked, those that are pending first."""
+    """Unblock the signals that `./lab` has blocked, which delivers pending ones."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
 
 
 def exit_on_signals() -> None:
-    """Have SIGINT and SIGTERM end the process, from now until a command sets its own handlers. A
-    SIGINT that is ignored, as of a job in the background, stays ignored.
+    """Have SIGINT and SIGTERM end the process until a command sets its own handlers.
+
+    An ignored SIGINT, as of a background job, stays ignored.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, exit_at_once)
@@ -42,14 +46,16 @@ def raise_on_interrupt() -> None:
 
 
 def open_streams() -> None:
-    """Give the command all three standard streams. A closed one is /dev/null, lest the next file
-    that is opened take its number; a character that one cannot encode is written as its escape.
+    """Ensure that the process has all three standard streams.
+
+    A closed one becomes /dev/null, so that no other file gets its number. A character that a stream
+    cannot encode is written as its escape.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)

@@ -1,8 +1,8 @@
-"""Foreign text, an answer or a module's last words, as a terminal may have it: what would move the
-cursor, erase a line or hide a word stands there as its escape, \\x1b.
+"""Escape control characters in foreign text before it reaches a terminal.
 
-All that the lab prints goes through `Visible`; its own tables and progress, whose colours and
-cursor are meant, through gostlab.console.
+Text from programs, such as a module's log, may otherwise move the cursor, erase a line or hide a
+word; here it shows as its escape, \\x1b. All output goes through `Visible`; tables and progress,
+which use colours and the cursor on purpose, go through gostlab.console.
 """
 
 import re
@@ -11,9 +11,9 @@ import sys
 import time
 from typing import Any, TextIO
 
-PLAIN_LINE_S = 30.0  # between two lines of one thing that is under way, where none is overwritten
-# Control characters but tab and the end of a line, and what turns the direction of writing.
+PLAIN_LINE_S = 30.0  # interval between progress lines if none can be overwritten
 CHECKOUTS_COMMAND = "./lab"
+# Control characters except tab and line ends, and characters that change the writing direction.
 UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
     "|\r(?!\n)"
@@ -21,12 +21,15 @@ UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """A text whose control characters can be seen and do nothing."""
-    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    """Return a text with its control characters escaped."""
+    return UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class Visible:
-    """A stream that shows control characters; `command`: what a checkout's ./lab is called here."""
+    """Represent a stream that escapes control characters.
+
+    `command` replaces ./lab, the command of a checkout, in the text.
+    """
 
     def __init__(self, stream: TextIO, command: str = CHECKOUTS_COMMAND) -> None:
         self.beneath = stream
@@ -45,26 +48,26 @@ class Visible:
 
 
 def beneath(stream: Any) -> Any:
-    """The stream itself, for code that moves the cursor on purpose and writes no foreign text."""
+    """Return the underlying stream, for code that moves the cursor on purpose."""
     return stream.beneath if isinstance(stream, Visible) else stream
 
 
 class OneLine:
-    """A stream's last line, which on a terminal the next one overwrites."""
+    """Represent the last line of a stream, which is overwritten on a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self.out = out
         self.is_terminal = out.isatty()
 
     def show(self, text: str) -> None:
-        """On a terminal alone, as much as it has room for."""
+        """Show a temporary line, truncated to the width, if the stream is a terminal."""
         if self.is_terminal:
             self.clear()
             width = shutil.get_terminal_size().columns - 1
             print(text[:width], end="", file=self.out, flush=True)
 
     def keep(self, text: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         self.clear()
         print(text, file=self.out, flush=True)
 
@@ -74,7 +77,7 @@ class OneLine:
 
 
 class StepOutput(OneLine):
-    """What a long step says: overwritten on a terminal; elsewhere a line in half a minute."""
+    """Show the output of a long step: one overwritten line, or a line every 30 s in a file."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)

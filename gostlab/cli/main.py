@@ -1,5 +1,4 @@
-"""The command line: `./lab VERB`. It assembles the verbs, which say what they take and do it, and
-prints their errors.
+"""Run the command line `./lab VERB`: assemble the verbs and print their errors.
 
 Exit codes: 0 all runs good (but for what this kernel cannot do), 1 some run failed, or none was
 possible, 2 bad input, 3 all ran, and some are invalid: no answer to their question, and said to be
@@ -32,7 +31,7 @@ from gostlab.search import fit_cli, worst_cli
 from gostlab.terminal_escape import Visible
 from gostlab.validation import validate_cli
 
-# As --help lists them.
+# The verbs in the order of --help.
 VERBS = (
     *(run.run_verb, run.try_verb, run.exec_verb, report.report_verb, report.compare_verb),
     *(fit_cli.fit_verb, worst_cli.worst_verb, run.shell_verb, profile_cli.profile_verb),
@@ -49,7 +48,7 @@ VERBS = (
 )
 
 INTERRUPT_AGAIN_S = 0.01
-# Where processes that share a work have their locks, by the C library.
+# The folder in which the C library keeps the semaphores of multiprocessing.
 SEMAPHORES = "/dev/shm"
 IN_SEMAPHORES = f"{SEMAPHORES} (mount a tmpfs there that you may write)"
 NO_PROCESS = (
@@ -57,7 +56,7 @@ NO_PROCESS = (
     " --pids-limit)"
 )
 
-FIRST_WORDS = """\
+INTRODUCTION = """\
 gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says how they went.
 
   ./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws
@@ -69,34 +68,34 @@ gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says 
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one verb; returns the exit code."""
+    """Run one verb and return the exit code."""
     if common.asked_by_shell():
         completion.answer(parser(completion.verb_of(os.environ.get("COMP_LINE", ""))))
-    with redirect_stdout(shown(sys.stdout)), redirect_stderr(shown(sys.stderr)):
+    with redirect_stdout(escape_output(sys.stdout)), redirect_stderr(escape_output(sys.stderr)):
         if not argv:
-            print(FIRST_WORDS)
+            print(INTRODUCTION)
             return common.EXIT_BAD_INPUT
-        if argv[0] in ("setup", "doctor"):  # before Debian's packages are there
+        if argv[0] in ("setup", "doctor"):  # these two work without Debian's packages
             try:
                 return int((setup if argv[0] == "setup" else doctor).main(list(argv[1:])))
             except OSError as error:
                 return complain_of_system(error)
-        return in_words(argv)
+        return run_verb_with_errors(argv)
 
 
-def shown(stream: Any) -> Any:
-    """A stream on which foreign text can do nothing."""
+def escape_output(stream: Any) -> Any:
+    """Return a stream that escapes control characters."""
     return stream if isinstance(stream, Visible) else Visible(stream, folders.COMMAND)
 
 
-def in_words(argv: Sequence[str]) -> int:
-    """Run one verb by its words, with every error that it may meet as one line and an exit code."""
+def run_verb_with_errors(argv: Sequence[str]) -> int:
+    """Run one verb, print any error in one line, and return the exit code."""
     try:
         with lazy.written_once(folders.cache_folder() / "byte-code"):
             arguments = parser(argv[0]).parse_args(argv)
             raise_on_signals()
             return int(arguments.verb(arguments))
-    except SystemExit as stop:  # argparse has said what is wrong
+    except SystemExit as stop:  # argparse has printed the error
         return int(stop.code or 0)
     except KeyboardInterrupt:
         common.complain(
@@ -130,7 +129,7 @@ def complain_of_system(error: OSError) -> int:
 
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
-    """The command line; with the words of one verb, if not of all."""
+    """Return the parser of the command line, with the options of one verb or of all."""
     top = common.ArgumentParser(
         prog="./lab",
         description="A testbed for congestion control, through tunnels or without: ask, run, read.",
@@ -139,26 +138,27 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
     verbs.add_parser("setup", help="install, build and fetch what the lab needs", add_help=False)
     verbs.add_parser("doctor", help="what is there, what is missing, what to do", add_help=False)
-    for each in VERBS:
-        each.add_to(verbs, with_options=verb in (None, each.name))
+    for verb_object in VERBS:
+        verb_object.add_to(verbs, with_options=verb in (None, verb_object.name))
     return top
 
 
 def raise_on_signals() -> None:
-    """From here on SIGTERM ends like Ctrl-C, by an exception: nothing of a run stays behind. So
-    does SIGHUP, of a terminal that goes away. What is ignored (by nohup) stays ignored.
+    """Have SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does.
+
+    So nothing of a run stays behind. A signal that is ignored (by nohup) stays ignored.
     """
     startup.raise_on_interrupt()
     signal.signal(signal.SIGTERM, interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, interrupt)
-    # An exception in a finalizer goes nowhere, an interrupt too: it comes again, a moment later.
+    # Python drops an exception in a finalizer, also an interrupt: raise it again a moment later.
     signal.signal(signal.SIGALRM, interrupt)
     sys.unraisablehook = interrupt_again
 
 
 def interrupt_again(lost: Any) -> None:
-    """What Python calls with an exception that it cannot raise where it is."""
+    """Repeat an interrupt that Python could not raise in a finalizer."""
     if lost.exc_type is KeyboardInterrupt:
         signal.setitimer(signal.ITIMER_REAL, INTERRUPT_AGAIN_S)
     else:
@@ -166,9 +166,8 @@ def interrupt_again(lost: Any) -> None:
 
 
 def interrupt(number: int, _frame: FrameType | None) -> None:
-    """A signal's handler: Ctrl-C's exception."""
-    # A terminal that goes away says so several times, and once is enough: the second would
-    # interrupt the clearing away.
+    """Handle a signal by raising KeyboardInterrupt."""
+    # A terminal that closes sends SIGHUP several times; a second one would interrupt the cleanup.
     if number == signal.SIGHUP:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise KeyboardInterrupt

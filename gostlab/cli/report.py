@@ -1,4 +1,4 @@
-"""`./lab report`, `compare`, `replay` and `catalogue`: they read what has been run."""
+"""Define `./lab report`, `compare`, `replay` and `catalogue`, which read results."""
 
 import argparse
 import json
@@ -106,30 +106,30 @@ def open_page(page: Path) -> None:
     example="./lab compare old/thesis-tunnel results/thesis-tunnel",
 )
 def compare_verb(arguments: argparse.Namespace) -> int:
-    """`./lab compare BEFORE AFTER`: 1 if something got worse."""
-    found = api.compare(arguments.before, arguments.after, arguments.threshold / 100)
+    """Run `./lab compare BEFORE AFTER`; return 1 if something got worse."""
+    changes = api.compare(arguments.before, arguments.after, arguments.threshold / 100)
     if arguments.json:
-        common.print_json(found.to_json())
-        return common.EXIT_FAILED if found.regressed else common.EXIT_OK
-    told = compare_results.to_table(found)
+        common.print_json(changes.to_json())
+        return common.EXIT_FAILED if changes.regressed else common.EXIT_OK
+    changes_table = compare_results.to_table(changes)
     console = summary.console_on(sys.stdout)
-    if told.rows:
+    if changes_table.rows:
         table = summary.plain_table()
-        for column in told.columns:
+        for column in changes_table.columns:
             table.add_column(column.heading, justify="right" if column.numeric else "left")
-        for row in told.shown():
+        for row in changes_table.shown():
             table.add_row(*row)
         console.print(table)
     for heading, cells in (
-        ("no run counts now", found.lost),
-        ("only before", found.only_before),
-        ("only after", found.only_after),
-        ("made differently", found.made),
+        ("no run counts now", changes.lost),
+        ("only before", changes.only_before),
+        ("only after", changes.only_after),
+        ("made differently", changes.made),
     ):
         if cells:
             console.print(f"{heading}: {'; '.join(cells)}", soft_wrap=True)
-    console.print(told.note, soft_wrap=True)
-    return common.EXIT_FAILED if found.regressed else common.EXIT_OK
+    console.print(changes_table.note, soft_wrap=True)
+    return common.EXIT_FAILED if changes.regressed else common.EXIT_OK
 
 
 @common.verb(
@@ -140,15 +140,15 @@ def compare_verb(arguments: argparse.Namespace) -> int:
     example="./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
 )
 def replay_verb(arguments: argparse.Namespace) -> int:
-    """`./lab replay RUN`: 1 if a replay differs from its run."""
+    """Run `./lab replay RUN`; return 1 if a replay differs from its run."""
     replays = []
     for folder in arguments.run:
         replays.append(reproduce.replay(folder))
         if not arguments.json:
             print(*replays[-1].lines, sep="\n", flush=True)
     if arguments.json:
-        print(json.dumps([each.to_json() for each in replays], indent=2))
-    return common.EXIT_OK if all(each.same for each in replays) else common.EXIT_FAILED
+        print(json.dumps([replay.to_json() for replay in replays], indent=2))
+    return common.EXIT_OK if all(replay.same for replay in replays) else common.EXIT_FAILED
 
 
 @common.verb(

@@ -1,4 +1,4 @@
-"""A question's answer on the terminal: a row per cell with bars; and the same as CSV."""
+"""Print results on the terminal, a row per cell with bars, or as CSV."""
 
 import csv
 import io
@@ -12,17 +12,17 @@ from rich.text import Text
 from gostlab.registry.palette import cc_colour
 from gostlab.scheduler import summary
 
-BAR_CELLS = 14  # of a bar at full length
+BAR_CELLS = 14  # length of a full bar, in characters
 RTT_CELLS = 10
-# On a terminal of fewer columns the RTT has no bar, and then nothing has.
+# Below the first width the RTT has no bar; below the second there are no bars at all.
 WIDE_ENOUGH, NARROW = 128, 100
-WIDTH = 140  # where there is no terminal to ask
+WIDTH = 140  # columns of output that is no terminal
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def bar(value: float, most: float, cells: int, *, blocks: bool = True) -> str:
-    """A bar of `cells` at the greatest value; of blocks in eighths of a cell, else of #."""
-    share = min(1.0, value / most) if most > 0 else 0.0
+def bar(value: float, max_value: float, cells: int, *, blocks: bool = True) -> str:
+    """Return a bar of `cells` characters at the maximum, of eighth blocks, or of #."""
+    share = min(1.0, value / max_value) if max_value > 0 else 0.0
     if not blocks:
         return "#" * round(share * cells)
     eighths = max(1, round(8 * share * cells)) if value > 0 else 0
@@ -35,9 +35,7 @@ def print_answer(
     file: TextIO,
     more: Sequence[str] = (),
 ) -> None:
-    """The table, why cells are degraded or invalid, the sentence of fastest and slowest, and more
-    lines.
-    """
+    """Print the table, the reasons for verdicts, the fastest and slowest cell, and more lines."""
     console = summary.console_on(file, WIDTH)
     blocks = "utf" in (console.encoding or "").lower()
     console.print(answer_table(cells, first, console.width, blocks=blocks))
@@ -48,11 +46,11 @@ def print_answer(
 def answer_table(
     cells: Sequence[summary.CellSummary], first: Mapping[str, str], width: int, *, blocks: bool
 ) -> Table:
-    """A row per cell; bars only where the terminal has room for them."""
+    """Return a table with a row per cell, with bars if the terminal is wide enough."""
     table = summary.plain_table()
     times = summary.ratios(cells, first)
-    most_bps = max((cell.goodput_bps or 0 for cell in cells), default=0)
-    most_ms = max((cell.srtt_ms.median for cell in cells if cell.srtt_ms), default=0)
+    max_bps = max((cell.goodput_bps or 0 for cell in cells), default=0)
+    max_ms = max((cell.srtt_ms.median for cell in cells if cell.srtt_ms), default=0)
     rtt_bars, bars = width >= WIDE_ENOUGH, width >= NARROW
     table.add_column("", overflow="fold")
     if bars:
@@ -72,7 +70,7 @@ def answer_table(
     for index, cell in enumerate(cells):
         row: list[str | Text] = [cell.label]
         if bars:
-            drawn = bar(cell.goodput_bps or 0, most_bps, BAR_CELLS, blocks=blocks)
+            drawn = bar(cell.goodput_bps or 0, max_bps, BAR_CELLS, blocks=blocks)
             cc = cell.factors.get("cc")
             row.append(Text(drawn, style=cc_colour(cc) if isinstance(cc, str) else ""))
         row += [cell.rate_words, spread_words(cell)]
@@ -80,32 +78,32 @@ def answer_table(
             row.append(f"{times[index]:.2f}" if index in times else "–")
         row += [summary.mbit(cell.udp_beside_bps)] if with_udp else []
         if rtt_bars:
-            row.append(Text(rtt_bar(cell, most_ms, blocks=blocks)))
+            row.append(Text(rtt_bar(cell, max_ms, blocks=blocks)))
         counted = f", {cell.counted} of {cell.runs} count" if cell.counted != cell.runs else ""
         row += [summary.rtt_words(cell), resent_words(cell), cell.verdict + counted]
         table.add_row(*row)
     return table
 
 
-def rtt_bar(cell: summary.CellSummary, most_ms: float, *, blocks: bool) -> str:
-    """The RTT under load: light what the idle path has, dark what the load adds."""
-    if cell.srtt_ms is None or not most_ms:
+def rtt_bar(cell: summary.CellSummary, max_ms: float, *, blocks: bool) -> str:
+    """Return a bar of the RTT under load: light the idle RTT, dark the increase."""
+    if cell.srtt_ms is None or not max_ms:
         return ""
-    filled = round(RTT_CELLS * cell.srtt_ms.median / most_ms)
-    idle = min(filled, round(RTT_CELLS * (cell.idle_rtt_ms or 0) / most_ms))
+    filled = round(RTT_CELLS * cell.srtt_ms.median / max_ms)
+    idle = min(filled, round(RTT_CELLS * (cell.idle_rtt_ms or 0) / max_ms))
     light, dark = "░█" if blocks else ".#"
     return light * idle + dark * (filled - idle)
 
 
 def spread_heading(cells: Sequence[summary.CellSummary]) -> str:
-    """What stands beside the median: an interval from six runs on; of fewer, the runs' own."""
+    """Return the heading of the spread: an interval from six runs on, else minimum and maximum."""
     if any(cell.interval_bps for cell in cells):
         return "95 % interval"
     return "least – most" if any(cell.counted > 1 for cell in cells) else "interval"
 
 
 def spread_words(cell: summary.CellSummary) -> str:
-    """How the runs lie; of too few for that, from the least to the most of them, and how many."""
+    """Format the spread of the runs, or minimum, maximum and n below six runs."""
     if cell.spread_words:
         return cell.spread_words
     if cell.counted > 1:
@@ -115,7 +113,7 @@ def spread_words(cell: summary.CellSummary) -> str:
 
 
 def resent_words(cell: summary.CellSummary) -> str:
-    """Segments sent again on the WAN and their share; else what was lost there."""
+    """Format the WAN's retransmitted segments and their share, or the packets lost there."""
     if cell.wan_resent is None:
         lost = cell.path_lost
         return "–" if lost is None else f"lost {lost.segments:,} ({100 * lost.share:.2g} %)"
@@ -124,19 +122,20 @@ def resent_words(cell: summary.CellSummary) -> str:
 
 
 def fastest_lines(cells: Sequence[summary.CellSummary]) -> list[str]:
-    """Which cell carried most and how many times the least; nothing of one cell."""
+    """Return a line on the fastest and slowest cell; empty for one cell."""
     known = [(cell.goodput_bps, cell) for cell in cells if cell.goodput_bps]
     if len(known) < 2:
         return []
     rates = [rate for rate, _ in known]
-    (most, fast), (least, slow) = (known[rates.index(f(rates))] for f in (max, min))
-    if most / least < 1.05:
+    (max_bps, fast), (min_bps, slow) = (known[rates.index(f(rates))] for f in (max, min))
+    if max_bps / min_bps < 1.05:
         return ["All within 5 % of each other."]
     if fast.states_bps or slow.states_bps:
-        return []  # which is the fastest is another matter in each state
+        return []  # a cell with several clusters has no single rate to rank
+    ratio = max_bps / min_bps
     return [
-        f"Fastest: {fast.label} with {summary.mbit(most)} Mbit/s, {most / least:.1f} times the"
-        f" slowest ({slow.label}: {summary.mbit(least)})."
+        f"Fastest: {fast.label} with {summary.mbit(max_bps)} Mbit/s, {ratio:.1f} times the"
+        f" slowest ({slow.label}: {summary.mbit(min_bps)})."
     ]
 
 
@@ -148,14 +147,15 @@ CSV_COLUMNS = (
 
 
 def to_csv(cells: Sequence[summary.CellSummary]) -> str:
-    """A row per cell: its levels, then medians over its runs, units in the headings. Low and high
-    are the median's 95 % interval, empty below six runs.
+    """Return CSV with a row per cell: its levels, then medians over its runs.
+
+    Units stand in the headings. Low and high are the median's 95 % interval, empty below six runs.
     """
     rows: list[Row] = []
     for cell in cells:
         rates = (bps and bps / 1e6 for bps in (cell.goodput_bps, *(cell.interval_bps or NONE)))
         delays = (cell.srtt_ms, cell.queue_delay_ms)
-        known = ((each.median, each.p95) if each else NONE for each in delays)
+        known = ((delay.median, delay.p95) if delay else NONE for delay in delays)
         resent = (cell.wan_resent.segments, cell.wan_resent.of) if cell.wan_resent else NONE
         numbers = (*rates, cell.idle_rtt_ms, *chain.from_iterable(known), *resent)
         rows.append((cell.factors, [cell.runs, cell.counted, *numbers, cell.verdict]))
@@ -163,16 +163,16 @@ def to_csv(cells: Sequence[summary.CellSummary]) -> str:
 
 
 NONE = (None, None)
-Row = tuple[Mapping[str, Any], Sequence[object]]  # a cell's factors, and what was found there
+Row = tuple[Mapping[str, Any], Sequence[object]]  # a cell's factors and its values
 
 
 def csv_text(cells: Sequence[Mapping[str, Any]], columns: Sequence[str], rows: list[Row]) -> str:
-    """Rows as CSV, with a column for each factor that any of the cells has; None: empty."""
+    """Return rows as CSV, with a column for each factor of any cell; None is empty."""
     factors = list(dict.fromkeys(name for levels in cells for name in levels))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*factors, *columns])
-    for levels, found in rows:
-        numbers = (f"{each:.6g}" if isinstance(each, float) else each for each in found)
+    for levels, values in rows:
+        numbers = (f"{value:.6g}" if isinstance(value, float) else value for value in values)
         writer.writerow([*(levels.get(name) for name in factors), *numbers])
     return text.getvalue()

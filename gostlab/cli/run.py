@@ -1,4 +1,4 @@
-"""`./lab run`, `try`, `exec`, `shell`, and what `python topo.py` does: they make runs."""
+"""Define `./lab run`, `try`, `exec`, `shell` and `python topo.py`, which execute runs."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from gostlab.scheduler import progress, queue, summary
 from gostlab.spec import adhoc, expand, settings
 from gostlab.spec.yaml_source import named_values
 
-USUALLY_ASKED = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
+USUAL_SETTINGS = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
 LIVE_SAMPLE = "100ms"  # ten frames a second
 REPEAT = "runs of each combination; from 6 on there is an interval (default: 1)"
 
 
 def pace(text: str) -> float:
-    """How fast the picture goes. Raises ArgumentTypeError."""
+    """Parse the pace of the live picture. Raises ArgumentTypeError."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found < math.inf:
+        value = 0.0
+    if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text:.40}: not a pace (a number above 0, like 4)")
-    return found
+    return value
 
 
-def set_word(verb: argparse.ArgumentParser) -> None:
-    """--set, whose help names every setting: they are read when a run needs its words."""
-    known = ", ".join(settings.SETTINGS)
-    says = f"override a factor, or a setting: {known} (./lab settings NAME says more)"
-    common.listed("--set", "FACTOR=A,B", says)(verb)
+def add_set_option(verb: argparse.ArgumentParser) -> None:
+    """Add --set, whose help names every setting; settings are loaded only when needed."""
+    names = ", ".join(settings.SETTINGS)
+    help_text = f"override a factor, or a setting: {names} (./lab settings NAME says more)"
+    common.listed("--set", "FACTOR=A,B", help_text)(verb)
 
 
-LIVE = (  # drawn on the terminal as it goes on
+LIVE = (  # options for drawing runs on the terminal
     common.flag("--live", "show queue and windows on the terminal, of 4 runs at most"),
     common.word(
         "--pace",
@@ -54,9 +54,9 @@ LIVE = (  # drawn on the terminal as it goes on
         help="with --live: seconds of the network in a second of yours (default: 1)",
     ),
 )
-RUN_WORDS = (  # what `run` and topo.py share
+RUN_OPTIONS = (  # options that `run` and topo.py share
     common.flag("--quick", "the experiment's short form"),
-    set_word,
+    add_set_option,
     common.listed("--matrix", "MATRIX", "only this matrix of the experiment"),
     common.MACHINE,
     common.word("--clock", choices=("virtual", "real"), help="override the experiment's clock"),
@@ -83,38 +83,38 @@ RUN_WORDS = (  # what `run` and topo.py share
 )
 
 
-def path_words(when: str = "") -> tuple[common.AddArgument, common.AddArgument]:
+def path_options(when: str = "") -> tuple[common.AddArgument, common.AddArgument]:
     return (
         common.word("--profile", default="la-hamina", help=f"{when}the path (default: la-hamina)"),
         common.word("--cc", default="cubic", help=f"{when}congestion control (default: cubic)"),
     )
 
 
-def setting_words(asked: argparse.ArgumentParser) -> None:
-    """Every setting as an option of `try`."""
-    usual = asked.add_argument_group("what most questions vary; a list is compared")
-    others = asked.add_argument_group("any other setting (./lab settings NAME says more)")
-    holds = {**settings.DEFAULTS, **adhoc.PATH_DEFAULTS, **adhoc.TRY_DEFAULTS}
+def add_setting_options(parser: argparse.ArgumentParser) -> None:
+    """Add every setting as an option of `try`."""
+    usual_group = parser.add_argument_group("what most questions vary; a list is compared")
+    other_group = parser.add_argument_group("any other setting (./lab settings NAME says more)")
+    defaults = {**settings.DEFAULTS, **adhoc.PATH_DEFAULTS, **adhoc.TRY_DEFAULTS}
     names = settings.known_names()
-    for name in (*USUALLY_ASKED, *(name for name in names if name not in USUALLY_ASKED)):
+    for name in (*USUAL_SETTINGS, *(name for name in names if name not in USUAL_SETTINGS)):
         option = adhoc.option_of(name)
-        words = [option] + ([option.replace("_", "-")] if "_" in name else [])
-        words = ["--for", *words] if name == "duration" else words
-        says = argparse.SUPPRESS  # forward.loss: of one direction, as ./lab settings says
+        option_names = [option] + ([option.replace("_", "-")] if "_" in name else [])
+        option_names = ["--for", *option_names] if name == "duration" else option_names
+        help_text = argparse.SUPPRESS  # settings of one direction (forward.loss) are not listed
         if name in settings.SETTINGS:
-            default = f" (default: {holds[name]})" if name in holds else ""
-            says = (settings.SETTINGS[name].says + default).replace("%", "%%")
-        group = usual if name in USUALLY_ASKED else others
-        group.add_argument(*words, dest=f"ask {name}", metavar="A,B", help=says)
+            default = f" (default: {defaults[name]})" if name in defaults else ""
+            help_text = (settings.SETTINGS[name].says + default).replace("%", "%%")
+        group = usual_group if name in USUAL_SETTINGS else other_group
+        group.add_argument(*option_names, dest=f"ask {name}", metavar="A,B", help=help_text)
 
 
-# -- what they do
+# -- the verbs
 
 
-def told(
+def progress_observer(
     arguments: argparse.Namespace, experiments: Sequence[api.Experiment], *, quiet: bool
 ) -> AbstractContextManager[queue.RunObserver]:
-    """The observer that shows what the runs do. Raises BadInput."""
+    """Return the observer that shows the runs' progress. Raises BadInput."""
     experiment, *others = experiments
     if not arguments.live:
         title = f"{len(experiments)} experiments" if others else experiment.name
@@ -123,19 +123,19 @@ def told(
         raise BadInput("--live and --json or --csv: only one of them")
     if others:
         raise BadInput("--live shows one experiment, of 4 runs at most")
-    return live_view.watched_on_stderr(
+    return live_view.live_picture_on_stderr(
         experiment.file.title, arguments.results, arguments.pace, experiment.levels
     )
 
 
 def overrides(pairs: Sequence[str]) -> dict[str, str]:
-    """--set's words by name. Raises BadInput."""
-    found: dict[str, str] = {}
+    """Parse the values of --set by name. Raises BadInput."""
+    levels: dict[str, str] = {}
     for name, value in named_values("--set", pairs, "factor=value (like streams=1,4)"):
-        if name in found:
+        if name in levels:
             raise BadInput(f"--set {name}: given twice (write {name}=a,b)")
-        found[name] = value
-    return found
+        levels[name] = value
+    return levels
 
 
 @common.verb(
@@ -146,7 +146,7 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
         nargs="+",
         help="a name in experiments/ or the path of a YAML file; several share the CPUs",
     ),
-    *RUN_WORDS,
+    *RUN_OPTIONS,
     example="./lab run thesis-tunnel --quick --set streams=1,4",
 )
 def run_verb(arguments: argparse.Namespace) -> int:
@@ -170,12 +170,12 @@ def run_verb(arguments: argparse.Namespace) -> int:
             raise BadInput(f"{name}: two of the experiments are called so (say each one once)")
     if arguments.dry_run:
         return list_runs(experiments, arguments.results, as_json=arguments.json)
-    asked = {"dask": arguments.dask, "check_hosts": arguments.check_hosts}
-    outcomes = made(experiments, arguments, quiet=arguments.json, **asked)
+    cluster = {"dask": arguments.dask, "check_hosts": arguments.check_hosts}
+    outcomes = execute_runs(experiments, arguments, quiet=arguments.json, **cluster)
     return conclude(outcomes, arguments.results, as_json=arguments.json)
 
 
-def made(
+def execute_runs(
     experiments: Sequence[api.Experiment],
     arguments: argparse.Namespace,
     *,
@@ -183,26 +183,26 @@ def made(
     dask: str | None = None,
     check_hosts: bool = False,
 ) -> list[finished.Outcome]:
-    """What becomes of experiments' runs; what they lack is brought first. Raises as run()."""
+    """Provide missing parts, execute the experiments' runs, and return their outcomes."""
     jobs, gost = arguments.jobs, arguments.gost
     runs = [run for experiment in experiments for run in experiment.runs]
     missing = None if dask else api.missing_parts(runs, jobs=jobs, gost=gost)
     if missing and missing.any:
-        long = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
-        common.complain(f"{missing.words}: not there yet: fetched and built now, once{long}")
+        build_time = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
+        common.complain(f"{missing.words}: not there yet: fetched and built now, once{build_time}")
         api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=quiet)
     workers = dask_cluster.joined(dask, experiments, gost, jobs, check_hosts=check_hosts)
-    how = {"jobs": jobs, "gost": gost, "retry_failed": arguments.retry_failed}
-    with told(arguments, experiments, quiet=quiet) as shown:
+    options = {"jobs": jobs, "gost": gost, "retry_failed": arguments.retry_failed}
+    with progress_observer(arguments, experiments, quiet=quiet) as observer:
         return api.run_together(
-            experiments, arguments.results, progress=shown, workers=workers, **how
+            experiments, arguments.results, progress=observer, workers=workers, **options
         )
 
 
 @common.verb(
     "try",
     "a question without a file: settings as options, lists are compared",
-    setting_words,
+    add_setting_options,
     common.word(
         "--run-server",
         metavar="COMMAND",
@@ -233,45 +233,47 @@ def made(
     description="Run every combination of what is asked and print a table. A list (cubic,bbr) is"
     " compared, one value is a setting. Results are kept: the same question is answered at once,"
     " more --repeat goes on from the runs that there are.",
-    # a setting's name is written out: --rat is no rate, and a later setting changes nothing
+    # Settings cannot be abbreviated, so that a new setting does not change the meaning of --rat.
     allow_abbrev=False,
 )
 def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.json and arguments.csv:
         raise BadInput("--json and --csv: only one of them")
     given = {
-        name.removeprefix("ask "): words
-        for name, words in vars(arguments).items()
-        if name.startswith("ask ") and words is not None
+        name.removeprefix("ask "): value
+        for name, value in vars(arguments).items()
+        if name.startswith("ask ") and value is not None
     }
     if arguments.live:
         given.setdefault("sample", LIVE_SAMPLE)
-    own, repetitions = (arguments.run_server, arguments.run_client), arguments.repeat
-    asked = adhoc.to_question(given, repetitions=repetitions, seed=arguments.seed, own=own)
-    experiment = api.Experiment.asking(asked, arguments.machine)
+    programs, repetitions = (arguments.run_server, arguments.run_client), arguments.repeat
+    question = adhoc.to_question(given, repetitions=repetitions, seed=arguments.seed, own=programs)
+    experiment = api.Experiment.asking(question, arguments.machine)
     if arguments.save:
-        write_whole(arguments.save, asked.text)
+        write_whole(arguments.save, question.text)
     if arguments.dry_run:
         return list_runs([experiment], arguments.results, as_json=arguments.json)
-    [outcome] = made([experiment], arguments, quiet=arguments.json or arguments.csv)
-    found = api.contests(outcome) if asked.ranks_flows else []
-    cells = [each.cell for each in found] or api.summary(outcome)
+    [outcome] = execute_runs([experiment], arguments, quiet=arguments.json or arguments.csv)
+    competitions = api.contests(outcome) if question.ranks_flows else []
+    cells = [competition.cell for competition in competitions] or api.summary(outcome)
     if arguments.json:
-        about = {"experiment": asked.name, "folder": str(arguments.results / asked.name)}
-        told_cells = [each.to_json() for each in found] or cells
-        common.print_json({**about, **outcome.to_json(), "cells": told_cells})
+        identity = {"experiment": question.name, "folder": str(arguments.results / question.name)}
+        cells_json = [competition.to_json() for competition in competitions] or cells
+        common.print_json({**identity, **outcome.to_json(), "cells": cells_json})
         return exit_code(outcome)
     for line in outcome.complaints:
         common.complain(line)
     if arguments.csv:
-        print(coexistence.to_csv(found) if found else result_table.to_csv(cells), end="")
+        print(
+            coexistence.to_csv(competitions) if competitions else result_table.to_csv(cells), end=""
+        )
         return exit_code(outcome)
-    if asked.ranks_flows:
-        coexistence.print_contest(found, sys.stdout)
+    if question.ranks_flows:
+        coexistence.print_contest(competitions, sys.stdout)
     else:
         settled = settling.settling_lines(outcome.in_order, cells)
         result_table.print_answer(cells, outcome.first_cc, sys.stdout, settled)
-    print(f"kept in {arguments.results / asked.name}", end="")
+    print(f"kept in {arguments.results / question.name}", end="")
     print("" if arguments.repeat >= 6 else " · --repeat 6 gives intervals and keeps these runs")
     print(f"figures: {next_command(outcome, arguments.results)}", end="")
     print(f" · as a file: {arguments.save}" if arguments.save else " · as a file: --save NAME.yaml")
@@ -279,14 +281,14 @@ def try_verb(arguments: argparse.Namespace) -> int:
 
 
 def list_runs(experiments: Sequence[api.Experiment], results: Path, *, as_json: bool) -> int:
-    """`run --dry-run`: the runs on standard output, what is to be known of them beside it."""
+    """List the runs of `run --dry-run` on standard output, and notes on standard error."""
     if as_json:
         tasks = [task for experiment in experiments for task in experiment.tasks(results)]
         common.print_json([task.to_json() for task in tasks])
     for experiment in experiments:
-        whose = f"{experiment.name}/" if len(experiments) > 1 else ""
+        prefix = f"{experiment.name}/" if len(experiments) > 1 else ""
         for run in () if as_json else experiment.runs:
-            print(f"{whose}{run.name}")
+            print(f"{prefix}{run.name}")
         for line in (*(warning.line for warning in experiment.warned), *experiment.notes):
             print(line, file=sys.stderr)
         for name, rule in experiment.until.items():
@@ -320,34 +322,35 @@ def list_runs(experiments: Sequence[api.Experiment], results: Path, *, as_json: 
     example="./lab exec run.json results/mine/again",
 )
 def exec_verb(arguments: argparse.Namespace) -> int:
-    """`./lab exec`: 0 as soon as there is a status, whatever it says."""
+    """Run `./lab exec`; return 0 as soon as there is a status, of any outcome."""
     end = api.execute(
         arguments.run, arguments.folder, gost=arguments.gost, retry_failed=arguments.retry_failed
     )
-    said = end.verdict if end.outcome == "ok" else end.status.get("error")
+    result = end.verdict if end.outcome == "ok" else end.status.get("error")
     value = {"folder": str(end.folder), "verdict": end.verdict, "status": dict(end.status)}
-    common.print_either(arguments, value, f"{end.folder}: {end.outcome}: {said}")
+    common.print_either(arguments, value, f"{end.folder}: {end.outcome}: {result}")
     return common.EXIT_OK
 
 
 def conclude(outcomes: Sequence[finished.Outcome], results: Path, *, as_json: bool) -> int:
-    """The last words of `run`, and its exit code: the one that says most against an answer."""
+    """Print the outcomes of `run`, and return the most severe exit code."""
     several = len(outcomes) > 1
     if as_json:
-        found = {
-            each.experiment: {**each.to_json(), "cells": api.summary(each)} for each in outcomes
+        by_experiment = {
+            outcome.experiment: {**outcome.to_json(), "cells": api.summary(outcome)}
+            for outcome in outcomes
         }
-        common.print_json(found if several else found[outcomes[0].experiment])
-    for each in () if as_json else outcomes:
+        common.print_json(by_experiment if several else by_experiment[outcomes[0].experiment])
+    for outcome in () if as_json else outcomes:
         if several:
-            print(f"\n{each.experiment}")
-        print_end(each, results)
-    codes = [exit_code(each) for each in outcomes]
+            print(f"\n{outcome.experiment}")
+        print_outcome(outcome, results)
+    codes = [exit_code(outcome) for outcome in outcomes]
     return common.EXIT_FAILED if common.EXIT_FAILED in codes else max(codes)
 
 
-def print_end(outcome: finished.Outcome, results: Path) -> None:
-    """What became of an experiment, and what to type next."""
+def print_outcome(outcome: finished.Outcome, results: Path) -> None:
+    """Print an experiment's outcome, and the next command."""
     for line in outcome.complaints:
         common.complain(line)
     summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
@@ -358,13 +361,13 @@ def print_end(outcome: finished.Outcome, results: Path) -> None:
 
 
 def next_command(outcome: finished.Outcome, results: Path) -> str:
-    """What to type after a run."""
-    where = "" if results == common.RESULTS else f" --results {shlex.quote(str(results))}"
-    return f"./lab report {shlex.quote(outcome.experiment)}{where}"
+    """Return the command to type after a run."""
+    results_option = "" if results == common.RESULTS else f" --results {shlex.quote(str(results))}"
+    return f"./lab report {shlex.quote(outcome.experiment)}{results_option}"
 
 
 def exit_code(outcome: finished.Outcome) -> int:
-    """What this kernel cannot do is a row of its own; where all rows are, nothing was answered."""
+    """Return the exit code of an outcome; unsupported runs alone are no failure."""
     if outcome.broke:
         return common.EXIT_FAILED
     return common.EXIT_INVALID if outcome.in_state("invalid") else common.EXIT_OK
@@ -373,7 +376,7 @@ def exit_code(outcome: finished.Outcome) -> int:
 @common.verb(
     "shell",
     "Mininet's prompt in the lab, on a shaped path",
-    *path_words(),
+    *path_options(),
     common.word(
         "--clock",
         choices=("virtual", "real"),
@@ -394,9 +397,9 @@ def shell_verb(arguments: argparse.Namespace) -> int:
     needs_terminal = not is_native and os.environ.get("GOSTLAB_ALLOW_PIPE") != "1"
     if needs_terminal and not sys.stdin.isatty():
         raise BadInput("shell needs a terminal to talk to (standard input is not one)")
-    found = locate.find_parts(arguments.gost)
+    parts = locate.find_parts(arguments.gost)
     common.complain(f"machine: {choice.name} ({choice.reason})")
-    return shell.open_shell(run, found)
+    return shell.open_shell(run, parts)
 
 
 @common.verb(
@@ -410,8 +413,8 @@ def shell_verb(arguments: argparse.Namespace) -> int:
         help="what to run (default: thesis-tunnel)",
     ),
     common.flag("--full", "the full matrix instead of the quick one"),
-    *path_words("with --cli: "),
-    *RUN_WORDS,
+    *path_options("with --cli: "),
+    *RUN_OPTIONS,
     prog="topo.py",
     description="Build the lab: open it (--cli), or run the quick matrix and report it.",
     epilog="examples: python topo.py --cli · sudo python topo.py",

@@ -1,4 +1,4 @@
-"""`./lab settings` and `window`: they say what is known, and run nothing."""
+"""Define `./lab settings` and `window`, which print information and run nothing."""
 
 import argparse
 
@@ -17,7 +17,7 @@ from gostlab.spec.value_types import RATE, TIME
 )
 def settings_verb(arguments: argparse.Namespace) -> int:
     name = arguments.setting
-    text = settings_help.say_setting(name) if name else settings_help.say_settings()
+    text = settings_help.describe_setting(name) if name else settings_help.list_settings()
     print_either(arguments, settings_help.settings_json(name), text)
     return EXIT_OK
 

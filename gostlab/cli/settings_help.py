@@ -1,6 +1,4 @@
-"""What can be asked, for people, from where each word is defined: what `./lab settings` says, and
-how a table says it (gostlab.reference makes the pages).
-"""
+"""Format the settings for `./lab settings` and for tables of the reference pages."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,24 +8,26 @@ from gostlab.spec.settings import PATH_FIELDS, SETTINGS, field_of, known_names
 from gostlab.spec.yaml_source import BadInput, KeySchema, meant
 
 
-def say_setting(name: str) -> str:
-    """What a setting means, in a few lines. Raises BadInput if there is none of that name."""
-    found = field_called(name)
-    told = {
-        "written as": found.unit,
-        "one of": ", ".join(words_of(found)),
-        "default": default_of(name, found),
-        "like": found.example,
-        "one way": ", ".join(f"{way}.{name}" for way in DIRECTIONS) if name in PATH_FIELDS else "",
+def describe_setting(name: str) -> str:
+    """Describe a setting in a few lines. Raises BadInput if there is none of that name."""
+    field = field_called(name)
+    properties = {
+        "written as": field.unit,
+        "one of": ", ".join(values_of(field)),
+        "default": default_of(name, field),
+        "like": field.example,
+        "one way": ", ".join(f"{direction}.{name}" for direction in DIRECTIONS)
+        if name in PATH_FIELDS
+        else "",
     }
-    lines = [f"  {what:10}  {text}" for what, text in told.items() if text]
-    return "\n".join([f"{name}: {found.says}", *lines])
+    lines = [f"  {label:10}  {text}" for label, text in properties.items() if text]
+    return "\n".join([f"{name}: {field.says}", *lines])
 
 
-def say_settings() -> str:
-    """Every setting in a line, for a terminal."""
+def list_settings() -> str:
+    """List every setting in a line, for a terminal."""
     width = max(map(len, SETTINGS))
-    lines = [f"{name:{width}}  {each.says}" for name, each in SETTINGS.items()]
+    lines = [f"{name:{width}}  {field.says}" for name, field in SETTINGS.items()]
     return "\n".join(
         [
             *lines,
@@ -41,47 +41,47 @@ def say_settings() -> str:
 
 
 def settings_json(name: str | None = None) -> list[dict[str, Any]]:
-    """Every setting, or one, for programs. Raises BadInput if there is none of that name."""
-    wanted = SETTINGS if name is None else {name: field_called(name)}
+    """Return every setting, or one, as JSON. Raises BadInput for an unknown name."""
+    fields = SETTINGS if name is None else {name: field_called(name)}
     return [
         {
             "name": name,
-            "says": each.says,
-            "unit": each.unit,
-            "words": words_of(each),
-            "default": each.default,
-            "example": each.example,
+            "says": field.says,
+            "unit": field.unit,
+            "words": values_of(field),
+            "default": field.default,
+            "example": field.example,
         }
-        for name, each in wanted.items()
+        for name, field in fields.items()
     ]
 
 
 def field_called(name: str) -> KeySchema:
-    """What can be set by a name. Raises BadInput."""
-    found = field_of(name)
-    if found is None:
+    """Return the schema of a setting. Raises BadInput."""
+    field = field_of(name)
+    if field is None:
         raise BadInput(f"{name}: nothing that can be set ({meant(name, known_names())})")
-    return found
+    return field
 
 
-def words_of(each: KeySchema) -> list[str]:
-    schemas = [each.read.schema, *each.read.schema.get("anyOf", ())]
-    words = next((schema["enum"] for schema in schemas if "enum" in schema), ())
-    return list(dict.fromkeys(map(str, words))) if len(words) > 1 else []  # 3.9 is "3.9", too
+def values_of(field: KeySchema) -> list[str]:
+    schemas = [field.read.schema, *field.read.schema.get("anyOf", ())]
+    values = next((schema["enum"] for schema in schemas if "enum" in schema), ())
+    return list(dict.fromkeys(map(str, values))) if len(values) > 1 else []  # 3.9 is "3.9", too
 
 
-def default_of(name: str, each: KeySchema) -> str:
-    """What holds where nobody writes it."""
-    if isinstance(each.default, str):
-        return each.default
+def default_of(name: str, field: KeySchema) -> str:
+    """Format the default of a setting."""
+    if isinstance(field.default, str):
+        return field.default
     return "the profile's own" if name.rpartition(".")[2] in PATH_FIELDS else "none"
 
 
-def meaning(each: KeySchema) -> str:
-    """What a field means, with its unit or its words."""
-    listed = words_of(each)
-    how = f"one of {as_code(listed)}" if listed else each.unit
-    return "; ".join(part for part in (each.says, how) if part)
+def meaning(field: KeySchema) -> str:
+    """Format the meaning of a field, with its unit or its values."""
+    listed = values_of(field)
+    values = f"one of {as_code(listed)}" if listed else field.unit
+    return "; ".join(part for part in (field.says, values) if part)
 
 
 def as_code(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""How long a run's rate takes to settle: slow start, and what loss-based control does after it."""
+"""Estimate how long a run's rate takes to settle after slow start and in loss-based control."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import MTU_BYTES
 from gostlab.tcpmodel.response import bdp_bytes, cubic_epoch_s
 
-MAX_SLICES, MIN_SLICES = 20, 8  # of what a run measured
-TOLERANCE = 0.05  # within which a rate counts as settled
-MIN_LATE_RATIO = 1.1  # from which the beginning is said to weigh
+MAX_SLICES, MIN_SLICES = 20, 8  # number of slices of the measured part
+TOLERANCE = 0.05  # relative deviation of a settled rate
+MIN_LATE_RATIO = 1.1  # ratio from which on the beginning has too much weight
 MIN_EPOCHS = 3
 
 
 @dataclass(frozen=True)
 class Settling:
-    """When the bottleneck's rate had settled, and how the whole compares with the second half."""
+    """Represent when the bottleneck's rate settled, and its ratio of second half to whole."""
 
     settled_s: float  # since the measured part began
     late_ratio: float  # rate of the second half / rate of the whole
@@ -35,12 +35,12 @@ def settling_lines(ends: Sequence[Finished], cells: Sequence[summary.CellSummary
     """Return a sentence for each cell whose rate is mostly that of its beginning."""
     lines = []
     for runs, cell in zip(by_cell(ends).values(), cells, strict=True):
-        found = [each for end in runs if end.counts and (each := settling_of(end.folder))]
+        settlings = [item for end in runs if end.counts and (item := settling_of(end.folder))]
         first_s, last_s = runs[0].run.window_s
         measured_s = min(last_s, runs[0].run.length_s) - first_s
-        if found and cell.goodput_bps:
-            settled_s = median(each.settled_s for each in found)
-            late_ratio = median(each.late_ratio for each in found)
+        if settlings and cell.goodput_bps:
+            settled_s = median(item.settled_s for item in settlings)
+            late_ratio = median(item.late_ratio for item in settlings)
             if late_ratio > MIN_LATE_RATIO:
                 lines.append(
                     f"{cell.label}: the rate settled after about {settled_s:.2g} s:"
@@ -59,15 +59,15 @@ def settling_lines(ends: Sequence[Finished], cells: Sequence[summary.CellSummary
 
 
 def settling_of(folder: Path) -> Settling | None:
-    """Return when the rate through a run's bottleneck had settled; None where nothing tells."""
-    asked, did = read_object(folder / "run.json"), read_object(folder / "flows.json")
-    if asked is None or did is None or asked.get("changes"):
+    """Return when the rate through a run's bottleneck settled, or None if unknown."""
+    run_json, flows_json = read_object(folder / "run.json"), read_object(folder / "flows.json")
+    if run_json is None or flows_json is None or run_json.get("changes"):
         return None
     try:
-        flows = metrics.active_flows(asked, did["flows"])
-        rows = metrics.bottleneck_samples(asked, read_series(folder, "queues"))
+        flows = metrics.active_flows(run_json, flows_json["flows"])
+        rows = metrics.bottleneck_samples(run_json, read_series(folder, "queues"))
         points = [(float(row["t_s"]), float(row["sent_bytes"])) for row in rows]
-        first_s, last_s = max(each.start_s for each in flows), min(each.end_s for each in flows)
+        first_s, last_s = max(flow.start_s for flow in flows), min(flow.end_s for flow in flows)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
     return settling(points, first_s, last_s)
@@ -76,8 +76,10 @@ def settling_of(folder: Path) -> Settling | None:
 def settling(
     points: Sequence[tuple[float, float]], first_s: float, last_s: float
 ) -> Settling | None:
-    """Return when a rate settled between two instants, by points (t_s, bytes until then): from
-    there on its mean is the second half's. None if it was sampled fewer than MIN_SLICES times.
+    """Return when a rate settled between two instants, or None with too few samples.
+
+    points: (t_s, bytes until then). The rate has settled when its mean from there on equals that of
+    the second half. At least MIN_SLICES samples are needed.
     """
     inside = [point for point in points if first_s <= point[0] <= last_s]
     slices = min(MAX_SLICES, len(inside) - 1)
@@ -98,20 +100,21 @@ def settling(
 
 
 def epoch_of(run: RunSpec) -> float | None:
-    """Return how long CUBIC grows between losses of its own making on a run's path; None if its
-    losses are the path's, or another congestion control or several flows send.
+    """Return the duration of CUBIC's cycle between self-inflicted losses on a run's path.
+
+    None if losses come from the path, or if another congestion control or several flows send.
     """
     [flow, *others] = run.flows
-    lossy = any(way["loss"]["p"] or way["loss"].get("one_minus_k") for way in run.path.values())
-    way = run.path[flow.data_way]
-    if others or lossy or not flow.is_tcp or not way["rate_bps"] or not flow.rtt_ms:
+    lossy = any(path["loss"]["p"] or path["loss"].get("one_minus_k") for path in run.path.values())
+    direction = run.path[flow.data_way]
+    if others or lossy or not flow.is_tcp or not direction["rate_bps"] or not flow.rtt_ms:
         return None
     if parse_control(flow.cc or "").name != "cubic" or run.queue != "fifo":
         return None
     rtt_s = flow.rtt_ms / 1000
-    queue_bytes = (way["buffer_pkts"] or 0) * MTU_BYTES
-    full_bytes = bdp_bytes(way["rate_bps"], rtt_s) + queue_bytes
+    queue_bytes = (direction["buffer_pkts"] or 0) * MTU_BYTES
+    full_bytes = bdp_bytes(direction["rate_bps"], rtt_s) + queue_bytes
     if flow_windows(run, flow).max_bytes < full_bytes:
-        return None  # no queue is ever full
-    loaded_rtt_s = rtt_s + 8 * queue_bytes / way["rate_bps"]
+        return None  # the windows are too small to fill the queue
+    loaded_rtt_s = rtt_s + 8 * queue_bytes / direction["rate_bps"]
     return cubic_epoch_s(full_bytes / MTU_BYTES / flow.streams, loaded_rtt_s)

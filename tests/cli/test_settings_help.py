@@ -283,18 +283,18 @@ def test_schema_and_reader_refuse_what_is_spoilt(base: str, old: str, new: str) 
 
 
 def test_the_verb_says_every_setting_and_each_of_its_parts() -> None:
-    said = settings_help.say_settings()
+    said = settings_help.list_settings()
     assert all(re.search(rf"^{name}\b", said, re.MULTILINE) for name in settings.SETTINGS)
-    buffer = settings_help.say_setting("buffer")
+    buffer = settings_help.describe_setting("buffer")
     assert "300ms" in buffer and "forward.buffer, reverse.buffer" in buffer
     assert "default     the profile's own" in buffer
-    assert "congestion control of one end" in settings_help.say_setting("cc.client")
+    assert "congestion control of one end" in settings_help.describe_setting("cc.client")
     with pytest.raises(BadInput, match=r"bufer: nothing that can be set \(did you mean buffer\?\)"):
-        settings_help.say_setting("bufer")
+        settings_help.describe_setting("bufer")
 
 
 def test_lab_settings_prints_it(typed: Typed) -> None:
     done = typed("settings", "loss")
-    assert (done.returncode, done.stdout.strip()) == (0, settings_help.say_setting("loss"))
+    assert (done.returncode, done.stdout.strip()) == (0, settings_help.describe_setting("loss"))
     wrong = typed("settings", "los")
     assert (wrong.returncode, wrong.stdout) == (2, "") and "los: nothing" in wrong.stderr

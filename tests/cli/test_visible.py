@@ -52,7 +52,7 @@ def test_what_a_verb_prints_is_visible(
         way()
         return 0
 
-    monkeypatch.setattr("gostlab.cli.main.in_words", verb)
+    monkeypatch.setattr("gostlab.cli.main.run_verb_with_errors", verb)
     told = typed("labs")
     assert told.returncode == 0 and "17 of 17" in told.stdout + told.stderr
     assert harmless(told.stdout) and harmless(told.stderr)
