@@ -38,6 +38,7 @@ MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND = 1, 2, 32, 4096
 RB_POWER_OFF = 0x4321FEDC
 SYS_FINIT_MODULE = 313
 SYSLOG_ACTION_READ_ALL, LOG_BYTES = 3, 1 << 16
+REBOOTED = "a program of the run rebooted its kernel"
 COVERED = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -123,8 +124,11 @@ def mount_all(writable: str) -> dict:
         os.mkdir(OUT)
         mount("none", OUT, "hostfs", 0, writable)
     mount("sysfs", "/sys", "sysfs")
+    if not os.path.exists(f"{OUT}/boot.json"):  # User-Mode Linux reboots by executing itself
+        raise RuntimeError(REBOOTED)
     with open(f"{OUT}/boot.json", encoding="utf-8") as file:
         orders: dict = json.load(file)
+    os.unlink(f"{OUT}/boot.json")
     for folder in ("/dev/pts", "/dev/shm"):
         os.makedirs(folder, exist_ok=True)
     mount("devpts", "/dev/pts", "devpts", 0, "ptmxmode=0666,mode=0620")

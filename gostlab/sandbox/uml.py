@@ -46,6 +46,7 @@ from gostlab.sandbox import (
     guest_argv,
     start_logged,
 )
+from gostlab.sandbox.guest_init import REBOOTED
 from gostlab.sandbox.guest_memory import MEMORY_SLACK_MIB, MemoryPlace, explain_unfit, memory_place
 from gostlab.sandbox.host_limits import memory_left
 from gostlab.sandbox.kernel_log import explain_kernel_death, read_log
@@ -424,6 +425,8 @@ class Guest(TimedProcess):
                     self.from_outside = True
                 elif self._modules:
                     self.complaint = self._explain_module_crash()
+                elif REBOOTED in log:
+                    self.complaint = REBOOTED
         return status
 
     def _explain_module_crash(self) -> str:

@@ -575,8 +575,9 @@ AS_USER = ["setpriv", f"--bounding-set={OVERRIDES}", f"--inh-caps={OVERRIDES}"]
     [
         (f"echo noexec >> /run/gostlab/log.txt; {POWER_OFF}", "other guests boot here"),
         ("chmod 0 /run/gostlab; exec sleep 30", "its folder could not be read"),
+        (POWER_OFF.replace("0x4321fedc", "0x1234567"), "a program of the run rebooted its kernel"),
     ],
-    ids=["a log of a kernel that cannot boot", "a folder that nobody may read"],
+    ids=["a log of a kernel that cannot boot", "a folder that nobody may read", "a reboot"],
 )
 def test_what_a_program_does_to_its_kernel_or_folder_ends_no_other_run(
     tmp_path: Path, server: str, says: str
