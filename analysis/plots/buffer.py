@@ -31,9 +31,9 @@ from gostlab.analysis.stats.text_table import (
     Table,
     cc_name,
     count,
+    count_of,
     rate,
     ratio,
-    several,
     sweep_table,
 )
 
@@ -115,7 +115,7 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
         caps = rows["rate_mbit"].dropna().unique()
         cap = f" at {rate(caps[0])} Mbit/s" if len(caps) == 1 else ""
         what = asks if rows["goodput_study"].notna().any() else "By the buffer"
-        where = f"{tunnel}, {several(number, 'stream')}{cap}{f', {aside}' if aside else ''}"
+        where = f"{tunnel}, {count_of(number, 'stream')}{cap}{f', {aside}' if aside else ''}"
         yield PlotFinding(f"{what} ({where})", buffer_sentences(rows, sweep.study.called))
 
 

@@ -15,7 +15,7 @@ from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, 
 from gostlab.analysis.plotting.sentences import DIRECT, listed, span
 from gostlab.analysis.stats.cells import Cell, natural
 from gostlab.analysis.stats.metrics import merit_of
-from gostlab.analysis.stats.text_table import cc_name, rate, several
+from gostlab.analysis.stats.text_table import cc_name, count_of, rate
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.labels import level_words
 
@@ -130,7 +130,7 @@ def of_a_path(rows: pd.DataFrame, goodput: str, untuned: Collection[str] = ()) -
     most, least = ranked.iloc[0], ranked.iloc[-1]
     level = ranked[[reach(row, most, goodput) for _, row in ranked.iterrows()]]
     names = [str(name) for name in level["tunnel"]]
-    others = several(len(names) - 1, "other")
+    others = count_of(len(names) - 1, "other")
     which = listed(names) if len(names) < 4 else f"{names[0]} and {others}"
     rates = " to ".join(dict.fromkeys(rate(level.iloc[at][goodput]) for at in (0, -1)))
     if len(names) == 1:

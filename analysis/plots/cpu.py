@@ -31,10 +31,10 @@ from gostlab.analysis.stats.text_table import (
     Column,
     Table,
     cc_name,
-    plain,
+    count_of,
     rate,
-    several,
     sweep_table,
+    to_text,
 )
 
 STARVED = "#f3d9d2"
@@ -86,7 +86,7 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
                         look = {"linestyle": STUDY_LINE, "linewidth": 1.4, "label": f"study {cc}"}
                         ax.axhline(study, color=line.colour, **look)
 
-            heading = several(number, "stream") if value is goodput else ""
+            heading = count_of(number, "stream") if value is goodput else ""
             found.append(facet.in_groups(heading, by_cost(table, rows), value, behind=behind))
     return found
 
@@ -175,7 +175,7 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
             )
     if not parts:
         return ""
-    said = f"{tunnel}, {several(count, 'stream')}: {'; '.join(parts)}."
+    said = f"{tunnel}, {count_of(count, 'stream')}: {'; '.join(parts)}."
     if moved and max(moved) < UNMOVED:
         said += (
             f" The cost moves the rate by less than {whole_percent(UNMOVED)}: it is not the CPU's."
@@ -196,7 +196,7 @@ def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
     costs = table.assign(cost=cost_us.where(table["clock"] != "real", on_real))
     columns = (
         *SWEPT_FIRST,
-        Column("cost", "System call", plain),
+        Column("cost", "System call", to_text),
         *SWEPT_GOODPUT,
         *SWEPT_LAST,
         Column("study_mbit", f"{sweep.study.called.capitalize()} (Mbit/s)", rate),

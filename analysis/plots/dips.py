@@ -26,7 +26,7 @@ from gostlab.analysis.plotting.style import (
     thousands,
 )
 from gostlab.analysis.stats.cells import Cell, cell_key
-from gostlab.analysis.stats.text_table import cc_name, several
+from gostlab.analysis.stats.text_table import cc_name, count_of
 from gostlab.analysis.stats.throughput_dips import DEEP, Dips, dips_of
 
 Dipping = tuple[str, RunFolder, FlowRecord, Dips]  # in words, whose, which
@@ -73,7 +73,7 @@ def short_words(dips: Dips) -> str:
     if not dips.spans:
         return "no dip"
     apart = f", {dips.apart_s:.1f} s apart" if dips.apart_s is not None else ""
-    return f"{several(len(dips.spans), 'dip')}{apart}; {100 * dips.lost_share:.1f} % of it lost"
+    return f"{count_of(len(dips.spans), 'dip')}{apart}; {100 * dips.lost_share:.1f} % of it lost"
 
 
 def flows_with_dips(cells: Sequence[Cell]) -> Iterator[Dipping]:
@@ -115,7 +115,7 @@ def costs(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
         )
         yield (
             f"{words}: {who} falls below {DEEP:g} of its median rate of {dips.median_mbit:.3g}"
-            f" Mbit/s {several(len(dips.spans), 'time')}{apart}, to {lowest:.3g} Mbit/s at the"
+            f" Mbit/s {count_of(len(dips.spans), 'time')}{apart}, to {lowest:.3g} Mbit/s at the"
             f" lowest; that costs {100 * dips.lost_share:.1f} % of what it would have carried (one"
             " run)."
         )

@@ -17,7 +17,7 @@ from gostlab.analysis.plotting.panels import cc_lines
 from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, told
 from gostlab.analysis.plotting.style import cc_colour
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import Column, Table, cc_name, count, texts
+from gostlab.analysis.stats.text_table import Column, Table, cc_name, count, text_columns
 
 HEADINGS = {
     "marked": "Marked by the queue",
@@ -94,7 +94,7 @@ def each_tunnel(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
 
 def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
     columns = (
-        *texts(cell="Cell", tunnel="Tunnel", cc="cc"),
+        *text_columns(cell="Cell", tunnel="Tunnel", cc="cc"),
         *(Column(key, words, count) for key, words in HEADINGS.items()),
         Column("runs", "n", str),
     )

@@ -23,22 +23,22 @@ from gostlab.analysis.stats.cells import (
     TUNNEL_ORDER,
     Cell,
     MatrixResults,
+    drop_factor,
     pairs_of,
     rank,
     row_of,
     spoken_order,
-    without,
 )
 from gostlab.analysis.stats.metrics import wan_share
 from gostlab.analysis.stats.statistics import Summary, is_known, paired_ratio
 from gostlab.analysis.stats.text_table import (
     NBSP,
     cc_name,
+    count_of,
     per_mille,
     percent,
     rate,
     ratio,
-    several,
 )
 from gostlab.results.metrics import are_identical, identical_words
 
@@ -147,13 +147,13 @@ def gains_of(
         if times is None:
             continue
         study = [row_of(table, cell)["goodput_study"] for cell in (first, second)]
-        place = without(first, "cc")
+        place = drop_factor(first, "cc")
         plain = by_streams and {name for name, _ in place.factors} <= {"tunnel", "streams"}
         lead = next(iter(spoken_order(place.factors)), "")
         found.append(
             Gain(
                 first.example.tunnel if plain else "",
-                several(first.example.streams, "stream") if plain else place.label if lead else "",
+                count_of(first.example.streams, "stream") if plain else place.label if lead else "",
                 times,
                 study[1] / study[0] if all(map(is_known, study)) else None,
                 first.cpu_bound or second.cpu_bound,
@@ -207,7 +207,7 @@ def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> str:
         ends = f"{multiple(min(ratios))} to {multiple(max(ratios))} times"
         said += f"; of the {len(fair)} conditions it carries {counts} ({ends})"
     aside = len(gains) - len(fair)
-    those = several(aside, "condition is", "conditions are")
+    those = count_of(aside, "condition is", "conditions are")
     return f"{said}." + (f" {those} set aside: the CPU decided there." if aside else "")
 
 
@@ -333,7 +333,7 @@ def cell_words(row: pd.Series, table: pd.DataFrame) -> str:
     """A cell in a few words, as many as tell it from the table's others."""
     if table.duplicated(["cc", "tunnel", "streams"]).any():
         return str(row["cell"])
-    return f"{cc_name(row['cc'])} {row['tunnel']} {several(row['streams'], 'stream')}"
+    return f"{cc_name(row['cc'])} {row['tunnel']} {count_of(row['streams'], 'stream')}"
 
 
 # -- of any matrix
@@ -346,7 +346,7 @@ def agreement(table: pd.DataFrame, called: str) -> tuple[str, ...]:
         return ()
     near = int(((rows["ratio"] - 1).abs() <= 2 * NEAR).sum())
     said = [
-        f"Of {several(len(rows), 'cell')} with a value in the {called}, {near or 'none'}"
+        f"Of {count_of(len(rows), 'cell')} with a value in the {called}, {near or 'none'}"
         f" {'is' if near < 2 else 'are'} within {whole_percent(2 * NEAR)} of it."
     ]
     ratios = rows["ratio"]
@@ -372,7 +372,7 @@ def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
     if known.empty:
         return ()
     bound = known[known["cpu_bound"] > 0]
-    full, cells = whole_percent(LINK_SHARE_FULL), several(len(known), "cell")
+    full, cells = whole_percent(LINK_SHARE_FULL), count_of(len(known), "cell")
     said = f"A CPU decided in {len(bound) or 'none'} of the {cells} of “{title}”"
     if len(bound):
         rows = (row for _, row in bound.iterrows())
@@ -513,7 +513,7 @@ def cpus_words(asked: Mapping[str, Any]) -> str:
         for name, value in asked.items()
         if name.startswith("cpus_by_host.")
     ]
-    said = f"{several(count, 'CPU')} per host"
+    said = f"{count_of(count, 'CPU')} per host"
     if share := optional_number(asked, "cpu_share_permille"):
         said += f" with the time of {share / 1000:g}"
     return f"{said} ({', '.join(others)})" if others else said

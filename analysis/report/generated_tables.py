@@ -1,16 +1,16 @@
-"""Tables of the handwritten pages that runs write: what stands between two marks.
+"""Fill tables of handwritten pages from runs, between two marks.
 
-    <!-- runs: tunnels/all rows=tunnel -->
-    …
-    <!-- end of runs -->
+<!-- runs: tunnels/all rows=tunnel -->
+…
+<!-- end of runs -->
 
-`EXPERIMENT/MATRIX` says whose cells are shown. `rows=` names the factors down the side (default:
-all that vary but `cc`), `figure=` the figures of merit (default: goodput_mbit), `only=rtt:20ms` the
-cells with that level of a factor. `targets` in their place shows each published number beside the
-lab's (several matrices: `validation/cacm,quick-bbr`), and `since=FILE` what an earlier table had
-(measurements/, as CSV); `moved` keeps only the rows that differ from it. `says` in place of all
-that shows what the matrix's drawings say. A cell with fewer than LEAST runs has no number there. A
-table whose experiment has no such run in the results stays as it is.
+`EXPERIMENT/MATRIX` selects the cells. `rows=` names the factors of the rows (default: all that vary
+except `cc`), `figure=` the metrics (default: goodput_mbit), `only=rtt:20ms` the cells with that
+level of a factor. `targets` instead compares each published value with the lab's (several matrices:
+`validation/cacm,quick-bbr`); `since=FILE` adds the values of an earlier table (measurements/, as
+CSV), and `moved` selects the rows that differ from it. `says` instead lists the findings of the
+matrix's plots. A cell with fewer than MIN runs has no number. A table without such runs in the
+results is unchanged.
 """
 
 import csv
@@ -40,9 +40,9 @@ from gostlab.analysis.stats.text_table import (
     Table,
     cc_name,
     count,
-    markdown,
+    escape_markdown,
     span_words,
-    texts,
+    text_columns,
 )
 from gostlab.results import write_whole
 from gostlab.results.metrics import are_identical
@@ -55,59 +55,62 @@ BLOCK = re.compile(
     rf"(?ms)^(?P<indent>[ \t]*)(?P<begin>{BEGIN.pattern})[ \t]*\n"
     rf".*?(?:^[ \t]*(?P<end>{re.escape(END)})[ \t]*$|\Z)"
 )
-# Runs of a cell, below which nothing is claimed.
-MIN = 5
-# A median has moved if it is further than this from the earlier one, which lies outside of least to
-# most; `./lab compare` takes the same.
+# Minimum runs of a cell for any claim.
+MIN_RUNS = 5
+# A median has moved if it differs by more than this share and the earlier median lies outside of
+# the range of the runs; `./lab compare` has the same threshold.
 MOVED = 0.05
 WIDTH = 100
 TOO_FEW = "too few runs"
 NO_CHANGED_ROWS = "None of those with runs enough."
 DEGRADED = "†"
-ALONE, WITH_VALUE = ("targets", "moved", "says"), ("rows", "figure", "only", "since")
+FLAGS, OPTIONS = (("targets", "moved", "says"), ("rows", "figure", "only", "since"))
 
 Show = Callable[[float], str]
-WithoutRuns = Callable[[str, Sequence[str]], str]  # an experiment and its matrices, in words
-Load = Callable[[str], Mapping[str, MatrixResults]]  # an experiment's matrices, by name
+WithoutRuns = Callable[[str, Sequence[str]], str]  # (experiment, matrices) -> text
+Load = Callable[[str], Mapping[str, MatrixResults]]  # experiment -> its matrices by name
 
 
 @dataclass(frozen=True)
 class TableQuery:
-    """The words of a mark, read."""
+    """The parsed arguments of a mark."""
 
-    place: str  # for messages: file and line
+    place: str  # file and line for messages
     experiment: str
     matrices: tuple[str, ...]
-    rows: tuple[str, ...] | None = None  # None: all factors but cc
+    rows: tuple[str, ...] | None = None  # None: all factors except cc
     figures: tuple[str, ...] = ("goodput_mbit",)
-    only: tuple[str, str] | None = None  # a factor and its level
+    only: tuple[str, str] | None = None  # (factor, level)
     targets: bool = False
     says: bool = False
-    moved: bool = False  # of the targets only those whose median or verdict is another
+    moved: bool = False  # only targets whose median or verdict has changed
     since: Path | None = None
 
 
-def read_mark(words: str, place: str, folder: Path) -> TableQuery:
-    """A mark's words. folder: what `since` is relative to. Raises BadInput."""
-    first, *others = words.split()
+def read_mark(text: str, location: str, folder: Path) -> TableQuery:
+    """Parse the arguments of a mark.
+
+    folder: base of `since`. Raises BadInput.
+    """
+    first, *others = text.split()
     experiment, slash, matrices = first.partition("/")
     if not slash or not matrices:
-        raise BadInput(f"{place}: {first}: not of the form EXPERIMENT/MATRIX")
+        raise BadInput(f"{location}: {first}: not of the form EXPERIMENT/MATRIX")
     given: dict[str, str] = {}
-    for each in others:
-        name, equals, value = each.partition("=")
-        if name not in (WITH_VALUE if equals else ALONE):
-            raise BadInput(f"{place}: {each}: not {', '.join((*ALONE, *WITH_VALUE))}")
+    for option in others:
+        name, equals, value = option.partition("=")
+        if name not in (OPTIONS if equals else FLAGS):
+            raise BadInput(f"{location}: {option}: not {', '.join((*FLAGS, *OPTIONS))}")
         given[name] = value
     figures = tuple(given.get("figure", "goodput_mbit").split(","))
     for figure in figures:
         if figure.partition(":")[0] not in BY_KEY:
-            raise BadInput(f"{place}: figure={figure}: no figure of merit ({', '.join(BY_KEY)})")
+            raise BadInput(f"{location}: figure={figure}: no figure of merit ({', '.join(BY_KEY)})")
     factor, colon, level = given.get("only", "").partition(":")
     if "only" in given and not colon:
-        raise BadInput(f"{place}: only={factor}: not of the form only=FACTOR:LEVEL")
+        raise BadInput(f"{location}: only={factor}: not of the form only=FACTOR:LEVEL")
     return TableQuery(
-        place,
+        location,
         experiment,
         tuple(matrices.split(",")),
         tuple(given["rows"].split(",")) if "rows" in given else None,
@@ -120,139 +123,156 @@ def read_mark(words: str, place: str, folder: Path) -> TableQuery:
     )
 
 
-def renew(page: Path, template: str) -> None:
-    """Write a page's words anew; between its marks stands what stood there. Raises OSError."""
+def update_text(page: Path, template: str) -> None:
+    """Rewrite a page's text from its template, keeping the text between marks.
+
+    Raises OSError.
+    """
     before = page.read_text(encoding="utf-8") if page.exists() else ""
-    kept = {each["asked"]: each[0] for each in BLOCK.finditer(before)}
-    write_whole(page, BLOCK.sub(lambda each: kept.get(each["asked"], each[0]), template))
+    filled = {match["asked"]: match[0] for match in BLOCK.finditer(before)}
+    write_whole(page, BLOCK.sub(lambda match: filled.get(match["asked"], match[0]), template))
 
 
 def write_marked(pages: Iterable[Path], results: Path, root: Path) -> list[Path]:
-    """Fill the marked tables of some pages from a results folder; the pages that changed.
+    """Fill the marked tables of some pages and return the pages that changed.
 
     root: the checkout. Raises BadInput, OSError; then no page is changed.
     """
-    load = cache(partial(load_fullest, results))  # many tables are of one experiment
+    load = cache(partial(load_fullest, results))  # many tables belong to one experiment
     filled = {page: fill(page, load, root) for page in pages}
-    changed = [page for page, text in filled.items() if text != page.read_text(encoding="utf-8")]
-    for page in changed:
+    has_changed = [
+        page for page, text in filled.items() if text != page.read_text(encoding="utf-8")
+    ]
+    for page in has_changed:
         write_whole(page, filled[page])
-    return changed
+    return has_changed
 
 
-def made_earlier(page: Path, command: str) -> str:
-    """A page's text; empty if there is none, or something else than a command wrote it."""
+def read_generated(page: Path, command: str) -> str:
+    """Return a page's text; "" if the command did not write it."""
     try:
-        words = page.read_text(encoding="utf-8")
+        text = page.read_text(encoding="utf-8")
     except (OSError, UnicodeError):
         return ""
-    return words if command in words[:400] else ""
+    return text if command in text[:400] else ""
 
 
-def write_made(page: Path, command: str, text: str) -> Path:
-    """Write the page of a command; the page. Of the pictures in the folder of its name those go
-    that it showed and shows no more. Raises OSError.
+def write_generated(page: Path, command: str, text: str) -> Path:
+    """Write the page of a command and return it.
+
+    Pictures in the folder of its name that it no longer includes are deleted. Raises OSError.
     """
     folder = page.with_suffix("")
-    old, shown = (pictures_in(words, folder.name) for words in (made_earlier(page, command), text))
+    old, current = (
+        pictures_in(page_text, folder.name) for page_text in (read_generated(page, command), text)
+    )
     write_whole(page, (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
-    for name in old - shown:
+    for name in old - current:
         (folder / name).unlink(missing_ok=True)
     return page
 
 
 def sections_in(words: str, kind: str) -> tuple[str, dict[str, str]]:
-    """What stands before a page's sections, and each by what its anchor names behind the kind."""
+    """Return the text before a page's sections, and the sections by name."""
     head, *rest = re.split(rf'(?m)^(?=<a id="{kind}-[A-Za-z0-9-]+"></a>\n)', words)
-    return head, {text.split('"')[1].removeprefix(f"{kind}-"): text.rstrip() for text in rest}
+    return head, {
+        section.split('"')[1].removeprefix(f"{kind}-"): section.rstrip() for section in rest
+    }
 
 
-def pictures_in(words: str, folder: str) -> set[str]:
-    """The names of the pictures of a folder that some Markdown shows."""
-    return set(re.findall(rf"\]\({re.escape(folder)}/([A-Za-z0-9._+-]+\.png)\)", words))
+def pictures_in(text: str, folder: str) -> set[str]:
+    """Return the names of the pictures of a folder that some Markdown includes."""
+    return set(re.findall(rf"\]\({re.escape(folder)}/([A-Za-z0-9._+-]+\.png)\)", text))
 
 
 def load_fullest(results: Path, experiment: str) -> Mapping[str, MatrixResults]:
-    """Of each matrix of an experiment the variant with most runs, of those that its file asks."""
+    """Return the variant with most runs of each matrix that the experiment's file requests."""
     if not (results / experiment).is_dir():
-        return {}  # what the file would ask need not be known
+        return {}  # without results the file need not be read
     forms = (questions(experiment, quick=quick) for quick in (False, True))
-    asked = frozenset().union(*(each for each in forms if each))
-    found = load_results(results, experiment, asked)
+    requested = frozenset().union(*(form_questions for form_questions in forms if form_questions))
+    results_found = load_results(results, experiment, requested)
     matrices: dict[str, MatrixResults] = {}
-    for matrix in to_matrices(found.runs, load_study(experiment)):  # the fullest comes first
+    for matrix in to_matrices(
+        results_found.runs, load_study(experiment)
+    ):  # the variant with most runs comes first
         matrices.setdefault(matrix.name, matrix)
     return matrices
 
 
 def fill(page: Path, load: Load, root: Path, none: WithoutRuns | None = None) -> str:
-    """A page's text with its tables filled. Raises BadInput, OSError.
+    """Return a page's text with its tables filled.
 
-    none: what stands in the place of a table without runs (default: what stood there)
+    none: text for a table without runs (default: the previous text). Raises BadInput, OSError.
     """
     text = page.read_text(encoding="utf-8")
 
     def filled(block: re.Match[str]) -> str:
         line = 1 + text.count("\n", 0, block.start())
-        place = f"{page}:{line}"
+        location = f"{page}:{line}"
         if not block["end"]:
-            raise BadInput(f"{place}: the table has no end: write {END} after it")
-        asked = read_mark(block["asked"], place, root)
-        table = table_of(asked, load)
+            raise BadInput(f"{location}: the table has no end: write {END} after it")
+        query = read_mark(block["asked"], location, root)
+        table = table_of(query, load)
         if table is None and none is not None:
-            table = ["", *textwrap.wrap(none(asked.experiment, asked.matrices), WIDTH), ""]
+            table = ["", *textwrap.wrap(none(query.experiment, query.matrices), WIDTH), ""]
         if table is None:
             return block[0]
         lines = (block["begin"], *table, END)
-        return "\n".join(f"{block['indent']}{each}".rstrip() for each in lines)
+        return "\n".join(f"{block['indent']}{row}".rstrip() for row in lines)
 
     return BLOCK.sub(filled, text)
 
 
-def table_of(asked: TableQuery, load: Load) -> list[str] | None:
-    """The lines of a table; None if no run in the results is one of its. Raises BadInput."""
-    study = load_study(asked.experiment)
+def table_of(query: TableQuery, load: Load) -> list[str] | None:
+    """Return the lines of a table; None without matching runs.
+
+    Raises BadInput.
+    """
+    study = load_study(query.experiment)
     known = [name for name, _ in study.matrix_titles]
-    for name in asked.matrices:
+    for name in query.matrices:
         if name not in known:
-            raise BadInput(f"{asked.place}: {asked.experiment} has no matrix {name}")
-    found = load(asked.experiment)
-    shown = [with_level(found[name], asked) for name in asked.matrices if name in found]
-    if not any(len(cell.counted) >= MIN for each in shown for cell in each.cells):
+            raise BadInput(f"{query.place}: {query.experiment} has no matrix {name}")
+    matrices = load(query.experiment)
+    selected = [with_level(matrices[name], query) for name in query.matrices if name in matrices]
+    if not any(len(cell.counted) >= MIN_RUNS for each in selected for cell in each.cells):
         return None
-    if asked.says:
-        return sentences_of(study, shown)
-    if asked.targets:
-        table = targets_table(asked, published_targets.target_rows(study, shown))
+    if query.says:
+        return sentences_of(study, selected)
+    if query.targets:
+        table = targets_table(query, published_targets.target_rows(study, selected))
     else:
-        (matrix,) = shown
-        table = cells_table(matrix, asked.rows, asked.figures, asked.place)
-    foot = foot_of(asked, shown, table.note)
+        (matrix,) = selected
+        table = cells_table(matrix, query.rows, query.figures, query.place)
+    foot = foot_of(query, selected, table.note)
     return ["", *(table.lines() if table.rows else [NO_CHANGED_ROWS]), "", *foot, ""]
 
 
-def sentences_of(study: Study, shown: Sequence[MatrixResults]) -> list[str]:
-    """What the drawings of some matrices say of their cells with runs enough, a list's lines."""
-    told = [""]
-    for matrix in shown:
-        enough = tuple(cell for cell in matrix.cells if len(cell.counted) >= MIN)
-        sweep = Sweep(replace(matrix, cells=enough), shown, study)
+def sentences_of(study: Study, matrices: Sequence[MatrixResults]) -> list[str]:
+    """List the findings of some matrices' plots on their cells with enough runs."""
+    lines = [""]
+    for matrix in matrices:
+        enough = tuple(cell for cell in matrix.cells if len(cell.counted) >= MIN_RUNS)
+        sweep = Sweep(replace(matrix, cells=enough), matrices, study)
         for drawing in map(drawing_of, words_for(matrix)):
             rows = drawing.rows(sweep.table(enough, borrows=drawing.borrows))
             for answer in drawing.says(sweep, rows):
                 for sentence in answer.sentences:
-                    told += textwrap.wrap(f"- {markdown(sentence)}", WIDTH, subsequent_indent="  ")
-    return [*told, ""]
+                    lines += textwrap.wrap(
+                        f"- {escape_markdown(sentence)}", WIDTH, subsequent_indent="  "
+                    )
+    return [*lines, ""]
 
 
 # -- cells
 
 
-def with_level(matrix: MatrixResults, asked: TableQuery) -> MatrixResults:
-    """A matrix's cells that a table asks for."""
-    if asked.only is None:
+def with_level(matrix: MatrixResults, query: TableQuery) -> MatrixResults:
+    """Return a matrix with the cells that a table selects."""
+    if query.only is None:
         return matrix
-    name, level = asked.only
+    name, level = query.only
     of_level = (cell for cell in matrix.cells if str(dict(cell.factors).get(name)) == level)
     return replace(matrix, cells=tuple(of_level))
 
@@ -260,7 +280,10 @@ def with_level(matrix: MatrixResults, asked: TableQuery) -> MatrixResults:
 def cells_table(
     matrix: MatrixResults, rows: Sequence[str] | None, figures: Sequence[str], place: str = ""
 ) -> Table:
-    """A matrix's cells, some factors down and the others across. Raises BadInput."""
+    """Return a matrix's cells with some factors as rows and the others as columns.
+
+    Raises BadInput.
+    """
     levels: dict[str, set[Scalar | None]] = {}
     for name in dict.fromkeys(name for cell in matrix.cells for name, _ in cell.factors):
         levels[name] = {dict(cell.factors).get(name) for cell in matrix.cells}
@@ -279,70 +302,70 @@ def cells_table(
                 named.append(figure_words(figure))
             key = f"{words_of(cell, across)} {figure}"
             headings[key] = ", ".join(named)
-            if key in row:  # what tells two cells apart is in neither: each has a row of its own
+            if key in row:  # no row or column distinguishes the cells: add a row for each
                 row = table.setdefault(cell.label, {})
             row[key] = cell_words(cell, figure)
     heads = dict.fromkeys(name if rows else name.partition(".")[0] for name in down)
     columns = (
-        *texts(row=", ".join(head.replace("_", " ") for head in heads) or "matrix"),
+        *text_columns(row=", ".join(head.replace("_", " ") for head in heads) or "matrix"),
         *(Column(key, heading) for key, heading in headings.items()),
     )
-    told = tuple({"row": name, **of_row} for name, of_row in table.items())
-    return Table("", "", "", columns, told)
+    table_rows = tuple({"row": name, **of_row} for name, of_row in table.items())
+    return Table("", "", "", columns, table_rows)
 
 
 def words_of(cell: Cell, factors: Sequence[str]) -> str:
     levels = dict(cell.factors)
-    said = (level_words(name, levels[name], cc_name) for name in factors if name in levels)
-    return ", ".join(said).replace(NBSP, " ")
+    labels = (level_words(name, levels[name], cc_name) for name in factors if name in levels)
+    return ", ".join(labels).replace(NBSP, " ")
 
 
 def figure_words(figure: str) -> str:
-    """A figure's name; of a flow, behind the flow's."""
-    words, flow = merit_of(figure).words, figure.partition(":")[2]
-    return f"{flow}: {words}" if flow else words
+    """Return the label of a metric, prefixed by its flow."""
+    label, flow = merit_of(figure).words, figure.partition(":")[2]
+    return f"{flow}: {label}" if flow else label
 
 
 def cell_words(cell: Cell, figure: str) -> str:
-    """What a cell's runs say together; MISSING of fewer than LEAST."""
+    """Format the summary of a cell; MISSING for fewer than MIN runs."""
     merit, flow = merit_of(figure), figure.partition(":")[2]
-    found = cell.summary(f"{merit.key}:{flow}" if flow else merit.key)
-    if found is None or found.n < MIN:
+    summary = cell.summary(f"{merit.key}:{flow}" if flow else merit.key)
+    if summary is None or summary.n < MIN_RUNS:
         return MISSING
     mark = DEGRADED if cell.verdict == "degraded" else ""
-    return spread(found, merit.show) + mark
+    return spread(summary, merit.show) + mark
 
 
-def spread(found: Summary, show: Show) -> str:
-    """A median with least and most: 180 (170–195); of several states how many runs are in each."""
-    if found.states:
-        return ", ".join(f"{show(each.value)} ×{each.runs}" for each in found.states)
-    median = show(found.median)
-    if are_identical(found.values):
+def spread(summary: Summary, show: Show) -> str:
+    """Format a median with its range: 180 (170–195); of clusters, value and runs of each."""
+    if summary.states:
+        return ", ".join(f"{show(state.value)} ×{state.runs}" for state in summary.states)
+    median = show(summary.median)
+    if are_identical(summary.values):
         return f"{median} (identical)"
-    low, high = show(min(found.values)), show(max(found.values))
+    low, high = show(min(summary.values)), show(max(summary.values))
     return f"{median} ({low}–{high})"
 
 
 # -- targets
 
 
-def targets_table(asked: TableQuery, rows: Sequence[published_targets.Target]) -> Table:
-    """Each published number of some matrices beside the lab's, and beside an earlier table's."""
-    before = earlier(asked.since) if asked.since else {}
-    told = []
+def targets_table(query: TableQuery, rows: Sequence[published_targets.Target]) -> Table:
+    """Compare the published values of some matrices with the lab's and an earlier table's."""
+    before = read_earlier(query.since) if query.since else {}
+    table_rows = []
     for row in rows:
-        if row.matrix not in asked.matrices:
+        if row.matrix not in query.matrices:
             continue
-        counts = row.got is not None and row.n >= MIN
-        old, said = before.get((row.matrix, plain_words(row.cell), row.figure), (None, ""))
-        told.append(
+        counts = row.got is not None and row.n >= MIN_RUNS
+        old, old_verdict = before.get((row.matrix, plain_words(row.cell), row.figure), (None, ""))
+        table_rows.append(
             {
                 "matrix": row.matrix,
                 "cell": plain_words(row.cell),
                 "figure": row.figure,
                 "asked": plain_words(row.asked),
-                "got": spread(row.got, published_targets.lasting)
+                "got": spread(row.got, published_targets.rate_or_never)
                 if counts and row.got
                 else MISSING,
                 "n": row.n,
@@ -351,59 +374,62 @@ def targets_table(asked: TableQuery, rows: Sequence[published_targets.Target]) -
                 else TOO_FEW
                 if row.n
                 else published_targets.NO_RUN,
-                "said": said,
-                "before": published_targets.lasting(old) if old is not None else "",
+                "said": old_verdict,
+                "before": published_targets.rate_or_never(old) if old is not None else "",
                 "moved": moved_words(old, row.got) if counts and row.got else "",
             }
         )
-    judged = [row for row in told if row["verdict"] in published_targets.JUDGED]
+    judged = [row for row in table_rows if row["verdict"] in published_targets.JUDGED]
     agree = sum(row["verdict"] == published_targets.AGREES for row in judged)
     note = f"{agree} of {len(judged)} agree"
-    if asked.moved:
-        told = [row for row in told if changed(row)]
-    figures = {str(row["figure"]) for row in told}
+    if query.moved:
+        table_rows = [row for row in table_rows if has_changed(row)]
+    figures = {str(row["figure"]) for row in table_rows}
     several = len(figures) != 1
     of_one = "" if several else f"{''.join(figures)}, "
     columns = [
-        *(texts(matrix="matrix") if len(asked.matrices) > 1 else ()),
-        *texts(cell="cell"),
-        *(texts(figure="figure") if several else ()),
+        *(text_columns(matrix="matrix") if len(query.matrices) > 1 else ()),
+        *text_columns(cell="cell"),
+        *(text_columns(figure="figure") if several else ()),
         Column("asked", "published, or band"),
         Column("got", f"lab: {of_one}median (least–most)"),
         Column("n", "n", count),
-        *texts(verdict="verdict"),
+        *text_columns(verdict="verdict"),
     ]
     if before:
-        columns += [Column("before", "in 0.2"), *texts(moved="moved")]
-    return Table("", "", note, tuple(columns), tuple(told))
+        columns += [Column("before", "in 0.2"), *text_columns(moved="moved")]
+    return Table("", "", note, tuple(columns), tuple(table_rows))
 
 
-def changed(row: Mapping[str, Any]) -> bool:
-    """Whether a target's median has moved, or its verdict is another."""
+def has_changed(row: Mapping[str, Any]) -> bool:
+    """Return whether a target's median has moved or its verdict has changed."""
     judged = {row["said"], row["verdict"]} <= {*published_targets.JUDGED}
     return bool(row["moved"]) or (judged and row["said"] != row["verdict"])
 
 
 def plain_words(text: str) -> str:
-    """Words without no-break spaces, as a CSV has them."""
+    """Replace no-break spaces, as in CSV files."""
     return text.replace(NBSP, " ")
 
 
-def earlier(file: Path) -> dict[tuple[str, str, str], tuple[float, str]]:
-    """An earlier table's medians and verdicts by matrix, cell, figure. Raises OSError, BadInput."""
-    found = {}
+def read_earlier(file: Path) -> dict[tuple[str, str, str], tuple[float, str]]:
+    """Read an earlier table's medians and verdicts by matrix, cell, metric.
+
+    Raises OSError, BadInput.
+    """
+    medians = {}
     with file.open(encoding="utf-8", newline="") as rows:
         for row in csv.DictReader(rows):
             try:
                 key = (row["matrix"], row["cell"], row["figure"])
-                found[key] = float(row["median"]), row["verdict"]
+                medians[key] = float(row["median"]), row["verdict"]
             except (KeyError, ValueError) as error:
                 raise BadInput(f"{file}: no column or number {error}") from error
-    return found
+    return medians
 
 
 def moved_words(before: float | None, now: Summary) -> str:
-    """By how much a median has moved, where it has."""
+    """Format the change of a median that has moved; "" otherwise."""
     if before is None or before == 0:
         return ""
     within = min(now.values) <= before <= max(now.values)
@@ -414,47 +440,50 @@ def moved_words(before: float | None, now: Summary) -> str:
 # -- what it rests on
 
 
-def foot_of(asked: TableQuery, shown: Sequence[MatrixResults], note: str = "") -> list[str]:
-    """How many runs a table rests on, which command makes them, and what made these."""
-    cells = [cell for matrix in shown for cell in matrix.cells]
-    enough = [len(cell.counted) for cell in cells if len(cell.counted) >= MIN]
+def foot_of(query: TableQuery, matrices: Sequence[MatrixResults], note: str = "") -> list[str]:
+    """State the runs that a table rests on, the command and the software."""
+    cells = [cell for matrix in matrices for cell in matrix.cells]
+    enough = [len(cell.counted) for cell in cells if len(cell.counted) >= MIN_RUNS]
     few = len(cells) - len(enough)
     counted = [run for cell in cells for run in cell.counted]
     degraded = sum(run.verdict == "degraded" for run in counted)
-    figures = ", ".join(dict.fromkeys(figure_words(each) for each in asked.figures))
-    said = [note if asked.targets else f"Medians, least to most in brackets: {figures}"]
-    said.append(f"n = {span_words(min(enough), max(enough))}" if enough else "")
-    said.append(f"{len(counted)} runs count" + (f", {degraded} degraded" if degraded else ""))
-    said.append(f"{DEGRADED}: degraded" if degraded and not asked.targets else "")
+    figures = ", ".join(dict.fromkeys(figure_words(entry) for entry in query.figures))
+    parts = [note if query.targets else f"Medians, least to most in brackets: {figures}"]
+    parts.append(f"n = {span_words(min(enough), max(enough))}" if enough else "")
+    parts.append(f"{len(counted)} runs count" + (f", {degraded} degraded" if degraded else ""))
+    parts.append(f"{DEGRADED}: degraded" if degraded and not query.targets else "")
     if few:
-        said.append(
-            f"{few} cell{' has' if few == 1 else 's have'} fewer than {MIN} runs, and no number"
+        parts.append(
+            f"{few} cell{' has' if few == 1 else 's have'} fewer than {MIN_RUNS} runs,"
+            " and no number"
         )
-    words = "; ".join(filter(None, said))
-    run = [each for each in shown if any(len(cell.counted) >= MIN for cell in each.cells)]
-    commands = "; ".join(commands_of(asked.experiment, run))
-    foot = f"{words}. {commands}. Made by: {made_by_line(counted)}."
+    text = "; ".join(filter(None, parts))
+    run = [
+        entry for entry in matrices if any(len(cell.counted) >= MIN_RUNS for cell in entry.cells)
+    ]
+    commands = "; ".join(commands_of(query.experiment, run))
+    foot = f"{text}. {commands}. Made by: {made_by_line(counted)}."
     return textwrap.wrap(foot, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def commands_of(
-    experiment: str, shown: Sequence[MatrixResults], most_named: int | None = None
+    experiment: str, matrices: Sequence[MatrixResults], most_named: int | None = None
 ) -> list[str]:
-    """The commands that make matrices' runs, each once; of more than most_named, how many."""
+    """Return the commands that produce matrices' runs; more than most_named are counted."""
     forms: dict[tuple[bool, int], list[str]] = {}
     quickly = questions(experiment, quick=True) or frozenset()
     fully = questions(experiment) or frozenset()
-    for matrix in shown:
+    for matrix in matrices:
         run: RunFolder = next(run for run in matrix.runs)
         asks = question(read_run_json(run.folder))
         sizes = [len(cell.runs) for cell in matrix.cells]
         key = (asks in quickly and asks not in fully, max(sizes))
         forms.setdefault(key, []).append(matrix.name)
-    said = []
+    commands = []
     for (quick, size), names in forms.items():
         named = most_named is None or len(names) <= most_named
-        words = "".join(f" --matrix {name}" for name in names) if named else ""
+        options = "".join(f" --matrix {name}" for name in names) if named else ""
         form = " --quick" if quick else ""
         counted = "" if named else f" ({len(names)} of its matrices)"
-        said.append(f"`./lab run {experiment}{form}{words} --repeat {size}`{counted}")
-    return said
+        commands.append(f"`./lab run {experiment}{form}{options} --repeat {size}`{counted}")
+    return commands

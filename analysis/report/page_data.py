@@ -1,8 +1,7 @@
-"""What the page's scripts need: of every run its series, thinned and quantised, its checks, its
-commands, and what tells it apart from others.
+"""Encode runs for the page's scripts: thinned and quantised series, checks, commands.
 
-The page is readable without it: figures, tables and the list of runs stay where they are for a
-reader without scripts, and on paper.
+The page is readable without it: figures, tables and the list of runs remain for a reader without
+scripts, and on paper.
 """
 
 import base64
@@ -41,26 +40,26 @@ from gostlab.spec.labels import level_words
 
 HERE = Path(__file__).resolve().parent
 VENDOR = HERE.parent / "vendor"
-# Of one line, on the page of an experiment; a page of one run has every sample.
+# Maximum points of a line on an experiment's page; a run's page has every sample.
 MAX_POINTS = 2000
-# All points of a page together; what comes of them is packed once more.
+# Maximum size of all points of a page before compression.
 MAX_BYTES = 1_600_000
-# Of a quantised value: a line is some 200 pixels high. Instants take all of 16 bits.
+# Steps of quantised values: a line is some 200 pixels high. Times use all 16 bits.
 VALUE_STEPS, TIME_STEPS = 4095, 65_535
-# Marks where the path changed; of a trace's thousands a line each hides everything else.
+# Maximum marks of path changes; thousands of a trace would hide everything else.
 MAX_CHANGES = 400
-MAX_WORDS = 300  # of one value of run.json or env.json
+MAX_WORDS = 300  # maximum characters of a value of run.json or env.json
 
 
 @dataclass(frozen=True)
 class PanelLine:
-    """A line of a panel: a flow's, or a leg of it."""
+    """A line of a panel: a flow or one of its legs."""
 
     name: str
     series: TimeSeries
-    leg: str = ""  # app | exit; "": what crosses the WAN, or the queue
-    colour: str = ""  # "": its flow's congestion control's
-    gaps: bool = False  # NaN is a gap; else what is between two points is joined
+    leg: str = ""  # app | exit; "" for the WAN or the queue
+    colour: str = ""  # "": colour of the flow's congestion control
+    gaps: bool = False  # NaN interrupts the line
 
 
 @dataclass(frozen=True)
@@ -72,19 +71,20 @@ class InteractivePanel:
 
 
 def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePanel]:
-    """A run over time: rate, window, round trip and queue, what the bottleneck dropped; per flow,
-    and through a tunnel per leg. Panels without a line are left out. every_ack: window and round
-    trip as acks.csv.gz has them, where it is there.
+    """Return a run's panels over time: rate, window, RTT, queue and drops.
+
+    Lines are per flow, and with a tunnel per leg; panels without a line are omitted. every_ack:
+    read window and RTT from acks.csv.gz if it exists.
     """
     window_s = max(1.0, run.duration_s / 600)
     ends = non_wan_samples(run) if run.tunnel != "direct" else {}
 
     def lines(found: Mapping[str, TimeSeries], key: str = "") -> tuple[PanelLine, ...]:
-        own = [PanelLine(name, series) for name, series in found.items()]
+        panel_lines = [PanelLine(name, series) for name, series in found.items()]
         for (flow, leg), rows in sorted(ends.items()):
             series = over_sockets(rows, key) if key else acknowledged_rate(rows)
-            own.append(PanelLine(f"{flow}, {leg} leg", series, leg))
-        return tuple(line for line in own if len(line.series) > 1)
+            panel_lines.append(PanelLine(f"{flow}, {leg} leg", series, leg))
+        return tuple(line for line in panel_lines if len(line.series) > 1)
 
     cwnd, srtt = (
         (at_every_ack(run, column) if every_ack else {}) or socket_series(run, column)
@@ -97,16 +97,18 @@ def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePan
         InteractivePanel("Congestion window (segments)", lines(cwnd, "cwnd_pkts")),
         InteractivePanel("Round trip (ms)", lines(srtt, "srtt_ms")),
         InteractivePanel(
-            "Bottleneck's queue (packets)", only(PanelLine("queue", queue_series(run)))
+            "Bottleneck's queue (packets)", single_line(PanelLine("queue", queue_series(run)))
         ),
-        InteractivePanel("Dropped there so far (packets)", only(PanelLine("drops", dropped))),
+        InteractivePanel(
+            "Dropped there so far (packets)", single_line(PanelLine("drops", dropped))
+        ),
     ]
     return [panel for panel in panels if panel.lines]
 
 
 def state_panels(run: RunFolder) -> list[InteractivePanel]:
-    """What the congestion controls said of themselves: a panel per unit, and their states."""
-    found = []
+    """Return the panels of the congestion controls' own states, one per unit."""
+    panels = []
     for state in states(run):
         of = f" of {state.flow}" if len(run.flows) > 1 else ""
         for unit, (label, most) in PANELS.items():
@@ -116,47 +118,47 @@ def state_panels(run: RunFolder) -> list[InteractivePanel]:
                 for name, (colour, _) in zip(names, LINES, strict=False)
             ]
             if lines:
-                found.append(
+                panels.append(
                     InteractivePanel(f"Own state{of}: {' '.join(label.split())}", tuple(lines))
                 )
-        found += phase_panel(state, of)
-    return found
+        panels += phase_panel(state, of)
+    return panels
 
 
 def phase_panel(state: CcStateHistory, of: str) -> list[InteractivePanel]:
-    """The states as numbers in the order in which they came, with the words in the title."""
+    """Return the phases as numbers in the order of occurrence, with names in the title."""
     phases = state.phases()
     if not phases:
         return []
     numbers = {word: number for number, word in enumerate(dict.fromkeys(w for _, _, w in phases))}
     edges = [(at_s, float(numbers[word])) for *ends, word in phases for at_s in ends]
-    said = ", ".join(f"{number} {word}" for word, number in numbers.items())
+    legend = ", ".join(f"{number} {word}" for word, number in numbers.items())
     line = PanelLine("state", TimeSeries(*np.array(edges).T), colour=LINES[0][0])
-    return [InteractivePanel(f"Own state{of}: {said}", (line,))]
+    return [InteractivePanel(f"Own state{of}: {legend}", (line,))]
 
 
-def only(line: PanelLine) -> tuple[PanelLine, ...]:
-    """A panel's one line, if there is something of it."""
+def single_line(line: PanelLine) -> tuple[PanelLine, ...]:
+    """Return the line of a panel if it has points."""
     return (line,) if len(line.series) > 1 else ()
 
 
 def at_every_ack(run: RunFolder, column: str) -> dict[str, TimeSeries]:
-    """A column of acks.csv.gz by flow; {} where there is none."""
+    """Return a column of acks.csv.gz by flow; {} without the file."""
     table = acks(run, tuple(dict.fromkeys(("t_s", "flow", "cwnd_pkts", column))))
     by_flow = table.dropna(subset=[column]).groupby("flow")
     return {str(flow): TimeSeries.of(rows, column) for flow, rows in by_flow}
 
 
-def thinned(series: TimeSeries, most: int) -> TimeSeries:
-    """At most so many points: of each stretch the least and the greatest, so no peak is lost."""
+def thin_out(series: TimeSeries, most: int) -> TimeSeries:
+    """Reduce a series to at most so many points, keeping the extremes of each part."""
     count = len(series)
     if count <= most:
         return series
-    kept: list[int] = []
+    selected: list[int] = []
     for part in np.array_split(np.arange(count), max(1, most // 2)):
         values = series.value[part]
-        kept += sorted({int(part[np.argmin(values)]), int(part[np.argmax(values)])})
-    return TimeSeries(series.t_s[kept], series.value[kept])
+        selected += sorted({int(part[np.argmin(values)]), int(part[np.argmax(values)])})
+    return TimeSeries(series.t_s[selected], series.value[selected])
 
 
 # -- numbers as bytes
@@ -164,7 +166,7 @@ def thinned(series: TimeSeries, most: int) -> TimeSeries:
 
 @dataclass
 class Columns:
-    """All numbers of a page as one row of bytes; the same column stands there once."""
+    """All numbers of a page as one byte string; equal columns are stored once."""
 
     content: bytearray = field(default_factory=bytearray)
     places: dict[bytes, int] = field(default_factory=dict)
@@ -176,8 +178,10 @@ class Columns:
         return self.places[column]
 
     def quantised(self, values: np.ndarray, steps: int) -> dict[str, Any]:
-        """value = lo + step × number: numbers of 16 bits, little-endian, each as its difference
-        from the one before (modulo 2^16), which packs better.
+        """Encode values as 16-bit numbers: value = lo + step × number.
+
+        Numbers are little-endian and differences from their predecessors (modulo 2^16), which
+        compresses better.
         """
         low, high = float(np.min(values)), float(np.max(values))
         step = (high - low) / steps
@@ -187,24 +191,25 @@ class Columns:
         return {"lo": rounded(low), "step": rounded(step), "at": at, "n": len(values)}
 
     def exact(self, values: np.ndarray) -> dict[str, Any]:
-        """The numbers as they are, in 64 bits."""
+        """Encode values as 64-bit floats."""
         return {"at": self.place(values.astype("<f8").tobytes()), "n": len(values)}
 
 
 def rounded(value: float) -> float:
-    """Nine digits: more than 16 bits hold."""
+    """Round to nine digits, which exceeds 16 bits."""
     return float(f"{value:.9g}")
 
 
-def packed(value: Any, columns: Columns) -> str:
-    """JSON and its columns for a data block: four bytes that say how long the JSON is (little-
-    endian), the JSON, the columns; deflated, as base64. Whatever somebody's words are, they end no
-    element.
+def pack(value: Any, columns: Columns) -> str:
+    """Encode JSON and its columns for a data block.
+
+    The block is the length of the JSON (four bytes, little-endian), the JSON and the columns;
+    deflated, as base64. So no text in it can end an element.
     """
     text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
-    whole = len(text).to_bytes(4, "little") + text + bytes(columns.content)
+    content = len(text).to_bytes(4, "little") + text + bytes(columns.content)
     squeeze = zlib.compressobj(9, wbits=-15)
-    return base64.b64encode(squeeze.compress(whole) + squeeze.flush()).decode("ascii")
+    return base64.b64encode(squeeze.compress(content) + squeeze.flush()).decode("ascii")
 
 
 # -- runs
@@ -214,10 +219,13 @@ def run_json(
     run: RunFolder,
     panels: Sequence[InteractivePanel],
     most: int | None,
-    told: Mapping[str, str],
+    differences: Mapping[str, str],
     columns: Columns,
 ) -> Any:
-    """One run for the page. most: points of a line; None: every sample, as it is."""
+    """Return one run for the page.
+
+    most: points of a line; None: every sample, exactly.
+    """
     ccs = {flow.name: flow.cc or "" for flow in run.flows}
 
     def line_json(line: PanelLine) -> Any:
@@ -225,9 +233,9 @@ def run_json(
         if most is None:
             t_s, value = columns.exact(line.series.t_s), columns.exact(line.series.value)
         else:
-            shown = thinned(line.series, most)
-            t_s = columns.quantised(shown.t_s, TIME_STEPS)
-            value = columns.quantised(shown.value, VALUE_STEPS)
+            thin = thin_out(line.series, most)
+            t_s = columns.quantised(thin.t_s, TIME_STEPS)
+            value = columns.quantised(thin.value, VALUE_STEPS)
         return {
             "name": line.name,
             "leg": line.leg,
@@ -244,14 +252,14 @@ def run_json(
         "matrix": run.matrix,
         "cell": cell_key(run),
         "levels": {name: level_words(name, value, cc_name) for name, value in run.factors},
-        "told": dict(told),
+        "told": dict(differences),
         "checks": [
             [e.name, e.verdict, f"{e.asked} {e.unit}", f"{e.got} {e.unit}", e.reason]
             for e in run.checks
         ],
         "qdiscs": qdiscs_of(run),
         "commands": run.commands,
-        "changes": [[at_s, ", ".join(words)] for at_s, words in marks],
+        "changes": [[at_s, ", ".join(labels)] for at_s, labels in marks],
         "panels": [
             {"title": panel.title, "lines": [line_json(line) for line in panel.lines]}
             for panel in panels
@@ -260,59 +268,63 @@ def run_json(
 
 
 def page_data(runs_by_anchor: Mapping[str, Sequence[RunFolder]]) -> str:
-    """All runs of a page by their experiment's anchor, thinned, for a data block."""
-    every = [run for runs in runs_by_anchor.values() for run in runs]
-    panels = {run.folder: panels_of(run) for run in every if run.counts}
-    lines = sum(len(panel.lines) for each in panels.values() for panel in each)
-    # a point is two numbers of two bytes
+    """Encode all runs of a page, by their experiment's anchor, thinned."""
+    all_runs = [run for runs in runs_by_anchor.values() for run in runs]
+    panels = {run.folder: panels_of(run) for run in all_runs if run.counts}
+    lines = sum(len(panel.lines) for run_panels in panels.values() for panel in run_panels)
+    # a point has two numbers of two bytes
     most = max(20, min(MAX_POINTS, MAX_BYTES // (4 * max(1, lines))))
     columns = Columns()
-    found = {
+    by_anchor = {
         anchor: [
-            run_json(run, panels.get(run.folder, ()), most, told, columns)
-            for run, told in zip(runs, told_apart(runs), strict=True)
+            run_json(run, panels.get(run.folder, ()), most, differences, columns)
+            for run, differences in zip(runs, differing_values(runs), strict=True)
         ]
         for anchor, runs in runs_by_anchor.items()
     }
-    return packed(found, columns)
+    return pack(by_anchor, columns)
 
 
 def whole_run(anchor: str, run: RunFolder) -> str:
-    """One run with every sample and ACK, and its congestion controls' own states; a data block."""
+    """Encode one run with every sample and ACK, and its congestion controls' states."""
     columns = Columns()
     panels = [*panels_of(run, every_ack=True), *state_panels(run)] if run.state == "ok" else []
-    return packed({anchor: [run_json(run, panels, None, everything(run), columns)]}, columns)
+    return pack({anchor: [run_json(run, panels, None, all_values(run), columns)]}, columns)
 
 
 def qdiscs_of(run: RunFolder) -> list[list[str]]:
-    """(device, what tc showed before the load and after it), as env.json has them."""
+    """Return (device, tc output before the load, after it) from env.json."""
     env = read_object(run.folder / "env.json") or {}
     before, after = (object_in(env, name) for name in ("qdiscs_before", "qdiscs_after"))
     return [
-        [printable(str(dev)), printable_lines(words), printable_lines(after.get(dev, ""))]
-        for dev, words in sorted(before.items())
+        [printable(str(dev)), printable_lines(text), printable_lines(after.get(dev, ""))]
+        for dev, text in sorted(before.items())
     ]
 
 
-def printable_lines(words: Any) -> str:
-    """Somebody's text, its lines kept."""
-    return "\n".join(printable(line) for line in str(words).strip().splitlines())
+def printable_lines(text: Any) -> str:
+    """Return printable text, keeping its lines."""
+    return "\n".join(printable(line) for line in str(text).strip().splitlines())
 
 
-CPU_AS_ASKED = ("cpus", "packet_ns")  # of a host's CPUs in env.json; the rest is counted
+REQUESTED_CPU_KEYS = (
+    "cpus",
+    "packet_ns",
+)  # requested values of a host's CPUs in env.json; others are counters
 
 
-def told_apart(runs: Sequence[RunFolder]) -> list[dict[str, str]]:
-    """Of each run what was asked of it, or made it, that is not the same in all."""
-    every = [everything(run) for run in runs]
-    names = dict.fromkeys(name for each in every for name in each)
-    varied = [name for name in names if len({each.get(name) for each in every}) > 1]
-    return [{name: each.get(name, "–") for name in varied} for each in every]
+def differing_values(runs: Sequence[RunFolder]) -> list[dict[str, str]]:
+    """Return the settings and environment of each run that differ between runs."""
+    values_by_run = [all_values(run) for run in runs]
+    names = dict.fromkeys(name for values in values_by_run for name in values)
+    varied = [name for name in names if len({values.get(name) for values in values_by_run}) > 1]
+    return [{name: values.get(name, "–") for name in varied} for values in values_by_run]
 
 
-def everything(run: RunFolder) -> dict[str, str]:
-    """What was asked of a run (run.json) and what made it (env.json), in words, and what came of
-    it. Not what was counted until it ended: that differs between any two.
+def all_values(run: RunFolder) -> dict[str, str]:
+    """Return a run's settings (run.json), environment (env.json) and result as text.
+
+    Counters at the end of a run are omitted: they differ between any two.
     """
     env = read_object(run.folder / "env.json") or {}
     for counted in ("qdiscs_after", "cc_state", "acks", "program_costs"):
@@ -320,7 +332,7 @@ def everything(run: RunFolder) -> dict[str, str]:
     hosts = env.get("host_cpu")
     if isinstance(hosts, dict):
         env["host_cpu"] = {
-            host: {name: used[name] for name in CPU_AS_ASKED if name in used}
+            host: {name: used[name] for name in REQUESTED_CPU_KEYS if name in used}
             for host, used in hosts.items()
             if isinstance(used, dict)
         }
@@ -330,19 +342,19 @@ def everything(run: RunFolder) -> dict[str, str]:
         "seed": str(run.seed),
         "verdict": run.verdict or run.state,
         "goodput (Mbit/s)": "–" if run.goodput_mbit is None else f"{run.goodput_mbit:.4g}",
-        **{f"env: {name}": words for name, words in flat(env)},
+        **{f"env: {name}": text for name, text in flatten_json(env)},
     }
 
 
-def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """(name with dots, words) of everything in an object of JSON."""
+def flatten_json(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Flatten a JSON object to (dotted name, text)."""
     if isinstance(value, dict):
         inside = name and f"{name}."
-        for key, each in value.items():
-            yield from flat(each, inside + printable(str(key)))
+        for key, item in value.items():
+            yield from flatten_json(item, inside + printable(str(key)))
     else:
-        words = value if isinstance(value, str) else json.dumps(value)
-        yield name, printable(" ".join(words.split()))[:MAX_WORDS]
+        text = value if isinstance(value, str) else json.dumps(value)
+        yield name, printable(" ".join(text.split()))[:MAX_WORDS]
 
 
 # -- the scripts, and what may run
@@ -351,22 +363,24 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 @cache
 def scripts() -> tuple[str, ...]:
     files = (VENDOR / "uPlot.iife.min.js", HERE / "report.js")
-    found = tuple(file.read_text(encoding="utf-8") for file in files)
-    assert not any("</script" in script for script in found)
-    return found
+    texts = tuple(file.read_text(encoding="utf-8") for file in files)
+    assert not any("</script" in script for script in texts)
+    return texts
 
 
 @cache
 def style() -> str:
-    """The page's style sheet, and the charts'."""
+    """Return the style sheets of the page and the charts."""
     files = (HERE / "report.css", VENDOR / "uPlot.min.css")
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 def policy(with_scripts: Iterable[str]) -> str:
-    """The page's Content-Security-Policy: nothing from elsewhere, only these scripts' hashes."""
+    """Return the Content-Security-Policy: no external resources, only these scripts."""
     hashes = (hashlib.sha256(script.encode()).digest() for script in with_scripts)
-    allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes) or "'none'"
+    allowed = (
+        " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes) or "'none'"
+    )
     return (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
         f" script-src {allowed}; base-uri 'none'; form-action 'none'"

@@ -1,10 +1,9 @@
-"""The page of studies: what each study asked and did, what the lab did, its figures, and where the
-two agree or not.
+"""Write the page of studies: question, method, the lab's runs, figures and agreement.
 
-    site/pages/studies.md · site/pages/studies/*.png
+site/pages/studies.md · site/pages/studies/*.png
 
-Markdown that a forge shows as it is. All of it is made from result folders and experiment files,
-and can be made again.
+The page is Markdown that a forge displays. It is generated from result folders and experiment
+files, and can be generated again.
 """
 
 import json
@@ -22,84 +21,84 @@ from gostlab.analysis.plotting.sentences import made_by_line
 from gostlab.analysis.plotting.style import save
 from gostlab.analysis.report import tables
 from gostlab.analysis.report.experiment import Chapter, to_chapter
-from gostlab.analysis.report.generated_tables import made_earlier, sections_in, write_made
+from gostlab.analysis.report.generated_tables import read_generated, sections_in, write_generated
 from gostlab.analysis.report.report import page_template
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import runs_per_cell, to_matrices
-from gostlab.analysis.stats.text_table import NBSP, markdown, several, span_words
+from gostlab.analysis.stats.text_table import NBSP, count_of, escape_markdown, span_words
 from gostlab.results import write_whole
 
 COMMAND = "./lab report --site"
-# A list of runs longer than this is for the report.
+# Longer lists of runs appear in the report only.
 MAX_LISTED = 20
 
 
 def write_studies_page(
     results: Path, studies: Sequence[Study], out_md: Path, *, keep: bool = False
 ) -> Path:
-    """Write the page of some experiments and its pictures (in a folder of the page's name); the
-    page. Raises OSError and BadInput.
+    """Write the page of some experiments with its pictures, and return the page.
 
-    keep: the other studies' sections of the page that is there stay as they are
+    Pictures are in a folder of the page's name. keep: keep the sections of other studies. Raises
+    OSError and BadInput.
 
-    Only runs of an experiment's full form count here, as its file stands now; of a matrix of which
-    less than half has been run, those of its quick form, and the page says so. What one's own
-    --set left in the results is another question. The pictures that the last page showed and this
-    one does not are deleted, and no other file.
+    Only runs of the full form of an experiment's current file count; for a matrix with less than
+    half of them, runs of its quick form, which the page states. Results of --set are excluded.
+    Pictures that the page no longer includes are deleted, and no other file.
     """
     folder = out_md.with_suffix("")
-    kept = kept_of(out_md, [study.name for study in studies]) if keep else {}
+    kept_sections = kept_sections_of(out_md, [study.name for study in studies]) if keep else {}
     forms = [form_of(results / study.name, study.name) for study in studies]
     chapters = [
         to_chapter(study, load_results(results, study.name, form.asking))
         for study, form in zip(studies, forms, strict=True)
     ]
-    parts = dict(kept)
+    parts = dict(kept_sections)
     for chapter, form in zip(chapters, forms, strict=True):
         for picture in chapter.pictures:
             write_whole(folder / f"{picture.name}.png", save(picture.figure, "png"))
         row = overview_row(chapter, form.quick)
         parts[chapter.study.name] = StudySection(row, section(chapter, folder.name, form.quick))
-    names = sorted(parts) if kept else parts  # by name, if something stays
-    shown = [parts[name] for name in names]
-    page = page_template("studies.md.j2").render(command=COMMAND, parts=shown)
-    return write_made(out_md, COMMAND, page)
+    names = sorted(parts) if kept_sections else parts  # by name, if something stays
+    sections = [parts[name] for name in names]
+    page = page_template("studies.md.j2").render(command=COMMAND, parts=sections)
+    return write_generated(out_md, COMMAND, page)
 
 
 @dataclass(frozen=True)
 class StudySection:
-    """A study's part of the page."""
+    """The section of one study."""
 
-    row: str  # of the table that sums all up
+    row: str  # row of the overview table
     text: str
 
 
-def kept_of(page: Path, but: Collection[str]) -> dict[str, StudySection]:
-    """The studies of a page that was made earlier, but for some, by name."""
-    head, sections = sections_in(made_earlier(page, COMMAND), "study")
+def kept_sections_of(page: Path, excluded: Collection[str]) -> dict[str, StudySection]:
+    """Return the sections of an existing page, except for some studies, by name."""
+    head, sections = sections_in(read_generated(page, COMMAND), "study")
     rows = {
-        found[1]: found[0]
-        for found in re.finditer(r"(?m)^\| \[.*?\]\(#study-([A-Za-z0-9-]+)\) \|.*$", head)
+        match[1]: match[0]
+        for match in re.finditer(r"(?m)^\| \[.*?\]\(#study-([A-Za-z0-9-]+)\) \|.*$", head)
     }
     return {
         name: StudySection(rows[name], text)
         for name, text in sections.items()
-        if name in rows and name not in but
+        if name in rows and name not in excluded
     }
 
 
 @dataclass(frozen=True)
 class StudyForm:
-    """Which of an experiment's runs the page is made of."""
+    """The selection of an experiment's runs for the page."""
 
-    asking: frozenset[str] | None = None  # what they ask; None: anything, as there is no file
-    quick: tuple[str, ...] = ()  # the matrices whose runs are their quick form's
+    asking: frozenset[str] | None = None  # questions of the runs; None: any, without a file
+    quick: tuple[str, ...] = ()  # matrices with runs of the quick form
 
 
 def form_of(folder: Path, name: str) -> StudyForm:
-    """Of every matrix its full form, or its quick form where that has been run and less than half
-    of the other; a matrix that only the quick form has, where that holds of the whole. folder: the
-    experiment's results.
+    """Select the full form of each matrix, or its quick form.
+
+    The quick form is used if it has runs and less than half of the full form has been run; for a
+    matrix that only the quick form has, that holds for the whole. folder: the experiment's results.
     """
     full, quick = questions(name), questions(name, quick=True)
     if full is None or quick is None:
@@ -107,18 +106,19 @@ def form_of(folder: Path, name: str) -> StudyForm:
     paths = folder.iterdir() if folder.is_dir() else ()
     answered = {question(read_run_json(path)) for path in paths if path.is_dir()}
     asking: set[str] = set()
-    short = []
-    for matrix in sorted({matrix_of(each) for each in full | quick}):
+    quick_matrices = []
+    for matrix in sorted({matrix_of(form_question) for form_question in full | quick}):
         longer, shorter = (
-            {each for each in form if matrix_of(each) == matrix} for form in (full, quick)
+            {form_question for form_question in form if matrix_of(form_question) == matrix}
+            for form in (full, quick)
         )
-        whole = longer or full
-        # Either machine's answer is one: half of the questions are all.
-        if shorter & answered and 4 * len(whole & answered) < len(whole):
-            short.append(matrix)
+        expected = longer or full
+        # One of the two machines suffices: half of the questions are all.
+        if shorter & answered and 4 * len(expected & answered) < len(expected):
+            quick_matrices.append(matrix)
             longer = shorter
         asking |= longer
-    return StudyForm(frozenset(asking), tuple(short))
+    return StudyForm(frozenset(asking), tuple(quick_matrices))
 
 
 def matrix_of(question: str) -> str:
@@ -129,21 +129,23 @@ def matrix_of(question: str) -> str:
 
 
 def overview_row(chapter: Chapter, quick: Sequence[str]) -> str:
-    """A study's row of the table: how much has run, how much agrees. quick: the matrices whose runs
-    are their quick form's.
+    """Return a study's row of the overview: runs, published values, agreement.
+
+    quick: the matrices with runs of the quick form.
     """
     verdicts = Counter(row.verdict for row in chapter.targets)
     agree, disagree = verdicts[published_targets.AGREES], verdicts[published_targets.DISAGREES]
     form = ", quick form" if quick else ""
     numbers = (len(chapter.targets), agree, disagree, len(chapter.targets) - agree - disagree)
     return (
-        f"| [{markdown(chapter.study.title)}](#{anchor(chapter)}) | {chapter.counted}{form} |"
+        f"| [{escape_markdown(chapter.study.title)}](#{anchor(chapter)})"
+        f" | {chapter.counted}{form} |"
         f" {' | '.join(map(str, numbers))} |"
     )
 
 
 def anchor(chapter: Chapter) -> str:
-    """The section's own anchor: a forge's for its heading would depend on the forge."""
+    """Return the section's explicit anchor, which does not depend on the forge."""
     return "study-" + re.sub(r"[^A-Za-z0-9-]+", "-", chapter.study.name)
 
 
@@ -151,19 +153,21 @@ def section(chapter: Chapter, folder: str, quick: Sequence[str]) -> str:
     study, table = chapter.study, chapter.target_table
     longer = {matrix for matrix, _ in study.matrix_titles} - set(quick)
     source = [study.seed, f"sections {study.sections}" if study.sections else ""]
-    if table is not None:  # the reasons stand above it, each once
-        table = replace(table, columns=tuple(each for each in table.columns if each.key != "why"))
+    if table is not None:  # the reasons are listed above the table
+        table = replace(
+            table, columns=tuple(column for column in table.columns if column.key != "why")
+        )
     return page_template("study.md.j2").render(
         chapter=chapter,
         study=study,
         folder=folder,
         anchor=anchor(chapter),
-        md=markdown,
+        md=escape_markdown,
         quick=quick and f"Of {', '.join(quick) if longer else 'this study'}",
         source=", ".join(filter(None, source)),
         summary=summary_of(chapter),
         made_by=made_by_line(chapter.results.runs),
-        lab=lab_words(chapter) if chapter.counted else "",
+        lab=describe_runs(chapter) if chapter.counted else "",
         aside=set_aside(chapter.results),
         most=MAX_LISTED,
         table=table,
@@ -171,37 +175,39 @@ def section(chapter: Chapter, folder: str, quick: Sequence[str]) -> str:
 
 
 def summary_of(chapter: Chapter) -> str:
-    """What is folded away."""
+    """Return the heading of the folded details."""
     matrices = len(chapter.parts)
     pictures = sum(len(part.pictures) for part in chapter.parts)
-    said = [
-        several(matrices, "matrix", "matrices") if matrices else "",
-        several(pictures, "figure") if pictures else "",
+    parts = [
+        count_of(matrices, "matrix", "matrices") if matrices else "",
+        count_of(pictures, "figure") if pictures else "",
         "every published number" if chapter.target_table is not None else "",
     ]
-    return ", ".join(filter(None, said)) or "nothing"
+    return ", ".join(filter(None, parts)) or "nothing"
 
 
-def lab_words(chapter: Chapter) -> str:
-    """What the lab did: where, on which clock and paths, how often, how long."""
+def describe_runs(chapter: Chapter) -> str:
+    """Describe the lab's runs: machine, clock, paths, number and duration."""
     counted = [run for run in chapter.results.runs if run.counts]
-    made = {run.environment for run in counted if run.environment is not None}
-    machines = sorted({f"{each.machine}, {each.clock} clock" for each in made})
+    environments = {run.environment for run in counted if run.environment is not None}
+    machines = sorted(
+        {f"{environment.machine}, {environment.clock} clock" for environment in environments}
+    )
     profiles = sorted({run.profile for run in counted})
     more = f" and {len(profiles) - 6} more" if len(profiles) > 6 else ""
     sizes = runs_per_cell(to_matrices(counted))
     wall = [run.wall_s for run in counted if run.wall_s is not None]
-    took = f", {duration(sum(wall))} of work on the machine" if wall else ""
+    wall_text = f", {duration(sum(wall))} of work on the machine" if wall else ""
     return (
         f"{' and '.join(machines) or 'unknown machine'};"
         f" profile{'' if len(profiles) == 1 else 's'} {', '.join(profiles[:6])}{more};"
         f" {len(counted)} runs, n = {span_words(sizes[0], sizes[-1])} per cell;"
-        f" {duration(sum(run.load_s for run in counted))} of load{took}."
+        f" {duration(sum(run.load_s for run in counted))} of load{wall_text}."
     )
 
 
 def duration(seconds: float) -> str:
-    """A time for people: 45 s, 12 min, 3.5 h."""
+    """Format a duration: 45 s, 12 min, 3.5 h."""
     if seconds < 120:
         return f"{seconds:.0f}{NBSP}s"
     if seconds < 7200:
@@ -210,12 +216,12 @@ def duration(seconds: float) -> str:
 
 
 def set_aside(results: ExperimentFolders) -> dict[str, Any]:
-    """Which runs are degraded or do not count, why, and how many."""
+    """List the degraded and the uncounted runs with reasons, and count them."""
     degraded = [run for run in results.runs if run.counts and run.verdict == "degraded"]
     out = [run for run in results.runs if not run.counts]
     listed = [(run.name, "degraded", tables.why(run)) for run in degraded]
     listed += [(run.name, tables.state_of(run), tables.why(run)) for run in out]
-    listed += [(each.name, "unreadable", each.error) for each in results.broken]
+    listed += [(broken_run.name, "unreadable", broken_run.error) for broken_run in results.broken]
     return {
         "all": len(results.runs) + len(results.broken),
         "degraded": len(degraded),

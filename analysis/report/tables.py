@@ -1,4 +1,4 @@
-"""The report's tables: what the figures draw, in figures; and what they leave out."""
+"""Build the report's tables: the numbers of the plots, and the runs left out."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import pandas as pd
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import Environment, RunFolder, UnidentifiedRun
 from gostlab.analysis.load.runs import ExperimentFolders, differs, direction_columns
-from gostlab.analysis.stats.cells import Cell, MatrixResults, pairs_of, row_of, without
+from gostlab.analysis.stats.cells import Cell, MatrixResults, drop_factor, pairs_of, row_of
 from gostlab.analysis.stats.statistics import paired_difference, paired_ratio
 from gostlab.analysis.stats.text_table import (
     CC,
@@ -28,17 +28,17 @@ from gostlab.analysis.stats.text_table import (
     cc_name,
     count,
     delay,
+    filled_columns,
     is_missing,
     n_note,
     per_mille,
     percent,
-    plain,
     rate,
     ratio,
-    shown_columns,
+    row_values,
     spread_words,
-    texts,
-    told,
+    text_columns,
+    to_text,
 )
 from gostlab.spec.labels import changes_words
 from gostlab.spec.units import show_share
@@ -50,8 +50,8 @@ FACTOR_HEADINGS = {
 }
 
 Row = dict[str, Any]
-# Of a goodput, for a reader who goes on from the file.
-GOODPUT_KEPT = (
+# More columns of the goodput table's CSV file, for further analysis.
+GOODPUT_CSV_COLUMNS = (
     *("cpu_bound", "goodput_low_mbit", "goodput_high_mbit", "goodput_coverage"),
     *("mean_mbit", "mean_low_mbit", "mean_high_mbit", "left_out", "study_source"),
 )
@@ -60,7 +60,7 @@ GOODPUT_KEPT = (
 
 
 def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called: str) -> Table:
-    """The main table: every cell's goodput beside the study's."""
+    """Return the main table: every cell's goodput and the study's."""
     columns = (
         *(RUNS, GOODPUT, INTERVAL),
         Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
@@ -69,16 +69,16 @@ def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called:
         *(*DELAYS, LINK, IDLE, VERDICT),
     )
     note = n_note(table) + which_flows(cells)
-    return cell_table(table, cells, name, "Goodput", note, columns, GOODPUT_KEPT)
+    return cell_table(table, cells, name, "Goodput", note, columns, GOODPUT_CSV_COLUMNS)
 
 
 def which_flows(cells: Sequence[Cell]) -> str:
-    """Return what a run's goodput leaves out, or adds up, where that is not one direction's."""
+    """State if a goodput excludes UDP or adds up both directions."""
     runs = [cell.example.flows for cell in cells]
     beside = any({"udp"} < {flow.kind for flow in flows} - {"ping"} for flows in runs)
     both = any(len({flow.direction for flow in flows if flow.competes}) > 1 for flows in runs)
-    said = " UDP's is not in it: see flow by flow." if beside else ""
-    return said + (" It is the sum of both directions." if both else "")
+    note = " UDP's is not in it: see flow by flow." if beside else ""
+    return note + (" It is the sum of both directions." if both else "")
 
 
 def cell_table(
@@ -87,34 +87,35 @@ def cell_table(
     name: str,
     title: str,
     note: str,
-    own: Sequence[Column],
+    columns: Sequence[Column],
     kept: Sequence[str] = (),
 ) -> Table:
-    """A row for each cell: its levels, and what is told of it in columns of its own. kept: what a
-    file has and no reader needs.
+    """Return a table with one row per cell: its levels and the given columns.
+
+    kept: keys of columns that only the CSV file contains.
     """
-    keys = [*(column.key for column in own), *kept]
+    keys = [*(column.key for column in columns), *kept]
     rows = tuple(
-        levels(row, cell) | told(row, keys)
+        levels(row, cell) | row_values(row, keys)
         for (_, row), cell in zip(table.iterrows(), cells, strict=True)
     )
-    return Table(name, title, note, shown_columns([*level_columns(cells), *own], rows), rows)
+    return Table(name, title, note, filled_columns([*level_columns(cells), *columns], rows), rows)
 
 
 def level_columns(cells: Sequence[Cell]) -> list[Column]:
-    """What tells the cells of a table apart."""
+    """Return the columns of the levels that distinguish the cells."""
     usual = [TUNNEL, STREAMS, CC]
-    others = {key for cell in cells for key, _ in cell.factors} - {each.key for each in usual}
+    others = {key for cell in cells for key, _ in cell.factors} - {column.key for column in usual}
     named = ((f"factor_{key}", FACTOR_HEADINGS.get(key, key)) for key in sorted(others))
     return usual + [
-        # as it was written, and what changes under way in words
-        Column(*each, lambda value: changes_words(value) or plain(value), numeric=False)
-        for each in named
+        # levels as written; changes during the load as text
+        Column(*column, lambda value: changes_words(value) or to_text(value), numeric=False)
+        for column in named
     ]
 
 
 def levels(row: pd.Series, cell: Cell) -> Row:
-    """A cell's levels, for those columns."""
+    """Return a cell's values of the level columns."""
     usual = {key: row[key] for key in ("tunnel", "streams", "cc")}
     if differs(cell.example, "streams"):
         usual["streams"] = None
@@ -125,12 +126,16 @@ def levels(row: pd.Series, cell: Cell) -> Row:
 def comparison_table(
     matrix: MatrixResults, table: pd.DataFrame, name: str, base: str, versus: str, called: str
 ) -> Table:
-    """Two congestion controls at the same levels, seed by seed; the study's ratio beside it."""
+    """Compare two congestion controls at the same levels, seed by seed."""
     pairs = pairs_of(matrix.cells, base, versus)
     rows = tuple(row for pair in pairs if (row := pair_row(table, *pair)) is not None)
     first, second = cc_name(base), cc_name(versus)
     columns = [
-        *(each for each in level_columns(matrix.cells) if each.key not in ("cc", "factor_cc")),
+        *(
+            column
+            for column in level_columns(matrix.cells)
+            if column.key not in ("cc", "factor_cc")
+        ),
         Column("n", "Pairs", count),
         Column("ratio", f"{second} / {first}, lab", ratio),
         Column("ratio_interval", "Interval (coverage)"),
@@ -146,43 +151,43 @@ def comparison_table(
         "Each pair is one run of either with the same seed; the ratio is the median of the pairs'"
         " ratios."
     )
-    return Table(name, title, note, shown_columns(columns, rows), rows)
+    return Table(name, title, note, filled_columns(columns, rows), rows)
 
 
 def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> Row | None:
-    """Two cells that differ in the congestion control alone; None without runs of one seed."""
+    """Compare two cells that differ only in congestion control; None without common seeds."""
     times = paired_ratio(first.by_seed(), second.by_seed())
     if times is None:
         return None
-    apart = paired_difference(first.by_seed(), second.by_seed())
+    difference = paired_difference(first.by_seed(), second.by_seed())
     base, versus = row_of(table, first), row_of(table, second)
     published = (versus["goodput_study"] / base["goodput_study"]) if base["goodput_study"] else None
-    idle = [each["idle_share"] for each in (base, versus) if not is_missing(each["idle_share"])]
-    found = times.interval
+    idle = [row["idle_share"] for row in (base, versus) if not is_missing(row["idle_share"])]
+    interval = times.interval
     return {
-        **levels(base, without(first, "cc")),
+        **levels(base, drop_factor(first, "cc")),
         "n": times.n,
         "ratio": None if times.states else times.median,
         "ratio_interval": spread_words(times, ratio),
-        "difference_mbit": apart.median if apart and not apart.states else None,
-        "difference_interval": spread_words(apart, signed),
+        "difference_mbit": difference.median if difference and not difference.states else None,
+        "difference_interval": spread_words(difference, signed),
         "study_ratio": published,
         "base_srtt_median_ms": base["srtt_median_ms"],
         "versus_srtt_median_ms": versus["srtt_median_ms"],
         "idle_share": min(idle, default=None),
         "verdict": max((first.verdict, second.verdict), key=("ok", "degraded", "none").index),
-        "ratio_low": found.low if found else None,
-        "ratio_high": found.high if found else None,
-        "ratio_coverage": found.coverage if found else None,
+        "ratio_low": interval.low if interval else None,
+        "ratio_high": interval.high if interval else None,
+        "ratio_coverage": interval.coverage if interval else None,
     }
 
 
 def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
-    """Each flow's goodput and share, their sum while all are active, Jain's index, convergence."""
+    """Return each flow's goodput and share, their total, Jain's index and convergence."""
     columns: list[Column] = [RUNS]
-    own: dict[str, str] = {}  # how the table calls them, and a file
+    renamed: dict[str, str] = {}  # column names in the table of cells and in the file
     for flow in dict.fromkeys(flow for cell in cells for flow in cell.flows):
-        own |= {f"goodput:{flow}": f"{flow}_mbit", f"share:{flow}": f"{flow}_share"}
+        renamed |= {f"goodput:{flow}": f"{flow}_mbit", f"share:{flow}": f"{flow}_share"}
         columns.append(Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate))
         columns.append(Column(f"{flow}_share", f"{flow}, share", percent))
     columns += [
@@ -197,7 +202,7 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
         "Medians. Shares, their sum and Jain's index are of the time when all flows with a"
         " congestion control are active, without its first quarter."
     )
-    return cell_table(table.rename(columns=own), cells, name, "Flow by flow", note, columns)
+    return cell_table(table.rename(columns=renamed), cells, name, "Flow by flow", note, columns)
 
 
 def signed(value: float) -> str:
@@ -207,7 +212,7 @@ def signed(value: float) -> str:
 def retransmission_table(
     table: pd.DataFrame, cells: Sequence[Cell], name: str, called: str
 ) -> Table:
-    """Segments sent again per leg, beside iperf3's Retr and the study's."""
+    """Return the segments retransmitted per leg, iperf3's Retr and the study's."""
     columns = (
         RUNS,
         Column("wan_segments", "WAN leg", count),
@@ -228,25 +233,25 @@ def retransmission_table(
 
 
 def left_out_table(results: ExperimentFolders, name: str) -> Table | None:
-    """Every folder that no summary rests on, and why; None if there is none."""
-    out = [run for run in results.runs if not run.counts]
-    told = [(run.name, run.matrix, state_of(run), why(run)) for run in out]
-    told += [(each.name, "", "unreadable", each.error) for each in results.broken]
-    columns = texts(run="Run", matrix="Matrix", state="State", why="Why")
+    """List the folders that no summary includes, with the reason; None if there are none."""
+    excluded = [run for run in results.runs if not run.counts]
+    entries = [(run.name, run.matrix, state_of(run), why(run)) for run in excluded]
+    entries += [(entry.name, "", "unreadable", entry.error) for entry in results.broken]
+    columns = text_columns(run="Run", matrix="Matrix", state="State", why="Why")
     keys = [column.key for column in columns]
-    rows = tuple(dict(zip(keys, each, strict=True)) for each in told)
+    rows = tuple(dict(zip(keys, entry, strict=True)) for entry in entries)
     title = "Failed, unsupported, invalid, unfinished"
     note = "No table, figure or sentence above rests on these."
     return Table(name, title, note, columns, rows) if rows else None
 
 
 def state_of(run: RunFolder) -> str:
-    """How a run stands, in one word: a finished one's verdict."""
+    """Return the state of a run; for a finished run, its verdict."""
     return (run.verdict or "ok") if run.state == "ok" else run.state
 
 
 def why(run: RunFolder | UnidentifiedRun) -> str:
-    """Why a run does not count, or counts only with care; empty for a good one."""
+    """Return why a run does not count or is degraded; "" for a good one."""
     if run.error or isinstance(run, UnidentifiedRun):
         return run.error or ""
     return "; ".join(
@@ -257,7 +262,7 @@ def why(run: RunFolder | UnidentifiedRun) -> str:
 
 
 def path_table(results: ExperimentFolders, name: str) -> Table:
-    """Every path that the runs had, both of its directions, and that of each link with its own."""
+    """List the paths of the runs in both directions, and those of links."""
     paths = Counter(
         (run.matrix, run.profile, link, path)
         for run in results.runs
@@ -265,10 +270,10 @@ def path_table(results: ExperimentFolders, name: str) -> Table:
     )
     several = any(run.links for run in results.runs)
     columns = (
-        *texts(matrix="Matrix", profile="Profile", **({"link": "Link"} if several else {})),
+        *text_columns(matrix="Matrix", profile="Profile", **({"link": "Link"} if several else {})),
         *(
-            Column(f"{way}_{key}", f"{way}: {heading}", show)
-            for way in ("forward", "reverse")
+            Column(f"{direction}_{key}", f"{direction}: {heading}", show)
+            for direction in ("forward", "reverse")
             for key, heading, show in (
                 ("rate_mbit", "Mbit/s", rate),
                 ("delay_ms", "ms", "{:g}".format),
@@ -295,25 +300,27 @@ def path_table(results: ExperimentFolders, name: str) -> Table:
     return Table(name, "The paths, both directions", note, columns, tuple(rows))
 
 
-# What its table says of an environment, under the name that it has there.
-MADE_BY = ("kernel", "hz", "tunnel", "iperf3", "iproute2", "mininet", "lab", "host")
+# Attributes of Environment that are columns of its table.
+ENVIRONMENT_COLUMNS = ("kernel", "hz", "tunnel", "iperf3", "iproute2", "mininet", "lab", "host")
 
 
 def environment_table(results: ExperimentFolders, name: str) -> Table:
-    """What produced each number: every environment once, with a letter that the runs refer to."""
+    """List the environments, each with a letter that runs refer to."""
     columns = (
-        *texts(letter=""),
+        *text_columns(letter=""),
         Column("runs", "Runs", count),
-        *texts(kernel="Kernel"),
+        *text_columns(kernel="Kernel"),
         Column("hz", "HZ"),
-        *texts(machine="Machine"),
+        *text_columns(machine="Machine"),
         Column("syscall_cost", "System call"),
-        *texts(tunnel="Tunnel program", sha256="its SHA-256", iperf3="iperf3", iproute2="iproute2"),
-        *texts(mininet="Mininet", lab="Lab", host="Host"),
+        *text_columns(
+            tunnel="Tunnel program", sha256="its SHA-256", iperf3="iperf3", iproute2="iproute2"
+        ),
+        *text_columns(mininet="Mininet", lab="Lab", host="Host"),
     )
     rows = tuple(
         {
-            **{key: getattr(environment, key) for key in MADE_BY},
+            **{key: getattr(environment, key) for key in ENVIRONMENT_COLUMNS},
             "letter": letter,
             "runs": float(len(runs)),
             "machine": f"{environment.machine}, {environment.clock} clock",
@@ -334,15 +341,15 @@ def cost_words(environment: Environment) -> str:
 
 
 def environments(results: ExperimentFolders) -> dict[str, tuple[Environment, list[RunFolder]]]:
-    """Letter -> environment and its runs, in the order of the runs; A to Z, AA and on."""
-    found: dict[Environment, list[RunFolder]] = {}
+    """Return environments and their runs by letter, in the order of the runs."""
+    by_environment: dict[Environment, list[RunFolder]] = {}
     for run in results.runs:
         if run.environment is not None:
-            found.setdefault(run.environment, []).append(run)
-    return {letters(index): pair for index, pair in enumerate(found.items())}
+            by_environment.setdefault(run.environment, []).append(run)
+    return {letters(index): pair for index, pair in enumerate(by_environment.items())}
 
 
 def letters(index: int) -> str:
-    """0 is A, 26 is AA."""
+    """Convert an index to letters: 0 is A, 26 is AA."""
     head, tail = divmod(index, 26)
     return (letters(head - 1) if head else "") + chr(ord("A") + tail)

@@ -1,6 +1,6 @@
-"""Cells: the runs that differ only in repetition and seed, and what they say together.
+"""Group runs that differ only in repetition and seed into cells, and summarise them.
 
-Runs are pooled only if everything in run.json that decides the answer is the same. A quick 10 s run
+Runs are pooled only if all keys of run.json that determine the result are equal. A quick 10 s run
 and a 30 s run of the same levels are two cells, of two variants of their matrix.
 """
 
@@ -34,23 +34,28 @@ TUNNEL_ORDER = tuple(tunnel_kinds())
 
 
 def file_name(words: str) -> str:
-    """Words as a part of a file's name; what is changed or cut ends in a sum of the whole."""
-    kept = re.sub(r"[^A-Za-z0-9._+-]+", "-", words).strip("-.")[:48]
-    if kept == words:
-        return kept
-    return f"{kept or 'x'}-{zlib.crc32(words.encode('utf-8', 'replace')):08x}"
+    """Convert text to a part of a file name.
+
+    Text that changes or is truncated gets a checksum of the whole as suffix.
+    """
+    safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", words).strip("-.")[:48]
+    if safe == words:
+        return safe
+    return f"{safe or 'x'}-{zlib.crc32(words.encode('utf-8', 'replace')):08x}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of levels."""
+    """The runs of one combination of levels."""
 
     experiment: str
     matrix: str
-    variant: str  # "" or what sets it apart: "duration 10 s"
+    variant: str  # "" or the differing settings: "duration 10 s"
     factors: tuple[tuple[str, Scalar], ...]
-    runs: tuple[RunFolder, ...]  # all of them, whatever became of them
-    copies: frozenset[Path] = frozenset()  # folders of runs whose samples an earlier one has
+    runs: tuple[RunFolder, ...]  # all runs, in any state
+    copies: frozenset[Path] = (
+        frozenset()
+    )  # folders of runs whose samples equal those of an earlier run
 
     @property
     def key(self) -> str:
@@ -58,18 +63,22 @@ class Cell:
 
     @property
     def example(self) -> RunFolder:
-        """A run that stands for what was asked of all of them."""
+        """Return a run that represents the request of all runs."""
         return self.runs[0]
 
     @property
     def counted(self) -> tuple[RunFolder, ...]:
-        """The runs that summaries rest on: finished, not invalid, and no copies."""
+        """Return the runs that summaries include: finished, not invalid, no copies."""
         return tuple(run for run in self.runs if run.counts and run.folder not in self.copies)
 
     @property
     def but_cc(self) -> Any:
-        """What tells its place apart from others that may have the same congestion control."""
-        return self.matrix, less(self.factors, "cc"), less(self.example.settings, "cc")
+        """Return a key that is equal for cells that differ in congestion control only."""
+        return (
+            self.matrix,
+            without_names(self.factors, "cc"),
+            without_names(self.example.settings, "cc"),
+        )
 
     @property
     def left_out(self) -> tuple[RunFolder, ...]:
@@ -77,30 +86,30 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """The worst verdict among the runs that count; "none" if none does."""
-        found = (run.verdict or "ok" for run in self.counted)
-        return max(found, key=VERDICTS.index, default="none")
+        """Return the worst verdict of the counted runs; "none" if there are none."""
+        verdicts = (run.verdict or "ok" for run in self.counted)
+        return max(verdicts, key=VERDICTS.index, default="none")
 
     @property
     def absent(self) -> str:
-        """Why this kernel cannot have it, if no run counts for that: "module not built yet"."""
-        lacking = [run for run in self.runs if run.state == "unsupported"]
-        reasons = {(run.error or "").rpartition(": ")[2] for run in lacking}
+        """Return the reason why this kernel does not support it: "module not built yet"."""
+        unsupported = [run for run in self.runs if run.state == "unsupported"]
+        reasons = {(run.error or "").rpartition(": ")[2] for run in unsupported}
         return reasons.pop() if len(reasons) == 1 and not self.counted else ""
 
     @property
     def label(self) -> str:
-        """Its levels in a line, as people say them: 16 streams, gost+ws, BBR."""
+        """Return the levels in one line: 16 streams, gost+ws, BBR."""
         return cell_words(spoken_order(self.factors), cc_name) or self.matrix
 
     def summary(self, figure: str) -> Summary | None:
-        """Of a figure (see value_of) over the runs that count; None if no run has it."""
+        """Summarise a metric (see value_of) over the counted runs; None without values."""
         taken = (value_of(run, figure) for run in self.counted)
         return summarise([float(value) for value in taken if value is not None])
 
     @property
     def never_converged(self) -> int:
-        """How many of the runs that count had something to converge from and never did."""
+        """Return the number of counted runs that could have converged and did not."""
         endless = (run for run in self.counted if value_of(run, "convergence_s") is None)
         return sum(map(fairness.converges, endless))
 
@@ -110,57 +119,64 @@ class Cell:
 
     @property
     def cpu_bound(self) -> bool:
-        """Whether the CPU, not the network, set the rate: no time left, and room on the link."""
+        """Return whether the CPU limited the rate: no idle time, link not full."""
         idle, link = self.summary("idle_share"), self.summary("link_share")
         has_room = link is None or link.median < LINK_SHARE_FULL
         return idle is not None and idle.median < IDLE_SHARE_LOW and has_room
 
     def by_seed(self, figure: str = "goodput") -> dict[Any, float]:
-        """One figure of every run that counts, by what pairs runs of two congestion controls."""
+        """Return a metric of each counted run by repetition and seed, for pairing."""
         values = {(run.repetition, run.seed): value_of(run, figure) for run in self.counted}
         return {key: float(value) for key, value in values.items() if value is not None}
 
 
-def less(pairs: Iterable[tuple[str, Scalar]], *names: str) -> tuple[tuple[str, Scalar], ...]:
-    """Levels or settings without those of some names."""
+def without_names(
+    pairs: Iterable[tuple[str, Scalar]], *names: str
+) -> tuple[tuple[str, Scalar], ...]:
+    """Return the levels or settings without the given names."""
     return tuple(pair for pair in pairs if pair[0] not in names)
 
 
 def cell_key(run: RunFolder) -> str:
-    """The key of the cell that a run is of: a sum of all that is asked of the cell."""
-    asked = repr((run.experiment, run.matrix, run.factors, run.settings)).encode("utf-8", "replace")
-    return hashlib.blake2s(asked, digest_size=5).hexdigest()
+    """Return the key of a run's cell: a digest of its description."""
+    description = repr((run.experiment, run.matrix, run.factors, run.settings)).encode(
+        "utf-8", "replace"
+    )
+    return hashlib.blake2s(description, digest_size=5).hexdigest()
 
 
 def spoken_order(factors: Iterable[tuple[str, Scalar]]) -> dict[str, Scalar]:
-    """Levels as people order them: streams and tunnel, the path, and last the control."""
+    """Sort levels for people: streams, tunnel, path, and congestion control last."""
     order = {"streams": 0, "tunnel": 1, "cc": 9}
     return dict(sorted(factors, key=lambda pair: order.get(pair[0], 5)))
 
 
 def bdp_words(value: float) -> str:
-    """A buffer in BDP as people write it: packets are whole, so 0.25 BDP is 0.24998."""
+    """Format a buffer in BDP; packets are integers, so 0.24998 becomes 0.25."""
     short, long = f"{value:.2g}", f"{value:.3g}"
     return short if abs(float(short) / value - 1) < 0.004 else long
 
 
-# What a file draws that needs a figure of the series, though the runs do not show it.
-DRAWN_FROM: Mapping[str, frozenset[str]] = {
+# Plots that need metrics from series.
+METRICS_OF_PLOTS: Mapping[str, frozenset[str]] = {
     "by-loss": frozenset({"window_pkts"}),
     "cwnd": frozenset({"window_pkts"}),
 }
 
 
-def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
-    """A cell's figures; those of series only where its runs, its file or the study ask for them."""
+def metrics_of(cell: Cell, study: Study) -> tuple[str, ...]:
+    """Return the metrics of a cell.
+
+    Metrics from series are included only if its runs, its file or the study need them.
+    """
     run = cell.example
     wanted = {
-        merit_of(asked.figure).key
+        merit_of(claim.figure).key
         for published in study.published_all_for(run)
-        for asked in claims_of(published)
+        for claim in claims_of(published)
     }
     for word in study.matrix_draw(cell.matrix):
-        wanted |= DRAWN_FROM.get(word, frozenset())
+        wanted |= METRICS_OF_PLOTS.get(word, frozenset())
     competing = [flow.name for flow in run.competitors]
     if len(competing) > 1:
         wanted |= {"jain", "total_mbit", "convergence_s"}
@@ -168,8 +184,8 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
         wanted |= {"convergence_s"}
     if run.acks:
         wanted |= {"window_pkts"}
-    own = [merit for merit in MERITS if merit.of_run is not None]
-    figures = [merit.key for merit in own if not merit.from_series or merit.key in wanted]
+    run_merits = [merit for merit in MERITS if merit.of_run is not None]
+    figures = [merit.key for merit in run_merits if not merit.from_series or merit.key in wanted]
     if len(run.flows) > 1:
         figures += [f"goodput:{name}" for name in cell.flows]
     if len(competing) > 1:
@@ -179,18 +195,19 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class MatrixResults:
-    """What ran of one variant of one matrix of an experiment: what one set of figures shows. (What
-    a matrix asks for is gostlab.spec's Matrix.)
+    """The cells of one variant of one matrix of an experiment, plotted together.
+
+    gostlab.spec.Matrix is the corresponding request.
     """
 
     name: str
     variant: str
     cells: tuple[Cell, ...]
-    draw: tuple[str, ...] = ()  # what the experiment's file wants; empty: what its factors suggest
+    draw: tuple[str, ...] = ()  # plots that the experiment's file requests; (): select by factors
 
     @property
     def key(self) -> str:
-        """A file name's part."""
+        """Return a part of file names."""
         return file_name(f"{self.name} {self.variant}".strip())
 
     @property
@@ -199,36 +216,39 @@ class MatrixResults:
 
 
 def to_matrices(runs: Iterable[RunFolder], study: Study | None = None) -> list[MatrixResults]:
-    """Group an experiment's runs; the fullest variant of a matrix first.
+    """Group an experiment's runs to matrices, the largest variant of each first.
 
-    study: its file has the order of matrices, and may say what to draw of them. Without it, and
-    those that the file has no more: in the order of their first run.
+    study: its file defines the order of the matrices and may select plots. Matrices that it does
+    not contain, and all without a study, are in the order of their first run.
     """
     by_matrix: dict[str, dict[Any, list[RunFolder]]] = {}
     for run in runs:
         by_matrix.setdefault(run.matrix, {}).setdefault((run.factors, run.settings), []).append(run)
-    found: list[MatrixResults] = []
+    results: list[MatrixResults] = []
     for name, groups in by_matrix.items():
         draw = study.matrix_draw(name) if study else ()
-        apart = keys_apart(groups)
+        apart = differing_keys(groups)
         variants: dict[str, list[Cell]] = {}
         for (factors, settings), members in groups.items():
-            kept = {key: value for key, value in settings if key in apart}
-            variant = ", ".join(dict.fromkeys(variant_words(key, kept) for key in kept))
+            differing = {key: value for key, value in settings if key in apart}
+            variant = ", ".join(dict.fromkeys(variant_words(key, differing) for key in differing))
             members.sort(key=lambda run: (run.repetition, run.seed, run.name))
             alike = copies((run.folder, run.goodput_mbit) for run in members if run.counts)
             cell = Cell(members[0].experiment, name, variant, factors, tuple(members), alike)
             variants.setdefault(variant, []).append(cell)
-        matrices = [
+        variants_of_matrix = [
             MatrixResults(name, variant, tuple(sorted(cells, key=cell_order)), draw)
             for variant, cells in variants.items()
         ]
-        found += sorted(
-            matrices, key=lambda each: (-sum(r.counts for r in each.runs), each.variant)
+        results += sorted(
+            variants_of_matrix,
+            key=lambda matrix: (-sum(r.counts for r in matrix.runs), matrix.variant),
         )
     order = [name for name, _ in study.matrix_titles] if study else []
-    found.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
-    return found
+    results.sort(
+        key=lambda matrix: order.index(matrix.name) if matrix.name in order else len(order)
+    )
+    return results
 
 
 UNITS = {
@@ -242,49 +262,58 @@ UNITS = {
     "s": "s",
     "us": "µs",
 }
-SCALED = {"bps": 1e-6, "p": 100.0}
+UNIT_FACTORS = {"bps": 1e-6, "p": 100.0}
 
 
 def variant_words(key: str, settings: Mapping[str, Scalar]) -> str:
-    """A setting as people say it: duration 10 s, forward rate 20 Mbit/s; rate 20 Mbit/s of both
-    directions.
+    """Format a setting: duration 10 s, forward rate 20 Mbit/s.
+
+    A value that both directions share has no direction: rate 20 Mbit/s.
     """
     value, parts = settings[key], key.split(".")
     if parts[0] in ("path", "flows"):
         del parts[0]
-    for way, other in (("forward", "reverse"), ("reverse", "forward")):
-        if key.startswith(f"path.{way}.") and settings.get(key.replace(way, other, 1)) == value:
-            parts.remove(way)
+    for direction, other in (("forward", "reverse"), ("reverse", "forward")):
+        if (
+            key.startswith(f"path.{direction}.")
+            and settings.get(key.replace(direction, other, 1)) == value
+        ):
+            parts.remove(direction)
     name, _, unit = parts[-1].rpartition("_")
-    said = level(value)
+    text = level(value)
     if unit in UNITS and isinstance(value, int | float) and not isinstance(value, bool):
-        parts[-1], said = name, f"{level(value * SCALED.get(unit, 1))} {UNITS[unit]}"
-    return " ".join([*filter(None, parts), said]).replace("_", " ")
+        parts[-1], text = name, f"{level(value * UNIT_FACTORS.get(unit, 1))} {UNITS[unit]}"
+    return " ".join([*filter(None, parts), text]).replace("_", " ")
 
 
 def runs_per_cell(matrices: Iterable[MatrixResults]) -> list[int]:
-    """How many runs count of each cell that has such, the least first."""
-    return sorted(len(cell.counted) for each in matrices for cell in each.cells if cell.counted)
+    """Return the sorted numbers of counted runs of all cells that have any."""
+    return sorted(len(cell.counted) for matrix in matrices for cell in matrix.cells if cell.counted)
 
 
-def keys_apart(groups: Mapping[Any, Sequence[RunFolder]]) -> set[str]:
-    """The settings that differ between groups with the same levels."""
+def differing_keys(groups: Mapping[Any, Sequence[RunFolder]]) -> set[str]:
+    """Return the settings that differ between groups with the same levels."""
     seen: dict[Any, dict[str, Scalar]] = {}
     apart: set[str] = set()
     for factors, settings in groups:
         first = seen.setdefault(factors, dict(settings))
-        this = dict(settings)
-        apart |= {key for key in first.keys() | this.keys() if first.get(key) != this.get(key)}
+        current = dict(settings)
+        apart |= {
+            key for key in first.keys() | current.keys() if first.get(key) != current.get(key)
+        }
     return apart
 
 
 def rank(value: str, order: Sequence[str]) -> tuple[int, str]:
-    """A key that sorts known names as people expect them, others after."""
+    """Return a sort key that puts known names first, in a given order."""
     return (order.index(value) if value in order else len(order), value)
 
 
 def cell_order(cell: Cell) -> Any:
-    """Tables and axes: tunnel, streams, clock, path and buffer, other levels, then control."""
+    """Return the sort key of cells in tables and axes.
+
+    The order is tunnel, streams, clock, path and buffer, other levels, congestion control.
+    """
     run = cell.example
     return (
         rank(run.tunnel, TUNNEL_ORDER),
@@ -300,7 +329,7 @@ def cell_order(cell: Cell) -> Any:
     )
 
 
-# What a level's unit multiplies it by, to put levels of one kind in order.
+# Factors of units, to sort levels of one quantity.
 UNIT_SCALE = {
     unit.lower(): float(scale)
     for units in (TIME_UNITS, RATE_UNITS, SIZE_UNITS)
@@ -309,7 +338,7 @@ UNIT_SCALE = {
 
 
 def natural(words: str) -> list[tuple[bool, float, str]]:
-    """A key that puts 365MiB before 1460MiB, 100mbit before 1gbit, and all before "ample"."""
+    """Return a sort key: 365MiB before 1460MiB, 100mbit before 1gbit, numbers first."""
     quantity = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]+)", words)
     if quantity and quantity[2].lower() in UNIT_SCALE:
         return [(False, float(quantity[1]) * UNIT_SCALE[quantity[2].lower()], "")]
@@ -322,7 +351,7 @@ def natural(words: str) -> list[tuple[bool, float, str]]:
 
 
 def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, Cell]]:
-    """Cells that differ in nothing but the congestion control."""
+    """Return the pairs of cells that differ only in congestion control."""
     seconds = {cell.but_cc: cell for cell in cells if cell.example.cc == versus}
     return [
         (cell, seconds[cell.but_cc])
@@ -332,36 +361,38 @@ def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, 
 
 
 def row_of(table: pd.DataFrame, cell: Cell) -> pd.Series:
-    place = {"cell": cell.label, "matrix": cell.matrix, "variant": cell.variant}
-    return table[(table[list(place)] == pd.Series(place)).all(axis="columns")].iloc[0]
+    location = {"cell": cell.label, "matrix": cell.matrix, "variant": cell.variant}
+    return table[(table[list(location)] == pd.Series(location)).all(axis="columns")].iloc[0]
 
 
-def without(cell: Cell, factor: str) -> Cell:
-    return replace(cell, factors=less(cell.factors, factor))
+def drop_factor(cell: Cell, factor: str) -> Cell:
+    return replace(cell, factors=without_names(cell.factors, factor))
 
 
 def cpu_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
-    """A CPU sweep with the points that other matrices of the experiment add: the real clock, the
-    default cost.
+    """Return a CPU sweep's cells with matching points of the experiment's other matrices.
 
-    They must have been asked the same in everything but the clock, the cost and how long they ran;
-    on the real clock offloads may be on, because one CPU does not carry a fast path packet by
-    packet.
+    These are runs with the real clock or the default cost. They must have the same settings except
+    for clock, cost and duration; with the real clock offloads may be on, because one CPU cannot
+    process a fast path packet by packet.
     """
 
     def setting(run: RunFolder) -> Any:
-        asked = less(run.settings, "clock", "syscall_cost_us", "duration_s")
-        return less(asked, "offloads") if run.clock == "real" else asked
+        remaining = without_names(run.settings, "clock", "syscall_cost_us", "duration_s")
+        return without_names(remaining, "offloads") if run.clock == "real" else remaining
 
     def point(run: RunFolder) -> Any:
-        plain = less(setting(run), "offloads")
-        return plain, run.clock, None if run.clock == "real" else run.syscall_cost_us
+        without_offloads = without_names(setting(run), "offloads")
+        return without_offloads, run.clock, None if run.clock == "real" else run.syscall_cost_us
 
-    return joined(matrix, others, setting, point)
+    return join_matrices(matrix, others, setting, point)
 
 
 def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
-    """A buffer sweep with the points of other matrices, asked the same in all but the buffer."""
+    """Return a buffer sweep's cells with matching points of other matrices.
+
+    They must have the same settings except for the buffer.
+    """
 
     def setting(run: RunFolder) -> Any:
         return tuple(pair for pair in run.settings if not pair[0].endswith(".buffer_pkts"))
@@ -369,26 +400,28 @@ def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tupl
     def point(run: RunFolder) -> Any:
         return setting(run), run.buffer_pkts
 
-    return joined(matrix, others, setting, point)
+    return join_matrices(matrix, others, setting, point)
 
 
-def joined(
+def join_matrices(
     matrix: MatrixResults,
     others: Iterable[MatrixResults],
     setting: Callable[[RunFolder], Any],
     point: Callable[[RunFolder], Any],
 ) -> tuple[Cell, ...]:
-    """All of a matrix's own cells, and at each point where it has none the first of others' in its
-    own setting, but perhaps for the offloads; those first that ran as long as its own.
+    """Return a matrix's cells and, at missing points, the first match of other matrices.
+
+    A match has the setting of one of the matrix's cells, except perhaps for offloads; cells of the
+    same duration are preferred.
     """
     durations = {cell.example.duration_s for cell in matrix.cells}
     settings = {setting(cell.example) for cell in matrix.cells}
-    settings |= {less(each, "offloads") for each in settings}
-    more = [cell for other in others if other is not matrix for cell in other.cells]
-    more = [cell for cell in more if cell.counted and setting(cell.example) in settings]
-    more.sort(key=lambda cell: cell.example.duration_s not in durations)
+    settings |= {without_names(other_settings, "offloads") for other_settings in settings}
+    candidates = [cell for other in others if other is not matrix for cell in other.cells]
+    candidates = [cell for cell in candidates if cell.counted and setting(cell.example) in settings]
+    candidates.sort(key=lambda cell: cell.example.duration_s not in durations)
     cells, taken = list(matrix.cells), {point(cell.example) for cell in matrix.cells}
-    for cell in more:
+    for cell in candidates:
         if point(cell.example) not in taken:
             taken.add(point(cell.example))
             cells.append(cell)
@@ -398,26 +431,28 @@ def joined(
 def to_table(
     cells: Iterable[Cell], study: Study, borrow: Mapping[str, RunFolder] | None = None
 ) -> pd.DataFrame:
-    """One row per cell: what the figures draw and the tables print. Rates in Mbit/s, counts in
-    segments.
+    """Return one row per cell, for plots and tables.
 
-    A figure of merit X (of one flow: "share:flow2") has X (the median), X_low, X_high, X_coverage
-    (NaN without an interval), X_values and X_states; one that was not requested is NaN. Runs that
-    never converge are in no convergence_s, but counted in never_converged. goodput_best3 is the
-    mean of the three fastest runs.
+    Rates are in Mbit/s, counts in segments.
 
-    factor:KEY is a level as written; rtt:FLOW (ms) and cc:FLOW ("udp" of none) are a flow's own.
-    X_study, X_least and X_most are what the study published of the cell: of its own matrix, and
-    with `borrow` (a run of each matrix) a goodput or Retr of another matrix on the same path too.
-    ratio is goodput / goodput_study.
+    A metric X (of one flow: "share:flow2") has X (the median), X_low, X_high, X_coverage (NaN
+    without an interval), X_values and X_states; one that was not requested is NaN. Runs that never
+    converge have no convergence_s but are counted in never_converged. goodput_best3 is the mean of
+    the three fastest runs.
+
+    factor:KEY is a level as written; rtt:FLOW (ms) and cc:FLOW ("udp" without one) are properties
+    of a flow. X_study, X_least and X_most are the published values of the cell in its own matrix,
+    and with `borrow` (a run of each matrix) also a goodput or Retr of another matrix on the same
+    path. ratio is goodput / goodput_study.
     """
     return with_types([row_of_cell(cell, study, borrow) for cell in cells])
 
 
 def with_types(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows as a table with numbers in all columns but those of texts, values and states. A cell
-    without a flow that another has, has no value of it. (Column by column: pandas takes a hundred
-    of them four times as long.)
+    """Convert rows to a table with numeric columns, except texts, values and states.
+
+    Missing values are NaN. Columns are converted one by one: pandas takes four times as long for a
+    hundred.
     """
 
     def typed(name: str) -> Any:
@@ -431,8 +466,8 @@ def with_types(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame({name: typed(name) for name in names})
 
 
-# What was asked of the run that stands for its cell, under the name that it has in the run.
-ASKED = (
+# Requested attributes of the example run that become columns of the same name.
+REQUESTED = (
     *("topology", "tunnel", "cc", "streams", "clock", "syscall_cost_us", "rate_mbit", "rtt_ms"),
     *("loss_p", "jitter_ms", "ordered", "buffer_pkts", "buffer_bdp", "bdp_pkts", "mtu_bytes"),
     *("profile", "duration_s", "offloads", "direction"),
@@ -440,13 +475,15 @@ ASKED = (
 
 
 def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None) -> dict[str, Any]:
-    """A cell's row of the table: what was asked, what was published, what was got."""
+    """Return a cell's row of the table: request, published values, measurements."""
     run = cell.example
-    asked = figures_of(cell, study)
+    requested = metrics_of(cell, study)
     known = (merit.key for merit in MERITS if merit.of_run is not None)
-    programs = {each.environment.tunnel for each in cell.counted if each.environment}
+    programs = {
+        run_folder.environment.tunnel for run_folder in cell.counted if run_folder.environment
+    }
     row: dict[str, Any] = {
-        **{name: getattr(run, name) for name in ASKED},
+        **{name: getattr(run, name) for name in REQUESTED},
         "flows": len(run.flows),
         "rmem_bytes": rmem_bytes(run),
         "matrix": cell.matrix,
@@ -464,21 +501,21 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None
     }
     for flow in run.flows:
         row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.kind}
-    for figure in dict.fromkeys((*known, *asked)):
-        row |= figure_columns(figure, cell.summary(figure) if figure in asked else None)
+    for figure in dict.fromkeys((*known, *requested)):
+        row |= metric_columns(figure, cell.summary(figure) if figure in requested else None)
     other = row["goodput_study"]
-    times = [value / other for value in row["goodput_values"]] if other else []
+    ratios = [value / other for value in row["goodput_values"]] if other else []
     return {
         **row,
-        **figure_columns("ratio", summarise(times)),
+        **metric_columns("ratio", summarise(ratios)),
         "cpu_bound": float(cell.cpu_bound),
         "goodput_best3": best_mean(row["goodput_values"]),
-        "never_converged": cell.never_converged if "convergence_s" in asked else None,
+        "never_converged": cell.never_converged if "convergence_s" in requested else None,
     }
 
 
-def figure_columns(figure: str, summary: Summary | None) -> dict[str, Any]:
-    """What a cell's runs say of one figure of merit; None: nothing, or nobody asked."""
+def metric_columns(figure: str, summary: Summary | None) -> dict[str, Any]:
+    """Return the columns of one metric from its summary, if it has one."""
     interval = summary.interval if summary else None
     return {
         figure: summary.median if summary else None,
@@ -493,25 +530,28 @@ def figure_columns(figure: str, summary: Summary | None) -> dict[str, Any]:
 def published_columns(
     run: RunFolder, study: Study, borrow: Mapping[str, RunFolder] | None
 ) -> dict[str, float | str | None]:
-    """What the study published of a run's cell; the entry with most factors says it."""
+    """Return the published values of a run's cell.
+
+    The entry with most factors takes precedence.
+    """
     other = None if borrow is None else study.published_for(run, borrow)
-    found: dict[str, float | str | None] = {
+    columns: dict[str, float | str | None] = {
         "goodput_study": other.goodput_mbit if other else None,
         "retr_study": other.retr if other else None,
         "study_source": other.source if other else "",
     }
     for published in sorted(study.published_all_for(run), key=lambda each: len(each.factors)):
-        for asked in claims_of(published):
-            column = merit_of(asked.figure).key + (f":{asked.flow}" if asked.flow else "")
-            ends = (("study", asked.value), ("least", asked.least), ("most", asked.most))
-            found |= {f"{column}_{end}": value for end, value in ends if value is not None}
+        for claim in claims_of(published):
+            column = merit_of(claim.figure).key + (f":{claim.flow}" if claim.flow else "")
+            ends = (("study", claim.value), ("least", claim.least), ("most", claim.most))
+            columns |= {f"{column}_{end}": value for end, value in ends if value is not None}
             if column in ("goodput", "retr"):
-                found["study_source"] = published.source
-    return found
+                columns["study_source"] = published.source
+    return columns
 
 
 def rmem_bytes(run: RunFolder) -> float | None:
-    """The kernel's greatest receive buffer; None where run.json has none."""
+    """Return the kernel's maximum receive buffer; None if run.json has none."""
     try:
         return float(json.loads(str(dict(run.settings)["buffers.rmem"]))[-1])
     except (LookupError, ValueError, TypeError, OverflowError):

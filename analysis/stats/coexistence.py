@@ -1,4 +1,4 @@
-"""What a run whose flows compete came to, flow by flow: who gets how much, and who yields."""
+"""Evaluate competing flows of a run: share of each flow, and which flows yield."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,10 @@ from gostlab.results.coexistence import Competitor, Contest
 
 
 def contest_of(folder: Path) -> Contest | None:
-    """What a run's folder tells; None of one competing flow, or of flows never active together."""
+    """Return the results of competing flows in a run's folder.
+
+    None for a single competing flow, or for flows that are never active together.
+    """
     run = load_run(folder)
     if not isinstance(run, RunFolder):
         return None
@@ -46,7 +49,7 @@ def contest_of(folder: Path) -> Contest | None:
 
 
 def resent_of(run: RunFolder, flow: str) -> metrics.Retransmissions | None:
-    """What a flow's connections across the path sent again; None where they are not its own."""
+    """Return a flow's retransmissions across the path; None if connections are shared."""
     legs: Sequence[Any] = [leg for leg in run.of_leg("wan") if leg.flow == flow]
     if not legs:
         return None

@@ -1,6 +1,6 @@
-"""What changed between two results folders of the same questions: cell by cell, figure by figure.
+"""Compare two results folders of the same questions, cell by cell and metric by metric.
 
-For those who change a kernel, a tunnel or a setting and want to know what it did.
+This shows the effect of a change of the kernel, a tunnel or a setting.
 """
 
 import math
@@ -13,25 +13,33 @@ from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats.cells import Cell, MatrixResults
 from gostlab.analysis.stats.metrics import merit_of
 from gostlab.analysis.stats.statistics import MIN_RUNS, Summary, paired, paired_ratio
-from gostlab.analysis.stats.text_table import RUNS, VERDICT, Column, Table, ratio, several, texts
+from gostlab.analysis.stats.text_table import (
+    RUNS,
+    VERDICT,
+    Column,
+    Table,
+    count_of,
+    ratio,
+    text_columns,
+)
 from gostlab.errors import BadInput
 
-# A single run of another seed, or through a tunnel, may lie this many thresholds off by chance.
-FEW = 3
+# Thresholds by which a single run with another seed, or through a tunnel, may differ by chance.
+FEW_RUNS_FACTOR = 3
 BETTER, WORSE, SAME, UNSURE = "better", "worse", "same", "unsure"
 
 
 @dataclass(frozen=True)
 class ComparedQuantity:
-    """A figure that is compared."""
+    """A metric that is compared."""
 
-    figure: str  # a figure of merit, by name
+    figure: str  # name of a metric
     more_is_better: bool
-    # Below this in both folders a ratio says nothing: 0.2 ms of queue against 0.1.
+    # Ratios of values below this are meaningless: 0.2 ms of queue against 0.1.
     floor: float = 0.0
 
 
-WATCHED = (
+COMPARED_METRICS = (
     ComparedQuantity("goodput_mbit", more_is_better=True),
     ComparedQuantity("srtt_median_ms", more_is_better=False, floor=1.0),
     ComparedQuantity("queue_delay_p95_ms", more_is_better=False, floor=2.0),
@@ -41,30 +49,30 @@ WATCHED = (
 
 @dataclass(frozen=True)
 class MetricChange:
-    """One figure of one cell, before and after."""
+    """One metric of one cell, before and after."""
 
     matrix: str
     cell: str
-    figure: str  # in words, with its unit
+    figure: str  # label with its unit
     before: float
     after: float
-    times: float  # the median over pairs of after / before, where runs share a seed
-    low: float | None  # of its 95 % interval; None: fewer than six pairs
+    times: float  # median of after / before over pairs with a common seed
+    low: float | None  # 95 % interval; None for fewer than six pairs
     high: float | None
-    n: int  # pairs of runs with the same seed; without one, the fewer runs
-    verdict: str  # better | worse | same | unsure: large, but the runs do not agree on it
-    show_as: str = ""  # before and after as people write them
+    n: int  # pairs with a common seed; without any, the smaller number of runs
+    verdict: str  # better | worse | same | unsure: large, but runs disagree
+    show_as: str = ""  # formatted before and after
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Everything that two folders say of each other."""
+    """All differences between two folders."""
 
     rows: tuple[MetricChange, ...]
-    lost: tuple[str, ...]  # cells whose runs counted before, and none of which counts now
-    only_before: tuple[str, ...]  # cells that have no run after
+    lost: tuple[str, ...]  # cells with counted runs before and none now
+    only_before: tuple[str, ...]  # cells without a run after
     only_after: tuple[str, ...]
-    made: tuple[str, ...]  # what made the numbers differs: "kernel: 7.3.3 before, 7.3.4 after"
+    made: tuple[str, ...]  # changed programs: "kernel: 7.3.3 before, 7.3.4 after"
 
     @property
     def worse(self) -> list[MetricChange]:
@@ -72,7 +80,7 @@ class Changes:
 
     @property
     def regressed(self) -> bool:
-        """Whether anything is worse, or has been lost."""
+        """Return whether any metric is worse or any cell was lost."""
         return bool(self.worse or self.lost)
 
     def to_json(self) -> dict[str, Any]:
@@ -82,59 +90,68 @@ class Changes:
 def changes(
     before: Sequence[MatrixResults], after: Sequence[MatrixResults], threshold: float = 0.05
 ) -> Changes:
-    """Every cell that both have, by matrix and levels; of several variants those of the same
-    settings, else the fullest. Two versions of a user's source are variants of one question: the
-    old one is compared with the one that is there since.
+    """Compare every cell that both folders have, by matrix and levels.
 
-    threshold: a figure that moves by less, as a share, is the same. Raises BadInput where several
-    versions could be meant.
+    Of several variants those with the same settings are compared, else the largest. Two versions of
+    a user's source are variants of one question: the old one is compared with the new one.
+
+    threshold: relative change below which a metric is the same. Raises BadInput if several versions
+    are candidates.
     """
-    old, new = cells_by_place(before), cells_by_place(after)
-    pairs = [pair for place in old if place in new for pair in partners(old[place], new[place])]
+    old, new = cells_by_location(before), cells_by_location(after)
+    pairs = [
+        pair
+        for location in old
+        if location in new
+        for pair in partners(old[location], new[location])
+    ]
     taken = {id(cell) for pair in pairs for cell in pair}
-    found = (
+    rows = (
         change_of(cell, other, watched, threshold)
         for cell, other in pairs
         if other.counted
-        for watched in WATCHED
+        for watched in COMPARED_METRICS
     )
     return Changes(
-        tuple(filter(None, found)),
-        tuple(named(cell) for cell, other in pairs if not other.counted),
-        tuple(only_there(old, new, taken)),
-        tuple(only_there(new, old, taken)),
-        (*asked_differently(pairs), *made_differently(runs_of(before), runs_of(after))),
+        tuple(filter(None, rows)),
+        tuple(name_cell(cell) for cell, other in pairs if not other.counted),
+        tuple(unmatched_cells(old, new, taken)),
+        tuple(unmatched_cells(new, old, taken)),
+        (*changed_settings(pairs), *changed_programs(runs_of(before), runs_of(after))),
     )
 
 
-def cells_by_place(matrices: Iterable[MatrixResults]) -> dict[Any, list[Cell]]:
-    """Cells by matrix and levels; the fullest variant first."""
-    found: dict[Any, list[Cell]] = {}
+def cells_by_location(matrices: Iterable[MatrixResults]) -> dict[Any, list[Cell]]:
+    """Return cells by matrix and levels, the largest variant first."""
+    by_location: dict[Any, list[Cell]] = {}
     for matrix in matrices:
         for cell in matrix.cells:
-            found.setdefault((cell.matrix, cell.factors), []).append(cell)
-    return found
+            by_location.setdefault((cell.matrix, cell.factors), []).append(cell)
+    return by_location
 
 
 def partners(cells: Sequence[Cell], others: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
-    """Pair the variants of one cell, those that count, with the other folder's. Raises BadInput."""
+    """Pair the counted variants of one cell with the other folder's.
+
+    Raises BadInput.
+    """
     olds = [cell for cell in cells if cell.counted]
     pairs: list[tuple[Cell, Cell]] = []
     for question in dict.fromkeys(map(question_of, olds)):
-        mine = [cell for cell in olds if question_of(cell) == question]
-        theirs = [cell for cell in others if question_of(cell) == question]
-        known = {cell.example.settings for cell in mine}
-        fresh = [cell for cell in theirs if cell.example.settings not in known]
-        if len(theirs) == 1 and not fresh:
-            same = theirs[0].example.settings
-            pairs += [(cell, theirs[0]) for cell in mine if cell.example.settings == same]
-        elif len(mine) == len(fresh) == 1:
-            pairs.append((mine[0], fresh[0]))
-        elif theirs:
-            versions = [*mine, *fresh]
+        old_cells = [cell for cell in olds if question_of(cell) == question]
+        new_cells = [cell for cell in others if question_of(cell) == question]
+        known = {cell.example.settings for cell in old_cells}
+        fresh = [cell for cell in new_cells if cell.example.settings not in known]
+        if len(new_cells) == 1 and not fresh:
+            same = new_cells[0].example.settings
+            pairs += [(cell, new_cells[0]) for cell in old_cells if cell.example.settings == same]
+        elif len(old_cells) == len(fresh) == 1:
+            pairs.append((old_cells[0], fresh[0]))
+        elif new_cells:
+            versions = [*old_cells, *fresh]
             raise BadInput(
-                f"{named(mine[0])}: {several(len(mine), 'version')} before and"
-                f" {several(len(fresh), 'other')} after, and nothing says which to compare"
+                f"{name_cell(old_cells[0])}: {count_of(len(old_cells), 'version')} before and"
+                f" {count_of(len(fresh), 'other')} after, and nothing says which to compare"
                 f" ({'; '.join(dict.fromkeys(map(version_words, versions)))}): run the new one into"
                 " a folder of its own (--results)"
             )
@@ -156,33 +173,34 @@ def version_words(cell: Cell) -> str:
     return ", ".join(f"{key.removeprefix('own_cc.')} {value}" for key, value in versions)
 
 
-def only_there(
+def unmatched_cells(
     places: Mapping[Any, Sequence[Cell]], others: Mapping[Any, Sequence[Cell]], taken: set[int]
 ) -> Iterator[str]:
-    """Name the cells that the other folder has not, and the variants that have no partner there."""
-    for place, cells in places.items():
-        if place not in others:
-            yield named(cells[0])
-        known = {cell.example.settings for cell in others.get(place, ())}
-        for cell in cells if place in others else ():
+    """Name the cells that the other folder lacks, and variants without a partner."""
+    for location, cells in places.items():
+        if location not in others:
+            yield name_cell(cells[0])
+        known = {cell.example.settings for cell in others.get(location, ())}
+        for cell in cells if location in others else ():
             if id(cell) not in taken and cell.counted and cell.example.settings not in known:
-                yield f"{named(cell)} ({version_words(cell) or cell.variant or 'other settings'})"
+                difference = version_words(cell) or cell.variant or "other settings"
+                yield f"{name_cell(cell)} ({difference})"
 
 
-def asked_differently(pairs: Iterable[tuple[Cell, Cell]]) -> list[str]:
+def changed_settings(pairs: Iterable[tuple[Cell, Cell]]) -> list[str]:
     """Name the settings in which compared cells differ, with both values."""
-    found = []
+    differences = []
     for cell, other in pairs:
         old, new = dict(cell.example.settings), dict(other.example.settings)
-        found += [
+        differences += [
             f"{key}: {old.get(key, '–')} before, {new.get(key, '–')} after"
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key)
         ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(differences))
 
 
-def named(cell: Cell) -> str:
+def name_cell(cell: Cell) -> str:
     return f"{cell.matrix}: {cell.label}" if cell.factors else cell.matrix
 
 
@@ -193,7 +211,7 @@ def runs_of(matrices: Iterable[MatrixResults]) -> list[RunFolder]:
 def change_of(
     before: Cell, after: Cell, watched: ComparedQuantity, threshold: float
 ) -> MetricChange | None:
-    """One figure of two cells; None where one of them does not have it."""
+    """Compare one metric of two cells; None if one of them lacks it."""
     merit = merit_of(watched.figure)
     old, new = before.summary(merit.key), after.summary(merit.key)
     if old is None or new is None:
@@ -201,12 +219,12 @@ def change_of(
     olds, news = before.by_seed(merit.key), after.by_seed(merit.key)
     pairs = paired(olds, news)
     times = paired_ratio(olds, news)
-    if times is None:  # other seeds, or nothing to divide by
-        times = Summary((over(new.median, old.median),), over(new.median, old.median), None)
+    if times is None:  # no common seeds, or a divisor of 0
+        times = Summary((ratio_of(new.median, old.median),), ratio_of(new.median, old.median), None)
     small = max(old.median, new.median) <= watched.floor
     verdict = SAME if small else verdict_of(times, watched, threshold)
     among = min(new.values) <= max(old.values) and min(old.values) <= max(new.values)
-    if verdict in (BETTER, WORSE) and not pairs and among:  # runs of other seeds
+    if verdict in (BETTER, WORSE) and not pairs and among:  # the runs have no common seeds
         verdict = UNSURE
     return MetricChange(
         matrix=before.matrix,
@@ -223,17 +241,18 @@ def change_of(
     )
 
 
-def over(after: float, before: float) -> float:
-    """after / before; 1 of nothing to nothing, infinite of nothing to something."""
+def ratio_of(after: float, before: float) -> float:
+    """Return after / before; 1 for 0 / 0, infinite for a divisor of 0."""
     if before:
         return after / before
     return math.inf if after else 1.0
 
 
 def verdict_of(times: Summary, watched: ComparedQuantity, threshold: float) -> str:
-    """Better or worse if it moved by the threshold and its interval lies on that side of 1. Where
-    there is none, every pair must have moved to that side; below six pairs by FEW times the
-    threshold.
+    """Return better or worse if a ratio moved by the threshold and its interval excludes 1.
+
+    Without an interval every pair must have moved to that side; for fewer than six pairs by FEW
+    times the threshold.
     """
     moved = times.median
     if 1 / (1 + threshold) <= moved <= 1 + threshold:
@@ -241,26 +260,26 @@ def verdict_of(times: Summary, watched: ComparedQuantity, threshold: float) -> s
     if times.interval is not None:
         agreed = not times.interval.low <= 1 <= times.interval.high
     else:
-        edge = 1 + (FEW * threshold if times.n < MIN_RUNS else 0)
+        edge = 1 + (FEW_RUNS_FACTOR * threshold if times.n < MIN_RUNS else 0)
         agreed = min(times.values) > edge or max(times.values) < 1 / edge
     if not agreed:
         return UNSURE
     return BETTER if (moved > 1) == watched.more_is_better else WORSE
 
 
-def made_differently(before: Sequence[RunFolder], after: Sequence[RunFolder]) -> list[str]:
-    """What made the numbers, where it is not the same."""
-    said = []
+def changed_programs(before: Sequence[RunFolder], after: Sequence[RunFolder]) -> list[str]:
+    """Describe changed programs and machines."""
+    differences = []
     for part in ("kernel", "tunnel_sha256", "iperf3", "lab", "host"):
         one, two = (
             sorted({str(getattr(run.environment, part))[:60] for run in runs if run.environment})
             for runs in (before, after)
         )
         if one != two:
-            was, now = (" / ".join(each) or "–" for each in (one, two))
+            was, now = (" / ".join(values) or "–" for values in (one, two))
             name = "tunnel program" if part == "tunnel_sha256" else part
-            said.append(f"{name}: {was} before, {now} after")
-    return said
+            differences.append(f"{name}: {was} before, {now} after")
+    return differences
 
 
 # -- for people
@@ -269,10 +288,10 @@ ORDER = {WORSE: 0, BETTER: 1, UNSURE: 2, SAME: 3}
 
 
 def to_table(found: Changes) -> Table:
-    """What moved, the worse first; what did not is counted in the note."""
+    """Return the changed metrics, worse ones first; the note counts the others."""
     moved = [row for row in found.rows if row.verdict != SAME]
     columns = (
-        *texts(cell="Cell", figure="Figure"),
+        *text_columns(cell="Cell", figure="Figure"),
         Column("show_as", "Before → after"),
         Column("times", "After / before", lambda x: "from none" if math.isinf(x) else ratio(x)),
         Column("interval", "95 % interval"),
@@ -293,6 +312,6 @@ def to_table(found: Changes) -> Table:
 def summary_line(found: Changes) -> str:
     counts = Counter(row.verdict for row in found.rows)
     cells = len({(row.matrix, row.cell) for row in found.rows})
-    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
-    counted = f"{several(len(found.rows), 'figure')} of {several(cells, 'cell')}"
-    return f"{counted}: {said or 'nothing to compare'}."
+    counts_text = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
+    counted = f"{count_of(len(found.rows), 'figure')} of {count_of(cells, 'cell')}"
+    return f"{counted}: {counts_text or 'nothing to compare'}."

@@ -1,6 +1,6 @@
-"""How flows share, and how long they take to: of one run, from its series.
+"""Measure how flows of one run share the link and how fast they converge.
 
-Times are seconds, rates Mbit/s of payload. What a run's series do not tell is None or empty.
+Times are seconds, rates Mbit/s of payload. Results are None or empty if the series lack data.
 """
 
 import math
@@ -14,110 +14,111 @@ from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats.statistics import jain_index
 from gostlab.results.coexistence import Side
 
-# A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM
-# 2001).
+# Relative deviation from 1/n of a fair share: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker,
+# SIGCOMM 2001).
 DELTA = 0.1
-# Shares are taken over windows of this length, and must stay fair for so long to count as
-# converged.
+# Window length of shares, and the time that they must stay fair to count as converged.
 FAIR_WINDOW_S = 1.0
 FAIR_HOLD_S = 5.0
-# A rate has settled when it stays within this part of its new value for so long.
+# A rate has settled if it stays within this relative band of its new value for the hold time.
 SETTLE_BAND = 0.1
 SETTLE_HOLD_S = 2.0
-# A window of BBR's bandwidth probing: a cycle of eight round trips, so that its 1.25 and 0.75 do
-# not show; but no less than this.
+# Window length: one cycle of BBR's bandwidth probing (eight RTTs), which averages its gains of 1.25
+# and 0.75, and at least SETTLE_WINDOW_S.
 PROBE_CYCLE_ROUNDS = 8
 SETTLE_WINDOW_S = 0.25
-# Where a path changes more often than this, it has no states to settle in.
+# A path with more changes has no steady states.
 MAX_EVENTS = 20
 
 
 def active_rates(run: RunFolder) -> dict[str, float]:
-    """Each flow's mean rate over the time when all flows that have a congestion control are active;
-    empty if they never are.
+    """Return each flow's mean rate while all competing flows are active.
 
-    Of that the part that the run measures; where it measures all, the first quarter
-    (WARM_UP_SHARE) is left out. UDP in the background is not among them.
+    Empty if they never are. The mean covers the measured part of the run, or, if all of it is
+    measured, the common time without its first quarter (WARM_UP_SHARE). Background UDP is excluded.
     """
     progress = competing(run)
     first_s, last_s = active_window(run, progress)
     if last_s <= first_s:
         return {}
-    return {name: each.mbit_between(first_s, last_s) for name, each in progress.items()}
+    return {name: curve.mbit_between(first_s, last_s) for name, curve in progress.items()}
 
 
 def competing(run: RunFolder) -> dict[str, series.DeliveryCurve]:
-    """The progress of each flow with a congestion control; {} where one's is not known."""
+    """Return the delivery curves of flows with a congestion control.
+
+    {} if one of them is unknown.
+    """
     flows = run.competitors
     progress = {flow.name: series.progress_of(run, flow) for flow in flows}
-    known = {name: each for name, each in progress.items() if each is not None}
+    known = {name: curve for name, curve in progress.items() if curve is not None}
     return known if len(known) == len(flows) else {}
 
 
 def active_window(
     run: RunFolder, progress: Mapping[str, series.DeliveryCurve]
 ) -> tuple[float, float]:
-    """From when to when active_rates are taken; (0, 0) of no flow."""
-    first_s = max((each.start_s for each in progress.values()), default=0.0)
-    last_s = min((each.end_s for each in progress.values()), default=0.0)
+    """Return the begin and end of the time of active_rates; (0, 0) without flows."""
+    first_s = max((curve.start_s for curve in progress.values()), default=0.0)
+    last_s = min((curve.end_s for curve in progress.values()), default=0.0)
     if run.measures_a_part:
         return max(first_s, run.measured_s[0]), min(last_s, run.measured_s[1])
     return first_s + series.WARM_UP_SHARE * (last_s - first_s), last_s
 
 
 def shares(run: RunFolder) -> dict[str, float]:
-    """Each flow's part of what the active flows carry together, over the time of active_rates."""
+    """Return each flow's share of the total rate, over the time of active_rates."""
     rates = active_rates(run)
     total = math.fsum(rates.values())
     return {name: rate / total for name, rate in rates.items()} if total > 0 else {}
 
 
 def jain(run: RunFolder) -> float | None:
-    """Jain's index of the active flows' rates; None with fewer than two that ever are active."""
+    """Return Jain's index of the active flows' rates; None for fewer than two."""
     rates = active_rates(run)
     return jain_index(list(rates.values())) if len(rates) > 1 and any(rates.values()) else None
 
 
 def convergence_s(run: RunFolder) -> float | None:
-    """How long after the last flow's start the shares are fair; None where they never are.
+    """Return the time from the last flow's start until shares are fair; None for never.
 
     RFC 5166, section 2.3: the delta-fair convergence time is the time that two flows take from
-    shares of 100/101 and 1/101 to (1 + delta)/2 and (1 - delta)/2. So of n flows each must have
-    1/n, within delta (0.1) of it: for n = 2 the RFC's own; the start is what the last flow finds,
-    not 100/101. Shares are those of windows of 1 s from the last start on, and they must stay fair
-    for 5 s, while all are active; the time is that of the first such window's beginning. With one
-    flow that has a congestion control, it is the longest of its `settling` times.
+    shares of 100/101 and 1/101 to (1 + delta)/2 and (1 - delta)/2. So each of n flows must have 1/n
+    within delta (0.1), which is the RFC's definition for n = 2; the initial shares are those at the
+    last start, not 100/101. Shares are measured in windows of 1 s from the last start on and must
+    stay fair for 5 s while all flows are active; the time is the beginning of the first such
+    window. For a single competing flow it is the maximum of its `settling` times.
     """
     if len(run.competitors) < 2:
-        return longest(settling(run).values())
+        return max_time_s(settling(run).values())
     _, windows = common_windows(run)
     return first_lasting([is_fair(at) for at in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
 
 
 def is_fair(rates: Sequence[float]) -> bool:
-    """Whether each of n rates is 1/n of their sum, within DELTA of it."""
+    """Return whether each of n rates is 1/n of their sum, within DELTA."""
     total = math.fsum(rates)
     return total > 0 and all(abs(rate / total * len(rates) - 1) <= DELTA + 1e-9 for rate in rates)
 
 
 def common_windows(run: RunFolder) -> tuple[float, list[tuple[float, ...]]]:
-    """When the last of the flows with a congestion control starts, and the rates of all of them in
-    each window from then on; none where one's is not known.
+    """Return the start of the last competing flow and all rates in windows from then on.
+
+    There are no windows if a flow's rate is unknown.
     """
     flows = run.competitors
     since_s = max((series.span(flow)[0] for flow in flows), default=0.0)
     rates = series.flow_rates(run, FAIR_WINDOW_S, since_s)
     known = [rates[flow.name] for flow in flows if flow.name in rates]
-    return since_s, list(together(known, since_s).values()) if len(known) == len(flows) else []
+    return since_s, list(align_windows(known, since_s).values()) if len(known) == len(flows) else []
 
 
 def sides(run: RunFolder) -> dict[str, Side]:
-    """Which flows have yielded, and since when; {} where they are never active together for long
-    enough.
+    """Return which flows have yielded, and since when.
 
-    A share is that of windows of 1 s, their mean over the next 5 s, so that BBR's ProbeRTT is no
-    change of sides; a flow is at its fair share within DELTA of 1/n. A flow's side is the one that
-    it is on at the end, since the instant from which on it is on no other.
+    {} if they are not active together for long enough. Shares in windows of 1 s are averaged over 5
+    s, so that BBR's ProbeRTT is no change of sides; a flow is at its fair share within DELTA of
+    1/n. A flow's side is its side at the end, since the instant after which it is on no other.
     """
     flows = run.competitors
     since_s, windows = common_windows(run)
@@ -126,41 +127,40 @@ def sides(run: RunFolder) -> dict[str, Side]:
     shared = [mean * len(flows) / mean.sum() - 1 for mean in means if mean.sum() > 0]
     if len(flows) < 2 or not shared:
         return {}
-    found = {}
-    for place, flow in enumerate(flows):
-        standing = [int(np.sign(off[place])) * bool(abs(off[place]) > DELTA) for off in shared]
+    result = {}
+    for index, flow in enumerate(flows):
+        standing = [int(np.sign(off[index])) * bool(abs(off[index]) > DELTA) for off in shared]
         stood = next((n for n, side in enumerate(reversed(standing)) if side != standing[-1]), None)
         first = 0 if stood is None else len(standing) - stood
-        found[flow.name] = Side(standing[-1], since_s + first * FAIR_WINDOW_S)
-    return found
+        result[flow.name] = Side(standing[-1], since_s + first * FAIR_WINDOW_S)
+    return result
 
 
 def settling(run: RunFolder) -> dict[float, float | None]:
-    """How long after each event (a change, a start or stop in the background) the rate stays near
-    its new value, the median of the later half of the time it has; None: never.
+    """Return the settling time of the rate after each event; None for never.
 
-    So the new value is the flow's own, not what it could have had. Near is within SETTLE_BAND of
-    it, staying is for 2 s and until no later than the next event. The rate is that of all flows
-    that have a congestion control, in windows of 0.25 s or of BBR's probing cycle (8 round trips)
-    if that is longer; the time is that of the first such window's beginning. Empty where nothing
-    happens, or all the time.
+    Events are changes of the path, and starts and stops of background flows. The rate settles when
+    it stays near its new value, the median of the later half of the time until the next event; so
+    the target is what the flows reach, not what they could reach. Near is within SETTLE_BAND,
+    staying is for 2 s and until the next event at most. The rate is that of all competing flows, in
+    windows of 0.25 s or of BBR's probing cycle (8 RTTs) if that is longer; the time is the
+    beginning of the first such window. Empty without events, or with too many.
     """
-    found = {}
+    times = {}
     for event_s in events(run) if series.rows_by_flow(run) else ():
         windows = summed_windows(run, event_s)
         later = windows[len(windows) // 2 :]
         target_mbit = float(np.median(later)) if later else math.inf
         near = [abs(rate - target_mbit) <= SETTLE_BAND * target_mbit for rate in windows]
-        found[event_s] = first_lasting(near, settle_window_s(run), SETTLE_HOLD_S)
-    return found
+        times[event_s] = first_lasting(near, settle_window_s(run), SETTLE_HOLD_S)
+    return times
 
 
 def events(run: RunFolder) -> tuple[float, ...]:
-    """When something changes while the flows with a congestion control are active: the path, or who
-    else is on it.
+    """Return the times of changes of path or traffic while competing flows are active.
 
-    Of those that follow each other too soon for anything to settle (2 s) only the last counts, and
-    none so near the end. Empty where there are more than 20: such a path has no states.
+    Of events that follow each other too fast for settling (2 s) only the last counts, and none so
+    close to the end. Empty for more than 20: such a path has no steady states.
     """
     spans = [series.span(flow) for flow in run.competitors]
     if not spans:
@@ -178,31 +178,38 @@ def events(run: RunFolder) -> tuple[float, ...]:
 
 
 def converges(run: RunFolder) -> bool:
-    """Whether a run has something to converge from, and a record of how."""
+    """Return whether a run has an event to converge from and recorded rates."""
     return bool(active_rates(run)) and (len(run.competitors) > 1 or bool(events(run)))
 
 
 def settle_window_s(run: RunFolder) -> float:
-    """The window in which a run's rate is looked at to see it settle."""
+    """Return the window length for detecting that a run's rate has settled."""
     return max(SETTLE_WINDOW_S, PROBE_CYCLE_ROUNDS * max(flow.rtt_ms for flow in run.flows) / 1000)
 
 
 def summed_windows(run: RunFolder, event_s: float) -> list[float]:
-    """The rate of the flows with a congestion control together, in windows from an event until the
-    next, or until one of them ends.
+    """Return the total rate of competing flows in windows after an event.
+
+    The windows end with the next event or with the first flow.
     """
     rates = series.flow_rates(run, settle_window_s(run), event_s)
     wanted = [rates[flow.name] for flow in run.competitors if flow.name in rates]
     until_s = min((instant for instant in events(run) if instant > event_s), default=math.inf)
-    windows = together(wanted, event_s).items()
+    windows = align_windows(wanted, event_s).items()
     return [math.fsum(at) for end_s, at in windows if end_s <= until_s + 1e-6]
 
 
-def together(rates: Sequence[series.TimeSeries], since_s: float) -> dict[float, tuple[float, ...]]:
-    """Window's end -> every series' value, of the windows since then that all of them have."""
+def align_windows(
+    rates: Sequence[series.TimeSeries], since_s: float
+) -> dict[float, tuple[float, ...]]:
+    """Return the values of all series by common window end, after a given time."""
     columns = [
-        dict(zip(np.round(each.t_s, 6).tolist(), each.value.tolist(), strict=True))
-        for each in rates
+        dict(
+            zip(
+                np.round(series_of_flow.t_s, 6).tolist(), series_of_flow.value.tolist(), strict=True
+            )
+        )
+        for series_of_flow in rates
     ]
     common = set(columns[0]).intersection(*columns) if columns else set()
     later = sorted(t_s for t_s in common if t_s > since_s + 1e-6)
@@ -210,13 +217,13 @@ def together(rates: Sequence[series.TimeSeries], since_s: float) -> dict[float, 
 
 
 def first_lasting(good: Sequence[bool], window_s: float, hold_s: float) -> float | None:
-    """When the first of windows begins from which on they are good for so long."""
+    """Return the begin of the first window after which all are good for the hold time."""
     needed = math.ceil(hold_s / window_s - 1e-9)
     starts = range(len(good) - needed + 1)
     return next((at * window_s for at in starts if all(good[at : at + needed])), None)
 
 
-def longest(times: Iterable[float | None]) -> float | None:
-    """The greatest of times; None of none, or if one of them is endless."""
-    found = [math.inf if each is None else each for each in times]
-    return max(found) if found and max(found) < math.inf else None
+def max_time_s(times: Iterable[float | None]) -> float | None:
+    """Return the maximum of times; None for an empty list or an infinite time."""
+    durations = [math.inf if duration is None else duration for duration in times]
+    return max(durations) if durations and max(durations) < math.inf else None

@@ -1,8 +1,8 @@
-"""What a run, and a cell of runs, can be judged by: the one list of figures.
+"""Define the metrics of runs and cells.
 
-A table's columns, a study's `published`, the targets and the figures' axes all take theirs from
-here: a new one is one more entry of MERITS. gostlab.registry reads the names out of this file's
-source, so each stands as a literal.
+Columns of tables, `published` entries, targets and axes of plots use this list; a new metric is one
+more entry of MERITS. gostlab.registry parses the names from this file's source, so each is a
+literal.
 """
 
 import math
@@ -34,38 +34,38 @@ class CellLike(Protocol):
 
 OfRun = Callable[[RunFolder], float | None]
 OfFlow = Callable[[RunFolder, str], float | None]
-# A cell, all cells of its experiment, and the congestion control to compare with.
+# (cell, all cells of its experiment, congestion control to compare with) -> summary
 OfCell = Callable[[CellLike, Sequence[CellLike], str | None], Summary | None]
 
 
 @dataclass(frozen=True)
 class Merit:
-    """One figure: its name, how people read it, and how it comes from a run, a flow or a cell."""
+    """One metric: name, label, and its computation from a run, a flow or a cell."""
 
-    name: str  # as `published` has it
-    words: str  # for a table's row, with its unit
+    name: str  # name in `published` entries
+    words: str  # label in tables, with its unit
     of_run: OfRun | None = None
     of_flow: OfFlow | None = None
-    of_cell: OfCell | None = None  # where it is no summary of the runs' own values
+    of_cell: OfCell | None = None  # only for metrics that do not summarise values of runs
     show: Callable[[float], str] = rate
-    from_series: bool = False  # read from a run's series, which takes longer than all else
-    column: str = ""  # a table's column, where that has another name
-    label: str = ""  # for a figure's axis, where that has other words
+    from_series: bool = False  # computed from time series, which is slow
+    column: str = ""  # column in tables if its name differs
+    label: str = ""  # axis label if it differs
 
     @property
     def key(self) -> str:
-        """The column of a table of cells; of one flow with ":FLOW" behind."""
+        """Return the column in a table of cells; ":FLOW" is appended for one flow."""
         return self.column or self.name
 
     @property
     def axis(self) -> str:
-        words = self.words.removeprefix("the ")
-        return self.label or words[0].upper() + words[1:]
+        text = self.words.removeprefix("the ")
+        return self.label or text[0].upper() + text[1:]
 
 
 @cache
-def over_time(run: RunFolder) -> Mapping[str, float | None]:
-    """A run's figures of fairness, which take longer than all else together: read once."""
+def fairness_metrics(run: RunFolder) -> Mapping[str, float | None]:
+    """Return a run's fairness metrics, cached because they are slow."""
     rates, parts = fairness.active_rates(run), fairness.shares(run)
     return {
         "jain": fairness.jain(run),
@@ -75,21 +75,21 @@ def over_time(run: RunFolder) -> Mapping[str, float | None]:
     }
 
 
-def together(name: str) -> OfRun:
-    return lambda run: over_time(run)[name]
+def fairness_metric(name: str) -> OfRun:
+    return lambda run: fairness_metrics(run)[name]
 
 
-window_pkts = cache(series.mean_window_pkts)  # of a run, read once
+window_pkts = cache(series.mean_window_pkts)  # cached per run
 
 
 def wan_share(run: RunFolder) -> float | None:
-    """Retransmitted segments on the WAN per segment sent there."""
+    """Return the retransmitted share of segments sent on the WAN."""
     again, sent = run.retransmitted("wan"), run.segments("wan")
     return None if again is None or not sent else again / sent
 
 
-def sent_again(leg: str, where: str, label: str) -> dict[str, Any]:
-    """What a figure has that is of a leg: the segments that were sent again there."""
+def leg_retransmissions(leg: str, where: str, label: str) -> dict[str, Any]:
+    """Return the arguments of a metric that counts a leg's retransmitted segments."""
     return {
         "words": f"sent again {where} (segments)",
         "of_run": lambda run: run.retransmitted(leg),
@@ -98,44 +98,49 @@ def sent_again(leg: str, where: str, label: str) -> dict[str, Any]:
     }
 
 
-def under_load(delay: str, quantile: str) -> OfRun:
-    """What half (95 %) of the time a run's delay did not exceed; None where nothing was sampled."""
+def delay_quantile(delay: str, quantile: str) -> OfRun:
+    """Return a function that reads a quantile of a run's delay under load.
+
+    The result is None without samples.
+    """
     return lambda run: getattr(getattr(series.latency(run), delay), quantile, None)
 
 
 def ping_ms(name: str) -> OfRun:
-    """One number of a run's first ping flow; None where it has none."""
+    """Return a function that reads a statistic of a run's first ping flow, or None."""
     return lambda run: next(filter(None, (flow.round_trips for flow in run.flows)), {}).get(name)
 
 
 def fetch_s(name: str) -> OfRun:
-    """One number of a run's short downloads, of the least size; None where it has none."""
-    return lambda run: next((each for flow in run.flows for each in flow.fetches), {}).get(name)
+    """Return a function that reads a statistic of a run's smallest short downloads."""
+    return lambda run: next((fetch for flow in run.flows for fetch in flow.fetches), {}).get(name)
 
 
-def of_a_flow(name: str) -> OfFlow:
+def flow_attribute(name: str) -> OfFlow:
     return lambda run, flow: getattr(run.flow(flow), name, None)
 
 
 def times_to_converge(
     cell: CellLike, cells: Sequence[CellLike], versus: str | None
 ) -> Summary | None:
-    """How long the runs took; one that could have converged and did not took for ever."""
-    times = [(over_time(run)["convergence_s"], fairness.converges(run)) for run in cell.counted]
+    """Summarise convergence times; runs that could have converged and did not have inf."""
+    times = [
+        (fairness_metrics(run)["convergence_s"], fairness.converges(run)) for run in cell.counted
+    ]
     return summarise(
         [math.inf if time is None else time for time, could in times if could or time is not None]
     )
 
 
 def ratio_to(cell: CellLike, cells: Sequence[CellLike], versus: str | None) -> Summary | None:
-    """The cell's goodput over that of the same cell with `versus`, seed by seed."""
+    """Return the goodput ratio to the same cell with `versus`, seed by seed."""
     bases = (other for other in cells if other.but_cc == cell.but_cc and other.example.cc == versus)
     base = next(bases, None)
     return None if base is None else paired_ratio(base.by_seed(), cell.by_seed())
 
 
 def best_three(cell: CellLike, cells: Sequence[CellLike], versus: str | None) -> Summary | None:
-    """The mean of the three fastest runs."""
+    """Return the mean of the three fastest runs."""
     values = tuple(run.goodput_mbit for run in cell.counted if run.goodput_mbit is not None)
     best = best_mean(values)
     return None if best is None else Summary(values, best)
@@ -146,20 +151,20 @@ MERITS: tuple[Merit, ...] = (
         "goodput_mbit",
         "goodput (Mbit/s)",
         of_run=attrgetter("goodput_mbit"),
-        of_flow=of_a_flow("goodput_mbit"),
+        of_flow=flow_attribute("goodput_mbit"),
         column="goodput",
     ),
     Merit(
         "retr",
         "retransmissions (iperf3's Retr)",
         of_run=attrgetter("retr"),
-        of_flow=of_a_flow("retransmits"),
+        of_flow=flow_attribute("retransmits"),
         show=count,
         label="iperf3's Retr (segments)",
     ),
-    Merit("app", **sent_again("app", "on the leg before the tunnel", "Before the tunnel")),
-    Merit("wan", **sent_again("wan", "on the WAN", "Retransmitted on the WAN")),
-    Merit("exit", **sent_again("exit", "on the leg after the tunnel", "After the tunnel")),
+    Merit("app", **leg_retransmissions("app", "on the leg before the tunnel", "Before the tunnel")),
+    Merit("wan", **leg_retransmissions("wan", "on the WAN", "Retransmitted on the WAN")),
+    Merit("exit", **leg_retransmissions("exit", "on the leg after the tunnel", "After the tunnel")),
     Merit(
         "wan_share",
         "sent again on the WAN, share",
@@ -191,23 +196,26 @@ MERITS: tuple[Merit, ...] = (
     Merit(
         "srtt_median_ms",
         "RTT under load, median (ms)",
-        under_load("srtt_ms", "median"),
+        delay_quantile("srtt_ms", "median"),
         of_flow=lambda run, flow: getattr(series.flow_srtt_ms(run, flow), "median", None),
         show=delay,
     ),
     Merit(
-        "srtt_p95_ms", "RTT under load, 95 % (ms)", of_run=under_load("srtt_ms", "p95"), show=delay
+        "srtt_p95_ms",
+        "RTT under load, 95 % (ms)",
+        of_run=delay_quantile("srtt_ms", "p95"),
+        show=delay,
     ),
     Merit(
         "queue_delay_median_ms",
         "the bottleneck's queue, median (ms)",
-        under_load("queue_delay_ms", "median"),
+        delay_quantile("queue_delay_ms", "median"),
         show=delay,
     ),
     Merit(
         "queue_delay_p95_ms",
         "the bottleneck's queue, 95 % (ms)",
-        under_load("queue_delay_ms", "p95"),
+        delay_quantile("queue_delay_ms", "p95"),
         show=delay,
     ),
     Merit("ping_median_ms", "ping under load, median (ms)", ping_ms("median_ms"), show=delay),
@@ -226,7 +234,7 @@ MERITS: tuple[Merit, ...] = (
     Merit(
         "jain",
         "Jain's index",
-        of_run=together("jain"),
+        of_run=fairness_metric("jain"),
         show=ratio,
         from_series=True,
         label="Jain's index (1 is fair)",
@@ -234,21 +242,21 @@ MERITS: tuple[Merit, ...] = (
     Merit(
         "convergence_s",
         "time to converge (s)",
-        of_run=together("convergence_s"),
+        of_run=fairness_metric("convergence_s"),
         of_cell=times_to_converge,
         from_series=True,
     ),
     Merit(
         "total_mbit",
         "all flows together (Mbit/s)",
-        of_run=together("total_mbit"),
+        of_run=fairness_metric("total_mbit"),
         from_series=True,
         label="All flows (Mbit/s)",
     ),
     Merit(
         "share",
         "share of the sum",
-        of_flow=lambda run, flow: over_time(run).get(f"share:{flow}"),
+        of_flow=lambda run, flow: fairness_metrics(run).get(f"share:{flow}"),
         show=percent,
         label="Share of the sum (%)",
     ),
@@ -266,15 +274,18 @@ BY_KEY: Mapping[str, Merit] = MappingProxyType(
 
 
 def merit_of(figure: str) -> Merit:
-    """The figure of that name, or of that column, whichever flow it is of. Raises KeyError."""
+    """Return the metric of a name or column, with or without a flow.
+
+    Raises KeyError.
+    """
     return BY_KEY[figure.partition(":")[0]]
 
 
 def value_of(run: RunFolder, figure: str) -> float | None:
-    """A figure of a run ("goodput"), or of one of its flows ("share:flow2")."""
+    """Return a metric of a run ("goodput") or of one of its flows ("share:flow2")."""
     flow, merit = figure.partition(":")[2], merit_of(figure)
     if flow:
-        found = merit.of_flow(run, flow) if merit.of_flow else None
+        value = merit.of_flow(run, flow) if merit.of_flow else None
     else:
-        found = merit.of_run(run) if merit.of_run else None
-    return None if found is None else float(found)
+        value = merit.of_run(run) if merit.of_run else None
+    return None if value is None else float(value)

@@ -1,12 +1,12 @@
-"""Whether the runs of a cell fall into groups: states between which a system chooses, of which
-neither a mean nor an interval over all says anything.
+"""Detect runs of a cell that fall into clusters (states).
 
-Runs are split where Dunn's index of compact, well-separated clusters is greatest: the least
-distance between runs of two groups over the greatest width of a group (J. C. Dunn, A fuzzy relative
-of the ISODATA process, J. Cybernetics 3(3), 1973). The split counts if its index is above that of
-19 of 20 samples as large of which nothing is split: even ones, and skewed (exponential) ones (a
-Monte Carlo test: G. A. Barnard, J. R. Stat. Soc. B 25, 1963). A state has two runs at least, one
-run alone is an outlier; and states lie apart by a share that matters.
+A mean or an interval over several clusters is meaningless. Runs are split where Dunn's index of
+compact, well-separated clusters is greatest: the minimum distance between runs of two clusters over
+the maximum width of a cluster (J. C. Dunn, A fuzzy relative of the ISODATA process, J. Cybernetics
+3(3), 1973). The split is accepted if its index exceeds that of 19 of 20 samples of the same size
+without clusters, both uniform and exponential ones (a Monte Carlo test: G. A. Barnard, J. R. Stat.
+Soc. B 25, 1963). A cluster has at least two runs, since one run alone is an outlier, and clusters
+must be separated by a relevant share.
 """
 
 from collections.abc import Sequence
@@ -18,50 +18,59 @@ import numpy as np
 import numpy.typing as npt
 
 MIN_RUNS, MAX_STATES, MIN_IN_STATE = 5, 3, 2
-# The nearest runs of two states are further apart than this share of the lesser one.
-APART = 0.2
+# Minimum distance of the nearest runs of two clusters, as a share of the lower one.
+MIN_DISTANCE_SHARE = 0.2
 LEVEL, SAMPLES, SEED = 0.05, 2000, 1
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    """The values of each state, the least first; () of one state, or of fewer than five values."""
+    """Return the values of each cluster, lowest first; () for a single cluster.
+
+    Fewer than five values are a single cluster.
+    """
     n = len(values)
     if n < MIN_RUNS or not np.isfinite(values).all():
         return ()
     ordered = np.sort(np.asarray(values, dtype=float))
-    found = (
+    indexed_cuts = (
         pair
         for cuts in splits(n)
         for pair in zip(dunn_index(ordered[None], cuts)[0].tolist(), cuts.T.tolist(), strict=True)
     )
-    index, cut_at = max(found)
+    index, cut_at = max(indexed_cuts)
     groups = tuple(tuple(map(float, part)) for part in np.split(ordered, cut_at))
     pairs = pairwise(groups)
-    apart = all(above[0] - below[-1] > APART * abs(below[-1]) for below, above in pairs)
+    apart = all(
+        above[0] - below[-1] > MIN_DISTANCE_SHARE * abs(below[-1]) for below, above in pairs
+    )
     return groups if apart and index > critical_index(n) else ()
 
 
 @cache
 def splits(n: int) -> tuple[npt.NDArray[np.int_], ...]:
-    """Every way to cut n ordered runs into two groups, and into three, of two runs at least: rows
-    of first cuts, of second ones.
+    """Return all splits of n ordered runs into two and into three groups.
+
+    Each group has two runs or more; the rows of an array are the first cuts, the second cuts.
     """
-    places = range(MIN_IN_STATE, n - MIN_IN_STATE + 1)
-    ways = (
+    positions = range(MIN_IN_STATE, n - MIN_IN_STATE + 1)
+    cut_sets = (
         [
             cuts
-            for cuts in combinations(places, states - 1)
+            for cuts in combinations(positions, states - 1)
             if all(b - a >= MIN_IN_STATE for a, b in pairwise(cuts))
         ]
         for states in range(2, MAX_STATES + 1)
     )
-    return tuple(np.array(each).T for each in ways if each)
+    return tuple(np.array(cuts_of_size).T for cuts_of_size in cut_sets if cuts_of_size)
 
 
 def dunn_index(ordered: Floats, cuts: npt.NDArray[np.int_]) -> Floats:
-    """Of each row of ordered values, by each way to cut it: inf where no group has a width."""
+    """Return the index of each row of ordered values for each split.
+
+    It is inf if no group has a width.
+    """
     first = np.zeros_like(cuts[0])
     ends = pairwise([first, *cuts, first + ordered.shape[1]])
     gaps = [ordered[:, cut] - ordered[:, cut - 1] for cut in cuts]
@@ -72,13 +81,16 @@ def dunn_index(ordered: Floats, cuts: npt.NDArray[np.int_]) -> Floats:
 
 @cache
 def critical_index(n: int) -> float:
-    """What 19 of 20 samples without groups stay below: the greater one of two kinds of them."""
+    """Return the 95 % quantile of the index over random samples without clusters.
+
+    The greater one of two distributions counts.
+    """
     chance = np.random.default_rng(SEED)
-    found = []
+    quantiles = []
     for sample in (chance.uniform(size=(SAMPLES, n)), chance.exponential(size=(SAMPLES, n))):
         ordered = np.sort(sample, axis=1)
-        # one way at a time: all of them would take a gigabyte of memory for 100 runs
-        ways = (cuts[:, [way]] for cuts in splits(n) for way in range(cuts.shape[1]))
-        best = np.max([dunn_index(ordered, way) for way in ways], axis=0)
-        found.append(float(np.quantile(best, 1 - LEVEL)))
-    return max(found)
+        # one split at a time: all of them would take a gigabyte of memory for 100 runs
+        single_cuts = (cuts[:, [column]] for cuts in splits(n) for column in range(cuts.shape[1]))
+        best = np.max([dunn_index(ordered, column) for column in single_cuts], axis=0)
+        quantiles.append(float(np.quantile(best, 1 - LEVEL)))
+    return max(quantiles)

@@ -1,6 +1,6 @@
-"""What a study published, held against what the lab got: row by row, agrees or disagrees.
+"""Compare published values with measured ones: each agrees or disagrees.
 
-The same rows are a report's summary of study and lab, and what `lab validate` prints.
+The rows form a report's summary of study and lab, and the output of `lab validate`.
 """
 
 import math
@@ -24,36 +24,36 @@ from gostlab.analysis.stats.text_table import (
     rate,
     span_words,
     spread_words,
-    texts,
+    text_columns,
 )
 from gostlab.results.metrics import states_words
 from gostlab.spec.experiment import Published
 from gostlab.spec.labels import cell_words
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"
-MAX_NAMED = 4  # cells of one reason, before the rest is a count
+MAX_NAMED = 4  # cells listed per reason; the rest is counted
 JUDGED = (AGREES, DISAGREES)
-# What few runs show of a cell that is known to have several states: it is neither right nor wrong.
+# Verdicts on few runs of a cell with several known clusters: they neither agree nor disagree.
 ONE_OF = {2: "one of two states", 3: "one of three states"}
 VERDICTS = (*JUDGED, *ONE_OF.values(), NO_RUN, INVALID)
 
 
 @dataclass(frozen=True)
 class Target:
-    """One figure of a study beside the lab's."""
+    """One published value and the lab's measurement."""
 
     matrix: str
-    cell: str  # its levels in a line; the study's own where there is no such cell
-    figure: str  # in words
-    asked: str  # value, band or both, in words
-    got: Summary | None  # over the runs that count; inf: never converged
+    cell: str  # label of the levels; the study's if there is no such cell
+    figure: str  # label of the metric
+    asked: str  # value, band or both as text
+    got: Summary | None  # summary over counted runs; inf: never converged
     verdict: str  # one of VERDICTS
     source: str
-    why: str  # why they differ, if the experiment's file says
-    target: Claim  # the same as `figure` and `asked`, for figures
+    why: str  # reason of the difference from the experiment's file
+    target: Claim  # `figure` and `asked` in machine-readable form
     variant: str = ""
-    key: str = ""  # of its cell; "": there is none
-    full: ShippedMetric | None = None  # what is shipped of the lab's own full form
+    key: str = ""  # key of its cell; "" without a cell
+    full: ShippedMetric | None = None  # shipped baseline of the full form
 
     @property
     def n(self) -> int:
@@ -61,8 +61,9 @@ class Target:
 
     @property
     def spread(self) -> tuple[float, float, int] | None:
-        """The lab's least and greatest value, of so many runs: of these, where they are enough,
-        else of the full form that is shipped.
+        """Return the lab's minimum and maximum and the number of runs.
+
+        These are the measured runs if there are enough, else those of the shipped full form.
         """
         if self.got is not None and self.n >= MIN_RUNS:
             return min(self.got.values), max(self.got.values), self.n
@@ -70,56 +71,64 @@ class Target:
 
     @property
     def in_spread(self) -> bool:
-        """Whether the study's value lies between the lab's least and greatest."""
+        """Return whether the published value lies in the lab's spread."""
         if self.spread is None or self.target.value is None:
             return False
         return self.spread[0] <= self.target.value <= self.spread[1]
 
 
 def target_rows(study: Study, matrices: Iterable[MatrixResults]) -> tuple[Target, ...]:
-    """Everything that the study says, row by row in the file's order; also of what has not run."""
+    """Compare all published values, in the file's order, including those without runs."""
     cells = [cell for matrix in matrices for cell in matrix.cells]
     full = load_baselines(study.name)
     return tuple(
-        beside(target, full.get((target.matrix, target.cell, target.target.figure)))
+        with_baseline(target, full.get((target.matrix, target.cell, target.target.figure)))
         for published in study.published
-        for target in judged(published, cells)
+        for target in compare_entry(published, cells)
     )
 
 
-def beside(target: Target, full: ShippedMetric | None) -> Target:
-    """Put the shipped full form beside a target: of several states too few runs show only one."""
+def with_baseline(target: Target, full: ShippedMetric | None) -> Target:
+    """Add the shipped baseline to a target.
+
+    The verdict changes if few runs can show only one of several clusters.
+    """
     target = replace(target, full=full)
-    shown = ONE_OF.get(len(full.states)) if full else None
-    if shown is None or target.verdict not in JUDGED or not borrows(target):
+    partial_verdict = ONE_OF.get(len(full.states)) if full else None
+    if partial_verdict is None or target.verdict not in JUDGED or not uses_baseline(target):
         return target
-    return replace(target, verdict=shown)
+    return replace(target, verdict=partial_verdict)
 
 
 def validation_verdict(rows: Sequence[Target]) -> bool:
-    """Whether all agree; of no rows nothing is shown, so they do not."""
+    """Return whether all rows agree; False without rows."""
     return bool(rows) and all(row.verdict == AGREES for row in rows)
 
 
-def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
-    """One published entry against every cell that it is about, of the fullest variant that ran."""
+def compare_entry(published: Published, cells: Sequence[Cell]) -> list[Target]:
+    """Compare a published entry with every matching cell of the largest variant with runs."""
     about = [cell for cell in cells if is_about(published, cell.example)]
     ran = [cell for cell in about if cell.counted] or about
     of_one = [cell for cell in about if cell.variant == ran[0].variant]
     rows = []
-    for asked in claims_of(published):
-        # the ratio of a congestion control to itself says nothing
-        found: list[Cell | None] = [
-            each for each in of_one if not asked.versus or each.example.cc != asked.versus
+    for claim in claims_of(published):
+        # skip the ratio of a congestion control to itself
+        matching: list[Cell | None] = [
+            cell_of_variant
+            for cell_of_variant in of_one
+            if not claim.versus or cell_of_variant.example.cc != claim.versus
         ]
-        rows += [judged_cell(published, asked, cell, cells) for cell in found or [None]]
+        rows += [compare_cell(published, claim, cell, cells) for cell in matching or [None]]
     return rows
 
 
-def judged_cell(
+def compare_cell(
     published: Published, asked: Claim, cell: Cell | None, cells: Sequence[Cell]
 ) -> Target:
-    """One figure of one cell, judged by its median or its states'; None: there is no such cell."""
+    """Compare one metric of one cell by its median or clusters.
+
+    None as cell means that it does not exist.
+    """
     got = summary_of(asked, cell, cells) if cell else None
     verdict = NO_RUN
     if got is not None:
@@ -144,7 +153,7 @@ def judged_cell(
 
 
 def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | None:
-    """A cell's figure; None if no run that counts has it."""
+    """Summarise a cell's metric; None if no counted run has it."""
     merit = merit_of(asked.figure)
     if merit.of_cell is not None:
         return merit.of_cell(cell, cells, asked.versus)
@@ -152,25 +161,28 @@ def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | Non
 
 
 def reference_of(row: Target) -> float | None:
-    """What the lab's figure is divided by: the study's value, or the middle of its band."""
-    asked = row.target
-    if asked.value is not None:
-        return asked.value
-    ends = [end for end in (asked.least, asked.most) if end is not None]
+    """Return the divisor of the lab's value: the published value or its band's middle."""
+    claim = row.target
+    if claim.value is not None:
+        return claim.value
+    ends = [end for end in (claim.least, claim.most) if end is not None]
     return math.fsum(ends) / len(ends) if ends else None
 
 
 def to_reasons(rows: Sequence[Target], name: str, title: str) -> Table | None:
-    """The rows that disagree, by why they do, the most frequent first; None if all agree."""
+    """Tabulate disagreeing rows by reason, the most frequent first.
+
+    None if all agree.
+    """
     by_reason: dict[str, list[Target]] = {}
     for row in rows:
         if row.verdict == DISAGREES:
             by_reason.setdefault(row.why, []).append(row)
     if not by_reason:
         return None
-    why, which = texts(why="Reason", which="Which")
+    why, which = text_columns(why="Reason", which="Which")
     columns = (why, Column("numbers", "Numbers", count), Column("over", "Lab / study"), which)
-    told = (
+    table_rows = (
         {
             "why": reason or "Nobody has found out yet.",
             "numbers": float(len(alike)),
@@ -179,54 +191,54 @@ def to_reasons(rows: Sequence[Target], name: str, title: str) -> Table | None:
         }
         for reason, alike in sorted(by_reason.items(), key=lambda pair: -len(pair[1]))
     )
-    return Table(name, title, "", columns, tuple(told))
+    return Table(name, title, "", columns, tuple(table_rows))
 
 
 def over_words(rows: Sequence[Target]) -> str:
-    """From the least to the most of lab / study; "" where nothing can be divided."""
+    """Format the range of lab / study; "" without a divisor."""
     got = ((row.got, reference_of(row)) for row in rows)
-    found = sorted(each.median / by for each, by in got if each is not None and by)
-    return " to ".join(dict.fromkeys(lasting(value) for value in (*found[:1], *found[-1:])))
+    ratios = sorted(summary.median / by for summary, by in got if summary is not None and by)
+    return " to ".join(dict.fromkeys(rate_or_never(value) for value in (*ratios[:1], *ratios[-1:])))
 
 
 def which_words(rows: Sequence[Target]) -> str:
-    """The cells of some rows, by figure; of many the first few and how many more."""
+    """List the cells of some rows by metric, at most MAX_NAMED of each."""
     by_figure: dict[str, list[str]] = {}
     for row in rows:
         by_figure.setdefault(row.figure, []).append(row.cell)
-    said = []
+    parts = []
     for figure, cells in by_figure.items():
         more = len(cells) - MAX_NAMED
         first = " · ".join(cells[:MAX_NAMED])
-        said.append(f"{figure}: {first}" + (f" and {more} more" if more > 0 else ""))
-    return "; ".join(said)
+        parts.append(f"{figure}: {first}" + (f" and {more} more" if more > 0 else ""))
+    return "; ".join(parts)
 
 
 def figure_words(asked: Claim) -> str:
-    said = merit_of(asked.figure).words
+    label = merit_of(asked.figure).words
     if asked.figure == "ratio" and asked.versus:
-        said = f"goodput / that of {asked.versus}"
-    return f"{said}, {asked.flow}" if asked.flow else said
+        label = f"goodput / that of {asked.versus}"
+    return f"{label}, {asked.flow}" if asked.flow else label
 
 
 def to_table(
     rows: Sequence[Target], name: str = "targets", title: str = "The study and the lab"
 ) -> Table:
-    shown = tuple(map(shown_row, rows))
-    intervals, reasons = (any(row[key] for row in shown) for key in ("interval", "why"))
+    cells = tuple(map(row_texts, rows))
+    intervals, reasons = (any(row[key] for row in cells) for key in ("interval", "why"))
     columns = (
-        *texts(matrix="Matrix", cell="Cell", figure="Figure"),
+        *text_columns(matrix="Matrix", cell="Cell", figure="Figure"),
         Column("asked", "Study"),
-        Column("got", "Lab, median", lasting),
+        Column("got", "Lab, median", rate_or_never),
         RUNS,
         *([Column("interval", "Interval (coverage)")] if intervals else []),
         VERDICT,
-        *texts(source="Source", **({"why": "Why they differ"} if reasons else {})),
+        *text_columns(source="Source", **({"why": "Why they differ"} if reasons else {})),
     )
-    return Table(name, title, targets_note(rows), columns, shown)
+    return Table(name, title, targets_note(rows), columns, cells)
 
 
-def shown_row(row: Target) -> dict[str, Any]:
+def row_texts(row: Target) -> dict[str, Any]:
     return {
         "matrix": row.matrix,
         "cell": row.cell + (f" ({row.variant})" if row.variant else ""),
@@ -234,7 +246,7 @@ def shown_row(row: Target) -> dict[str, Any]:
         "asked": row.asked,
         "got": row.got.median if row.got and not row.got.states else None,
         "n": row.n,
-        "interval": spread_words(row.got, lasting),
+        "interval": spread_words(row.got, rate_or_never),
         "verdict": row.verdict,
         "source": row.source,
         "why": row.why,
@@ -245,55 +257,58 @@ def shown_row(row: Target) -> dict[str, Any]:
 
 
 def targets_note(rows: Sequence[Target]) -> str:
-    """How many agree, and by what rule."""
+    """Count the verdicts, and state the rule."""
     if not rows:
         return "The experiment's file holds no figure of a study."
     counted = Counter(row.verdict for row in rows)
-    said = [counted_verdict(each, counted[each]) for each in VERDICTS if counted[each]]
+    counts = [
+        counted_verdict(verdict, counted[verdict]) for verdict in VERDICTS if counted[verdict]
+    ]
     return (
-        f"Of {len(rows)}: {', '.join(said)}. The median agrees if it is inside the band; without"
+        f"Of {len(rows)}: {', '.join(counts)}. The median agrees if it is inside the band; without"
         " one, within 10 % of the value, a count within a factor of 1.5. Of several states one has"
         " to."
     )
 
 
 def counted_verdict(verdict: str, number: int) -> str:
-    """1 agrees, 2 agree, 2 invalid runs only, 2 show one of two states."""
+    """Format a count of verdicts: 1 agrees, 2 agree, 2 show one of two states."""
     if verdict in ONE_OF.values():
         return f"{number} {'shows' if number == 1 else 'show'} {verdict}"
     plural = number != 1 and verdict in JUDGED
     return f"{number} {verdict.removesuffix('s') if plural else verdict}"
 
 
-def lasting(value: float) -> str:
-    """A figure; a time that is endless."""
+def rate_or_never(value: float) -> str:
+    """Format a value; an infinite time is "never"."""
     return "never" if math.isinf(value) else rate(value)
 
 
 # -- a study's rates, each beside the lab's
 
-MAX_RATES = 20  # more are no table that one takes in
+MAX_RATES = 20  # omit tables with more rows
 
 
 def rates_table(rows: Sequence[Target], called: str) -> Table | None:
-    """Each of a study's rates of whole runs beside the lab's and the spread of the lab's own runs;
-    None of none, of too many to look at, and where nothing has run.
+    """Tabulate a study's rates of whole runs with the lab's and their spread.
+
+    None without rates, with more than MAX_RATES, and before any run.
     """
-    told = (row for row in rows if row.target.figure == "goodput_mbit" and not row.target.flow)
-    rates = [row for row in told if row.target.value is not None]
+    goodputs = (row for row in rows if row.target.figure == "goodput_mbit" and not row.target.flow)
+    rates = [row for row in goodputs if row.target.value is not None]
     if len(rates) > MAX_RATES or not any(row.got for row in rates):
         return None
     runs = sorted({row.spread[2] for row in rates if row.spread})
-    whose = "full form," if any(map(borrows, rates)) else "its"
+    whose = "full form," if any(map(uses_baseline, rates)) else "its"
     spread = [Column("spread", f"{whose} {span_words(runs[0], runs[-1])} runs")] if runs else []
     columns = (
-        *texts(cell="Mbit/s"),
+        *text_columns(cell="Mbit/s"),
         Column("value", called.capitalize(), rate),
         Column("got", "Lab"),
         *spread,
-        *texts(holds="Agrees"),
+        *text_columns(holds="Agrees"),
     )
-    shown = tuple(
+    cells = tuple(
         {
             "cell": row.cell,
             "value": row.target.value,
@@ -303,20 +318,18 @@ def rates_table(rows: Sequence[Target], called: str) -> Table | None:
         }
         for row in rates
     )
-    return Table("rates", f"The {called}'s rates", rates_note(rates), columns, shown)
+    return Table("rates", f"The {called}'s rates", rates_note(rates), columns, cells)
 
 
 def spread_of(row: Target) -> str:
-    """From the least to the most of the lab's runs, or the states of those that are shipped; ""
-    where they are too few.
-    """
-    if row.full and row.full.states and borrows(row):
+    """Format the range of the lab's runs or the shipped clusters; "" for too few runs."""
+    if row.full and row.full.states and uses_baseline(row):
         return states_words(row.full.states, rate)
     return "–".join(dict.fromkeys(map(rate, (row.spread or ())[:2])))
 
 
 def holds_words(row: Target) -> str:
-    """How a value of the study's stands to the lab's."""
+    """Describe the relation of a published value to the lab's."""
     if row.verdict == AGREES:
         return "yes"
     if row.verdict == DISAGREES:
@@ -327,40 +340,40 @@ def holds_words(row: Target) -> str:
 def rates_note(rates: Sequence[Target]) -> str:
     states = any(row.got and row.got.states for row in rates)
     median = "the lab's median" + (", or that of one state," if states else "")
-    said = f"“Yes”: {median} is within {100 * TOLERANCE:.0f} % of the value."
+    text = f"“Yes”: {median} is within {100 * TOLERANCE:.0f} % of the value."
     if any(row.spread for row in rates):
-        said += " “In spread”: it lies between the least and the most of the lab's runs."
+        text += " “In spread”: it lies between the least and the most of the lab's runs."
     if any(row.verdict in ONE_OF.values() for row in rates):
-        said += (
+        text += (
             " “One of two states”: the full form's runs fall into several, of which so few runs"
             " show one: it neither agrees nor disagrees."
         )
     makers: dict[str, list[str]] = {}
     for row in rates:
-        if row.full and borrows(row):
+        if row.full and uses_baseline(row):
             makers.setdefault(row.full.made_by, []).append(row.cell)
     usual, *others = sorted(makers, key=lambda made_by: -len(makers[made_by])) or [""]
     if usual:
-        said += f" The full form's runs are shipped, none was made here: {usual}."
+        text += f" The full form's runs are shipped, none was made here: {usual}."
     for made_by in others:
-        said += f" Those of {'; '.join(makers[made_by])}: {made_by}."
-    return said
+        text += f" Those of {'; '.join(makers[made_by])}: {made_by}."
+    return text
 
 
-def borrows(row: Target) -> bool:
-    """Whether the spread beside a value is the shipped one."""
+def uses_baseline(row: Target) -> bool:
+    """Return whether the spread is the shipped one."""
     return row.full is not None and row.n < MIN_RUNS
 
 
 def measured_rows(
     rows: Iterable[Target], matrices: Iterable[MatrixResults], made_by: str
 ) -> tuple[ShippedMetric, ...]:
-    """Return what enough runs measured, to be shipped (gostlab.analysis.load.shipped_baselines).
+    """Return the results of enough runs, to be shipped (see load.shipped_baselines).
 
-    Of each row: the cell of the same settings, in any matrix, that has most runs.
+    Each row uses the cell with the same settings, in any matrix, that has most runs.
     """
     cells = [cell for matrix in matrices for cell in matrix.cells]
-    told = [(row, fullest(row, cells)) for row in rows if not row.target.flow]
+    summaries = [(row, fullest(row, cells)) for row in rows if not row.target.flow]
     return tuple(
         ShippedMetric(
             row.matrix,
@@ -373,14 +386,17 @@ def measured_rows(
             made_by,
             got.states,
         )
-        for row, got in told
+        for row, got in summaries
         if got is not None and got.n >= MIN_RUNS
     )
 
 
 def fullest(row: Target, cells: Sequence[Cell]) -> Summary | None:
-    """A row's figure over the cell of its settings that has most runs; None if no run has it."""
+    """Summarise a row's metric over the cell of its settings with most runs.
+
+    None if no run has it.
+    """
     settings = next((cell.example.settings for cell in cells if cell.key == row.key), None)
     alike = [cell for cell in cells if cell.example.settings == settings]
-    found = [summary_of(row.target, cell, cells) for cell in alike]
-    return max(filter(None, found), key=lambda got: got.n, default=None)
+    summaries = [summary_of(row.target, cell, cells) for cell in alike]
+    return max(filter(None, summaries), key=lambda got: got.n, default=None)

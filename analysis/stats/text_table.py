@@ -1,6 +1,6 @@
-"""A table that can be printed, as Markdown, CSV and for the page, and how its numbers are written.
+"""Format tables for Markdown, CSV and HTML, and the numbers in them.
 
-Sentences and figures write their numbers by the same functions.
+Sentences and plots format their numbers with the same functions.
 """
 
 import html
@@ -17,9 +17,11 @@ from gostlab.results.metrics import are_identical, identical_words, states_words
 
 MISSING = "–"
 NBSP = "\u00a0"
-AS_PRINTED = "CUBIC BBR BBRplus DCTCP BIC YeAH HighSpeed Reno Westwood Vegas Veno Illinois Hybla"
+NAMES_IN_PAPERS = (
+    "CUBIC BBR BBRplus DCTCP BIC YeAH HighSpeed Reno Westwood Vegas Veno Illinois Hybla"
+)
 CC_NAMES = {
-    **{name.lower(): name for name in f"{AS_PRINTED} Scalable".split()},
+    **{name.lower(): name for name in f"{NAMES_IN_PAPERS} Scalable".split()},
     "bbr2": "BBRv2",
     "bbr3": "BBRv3",
     "htcp": "H-TCP",
@@ -29,92 +31,92 @@ CC_NAMES = {
 }
 
 
-def plain(value: Any) -> str:
+def to_text(value: Any) -> str:
     return str(value)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its key (a CSV's heading), its heading for people, how a value is printed."""
+    """A column: key (CSV heading), heading for people, and formatter of its values."""
 
     key: str
     heading: str
-    show: Callable[[Any], str] = plain
+    show: Callable[[Any], str] = to_text
     numeric: bool = True
 
 
-def texts(**headings: str) -> tuple[Column, ...]:
-    """Columns of words, by their keys."""
+def text_columns(**headings: str) -> tuple[Column, ...]:
+    """Return text columns from keys and headings."""
     return tuple(Column(key, heading, numeric=False) for key, heading in headings.items())
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be printed."""
+    """A table that can be formatted."""
 
-    name: str  # a file's name
+    name: str  # stem of file names
     title: str
     note: str
     columns: tuple[Column, ...]
     rows: tuple[Mapping[str, Any], ...]
 
     def shown(self) -> list[list[str]]:
-        """Every cell as people read it."""
+        """Return every cell as formatted text."""
 
         return [
             [
-                MISSING if is_missing(value := row.get(each.key)) else each.show(value)
-                for each in self.columns
+                MISSING if is_missing(value := row.get(column.key)) else column.show(value)
+                for column in self.columns
             ]
             for row in self.rows
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """The rows; a column of row keys that the table does not show is kept too."""
+        """Return the rows as a DataFrame, with row keys that the table does not display."""
         keys = dict.fromkeys(column.key for column in self.columns)
         first = self.rows[0] if self.rows else {}
         return pd.DataFrame(self.rows, columns=[*(keys | dict.fromkeys(first))])
 
     def to_csv(self) -> str:
-        """CSV, numbers with six significant digits, units in the headings."""
+        """Return CSV with six significant digits and units in the headings."""
         return to_csv(self.to_frame())
 
     def lines(self) -> list[str]:
-        """The lines of GitHub's Markdown without title and note."""
+        """Return the lines of a GitHub Markdown table, without title and note."""
         rows = [[column.heading for column in self.columns], *self.shown()]
-        first, *others = ["| " + " | ".join(map(markdown, row)) + " |" for row in rows]
+        first, *others = ["| " + " | ".join(map(escape_markdown, row)) + " |" for row in rows]
         ruler = "|".join("---:" if column.numeric else "---" for column in self.columns)
         return [first, f"|{ruler}|", *others]
 
     def to_markdown(self) -> str:
-        """GitHub's Markdown."""
-        note = [markdown(self.note), ""] if self.note else []
-        return "\n".join([f"### {markdown(self.title)}", "", *note, *self.lines(), ""])
+        """Return GitHub Markdown with title and note."""
+        note = [escape_markdown(self.note), ""] if self.note else []
+        return "\n".join([f"### {escape_markdown(self.title)}", "", *note, *self.lines(), ""])
 
 
-def lines_of(table: Table) -> str:
-    """A table for a terminal, its columns in line, and its note."""
+def format_for_terminal(table: Table) -> str:
+    """Format a table for a terminal, with aligned columns and its note."""
     rows = [[column.heading for column in table.columns], *table.shown()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         cells = zip(table.columns, row, widths, strict=True)
         aligned = (
-            f"{words:>{width}}" if column.numeric else f"{words:{width}}"
-            for column, words, width in cells
+            f"{cell:>{width}}" if column.numeric else f"{cell:{width}}"
+            for column, cell, width in cells
         )
         lines.append("  " + "   ".join(aligned).rstrip())
     return "\n".join([*lines, *([table.note] if table.note else [])])
 
 
-def markdown(text: str) -> str:
-    """Words that are no mark-up, whatever they say."""
+def escape_markdown(text: str) -> str:
+    """Escape text for Markdown."""
     escaped = re.sub(r"([\\|`*_\[\]])", r"\\\1", html.escape(text, quote=False))
     return escaped.replace("\n", " ")
 
 
 def is_missing(value: Any) -> bool:
-    """Nothing to print."""
+    """Return whether a value is empty: None, NaN or ""."""
     return value == "" if isinstance(value, str) else not is_known(value)
 
 
@@ -122,19 +124,19 @@ def is_missing(value: Any) -> bool:
 
 
 def rate(value: float) -> str:
-    """Three digits at least where they mean something: 1,432, 144, 9.26."""
+    """Format a number with three digits or more: 1,432, 144, 9.26."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def delay(value: float) -> str:
-    """Milliseconds: 168, 24.5, 0.81; a queue of less than 10 µs is none."""
+    """Format milliseconds: 168, 24.5, 0.81; less than 10 µs is 0."""
     if value < 0.01:
         return "0"
     return rate(value) if value >= 1 else f"{value:.2f}"
 
 
 def count(value: float) -> str:
-    """A count; a median between two counts has a half."""
+    """Format a count; a median between two counts has one decimal."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
@@ -152,8 +154,9 @@ def per_mille(value: float) -> str:
 
 
 def spread_words(summary: Summary | None, show: Callable[[float], str] = rate) -> str:
-    """What stands beside a median: its interval and coverage, the states that the runs fall into,
-    or that they are identical; empty of too few runs.
+    """Return the interval and coverage of a median, or the clusters of its runs.
+
+    Identical runs are reported as such; "" for too few runs.
     """
     if summary is None:
         return ""
@@ -161,33 +164,33 @@ def spread_words(summary: Summary | None, show: Callable[[float], str] = rate) -
         return states_words(summary.states, show)
     if are_identical(summary.values):
         return identical_words(summary.n)
-    if (found := summary.interval) is None:
+    if (interval := summary.interval) is None:
         return ""
-    return f"{show(found.low)} to {show(found.high)} ({100 * found.coverage:.1f}{NBSP}%)"
+    return f"{show(interval.low)} to {show(interval.high)} ({100 * interval.coverage:.1f}{NBSP}%)"
 
 
 def span_words(least: int, most: int) -> str:
-    """From the least to the most: "3 to 6", or "3"."""
+    """Format a range: "3 to 6", or "3"."""
     return str(least) if least == most else f"{least} to {most}"
 
 
-def several(number: float, thing: str, things: str = "") -> str:
-    """So many of a thing: 1 figure, 2 figures; 1 matrix, 2 matrices."""
+def count_of(number: float, thing: str, things: str = "") -> str:
+    """Format a count of things: 1 figure, 2 figures; 1 matrix, 2 matrices."""
     return f"{number:g} {thing if number == 1 else things or thing + 's'}"
 
 
 def n_note(table: pd.DataFrame) -> str:
-    """How many runs a table's figures rest on, and what follows."""
+    """State how many runs the values of a table rest on, and the consequence."""
     if table.empty or table["n"].max() == 0:
         return "No run of this matrix counts yet."
     least, most = int(table.loc[table["n"] > 0, "n"].min()), int(table["n"].max())
-    said, copied = f"n = {span_words(least, most)}", copies_note(int(table["copies"].sum()))
+    n_text, copied = f"n = {span_words(least, most)}", copies_note(int(table["copies"].sum()))
     if most == 1:
-        return f"{said}: one run per cell. Nothing here says how far another would fall.{copied}"
+        return f"{n_text}: one run per cell. Nothing here says how far another would fall.{copied}"
     if most < 6:
-        return f"{said} runs per cell: too few for an interval, which takes six.{copied}"
+        return f"{n_text} runs per cell: too few for an interval, which takes six.{copied}"
     note = (
-        f"{said} runs per cell. The interval is that of the median by order statistics, its exact"
+        f"{n_text} runs per cell. The interval is that of the median by order statistics, its exact"
         " coverage beside it"
     )
     note += "; cells with fewer than six runs have none." if least < 6 else "."
@@ -195,17 +198,17 @@ def n_note(table: pd.DataFrame) -> str:
 
 
 def copies_note(copies: int) -> str:
-    """Say that n is the number of distinct runs, where some are copies."""
+    """State that n is the number of distinct runs, if some are copies."""
     if not copies:
         return ""
     are = "run is a copy" if copies == 1 else "runs are copies"
     return f" {copies} more {are} of another one, sample by sample: n counts distinct runs."
 
 
-def shown_columns(
+def filled_columns(
     columns: Iterable[Column], rows: Sequence[Mapping[str, Any]]
 ) -> tuple[Column, ...]:
-    """The columns that at least one row fills."""
+    """Return the columns that at least one row fills."""
 
     return tuple(
         column
@@ -215,13 +218,14 @@ def shown_columns(
 
 
 def cc_name(cc: str) -> str:
-    """A congestion control's name as papers print it; of several ("bbr+cubic") each one's."""
+    """Return a congestion control's name as printed in papers; "bbr+cubic" is split."""
     return " + ".join(map(one_cc_name, cc.split("+")))
 
 
 def one_cc_name(cc: str) -> str:
-    """The same of one; its parameters stand behind it: "BBR (gain=2)"; of a fixed rate they are its
-    rate: "a fixed 15 Mbit/s".
+    """Return the name of one congestion control, with its parameters.
+
+    Example: "BBR (gain=2)"; a fixed rate is "a fixed 15 Mbit/s".
     """
     name, bracket, parameters = cc.partition("(")
     fixed = re.fullmatch(r"rate_kbit=(\d{1,9})\)", parameters)
@@ -230,7 +234,7 @@ def one_cc_name(cc: str) -> str:
     return f"{CC_NAMES.get(name, name)}{f' ({parameters}' if bracket else ''}"
 
 
-TUNNEL, VERDICT = texts(tunnel="Tunnel", verdict="Verdict")
+TUNNEL, VERDICT = text_columns(tunnel="Tunnel", verdict="Verdict")
 STREAMS = Column("streams", "Streams", count)
 CC = Column("cc", "Congestion control", cc_name, numeric=False)
 RUNS = Column("n", "n", count)
@@ -239,7 +243,7 @@ WINDOW = Column("window_pkts", "Mean window (packets)", rate)
 INTERVAL = Column("goodput_interval", "Interval (coverage)")
 IDLE = Column("idle_share", "CPU idle", percent)
 LINK = Column("link_share", "Bottleneck used", percent)
-# Over the time of the load; what is sampled and how is said in gostlab.results.metrics.
+# Delays during the load; gostlab.results.metrics documents their sampling.
 DELAYS = (
     Column("srtt_median_ms", "RTT under load, median (ms)", delay),
     Column("srtt_p95_ms", "RTT, 95\u00a0% (ms)", delay),
@@ -248,11 +252,11 @@ DELAYS = (
 )
 
 
-# The columns of a sweep, around those of its own.
+# Columns of a sweep, around the columns of the swept factor.
 SWEPT_FIRST = (TUNNEL, STREAMS, CC)
 SWEPT_GOODPUT = (RUNS, GOODPUT, INTERVAL)
 SWEPT_LAST = (*DELAYS, LINK, IDLE)
-# What a column is read from, where a table of cells calls it something else.
+# Names of columns in the table of cells, if they differ from the output's.
 SOURCES = {
     "goodput_mbit": "goodput",
     "study_mbit": "goodput_study",
@@ -261,8 +265,8 @@ SOURCES = {
     **{f"goodput_{end}_mbit": f"goodput_{end}" for end in ("low", "high")},
     "never": "never_converged",
 }
-# What is made of a row. Of several states neither a median nor a mean says anything.
-MADE: Mapping[str, Callable[[pd.Series], Any]] = {
+# Columns that are computed from a row. Runs in several clusters have no meaningful median or mean.
+COMPUTED_COLUMNS: Mapping[str, Callable[[pd.Series], Any]] = {
     INTERVAL.key: lambda row: spread_words(summarise(row["goodput_values"])),
     GOODPUT.key: lambda row: None if row["goodput_states"] else row["goodput"],
     VERDICT.key: lambda row: row["verdict"] if row["n"] else row["absent"],
@@ -273,15 +277,23 @@ MADE: Mapping[str, Callable[[pd.Series], Any]] = {
 }
 
 
-def told(row: pd.Series, keys: Iterable[str]) -> dict[str, Any]:
-    """What a row of a table of cells says for some columns."""
-    return {key: MADE[key](row) if key in MADE else row.get(SOURCES.get(key, key)) for key in keys}
+def row_values(row: pd.Series, keys: Iterable[str]) -> dict[str, Any]:
+    """Return a row's values for some columns."""
+    return {
+        key: COMPUTED_COLUMNS[key](row)
+        if key in COMPUTED_COLUMNS
+        else row.get(SOURCES.get(key, key))
+        for key in keys
+    }
 
 
 def sweep_table(
     name: str, title: str, table: pd.DataFrame, columns: Sequence[Column], kept: Sequence[str] = ()
 ) -> Table:
-    """Every cell of a table, in some columns. kept: what a file has and no reader needs."""
+    """Return all cells of a table in the given columns.
+
+    kept: keys of columns that only the CSV file contains.
+    """
     keys = [*(column.key for column in columns), *kept]
-    rows = tuple(told(row, keys) for _, row in table.iterrows())
-    return Table(name, title, n_note(table), shown_columns(columns, rows), rows)
+    rows = tuple(row_values(row, keys) for _, row in table.iterrows())
+    return Table(name, title, n_note(table), filled_columns(columns, rows), rows)

@@ -1,8 +1,8 @@
-"""When a flow falls below its own rate, and what that costs: of one run, from its series.
+"""Detect when a flow falls below its own rate, and the cost, from a run's series.
 
-To measure the path's own round trip BBR empties the queue (ProbeRTT): for some 200 ms it sends
-next to nothing, or half of what it did. A loss or a change of the path makes such a dip too; which
-it was the regularity tells. Times are seconds, rates Mbit/s of payload.
+To measure the path's RTT BBR empties the queue (ProbeRTT): for some 200 ms it sends next to
+nothing, or half as much. A loss or a change of the path makes such a dip, too; the regularity
+distinguishes them. Times are seconds, rates Mbit/s of payload.
 """
 
 from dataclasses import dataclass
@@ -13,35 +13,36 @@ import numpy as np
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import WARM_UP_SHARE, TimeSeries, flow_rates
 
-# A window belongs to a dip if its rate is below this part of the flow's median rate. Half of a
-# bandwidth-delay product, which BBRv3 keeps, is a rate of a half; BBRv1's 0.75 after its probe for
-# bandwidth takes from the queue first.
+# A window belongs to a dip if its rate is below this share of the median rate. BBRv3 keeps half
+# of a bandwidth-delay product, which halves the rate; BBRv1's 0.75 after its probe for bandwidth
+# drains the queue first.
 DEEP = 0.7
 
 
 @dataclass(frozen=True, eq=False)
 class Dips:
-    """A flow's dips, after its warm-up."""
+    """The dips of a flow after its warm-up."""
 
     rates: TimeSeries
     window_s: float
     median_mbit: float
-    first_s: float  # where the warm-up ends
+    first_s: float  # end of the warm-up
     spans: tuple[tuple[float, float], ...]  # begin and end of each
-    lost_share: float  # what the dips lacked, of all that the median rate would have carried
+    lost_share: float  # bytes missing in dips, as a share of the median rate's
 
     @property
     def apart_s(self) -> float | None:
-        """The median time from one dip's begin to the next one's; None if there is one at most."""
+        """Return the median time between the starts of dips; None for fewer than two."""
         begins = [begin for begin, _ in self.spans]
         gaps = [later - sooner for sooner, later in pairwise(begins)]
         return float(np.median(gaps)) if gaps else None
 
 
 def dips_of(run: RunFolder, flow: str, window_s: float) -> Dips | None:
-    """A flow's dips in windows of that length; None without a series, or with one of no rate.
+    """Return a flow's dips in windows of the given length.
 
-    The first quarter of its time (WARM_UP_SHARE) is left out.
+    None without a series or with a rate of 0. The first quarter of its time (WARM_UP_SHARE) is
+    omitted.
     """
     rates = flow_rates(run, window_s).get(flow)
     if rates is None or len(rates) < 4:
@@ -49,8 +50,8 @@ def dips_of(run: RunFolder, flow: str, window_s: float) -> Dips | None:
     begin, end = rates.t_s[0] - window_s, rates.t_s[-1]
     first_s = float(begin + WARM_UP_SHARE * (end - begin))
     judged = rates.t_s - window_s >= first_s - 1e-9
-    kept = rates.value[judged]
-    median = float(np.median(kept)) if len(kept) else 0.0
+    judged_rates = rates.value[judged]
+    median = float(np.median(judged_rates)) if len(judged_rates) else 0.0
     if median <= 0:
         return None
     low = judged & (rates.value < DEEP * median)
@@ -60,4 +61,4 @@ def dips_of(run: RunFolder, flow: str, window_s: float) -> Dips | None:
         for first, last in zip(edges[::2], edges[1::2], strict=True)
     )
     lacking = float(np.sum(median - rates.value[low]))
-    return Dips(rates, window_s, median, first_s, spans, lacking / (median * len(kept)))
+    return Dips(rates, window_s, median, first_s, spans, lacking / (median * len(judged_rates)))

@@ -1,8 +1,7 @@
-"""How fast a congestion control should be, by formula, to be drawn beside what it was: a model has
-a source and a line style.
+"""Model the throughput of congestion controls by published formulas.
 
-Windows are means in segments of MSS_BYTES, rates Mbit/s of payload. Nothing here knows of queues,
-buffers at the bottleneck or start-up: a model is what a paper says of one long flow on an otherwise
+Windows are means in segments of MSS_BYTES, rates Mbit/s of payload. No formula covers queues,
+buffers at the bottleneck or start-up: a model is a paper's result for one long flow on an otherwise
 idle path.
 """
 
@@ -13,51 +12,50 @@ from functools import partial
 
 from gostlab.tcpmodel.response import cubic_window
 
-# A packet of 1500 bytes less IPv4, TCP and its timestamp option; netem counts the Ethernet header
-# of 14 bytes too.
+# Payload of a packet of 1500 bytes, without headers of IPv4, TCP and its timestamp option; netem
+# counts the Ethernet header of 14 bytes, too.
 MSS_BYTES = 1448
 TCP_IP_BYTES = 52
 ETHERNET_BYTES = 14
-# Li et al. 2018, section 4.1: the additive increase and the multiplicative decrease that they put
-# in for CUBIC.
+# Additive increase and multiplicative decrease of CUBIC in Li et al. 2018, section 4.1.
 LI_ALPHA = 1.0
 LI_BETA = 0.8
-# The part of the time that BBR is not in ProbeRTT (Li et al. 2018, equation 7; Cardwell et al., ACM
+# Share of time that BBR spends outside ProbeRTT (Li et al. 2018, equation 7; Cardwell et al., ACM
 # Queue 14(5), 2016).
 PROBE_RTT_REST = 0.98
-# Linux keeps half of the receive buffer for overhead (tcp_adv_win_scale = 1), so this much of
-# tcp_rmem is window.
+# Share of tcp_rmem that Linux uses as window; it reserves half of the receive buffer for overhead
+# (tcp_adv_win_scale = 1).
 RMEM_WINDOW_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Path:
-    """What a model knows of a path."""
+    """Parameters of a path that a model depends on."""
 
     rate_bps: float | None
     rtt_ms: float
     loss: float
-    rmem_bytes: float | None = None  # tcp_rmem's greatest
+    rmem_bytes: float | None = None  # maximum of tcp_rmem
     mtu_bytes: int = 1500
 
     @property
     def payload_mbit(self) -> float:
-        """What a full link carries of payload; infinite without a rate."""
+        """Return the payload rate of a full link; infinite without a rate."""
         return math.inf if self.rate_bps is None else payload_mbit(self.rate_bps, self.mtu_bytes)
 
 
 def payload_mbit(rate_bps: float, mtu_bytes: int = 1500) -> float:
-    """A link's rate less the headers of full packets, in Mbit/s."""
+    """Return a link's rate without the headers of full packets, in Mbit/s."""
     return rate_bps / 1e6 * (mtu_bytes - TCP_IP_BYTES) / (mtu_bytes + ETHERNET_BYTES)
 
 
 def goodput_mbit(window_pkts: float, rtt_ms: float) -> float:
-    """A mean window per round trip (RFC 7323, section 1.1), in Mbit/s."""
+    """Return the rate of one window per RTT (RFC 7323, section 1.1), in Mbit/s."""
     return window_pkts * MSS_BYTES * 8 / (rtt_ms / 1000) / 1e6
 
 
 def window_pkts(rate_mbit: float, rtt_ms: float) -> float:
-    """The mean window that carries a rate: goodput_mbit turned round."""
+    """Return the mean window that sustains a rate, the inverse of goodput_mbit."""
     return rate_mbit * 1e6 * (rtt_ms / 1000) / 8 / MSS_BYTES
 
 
@@ -65,20 +63,25 @@ def window_pkts(rate_mbit: float, rtt_ms: float) -> float:
 
 
 def reno_window(loss: float) -> float:
-    """Mean Reno window at one loss every 1/loss packets: 1.2 / √p (RFC 9438, table 1)."""
+    """Return Reno's mean window with one loss per 1/loss packets: 1.2 / √p.
+
+    Source: RFC 9438, table 1.
+    """
     return 1.2 / math.sqrt(loss)
 
 
 def mathis_window(loss: float) -> float:
-    """The same with an ACK per two packets: √(3/4) / √p (Mathis, Semke, Mahdavi & Ott, CCR 27(3),
-    1997).
+    """Return Reno's mean window with delayed ACKs: √(3/4) / √p.
+
+    Source: Mathis, Semke, Mahdavi & Ott, CCR 27(3), 1997.
     """
     return math.sqrt(0.75 / loss)
 
 
 def li_cubic_window(loss: float) -> float:
-    """CUBIC's mean window by Li et al. 2018, equation 6: √(α/2 · (1+β)/(1−β) / p), that of any
-    AIMD; per RTT it is the rate.
+    """Return CUBIC's mean window by Li et al. 2018, equation 6.
+
+    The window √(α/2 · (1+β)/(1−β) / p) is that of any AIMD; per RTT it is the rate.
     """
     return math.sqrt(LI_ALPHA / 2 * (1 + LI_BETA) / (1 - LI_BETA) / loss)
 
@@ -87,17 +90,22 @@ def li_cubic_window(loss: float) -> float:
 
 
 def bbr_mbit(path: Path) -> float:
-    """BBR's bound under random loss: (1 − p) C (Cardwell et al., CACM 60(2), 2017)."""
+    """Return BBR's bound under random loss: (1 − p) C.
+
+    Source: Cardwell et al., CACM 60(2), 2017.
+    """
     return (1 - path.loss) * path.payload_mbit
 
 
 def li_bbr_mbit(path: Path, window_share: float = 1.0) -> float:
-    """BBR's rate by Li et al. 2018, equation 7: bandwidth · 0.98 · min(1, tcp_rmem / BDP), no more
-    than the link's payload.
+    """Return BBR's rate by Li et al. 2018, equation 7.
 
-    window_share: how much of tcp_rmem is window: all of it in the paper, half of it in Linux
-    (RMEM_WINDOW_SHARE). The paper's own 960 Mbit/s at 1 Gbit/s and 10 ms takes 1025 kB for the BDP;
-    it is 1250 kB. Infinite without a rate.
+    The rate is bandwidth · 0.98 · min(1, tcp_rmem / BDP), limited by the link's payload; infinite
+    without a rate.
+
+    window_share: share of tcp_rmem that is window: all of it in the paper, half of it in Linux
+    (RMEM_WINDOW_SHARE). The paper's 960 Mbit/s at 1 Gbit/s and 10 ms uses 1025 kB for the BDP; it
+    is 1250 kB.
     """
     if path.rate_bps is None:
         return math.inf
@@ -112,34 +120,37 @@ def li_bbr_mbit(path: Path, window_share: float = 1.0) -> float:
 
 @dataclass(frozen=True)
 class ThroughputModel:
-    """A curve: whose it is, its name for a legend, its line style, the rate that it gives."""
+    """A curve: congestion control, label, line style and rate function."""
 
     name: str
     cc: str
     label: str
     dashes: tuple[float, ...]
-    rate: Callable[[Path], float]  # Mbit/s, without regard to the link
+    rate: Callable[[Path], float]  # Mbit/s, not limited by the link
 
     def mbit(self, path: Path) -> float | None:
-        """Goodput on a path, no more than its link's payload; None for no loss on no link."""
-        # Without loss every window grows until the link is full; BBR's models do not need any.
+        """Return the goodput on a path, limited by the link's payload.
+
+        None without both loss and a link rate.
+        """
+        # Without loss every window grows until the link is full; BBR's models need no loss.
         endless = path.loss <= 0 and self.cc != "bbr"
-        found = min(math.inf if endless else self.rate(path), path.payload_mbit)
-        return None if math.isinf(found) else found
+        rate_mbit = min(math.inf if endless else self.rate(path), path.payload_mbit)
+        return None if math.isinf(rate_mbit) else rate_mbit
 
     def window(self, path: Path) -> float | None:
-        """The mean window that goes with it, in segments: no more than fills the path."""
-        found = self.mbit(path)
-        return None if found is None else window_pkts(found, path.rtt_ms)
+        """Return the mean window of the goodput, in segments."""
+        rate_mbit = self.mbit(path)
+        return None if rate_mbit is None else window_pkts(rate_mbit, path.rtt_ms)
 
 
 def by_loss(window: Callable[[float], float]) -> Callable[[Path], float]:
-    """The rate of a model that gives a window at a loss."""
+    """Return the rate function of a model that gives a window for a loss."""
     return lambda path: goodput_mbit(window(path.loss), path.rtt_ms)
 
 
 def rfc_cubic_mbit(path: Path) -> float:
-    """CUBIC's rate by RFC 9438; its window knows of the round trip too."""
+    """Return CUBIC's rate by RFC 9438; its window also depends on the RTT."""
     return goodput_mbit(cubic_window(path.loss, path.rtt_ms / 1000), path.rtt_ms)
 
 
@@ -162,5 +173,5 @@ GENERAL = ("rfc9438", "reno", "mathis", "bbr")
 
 
 def models_for(ccs: list[str], names: Sequence[str] = GENERAL) -> list[ThroughputModel]:
-    """The models of those names that are about one of these congestion controls."""
+    """Return the models with these names for any of these congestion controls."""
     return [model for model in MODELS if model.name in names and model.cc in ccs]

@@ -127,7 +127,7 @@ def docs_pages(
         raise BadInput("--docs writes the pages of a clone: run ./lab report --docs in one")
     target = out or CODE / "docs"
     results_page = target / "results.md"
-    summaries.renew_pages(target)
+    summaries.update_pages(target)
     pages = sorted(page for page in target.rglob("*.md") if page != results_page)
     changed = generated_tables.write_marked(pages, folder, CODE)
     return [summaries.write_summary(folder, wanted, results_page), *changed]

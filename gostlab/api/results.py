@@ -94,7 +94,7 @@ class Results:
             "left_out": len(cell.left_out),
             "verdict": cell.verdict,
         }
-        for figure in judged.figures_of(cell, self.study):
+        for figure in judged.metrics_of(cell, self.study):
             merit, _, flow = figure.partition(":")
             name = judged.merit_of(merit).name
             column = WITH_UNITS.get(name, name) + (f":{flow}" if flow else "")

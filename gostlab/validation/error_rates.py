@@ -17,7 +17,7 @@ from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.stats.cells import to_matrices
 from gostlab.analysis.stats.published_targets import AGREES, DISAGREES, Target, target_rows
-from gostlab.analysis.stats.text_table import Column, Table, count, rate, texts
+from gostlab.analysis.stats.text_table import Column, Table, count, rate, text_columns
 from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.sandbox.cpu_claims import claimed_cpus
@@ -153,7 +153,7 @@ def errors_of(lab: str, says: str, forms: Mapping[int, Sequence[Target]]) -> Row
 
 def calibration_table(rows: Sequence[Row]) -> Table:
     columns = (
-        *texts(target="Target"),
+        *text_columns(target="Target"),
         Column("n", "Forms that calibrate", count),
         Column("median", "Median", rate),
         Column("deviation", "Standard deviation"),
@@ -172,11 +172,11 @@ def calibration_table(rows: Sequence[Row]) -> Table:
 
 def errors_table(rows: Sequence[Row]) -> Table:
     columns = (
-        *texts(lab="Lab", says="What it does"),
+        *text_columns(lab="Lab", says="What it does"),
         Column("forms", "Quick forms", count),
         Column("complained", "That complain", count),
         Column("interval", "Share, 95 % interval"),
-        *texts(by="Which targets, how often"),
+        *text_columns(by="Which targets, how often"),
     )
     note = "A correct lab should never be complained of, a broken one always."
     return Table("errors", "How often the quick form errs", note, columns, tuple(rows))

@@ -44,7 +44,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
 def sketch_all(patched: pytest.MonkeyPatch) -> None:
     """Until it is undone."""
     patched.setattr(paper_reproductions, "save", sketch)
-    patched.setattr(report, "saved", saved_here)
+    patched.setattr(report, "save_figures", saved_here)
     patched.setattr(style, "lay_out", lambda figure: None)
 
 

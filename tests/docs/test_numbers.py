@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.analysis.load.json_safe import flatten
-from gostlab.analysis.report.generated_tables import BEGIN, END, MIN, read_mark
+from gostlab.analysis.report.generated_tables import BEGIN, END, MIN_RUNS, read_mark
 from gostlab.registry.folders import ROOT
 from gostlab.spec.expand import layers_of
 from gostlab.spec.experiment import load_experiment
@@ -97,7 +97,7 @@ def test_every_mark_can_be_read_and_its_table_has_runs_enough(name: str) -> None
     filled = re.findall(rf"{BEGIN.pattern}\n(.*?){re.escape(END)}", text, re.DOTALL)
     for asked, table in filled:
         for n in re.findall(r"\bn = (\d+)", table):
-            assert int(n) >= MIN, asked
+            assert int(n) >= MIN_RUNS, asked
 
 
 MARKS = sorted({each for page in PAGES for each in BEGIN.findall(page.read_text("utf-8"))})

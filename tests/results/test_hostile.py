@@ -215,7 +215,7 @@ def read_all(folder: Path, run: RunSpec) -> RunFolder | None:
     for of in results.SAMPLES:
         frames.samples(folder, of)
     page_data.page_data({"a": [found]})
-    page_data.everything(found)
+    page_data.all_values(found)
     page_data.panels_of(found, every_ack=True)
     return found
 

@@ -18,7 +18,7 @@ from gostlab.analysis.plots import map as star_map
 from gostlab.analysis.plotting import style
 from gostlab.analysis.plotting.factors import facets_of, factor_heading, named_level
 from gostlab.analysis.stats import throughput_model
-from gostlab.analysis.stats.cells import figure_columns, with_types
+from gostlab.analysis.stats.cells import metric_columns, with_types
 from gostlab.analysis.stats.statistics import summarise
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.spec.experiment import Published
@@ -61,7 +61,7 @@ def row_of(
         **{f"factor:{key}": str(value) for key, value in factors.items()},
     }
     for name in (*FIGURE_NAMES, *values):
-        row |= figure_columns(name, summarise(values.get(name, ())))
+        row |= metric_columns(name, summarise(values.get(name, ())))
     return {**row, **more}
 
 

@@ -6,7 +6,13 @@ import pytest
 
 from gostlab.analysis.plotting import style
 from gostlab.analysis.plotting.style import FAINT, INK
-from gostlab.analysis.report.dark_mode import CARD, by_night, contrast, mixed, seen
+from gostlab.analysis.report.dark_mode import (
+    CARD,
+    add_dark_mode,
+    contrast,
+    dark_colour,
+    mix_colours,
+)
 from gostlab.registry.palette import CC_COLOURS, OTHER_COLOURS
 
 
@@ -19,7 +25,7 @@ def dark(picture: bytes) -> dict[str, str]:
     """What becomes of each colour by night."""
     day, night = (
         dict(re.findall(r"(--c\d+):(#[0-9a-f]{6})", block))
-        for block in re.findall(r":root{([^}]*)}", by_night(picture).decode())
+        for block in re.findall(r":root{([^}]*)}", add_dark_mode(picture).decode())
     )
     return {day[name]: night[name] for name in day}
 
@@ -39,20 +45,20 @@ def test_letters_change_places_with_the_paper_and_pale_fields_are_dimmed() -> No
 def test_a_hatched_bar_is_no_white_slab() -> None:
     figure, [[axes]] = style.new_figure(2.0)
     axes.bar([1], [1], facecolor="white", hatch="//")
-    assert b"#ffffff" not in by_night(style.save(figure, "svg")).partition(b"</style>")[2]
-    assert seen("#0072b2") in ("", mixed("#ffffff", "#0072b2", 0.05))
+    assert b"#ffffff" not in add_dark_mode(style.save(figure, "svg")).partition(b"</style>")[2]
+    assert dark_colour("#0072b2") in ("", mix_colours("#ffffff", "#0072b2", 0.05))
 
 
 def test_a_scale_of_colours_stays_as_it_is() -> None:
     picture = svg("#fde725", "#440154", INK, inside='<g id="QuadMesh_1"/>')
     assert set(dark(picture)) == {INK}
-    assert b"fill: #fde725" in by_night(picture)
+    assert b"fill: #fde725" in add_dark_mode(picture)
 
 
 @pytest.mark.slow
 def test_what_is_no_colour_stays_and_a_figure_has_a_dark_form() -> None:
-    assert by_night(b'<svg><use href="#abcdef"/></svg>') == b'<svg><use href="#abcdef"/></svg>'
+    assert add_dark_mode(b'<svg><use href="#abcdef"/></svg>') == b'<svg><use href="#abcdef"/></svg>'
     figure, _ = style.new_figure(2.0)
-    saved = by_night(style.save(figure, "svg"))
+    saved = add_dark_mode(style.save(figure, "svg"))
     assert b"prefers-color-scheme:dark" in saved and b"fill: #ffffff" not in saved
     assert style.save(figure, "pdf") == style.save(figure, "pdf")

@@ -25,7 +25,7 @@ from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.load.series import TimeSeries
 from gostlab.analysis.plotting.style import new_figure, save
 from gostlab.analysis.report import page_data, report
-from gostlab.analysis.report.report import embedded, shortened, svg_uri, write_report, write_run
+from gostlab.analysis.report.report import figure_uris, minify_svg, svg_uri, write_report, write_run
 from gostlab.cli.main import main
 from gostlab.errors import BadInput
 from gostlab.results import read_series
@@ -82,13 +82,13 @@ def test_a_column_that_two_lines_share_stands_there_once() -> None:
 def test_thinning_keeps_the_peaks() -> None:
     values = np.ones(100_000)
     values[777], values[50_001] = 1e6, -5.0
-    kept = page_data.thinned(TimeSeries(np.arange(100_000) / 10, values), 2000)
+    kept = page_data.thin_out(TimeSeries(np.arange(100_000) / 10, values), 2000)
     assert len(kept) <= 2000 and kept.value.max() == 1e6 and kept.value.min() == -5.0
     assert (np.diff(kept.t_s) > 0).all()
 
 
 def test_no_words_end_the_data_block() -> None:
-    text = page_data.packed({"name": HOSTILE, "line": "\u2028"}, page_data.Columns())
+    text = page_data.pack({"name": HOSTILE, "line": "\u2028"}, page_data.Columns())
     assert re.fullmatch(r"[A-Za-z0-9+/=]*", text)
     assert unpacked(text)[0]["name"] == HOSTILE
 
@@ -108,7 +108,7 @@ def test_outlines_are_shorter_and_scales_stay() -> None:
         b'<?xml version="1.0"?><!-- words --><g id="axes_1" transform="scale(0.015625)">\n  '
         b'<path id="used" d="M 1.23456 2.5 L 30.999999 4"/>\n <use xlink:href="#used"/></g>'
     )
-    assert shortened(svg) == (
+    assert minify_svg(svg) == (
         b'<g transform="scale(0.015625)"><path id="used" d="M 1.23 2.5 L 30.99 4"/>'
         b'<use xlink:href="#used"/></g>'
     )
@@ -129,9 +129,9 @@ def test_the_heaviest_figures_are_bitmaps_where_all_would_be_too_much(
     png = save(figure, "png")
     svgs = {"small": b"<svg>1</svg>", "large": b"<svg>" + b"1" * 200_000 + b"</svg>"}
     drawn = {name: (svg, png) for name, svg in svgs.items()}
-    assert all(uri.startswith("data:image/svg") for uri in embedded(drawn).values())
+    assert all(uri.startswith("data:image/svg") for uri in figure_uris(drawn).values())
     monkeypatch.setattr(report, "MAX_FIGURE_BYTES", 100_000)
-    found = embedded(drawn)
+    found = figure_uris(drawn)
     assert found["small"].startswith("data:image/svg")
     assert found["large"].startswith("data:image/webp")
     assert sum(map(len, found.values())) < 100_000
@@ -201,7 +201,7 @@ def test_what_tells_two_runs_apart_is_only_what_differs(tmp_path: Path) -> None:
             "cc_state": {"rows": len(cc)},
         }
         synthetic.write_run(tmp_path, synthetic.cell(cc, 1), env=env)
-    told = page_data.told_apart(load_results(tmp_path, "made-up").runs)
+    told = page_data.differing_values(load_results(tmp_path, "made-up").runs)
     assert {each["cc"] for each in told} == {"cubic", "bbr"}
     sysctl = "env: sysctls.client.net.ipv4.tcp_congestion_control"
     assert {each[sysctl] for each in told} == {"cubic", "bbr"}
