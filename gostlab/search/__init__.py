@@ -1,7 +1,7 @@
-"""Searches over paths: ./lab fit and ./lab worst.
+"""Search over network paths: `./lab fit` and `./lab worst`.
 
-`fit` finds the paths (loss, buffer, rate, memory) whose runs give measured rates, judges them on
-rates that it was not fitted on, and keeps every path that fits as well. `worst` asks an optimiser
-for the path on which a congestion control does worst by one metric, and runs it again with other
-seeds.
+`fit` finds the paths (loss, buffer, rate, memory) whose runs reproduce measured rates, validates
+them with rates that were not fitted, and keeps every path that fits equally well. `worst` uses an
+optimiser to find the path on which a congestion control has the worst value of a metric, and
+repeats that run with other seeds.
 """

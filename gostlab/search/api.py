@@ -1,4 +1,4 @@
-"""A fit by its arguments: from a path and what was measured to the profile that explains it."""
+"""Fit a path to measured rates from Python."""
 
 from __future__ import annotations
 
@@ -36,32 +36,35 @@ MAX_POINTS, MAX_MEMBERS, MAX_REPETITIONS = 500, 20, 20
 
 @dataclass(frozen=True)
 class Fit:
-    """A path that was fitted to measured rates, and how good that is."""
+    """A path that was fitted to measured rates, with the quality of the fit."""
 
     fitted: FitRecord
     order: FitOrder
-    profile: Path  # its file, which `profile` takes: gostlab.Run(profile=str(fit.profile))
+    profile: Path  # file that `profile` accepts: gostlab.Run(profile=str(fit.profile))
 
     @property
     def explained(self) -> bool:
-        """Whether the lab is within the band of every number that it was fitted to."""
+        """Return whether the lab is within the band of every fitted number."""
         return self.fitted.explained
 
     @property
     def rows(self) -> pd.DataFrame:
-        """A row per measured number: measured (`asked_mbit`), its band, the lab's on this path
-        (`lab_mbit`), and from where to where the paths go that fit as well.
+        """Return a row per measured number.
+
+        The columns include the measured rate (`asked_mbit`), its band, the lab's rate on this path
+        (`lab_mbit`), and its range over the paths that fit equally well.
         """
         return frames.to_frame([asdict(row) for row in self.fitted.rows])
 
     @property
     def parameters(self) -> pd.DataFrame:
-        """A row per number that was free: the best, and what fits as well, as settings have it."""
-        return frames.to_frame([asdict(each) for each in self.fitted.parameters])
+        """Return a row per free parameter with its best value and its range."""
+        return frames.to_frame([asdict(parameter) for parameter in self.fitted.parameters])
 
     def draw(self, on: Any) -> list[Axes]:
-        """Draw how well it fits above, and what fits as well below, on two axes or a figure of
-        one's own; the axes. Raises BadInput.
+        """Draw the residuals above and the equally good paths below, and return the axes.
+
+        `on` is a figure or two axes. Raises BadInput.
         """
         canvas = style.Canvas.on(on)
         with style.drawing_on(canvas):
@@ -98,11 +101,11 @@ def fit(
     """
     runs = {key: how.pop(key) for key in ("gost", "retry_failed") if key in how}
     choice = machines.choose(machine)
-    words = [f"{key}={low}..{high}" for key, (low, high) in (free or {}).items()]
+    free_args = [f"{key}={low}..{high}" for key, (low, high) in (free or {}).items()]
     order = order_of(
         str(profile),
         str(measurements),
-        free=[read_word(word) for word in words],
+        free=[read_word(word) for word in free_args],
         settings=settings or {},
         name=name,
         out=Path(out),
@@ -114,9 +117,9 @@ def fit(
 
 
 def fit_to(order: FitOrder, choice: machines.Choice, *, quiet: bool, **runs: Any) -> Fit:
-    """Make a fit's runs, and write its profile. Raises what fit() does."""
-    told = SearchProgress(*order.most(), quiet=quiet)
-    fitted = fit_order(order, RunsOfTheLab(order, choice, told, **runs), told)
+    """Make the runs of a fit and write its profile. Raises the same exceptions as fit()."""
+    progress = SearchProgress(*order.most(), quiet=quiet)
+    fitted = fit_order(order, RunsOfTheLab(order, choice, progress, **runs), progress)
     return Fit(fitted, order, Path(write_fitted(order, fitted)))
 
 
@@ -141,35 +144,35 @@ def order_of(
     seed: int = 1,
     force: bool = False,
 ) -> FitOrder:
-    """A fit's arguments, checked. Raises BadInput."""
+    """Validate the arguments of a fit and return its order. Raises BadInput."""
     base = profiles.load_profile(profile)
     name = profile_name(name, f"{base.name}-fitted", max_length=56)
     check_output(out, name, [".yaml"], force=force)
-    found = on_path(load_measurements(measurements, matrices), base.name)
-    found = chosen(found, listed(fit_on), listed(judge_on))
+    measured = on_path(load_measurements(measurements, matrices), base.name)
+    measured = chosen(measured, listed(fit_on), listed(judge_on))
     if screen:
-        found = replace(found, screen_s=setting("duration", screen, "--screen").value)
-    named = {each.name for each in free}
-    free = (*(each for each in found.free if each.name not in named), *free)
+        measured = replace(measured, screen_s=setting("duration", screen, "--screen").value)
+    named = {parameter.name for parameter in free}
+    free = (*(parameter for parameter in measured.free if parameter.name not in named), *free)
     if not free:
         raise BadInput(
-            f"{found.shown}: nothing is free: say what may explain the rates"
+            f"{measured.file_name}: nothing is free: say what may explain the rates"
             " (--free forward.loss=0.0001%..1% --free buffer=0.03bdp..3bdp)"
         )
     check_free(free)
-    check_apart(free, found.rows)
-    needed_bps = max(row.least_bps for row in found.used(FIT))
-    free = tuple(reaching(each, needed_bps) for each in free)
+    check_apart(free, measured.rows)
+    needed_bps = max(row.least_bps for row in measured.used(FIT))
+    free = tuple(reaching(parameter, needed_bps) for parameter in free)
     return FitOrder(
         name=name,
         base=base,
-        measurements=found,
+        measurements=measured,
         free=free,
         own=own_settings(settings or {}),
         points=counted("--points", points, POINTS_PER_PARAMETER * (1 + len(free)), MAX_POINTS),
         members=counted("--members", members, 3, MAX_MEMBERS, least=0),
         judge_paths=counted("--judge-paths", judge_paths, 3, MAX_MEMBERS, least=0),
-        repetitions=counted("--repeat", repeat, found.repetitions, MAX_REPETITIONS),
+        repetitions=counted("--repeat", repeat, measured.repetitions, MAX_REPETITIONS),
         seed=counted("--seed", seed, 1, MAX_SEED),
         out=out,
         results=results,
@@ -178,26 +181,26 @@ def order_of(
 
 
 def listed(levels: Mapping[str, Collection[str]] | None) -> dict[str, list[str]]:
-    """Levels by factor; one level may stand for itself."""
+    """Return lists of levels by factor; a single level becomes a list of one."""
     given = (levels or {}).items()
-    return {name: [each] if isinstance(each, str) else list(each) for name, each in given}
+    return {name: [level] if isinstance(level, str) else list(level) for name, level in given}
 
 
 def counted(option: str, given: int | None, default: int, most: int, least: int = 1) -> int:
-    """A whole number within bounds. Raises BadInput."""
+    """Return a whole number within bounds, or the default. Raises BadInput."""
     number = default if given is None else given
     return bounded(f"{option} {number}", number, least, most)
 
 
 def own_settings(given: Mapping[str, str]) -> dict[str, Setting]:
-    """The settings of all runs. Raises BadInput."""
+    """Parse the settings that apply to all runs. Raises BadInput."""
     if "profile" in given:
         raise BadInput("--set profile: the profile is the one to begin with, ./lab fit PROFILE")
     return {name: setting(name, value, f"--set {name}") for name, value in given.items()}
 
 
 def setting(name: str, text: str, origin: str) -> Setting:
-    """One value of a setting. Raises BadInput."""
+    """Parse one value of a setting. Raises BadInput."""
     given = read_override(name, text, origin=origin)
     if len(given) > 1:
         raise BadInput(f"{origin} {quoted(text)}: one value for all runs, not a list")

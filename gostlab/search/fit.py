@@ -1,4 +1,4 @@
-"""A fit from top to bottom: the search over runs of the lab, its judges, and what came of both."""
+"""Run a fit: search over runs of the lab, judge the result, and return the fit's record."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from gostlab.spec.settings import show_level
 from gostlab.spec.yaml_source import BadInput, parse_document
 from gostlab.terminal_escape import OneLine
 
-SAMPLE = 40  # of what fits as well, in the profile
+SAMPLE = 40  # number of equally good paths that the profile lists
 
 
 class SearchProgress(RunObserver):
-    """Progress on standard error: what the search does, runs of how many at most, the time left."""
+    """Progress of a search on standard error: its stage, runs, and remaining time."""
 
     def __init__(self, most_runs: int, most_s: float, *, quiet: bool = False) -> None:
         self._most, self._most_s, self._quiet = most_runs, most_s, quiet
-        self._done: dict[str, float] = {}  # runs with an answer, and how long their loads lasted
-        self._made_s = 0.0  # the same of those that were made now, all together
+        self._done: dict[str, float] = {}  # load duration by run, for runs with an answer
+        self._made_s = 0.0  # total load duration of the runs made by this process
         self._began_s = time.monotonic()
         self._line = OneLine(sys.stderr)
 
     def say(self, text: str) -> None:
-        """A line, of the first batch of runs: every other says the same of its machine again."""
+        """Print a line of the first batch of runs only; later batches repeat it."""
         if not self._done:
             self._note(text)
 
@@ -54,7 +54,7 @@ class SearchProgress(RunObserver):
             self._note(f"{done.run.name}: no answer: {done.status.get('error') or done.verdict}")
 
     def answered(self, ends: Sequence[Finished]) -> None:
-        """These runs have an answer, made now or before."""
+        """Record that these runs have an answer, new or cached."""
         self._done |= {end.run.name: end.run.length_s for end in ends}
 
     def stage(self, what: str) -> None:
@@ -74,18 +74,18 @@ class SearchProgress(RunObserver):
 
 
 class RunsOfTheLab:
-    """Answers the search's questions by runs, ordinary ones in results/fit-NAME/."""
+    """Answer the search's requests by ordinary runs in results/fit-NAME/."""
 
     def __init__(
-        self, order: FitOrder, choice: sandbox.Choice, told: SearchProgress, **how: Any
+        self, order: FitOrder, choice: sandbox.Choice, progress: SearchProgress, **how: Any
     ) -> None:
-        """how: jobs, gost and retry_failed, as a plan's run() has them."""
-        self._order, self._how = order, {"choice": choice, "told": told, **how}
+        """Prepare the experiment. `how` has jobs, gost and retry_failed as for a plan's run()."""
+        self._order, self._how = order, {"choice": choice, "progress": progress, **how}
         self._file = kept_experiment(order.results, experiment_document(order), "fit")
         self.runs: set[str] = set()
 
-    def __call__(self, wanted: Sequence[level_set.Ask]) -> list[float | None]:
-        """Goodputs (bit/s). Raises BadInput where no run of all is possible."""
+    def __call__(self, wanted: Sequence[level_set.RunRequest]) -> list[float | None]:
+        """Return goodputs (bit/s). Raises BadInput if none of the runs is possible."""
         described = [self._order.run(ask) for ask in wanted]
         refused, _ = preflight.survey(described)
         no = {run.name for run, _ in refused}
@@ -105,34 +105,35 @@ def ends_of(
     results: Path,
     *,
     choice: sandbox.Choice,
-    told: SearchProgress,
+    progress: SearchProgress,
     **how: Any,
 ) -> dict[str, Finished]:
-    """How the runs that a search asks for ended, by name, made now or before. how: as a plan's
-    run() has it. Raises what a run does.
+    """Return how the runs that a search requests ended, by name, new or cached.
+
+    `how` has the arguments of a plan's run(). Raises the exceptions of a run.
     """
     once = tuple({run.name: run for run in runs}.values())
     if not once:
         return {}
     experiment = api.Experiment(file=file, machine=choice, runs=once)
-    outcome = experiment.run(results, progress=told, **how).wait()
-    told.answered(outcome.ends)
+    outcome = experiment.run(results, progress=progress, **how).wait()
+    progress.answered(outcome.ends)
     return {end.run.name: end for end in outcome.ends}
 
 
 def experiment_document(order: FitOrder) -> dict[str, Any]:
-    """The experiment that a fit's runs are of."""
+    """Return the document of the experiment to which a fit's runs belong."""
     return {
         "name": order.experiment,
         "title": f"Runs of a fit: {order.measurements.title or order.measurements.name}",
-        "question": f"Which path makes the lab say what {order.measurements.shown} says?",
+        "question": f"Which path makes the lab say what {order.measurements.file_name} says?",
         "settings": {"profile": str(order.base.path_on_disk.resolve())},
         "matrices": [{"name": MATRIX, "draw": ["cells"]}],
     }
 
 
 def kept_experiment(results: Path, document: Mapping[str, Any], verb: str) -> ExperimentFile:
-    """The experiment of a search's runs, its file kept with them. Raises BadInput, OSError."""
+    """Save the experiment of a search next to its runs and return it. Raises BadInput, OSError."""
     file = results / document["name"] / EXPERIMENT_FILE
     text = f"# The runs that ./lab {verb} made.\n{yaml.safe_dump(document, sort_keys=False)}"
     experiment = read_experiment(parse_document(text, verb), file)
@@ -140,17 +141,17 @@ def kept_experiment(results: Path, document: Mapping[str, Any], verb: str) -> Ex
     return experiment
 
 
-def fit_order(order: FitOrder, lab: RunsOfTheLab, told: SearchProgress) -> FitRecord:
-    """Search and judge, and return the result. Raises BadInput, and what a run does."""
+def fit_order(order: FitOrder, lab: RunsOfTheLab, progress: SearchProgress) -> FitRecord:
+    """Search and judge, and return the fit's record. Raises BadInput, and a run's exceptions."""
 
-    def snap(places: np.ndarray) -> np.ndarray:
-        columns = zip(order.free, places.T, strict=True)
+    def snap(positions: np.ndarray) -> np.ndarray:
+        columns = zip(order.free, positions.T, strict=True)
         return np.array([[free.snap(float(u)) for u in column] for free, column in columns]).T
 
     numbers, judges = (order.measurements.used(use) for use in (FIT, JUDGE))
-    known = level_set.Known(numbers, lab, snap, told.stage, Expected(order))
+    known = level_set.Known(numbers, lab, snap, progress.stage, Expected(order))
     try:
-        found = level_set.search(
+        result = level_set.search(
             known,
             len(order.free),
             points=order.points,
@@ -165,23 +166,27 @@ def fit_order(order: FitOrder, lab: RunsOfTheLab, told: SearchProgress) -> FitRe
             f" {order.results / order.experiment}/*/status.json"
         ) from None
     if judges:
-        places = level_set.spread_out([found.best], np.array(found.members), 1 + order.members)
-        told.stage(f"judging {len(places)} of the paths that fit by {len(judges)} other numbers")
+        positions = level_set.spread_out([result.best], np.array(result.members), 1 + order.members)
+        progress.stage(
+            f"judging {len(positions)} of the paths that fit by {len(judges)} other numbers"
+        )
         judged = range(len(numbers), len(order.rows))
-        known.ask(level_set.asks(places, judged, order.repetitions))
+        known.ask(level_set.make_requests(positions, judged, order.repetitions))
         turns = order.judge_paths
-        found = level_set.look_for_judges(known, found, judges, turns=turns, seed=order.seed)
-    return to_fitted(order, known, found, len(lab.runs))
+        result = level_set.search_for_judges(known, result, judges, turns=turns, seed=order.seed)
+    return to_fitted(order, known, result, len(lab.runs))
 
 
 def to_fitted(
-    order: FitOrder, known: level_set.Known, found: level_set.SearchResult, runs: int
+    order: FitOrder, known: level_set.Known, result: level_set.SearchResult, runs: int
 ) -> FitRecord:
-    """What a search came to, in the words of a profile."""
+    """Convert the result of a search into the record that a profile contains."""
     rows = []
     for number, row in enumerate(order.rows):
-        rates = [median_mbit(known.whole_runs(place, number)) for place in found.members]
-        had = [rate for rate in rates if rate is not None]
+        rates = [
+            median_mbit(known.full_length_rates(position, number)) for position in result.members
+        ]
+        known_rates = [rate for rate in rates if rate is not None]
         rows.append(
             FittedRow(
                 label=row.label,
@@ -189,18 +194,18 @@ def to_fitted(
                 asked_mbit=row.goodput_bps / 1e6,
                 band_least_mbit=row.least_bps / 1e6,
                 band_most_mbit=row.most_bps / 1e6,
-                lab_mbit=median_mbit(known.whole_runs(found.best, number)),
-                least_mbit=min(had, default=None),
-                most_mbit=max(had, default=None),
+                lab_mbit=median_mbit(known.full_length_rates(result.best, number)),
+                least_mbit=min(known_rates, default=None),
+                most_mbit=max(known_rates, default=None),
             )
         )
     parameters = tuple(
         FittedParameter(
             name=free.name,
             sets=free.sets,
-            value=free.text(found.best[index]),
-            least=free.text(float(found.least[index])),
-            most=free.text(float(found.most[index])),
+            value=free.text(result.best[index]),
+            least=free.text(float(result.least[index])),
+            most=free.text(float(result.most[index])),
             searched_from=free.text(0.0),
             searched_to=free.text(1.0),
             scale=free.scale,
@@ -214,23 +219,23 @@ def to_fitted(
         measurements=order.measurements.name,
         sha256=order.measurements.sha256,
         seed=order.seed,
-        points=len(known.places),
+        points=len(known.positions),
         runs=runs,
-        misfit=math.sqrt(found.misfit / len(known.numbers)),
+        misfit=math.sqrt(result.misfit / len(known.numbers)),
         explained=all(row.in_band for row in fitted),
         settings={
-            name: show_level(each.written)
-            for name, each in {**order.measurements.settings, **order.own}.items()
+            name: show_level(setting.written)
+            for name, setting in {**order.measurements.settings, **order.own}.items()
         },
         parameters=parameters,
         rows=tuple(rows),
         trade_offs=tuple(
             TradeOff((order.free[first].name, order.free[second].name), round(together, 2))
-            for first, second, together in found.trade_offs()
+            for first, second, together in result.trade_offs()
         ),
         alike=tuple(
-            {free.name: free.text(float(u)) for free, u in zip(order.free, place, strict=True)}
-            for place in found.alike[:SAMPLE]
+            {free.name: free.text(float(u)) for free, u in zip(order.free, position, strict=True)}
+            for position in result.equally_good[:SAMPLE]
         ),
     )
 

@@ -1,4 +1,4 @@
-"""`./lab fit PROFILE --from MEASUREMENTS`: its options, and the lines that it prints."""
+"""Implement `./lab fit PROFILE --from MEASUREMENTS`: its options and its output."""
 
 from __future__ import annotations
 
@@ -24,82 +24,84 @@ from gostlab.spec.units import show_size
 from gostlab.spec.yaml_source import named_values
 
 FIGURE = "fitted.png"
-# What a fit takes as the command line has it.
-AS_SAID = "name out results points members judge_paths repeat screen seed".split()
+# These options have the names of the arguments of api.order_of().
+SAME_NAMED_OPTIONS = "name out results points members judge_paths repeat screen seed".split()
 
 
 def fit_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "profile", help="the path to begin with: a name in netem_profiles/, or a file"
-    )
+    parser.add_argument("profile", help="path to start from: a name in netem_profiles/, or a file")
     parser.add_argument(
         "--from",
         dest="measurements",
         required=True,
         metavar="MEASUREMENTS",
-        help="a name in measurements/, a file, or an experiment whose study published rates",
+        help="measured rates: a name in measurements/, a file, or an experiment with some",
     )
     for name, metavar, says in (
-        ("--matrix", "MATRIX", "only this matrix of an experiment"),
+        ("--matrix", "MATRIX", "use only this matrix of an experiment"),
         (
             "--free",
             "NAME=FROM..TO",
-            "what may explain the rates, from where to where, on a log scale (or …:linear); in"
-            " place of the file's of that name",
+            "free parameter and its range, on a log scale (or …:linear); replaces the file's of"
+            " that name",
         ),
         ("--fit-on", "FACTOR=A,B", "fit on the numbers of these levels; the rest is judged"),
         (
             "--judge-on",
             "FACTOR=A,B",
-            "judge by the numbers of these levels, and do not fit on them",
+            "judge by the numbers of these levels, without fitting on them",
         ),
-        ("--set", "NAME=VALUE", "a setting of all runs"),
+        ("--set", "NAME=VALUE", "set a setting of all runs"),
     ):
         common.listed(name, metavar, says)(parser)
     profile_writer.add_output_arguments(parser)
-    each = parameters.POINTS_PER_PARAMETER
+    per_parameter = parameters.POINTS_PER_PARAMETER
     for name, default, says in (
-        ("--points", None, f"paths to try (default: {each} for each free parameter, and {each})"),
-        ("--members", 3, "paths that fit as well to run at full length, besides the best"),
+        (
+            "--points",
+            None,
+            f"paths to try (default: {per_parameter} for each free parameter, and {per_parameter})",
+        ),
+        ("--members", 3, "equally good paths to run at full length, besides the best"),
         (
             "--judge-paths",
             3,
-            "where no path meets all that judge: paths that fit as well to run besides, in case"
-            " one does",
+            "further equally good paths to run if no path explains all numbers that judge",
         ),
-        ("--repeat", None, "runs of each number on those (default: the file's, or 1)"),
+        ("--repeat", None, "runs of each number on these paths (default: the file's, or 1)"),
     ):
-        told = f" (default: {default})" if default else ""
-        parser.add_argument(name, type=int, default=default, help=says + told)
-    parser.add_argument("--screen", help="how long the cheap runs last, like 5s")
-    parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
+        default_text = f" (default: {default})" if default else ""
+        parser.add_argument(name, type=int, default=default, help=says + default_text)
+    parser.add_argument("--screen", help="duration of the short runs, like 5s")
+    parser.add_argument("--seed", type=int, default=1, help="seed of search and runs (default: 1)")
 
 
 @common.verb(
     "fit",
-    "the inverse question: which path makes the lab say what was measured?",
+    "find the paths on which the lab reproduces measured rates",
     fit_arguments,
     common.jobs(),
     common.flag("--retry-failed", "run failed runs again"),
-    common.flag("--dry-run", "say what would be done and stop"),
-    common.flag("--json", "the outcome as JSON and nothing else"),
-    common.results("where runs go"),
+    common.flag("--dry-run", "print the planned search and stop"),
+    common.flag("--json", "print only the result, as JSON"),
+    common.results("folder of the runs"),
     common.MACHINE,
     common.GOST,
     example="./lab fit la-hamina --from tunnel-rates",
 )
 def fit_verb(arguments: argparse.Namespace) -> int:
-    """`./lab fit`; returns the exit code: 0 if a path was found, whether or not it explains all.
-    Raises BadInput, and what a run does.
+    """Run `./lab fit` and return 0 if a path was found, even if it does not explain all numbers.
+
+    Raises BadInput, and the exceptions of a run.
     """
-    # Its matrices are small: threads would only wait for each other beside the runs.
+    # The fit's matrices are small: BLAS threads would only compete with the runs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     choice = sandbox.choose(arguments.machine)
     order = read_order(arguments, choice.name)
     if arguments.dry_run:
         print_order(order, sys.stdout)
         return 0
-    found = api.fit_to(
+    result = api.fit_to(
         order,
         choice,
         quiet=arguments.json,
@@ -109,14 +111,14 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     )
     figure = order.results / order.experiment / FIGURE
     title = f"{order.name}: {order.measurements.name}"
-    figure.write_bytes(style.save(fit_plot.fit_figure(found.fitted, title), "png"))
-    path = str(found.profile)
+    figure.write_bytes(style.save(fit_plot.fit_figure(result.fitted, title), "png"))
+    path = str(result.profile)
     if arguments.json:
-        said = {"profile": path, "figure": str(figure), **asdict(found.fitted)}
-        said["explaining_window_bytes"] = order.explaining_window()
-        print(json.dumps(said, indent=2))
+        output = {"profile": path, "figure": str(figure), **asdict(result.fitted)}
+        output["explaining_window_bytes"] = order.explaining_window()
+        print(json.dumps(output, indent=2))
         return 0
-    print_fitted(found.fitted, sys.stdout)
+    print_fitted(result.fitted, sys.stdout)
     print(*window_lines(order), sep="", end="")
     print(f"figure: {figure}")
     is_named = order.out.resolve() == OWN_PROFILES.resolve()
@@ -124,11 +126,11 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# -- the words
+# -- parse options
 
 
 def read_order(arguments: argparse.Namespace, machine_name: str) -> orders.FitOrder:
-    """The command line's words, checked. Raises BadInput."""
+    """Parse and validate the command line. Raises BadInput."""
     return api.order_of(
         arguments.profile,
         arguments.measurements,
@@ -139,31 +141,32 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> orders.FitOr
         fit_on=levels("--fit-on", arguments.fit_on),
         judge_on=levels("--judge-on", arguments.judge_on),
         force=arguments.force or arguments.dry_run,
-        **{name: getattr(arguments, name) for name in AS_SAID},
+        **{name: getattr(arguments, name) for name in SAME_NAMED_OPTIONS},
     )
 
 
 def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
-    """--fit-on's words: levels by factor. Raises BadInput."""
-    found: dict[str, list[str]] = {}
+    """Parse the arguments of --fit-on: levels by factor. Raises BadInput."""
+    by_factor: dict[str, list[str]] = {}
     for name, value in named_values(option, pairs, "factor=level (like cc=cubic)"):
-        found.setdefault(name, []).extend(value.split(","))
-    return found
+        by_factor.setdefault(name, []).extend(value.split(","))
+    return by_factor
 
 
-# -- what is said
+# -- print results
 
 
 def print_order(order: orders.FitOrder, file: TextIO) -> None:
     row = order.rows[0]
     lines = [
-        f"{each.use}: {each.label}: {summary.mbit(each.goodput_bps)} Mbit/s"
-        f" ({summary.mbit(each.least_bps)} to {summary.mbit(each.most_bps)})"
-        for each in order.rows
+        f"{row.use}: {row.label}: {summary.mbit(row.goodput_bps)} Mbit/s"
+        f" ({summary.mbit(row.least_bps)} to {summary.mbit(row.most_bps)})"
+        for row in order.rows
     ]
     lines += [
-        f"free: {each.sets} from {each.text(0.0)} to {each.text(1.0)}, {each.scale}"
-        for each in order.free
+        f"free: {parameter.sets} from {parameter.text(0.0)} to {parameter.text(1.0)},"
+        f" {parameter.scale}"
+        for parameter in order.free
     ]
     lines.append(
         f"{order.points} paths by runs of {order.short_s(row)} s, then {1 + order.members} by"
@@ -174,7 +177,7 @@ def print_order(order: orders.FitOrder, file: TextIO) -> None:
 
 
 def window_lines(order: orders.FitOrder) -> list[str]:
-    """What is said of a fit whose numbers a window explains as well as a loss."""
+    """Return a note if a window explains the numbers of a fit as well as a loss."""
     window = order.explaining_window()
     if window is None:
         return []
@@ -187,7 +190,7 @@ def window_lines(order: orders.FitOrder) -> list[str]:
 
 
 def print_fitted(fitted: FitRecord, file: TextIO) -> None:
-    """A table of the numbers, the parameters' ranges, and what to think of it."""
+    """Print a table of the numbers, the parameters' ranges, and a conclusion."""
     console = summary.console_on(file)
     table = summary.plain_table()
     table.add_column("number", overflow="fold")
@@ -205,26 +208,26 @@ def print_fitted(fitted: FitRecord, file: TextIO) -> None:
 def row_of(row: FittedRow) -> list[str]:
     reach = "–"
     if row.least_mbit is not None and row.most_mbit is not None:
-        reach = f"{plain(row.least_mbit)} to {plain(row.most_mbit)}"
+        reach = f"{format_mbit(row.least_mbit)} to {format_mbit(row.most_mbit)}"
     return [
         row.label,
         "fitted" if row.use == FIT else "judged",
-        plain(row.asked_mbit),
-        f"{plain(row.band_least_mbit)} to {plain(row.band_most_mbit)}",
-        plain(row.lab_mbit),
+        format_mbit(row.asked_mbit),
+        f"{format_mbit(row.band_least_mbit)} to {format_mbit(row.band_most_mbit)}",
+        format_mbit(row.lab_mbit),
         "–" if row.ratio is None else f"{row.ratio:.2f}",
         reach,
         verdict(row),
     ]
 
 
-def plain(rate_mbit: float | None) -> str:
-    """Mbit/s with three figures."""
+def format_mbit(rate_mbit: float | None) -> str:
+    """Format a rate in Mbit/s with three significant digits."""
     return summary.mbit(None if rate_mbit is None else rate_mbit * 1e6)
 
 
 def verdict(row: FittedRow) -> str:
-    """What is to be thought of a number."""
+    """Return the verdict on a number."""
     if row.lab_mbit is None:
         return "no run"
     if row.in_band:
@@ -234,19 +237,22 @@ def verdict(row: FittedRow) -> str:
 
 def parameter_lines(fitted: FitRecord) -> list[str]:
     lines = []
-    for each in fitted.parameters:
-        ends = ["below"] * each.open_below + ["above"] * each.open_above
+    for parameter in fitted.parameters:
+        ends = ["below"] * parameter.open_below + ["above"] * parameter.open_above
         beyond = f" (and perhaps {' and '.join(ends)}: there the search ended)" if ends else ""
-        lines.append(f"{each.sets}: {each.value}; as well from {each.least} to {each.most}{beyond}")
+        lines.append(
+            f"{parameter.sets}: {parameter.value}; as well from {parameter.least} to"
+            f" {parameter.most}{beyond}"
+        )
     return lines
 
 
 def trade_off_lines(fitted: FitRecord) -> list[str]:
     return [
-        f"{each.between[0]} and {each.between[1]} make up for each other:"
-        f" {'more of one, more' if each.correlation > 0 else 'more of one, less'} of the other"
-        f" (rank correlation {each.correlation:+.2f})"
-        for each in fitted.trade_offs
+        f"{trade_off.between[0]} and {trade_off.between[1]} make up for trade_off other:"
+        f" {'more of one, more' if trade_off.correlation > 0 else 'more of one, less'} of the other"
+        f" (rank correlation {trade_off.correlation:+.2f})"
+        for trade_off in fitted.trade_offs
     ]
 
 

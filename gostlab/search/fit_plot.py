@@ -1,4 +1,4 @@
-"""A fit as a figure: each number's lab over measured, and the paths that fit as well."""
+"""Plot a fit: measured and simulated rates, and the paths that fit equally well."""
 
 import re
 import textwrap
@@ -13,18 +13,18 @@ from matplotlib.ticker import FuncFormatter
 from gostlab.analysis.plotting.style import FAINT, INK, finish, key, name_ticks, new_figure, styled
 from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedParameter, FittedRow
 
-# Told apart by form and filling: colours are congestion controls'.
+# Markers differ by shape and fill, because colours identify congestion controls.
 LOOKS: dict[str, dict[str, Any]] = {
     FIT: {"marker": "o", "markerfacecolor": INK, "markeredgecolor": INK},
     JUDGE: {"marker": "D", "markerfacecolor": "white", "markeredgecolor": INK},
 }
 ROW_IN, SCATTER_IN = 0.3, 2.9
-WIDE_RATIO = 1.6  # a ratio beyond this, and the axis is logarithmic
+LOG_AXIS_RATIO = 1.6  # ratio above which the axis is logarithmic
 
 
 @styled
 def fit_figure(fitted: FitRecord, title: str) -> Figure:
-    """Residuals above, what fits as well below."""
+    """Return a figure with the residuals above and the equally good paths below."""
     rows = [row for row in fitted.rows if row.ratio is not None]
     above_in = 1.1 + ROW_IN * len(rows)
     figure, axes = new_figure(
@@ -48,19 +48,19 @@ def fit_figure(fitted: FitRecord, title: str) -> Figure:
 
 def residuals(axis: Axes, rows: Sequence[FittedRow]) -> None:
     spread = [1.0]
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         ratio = row.ratio or 0.0
         low, high = row.band_least_mbit / row.asked_mbit, row.band_most_mbit / row.asked_mbit
-        axis.barh(place, high - low, left=low, height=0.8, color=FAINT, alpha=0.25, linewidth=0)
+        axis.barh(index, high - low, left=low, height=0.8, color=FAINT, alpha=0.25, linewidth=0)
         if row.least_mbit is not None and row.most_mbit is not None:
             ends = [row.least_mbit / row.asked_mbit, row.most_mbit / row.asked_mbit]
-            axis.plot(ends, [place, place], color=INK, linewidth=1.2, zorder=2)
+            axis.plot(ends, [index, index], color=INK, linewidth=1.2, zorder=2)
             spread += ends
-        axis.plot([ratio], [place], linestyle="", zorder=3, **LOOKS[row.use])
+        axis.plot([ratio], [index], linestyle="", zorder=3, **LOOKS[row.use])
         spread += [low, high, ratio]
     axis.axvline(1.0, color=FAINT, linewidth=1.0)
     least, most = max(1e-3, min(spread)), max(spread)
-    if most > WIDE_RATIO or least < 1 / WIDE_RATIO:
+    if most > LOG_AXIS_RATIO or least < 1 / LOG_AXIS_RATIO:
         axis.set_xscale("log")
         name_ticks(axis.xaxis, [t for t in TICKS if least / 1.3 <= t <= most * 1.3])
         axis.set_xlim(least / 1.2, most * 1.2)
@@ -77,14 +77,14 @@ TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100)
 
 
 def what_fits(axis: Axes, fitted: FitRecord) -> None:
-    """What fits as well, over the two parameters that trade off most, or the first two; or one."""
-    by_name = {each.name: each for each in fitted.parameters}
-    pair = max(fitted.trade_offs, key=lambda each: abs(each.correlation), default=None)
+    """Plot the equally good paths over the two parameters that trade off most, or the first two."""
+    by_name = {parameter.name: parameter for parameter in fitted.parameters}
+    pair = max(fitted.trade_offs, key=lambda trade_off: abs(trade_off.correlation), default=None)
     names = list(pair.between if pair else by_name)[:2]
     across = by_name[names[0]]
     up = by_name[names[1]] if len(names) > 1 else None
     places = [
-        (amount(each[across.name]), amount(each[up.name]) if up else 0.0) for each in fitted.alike
+        (amount(path[across.name]), amount(path[up.name]) if up else 0.0) for path in fitted.alike
     ]
     axis.plot(*zip(*places, strict=True), marker=".", color=FAINT, linestyle="", alpha=0.8)
     best = (amount(across.value), amount(up.value) if up else 0.0)
@@ -95,31 +95,31 @@ def what_fits(axis: Axes, fitted: FitRecord) -> None:
         axis.set_title(f"{FITS} (star: the best)")
         return
     scaled(axis, up, "y")
-    # the axes say of what
-    words = f"{FITS}: one makes up for the other" if pair else FITS
-    axis.set_title(f"{words} (star: the best)")
+    # The axis labels name the parameters.
+    title = f"{FITS}: one makes up for the other" if pair else FITS
+    axis.set_title(f"{title} (star: the best)")
 
 
-def scaled(axis: Axes, parameter: FittedParameter, way: str) -> None:
-    """An axis over all that was searched."""
+def scaled(axis: Axes, parameter: FittedParameter, axis_name: str) -> None:
+    """Scale an axis to the searched range of a parameter."""
     ends = (amount(parameter.searched_from), amount(parameter.searched_to))
-    line = axis.xaxis if way == "x" else axis.yaxis
+    line = axis.xaxis if axis_name == "x" else axis.yaxis
     if parameter.scale == "log":
         limits = (ends[0] / 1.15, ends[1] * 1.15)
     else:
         margin = 0.03 * (ends[1] - ends[0])
         limits = (ends[0] - margin, ends[1] + margin)
-    axis.set(**{f"{way}scale": parameter.scale, f"{way}lim": limits})
+    axis.set(**{f"{axis_name}scale": parameter.scale, f"{axis_name}lim": limits})
     line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     line.set_label_text(f"{parameter.sets} ({unit(parameter.searched_to)})")
 
 
 def amount(text: str) -> float:
-    """The number of a value like 0.01%."""
-    found = re.match(r"[0-9.]+", text)
-    return float(found[0]) if found else 0.0
+    """Return the number of a value such as 0.01%."""
+    match = re.match(r"[0-9.]+", text)
+    return float(match[0]) if match else 0.0
 
 
 def unit(text: str) -> str:
-    """What stands behind the number."""
+    """Return the unit of a value."""
     return re.sub(r"^[0-9.]+\s*", "", text) or "number"

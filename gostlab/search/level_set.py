@@ -1,10 +1,10 @@
-"""The search: which paths explain the measured rates, by as few runs as possible.
+"""Search for all paths that explain the measured rates, with as few runs as possible.
 
-Short runs at places that fill the space; then, round after round, at the place that is expected to
-fit best and at those of which least is known among all that are not excluded, each number only
-where it is still unsure; then whole runs at the best place and at others that fit as well, spread
-over all of those. What is requested depends on the answers and the seed alone: a search that was
-broken off asks the same again, and the lab finds the answers that it has.
+The search starts with short runs that fill the space. Each following round runs the position that
+is expected to fit best, and the most uncertain positions that are not excluded, each only for the
+numbers that are still uncertain. Full-length runs follow at the best position and at others that
+fit equally well, spread over all of those. The requests depend only on the answers and the seed: an
+interrupted search makes the same requests again, and the lab finds the existing answers.
 """
 
 import itertools
@@ -19,60 +19,63 @@ from scipy.stats import chi2, qmc, spearmanr
 from gostlab.search.gaussian_process import Surrogate
 from gostlab.search.observations import SDS_OF_BAND, Observation
 
-MIN_RATE_BPS = 1e3  # a run in which nothing came through has no logarithm
-BATCH = 4  # places of a round: the same on every machine
-SURE = 0.5  # a number is known at a place if it is this sure, in its measurement's sd
-CONFIDENCE = 0.95  # of the set of what fits as well
-TRADE_OFF = 0.5  # rank correlation from which two parameters are said to trade off
-DRAWS, ROUNDS, STEP = 2048, 4, 0.12  # of a sample of all places that are not excluded
-FEW_DRAWS = 256  # of one that is looked through for the next runs
+MIN_RATE_BPS = 1e3  # minimum rate, so that a run without data has a logarithm
+BATCH = 4  # positions per round, the same on every machine
+# A number is certain at a position if its standard deviation, relative to the measurement's, is
+# below this.
+MAX_SD = 0.5
+CONFIDENCE = 0.95  # confidence level of the set of equally good positions
+TRADE_OFF = 0.5  # minimum rank correlation of two parameters for a trade-off
+# size and steps of a sample of all positions that are not excluded
+DRAWS, ROUNDS, STEP = 2048, 4, 0.12
+FEW_DRAWS = 256  # size of the sample from which the next runs are chosen
 KEPT = 400
-LAST_TURNS = 3  # of whole runs, until the best and enough others are shown to fit
+LAST_TURNS = 3  # maximum rounds of full-length runs
 
-Place = tuple[float, ...]  # of each parameter, 0 to 1
+Position = tuple[float, ...]  # one value per parameter, 0 to 1
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One run that is wanted."""
+class RunRequest:
+    """A run that the search requests."""
 
-    place: Place
-    number: int  # which
-    full_length: bool  # as long as the measurement, or short
+    position: Position
+    number: int  # index of the measured number
+    full_length: bool  # whether the run lasts as long as the measurement
     repetition: int = 1
 
 
-# Goodput (bit/s) of each run; None where a run gives no answer.
-Lab = Callable[[Sequence[Ask]], Sequence["float | None"]]
+# Returns the goodput (bit/s) of each run, or None for a run without an answer.
+Lab = Callable[[Sequence[RunRequest]], Sequence["float | None"]]
 
 
-def no_theory(_number: int, places: np.ndarray) -> np.ndarray:
-    """Nothing is known before the first run."""
-    return np.zeros(len(places))
+def no_theory(_number: int, positions: np.ndarray) -> np.ndarray:
+    """Return a constant prior mean."""
+    return np.zeros(len(positions))
 
 
 @dataclass
 class Known:
-    """What is to be explained, who is asked, and what the lab has said so far."""
+    """The measured numbers, the lab that answers requests, and its answers so far."""
 
     numbers: Sequence[Observation]
     lab: Lab
-    # places -> the nearest ones that can be requested
-    snap: Callable[[np.ndarray], np.ndarray] = lambda places: places
+    # Maps positions to the nearest ones that can be requested.
+    snap: Callable[[np.ndarray], np.ndarray] = lambda positions: positions
     say: Callable[[str], None] = lambda _text: None
-    # ln(rate) as theory has it: of a number, at places
+    # Returns ln(rate) in theory, from the index of a number and positions.
     theory: Callable[[int, np.ndarray], np.ndarray] = no_theory
-    answers: dict[Ask, float | None] = field(default_factory=dict)
+    answers: dict[RunRequest, float | None] = field(default_factory=dict)
 
-    def ask(self, wanted: Iterable[Ask]) -> bool:
-        """Have the lab answer what is not known yet; whether there was anything."""
+    def ask(self, wanted: Iterable[RunRequest]) -> bool:
+        """Have the lab answer new requests, and return whether there were any."""
         new = [ask for ask in dict.fromkeys(wanted) if ask not in self.answers]
         if new:
             self.answers.update(zip(new, self.lab(new), strict=True))
         return bool(new)
 
-    def runs_of(self, number: int) -> list[tuple[Ask, float]]:
-        """The runs of a number that gave an answer, bit/s."""
+    def runs_of(self, number: int) -> list[tuple[RunRequest, float]]:
+        """Return the runs of a number that have an answer, with their rates (bit/s)."""
         return [
             (ask, rate)
             for ask, rate in self.answers.items()
@@ -80,28 +83,30 @@ class Known:
         ]
 
     @property
-    def places(self) -> list[Place]:
-        """Every place that was asked about, once."""
-        return list(dict.fromkeys(ask.place for ask in self.answers))
+    def positions(self) -> list[Position]:
+        """Return every requested position once."""
+        return list(dict.fromkeys(ask.position for ask in self.answers))
 
-    def whole_runs(self, place: Place, number: int) -> list[float]:
-        """What the whole runs of a number at a place got, bit/s."""
+    def full_length_rates(self, position: Position, number: int) -> list[float]:
+        """Return the rates of the full-length runs of a number at a position, bit/s."""
         runs = self.runs_of(number)
-        return [rate for ask, rate in runs if ask.place == place and ask.full_length]
+        return [rate for ask, rate in runs if ask.position == position and ask.full_length]
 
-    def residual(self, place: Place, number: int, measured: Observation) -> float:
-        """How far the median of whole runs is from a measured number, in its sd; nan of none."""
-        found = log_rates(self.whole_runs(place, number))
-        off = (np.median(found) - measured.log_rate) / measured.sd if len(found) else math.nan
+    def residual(self, position: Position, number: int, measured: Observation) -> float:
+        """Return the residual of the median of full-length runs in units of sd, or nan."""
+        logs = log_rates(self.full_length_rates(position, number))
+        off = (np.median(logs) - measured.log_rate) / measured.sd if len(logs) else math.nan
         return float(off)
 
-    def misfits(self) -> dict[Place, float]:
-        """The sum of squared residuals of each place with whole runs of every number."""
+    def misfits(self) -> dict[Position, float]:
+        """Return the sum of squared residuals by position, if all numbers have full-length runs."""
         sums = {
-            place: sum(self.residual(place, *each) ** 2 for each in enumerate(self.numbers))
-            for place in self.places
+            position: sum(
+                self.residual(position, *numbered) ** 2 for numbered in enumerate(self.numbers)
+            )
+            for position in self.positions
         }
-        return {place: found for place, found in sums.items() if not math.isnan(found)}
+        return {position: total for position, total in sums.items() if not math.isnan(total)}
 
 
 def log_rates(rates_bps: Sequence[float]) -> np.ndarray:
@@ -109,9 +114,9 @@ def log_rates(rates_bps: Sequence[float]) -> np.ndarray:
 
 
 class ResidualModel:
-    """A surrogate per fitted number, of what the lab says beyond theory, and how far both together
-    are from what was measured. `first`: which number of the runs is the first. Raises NoAnswer
-    where one has no runs.
+    """Model the residuals of the fitted numbers by one surrogate each, relative to theory.
+
+    `first` is the index of the first number. Raises NoAnswer if a number has no runs.
     """
 
     def __init__(self, known: Known, numbers: Sequence[Observation], first: int = 0) -> None:
@@ -121,65 +126,69 @@ class ResidualModel:
             runs = known.runs_of(number)
             if not runs:
                 raise NoAnswer
-            places = np.array([ask.place for ask, _ in runs])
+            positions = np.array([ask.position for ask, _ in runs])
             full = np.array([float(ask.full_length) for ask, _ in runs])
-            beyond = log_rates([rate for _, rate in runs]) - known.theory(number, places)
-            self._surrogates.append(Surrogate(places, full, beyond))
+            beyond = log_rates([rate for _, rate in runs]) - known.theory(number, positions)
+            self._surrogates.append(Surrogate(positions, full, beyond))
 
-    def moments(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals' means and variances in the measurements' sd: numbers × places."""
+    def moments(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances of the residuals in units of sd: numbers × positions."""
         means, variances = [], []
         for index, number in enumerate(self.numbers):
-            mean, variance = self._surrogates[index].predict(places)
-            rate = mean + self.known.theory(self._first + index, places)
+            mean, variance = self._surrogates[index].predict(positions)
+            rate = mean + self.known.theory(self._first + index, positions)
             means.append((rate - number.log_rate) / number.sd)
             variances.append(variance / number.sd**2)
         return np.array(means), np.array(variances)
 
-    def expected(self, places: np.ndarray) -> np.ndarray:
-        """The sum of squared residuals that is expected."""
-        means, variances = self.moments(places)
+    def expected(self, positions: np.ndarray) -> np.ndarray:
+        """Return the expected sum of squared residuals."""
+        means, variances = self.moments(positions)
         return np.asarray(np.sum(means**2 + variances, axis=0))
 
-    def possible(self, places: np.ndarray) -> np.ndarray:
-        """The places whose nearest neighbour among those tried gave an answer."""
-        failed = {ask.place for ask, rate in self.known.answers.items() if rate is None}
-        tried = self.known.places
-        able = np.array([place not in failed for place in tried])
-        return np.asarray(places[able[np.argmin(cdist(places, np.array(tried)), axis=1)]])
+    def with_answers(self, positions: np.ndarray) -> np.ndarray:
+        """Return the positions whose nearest requested neighbour has an answer."""
+        failed = {ask.position for ask, rate in self.known.answers.items() if rate is None}
+        tried = self.known.positions
+        able = np.array([position not in failed for position in tried])
+        return np.asarray(positions[able[np.argmin(cdist(positions, np.array(tried)), axis=1)]])
 
     def limit(self, misfit: float) -> float:
-        """The sum of squared residuals up to which a place fits as well as the best: the region of
-        a nonlinear regression (Seber and Wild 1989, section 5.3) by chi-square. Where the best does
-        not explain the numbers, their uncertainty is taken as larger in that proportion.
+        """Return the maximum sum of squared residuals of an equally good position.
+
+        It is the confidence region of a nonlinear regression (Seber and Wild 1989, section 5.3) by
+        chi-square. If the best position does not explain the numbers, their uncertainty is scaled
+        up by the same factor.
         """
-        parameters = len(self.known.places[0])
+        parameters = len(self.known.positions[0])
         scale = max(1.0, misfit / max(1, len(self.numbers) - parameters))
         return misfit + scale * float(chi2.ppf(CONFIDENCE, parameters))
 
-    def best_of(self, places: np.ndarray) -> Place:
-        able = self.possible(places)
-        able = able if len(able) else places
-        return as_place(able[int(np.argmin(self.expected(able)))])
+    def best_of(self, positions: np.ndarray) -> Position:
+        able = self.with_answers(positions)
+        able = able if len(able) else positions
+        return as_position(able[int(np.argmin(self.expected(able)))])
 
-    def not_excluded(self, places: np.ndarray, limit: float) -> np.ndarray:
-        """The places within a limit as far as is known: what nobody is sure of counts little."""
-        able = self.possible(places)
+    def not_excluded(self, positions: np.ndarray, limit: float) -> np.ndarray:
+        """Return the positions that may be within a limit, given the model's uncertainty."""
+        able = self.with_answers(positions)
         if not len(able):
             return able
         means, variances = self.moments(able)
         return np.asarray(able[np.sum(means**2 / (1 + variances), axis=0) <= limit])
 
-    def alike(self, limit: float, random: np.random.Generator, draws: int = DRAWS) -> np.ndarray:
-        """A sample of the places that are not excluded: first anywhere, then around those found."""
-        tried = np.array(self.known.places)
+    def equally_good(
+        self, limit: float, random: np.random.Generator, draws: int = DRAWS
+    ) -> np.ndarray:
+        """Sample the positions that are not excluded: first anywhere, then around those found."""
+        tried = np.array(self.known.positions)
         parameters = tried.shape[1]
         start = np.vstack([random.random((draws, parameters)), tried])
         inside = self.not_excluded(start, limit)
         for _ in range(ROUNDS if len(inside) else 0):
             centres = inside[random.integers(len(inside), size=draws)]
             steps = random.normal(0.0, STEP, centres.shape)
-            # Each step along one parameter or along all, so that thin sets are walked too.
+            # Steps along one parameter and along all parameters also explore thin sets.
             alone = np.eye(parameters)[random.integers(parameters, size=draws)]
             steps = np.where(random.random((draws, 1)) < 0.5, steps * alone, steps * 0.4)
             moved = np.clip(centres + steps, 0.0, 1.0)
@@ -189,38 +198,43 @@ class ResidualModel:
 
 @dataclass(frozen=True)
 class SearchResult:
-    best: Place
-    misfit: float  # of whole runs at the best place: the sum of squared residuals
-    limit: float  # up to which a place fits as well
-    members: tuple[Place, ...]  # places of whole runs that fit as well, the best first
-    alike: np.ndarray  # a sample of all places that fit as well: n × parameters
+    best: Position
+    misfit: float  # sum of squared residuals of full-length runs at the best position
+    limit: float  # maximum sum of an equally good position
+    # positions of full-length runs that fit equally well, the best first
+    members: tuple[Position, ...]
+    equally_good: np.ndarray  # sample of all positions that fit equally well: n × parameters
 
     @property
     def least(self) -> np.ndarray:
-        """Of each parameter, over what fits as well."""
-        return np.asarray(self.alike.min(axis=0))
+        """Return the minimum of each parameter over the equally good positions."""
+        return np.asarray(self.equally_good.min(axis=0))
 
     @property
     def most(self) -> np.ndarray:
-        """The same from above."""
-        return np.asarray(self.alike.max(axis=0))
+        """Return the maximum of each parameter over the equally good positions."""
+        return np.asarray(self.equally_good.max(axis=0))
 
     def trade_offs(self) -> list[tuple[int, int, float]]:
-        """Pairs of parameters that make up for each other, and their ranks' correlation."""
-        count = self.alike.shape[1]
-        if len(self.alike) < 20:
+        """Return pairs of parameters that trade off, with their rank correlation."""
+        count = self.equally_good.shape[1]
+        if len(self.equally_good) < 20:
             return []
         moves = self.most > self.least
-        found = [
-            (first, second, float(spearmanr(self.alike[:, first], self.alike[:, second])[0]))
+        pairs = [
+            (
+                first,
+                second,
+                float(spearmanr(self.equally_good[:, first], self.equally_good[:, second])[0]),
+            )
             for first, second in itertools.combinations(range(count), 2)
             if moves[first] and moves[second]
         ]
-        return [each for each in found if abs(each[2]) >= TRADE_OFF]
+        return [pair for pair in pairs if abs(pair[2]) >= TRADE_OFF]
 
 
 class NoAnswer(Exception):
-    """No place that was tried has an answer for every number."""
+    """No requested position has an answer for every number."""
 
 
 def search(
@@ -233,94 +247,99 @@ def search(
     short: bool = True,
     seed: int,
 ) -> SearchResult:
-    """The best place, and all that fit as well. Raises NoAnswer, and what the lab raises.
+    """Return the best position and all that fit equally well.
 
-    points       places of short runs
-    members      places of whole runs, besides the best
-    repetitions  of whole runs
-    short        whether short runs are any shorter than whole ones
+        points       positions of short runs
+        members      positions of full-length runs, besides the best
+        repetitions  repetitions of full-length runs
+        short        whether short runs are shorter than full-length ones
+
+    Raises NoAnswer, and the exceptions of the lab.
     """
     random = np.random.default_rng(seed)
-    each = range(len(known.numbers))
-    space = 3 * parameters + 3  # places that fill it: 6, 9, 12, …
-    first = filling(space, parameters, random, known)
+    numbers = range(len(known.numbers))
+    space = 3 * parameters + 3  # number of space-filling positions: 6, 9, 12, …
+    first = fill_space(space, parameters, random, known)
     known.say(f"{len(first)} paths that fill the space")
-    known.ask(asks(first, each, full_length=not short))
+    known.ask(make_requests(first, numbers, full_length=not short))
     if short:
-        best = ResidualModel(known, known.numbers).best_of(np.array(known.places))
+        best = ResidualModel(known, known.numbers).best_of(np.array(known.positions))
         known.say("whole runs where that fits best")
-        known.ask(asks([best], each))
+        known.ask(make_requests([best], numbers))
     tried = len(first)
     while tried < max(points, space):
         model = ResidualModel(known, known.numbers)
-        places = promising(model, random)
-        unsure = wanted_runs(model, places, full_length=not short)
+        positions = propose_positions(model, random)
+        unsure = uncertain_runs(model, positions, full_length=not short)
         if not unsure:
             known.say("every number is known well enough wherever it matters")
             break
-        known.say(f"paths {tried + 1} to {tried + len(places)}, where it may fit best")
+        known.say(f"paths {tried + 1} to {tried + len(positions)}, where it may fit best")
         known.ask(unsure)
-        tried += len(places)
+        tried += len(positions)
     for _ in range(1 + LAST_TURNS):
-        chosen = for_whole_runs(ResidualModel(known, known.numbers), random, 1 + members)
+        chosen = propose_full_runs(ResidualModel(known, known.numbers), random, 1 + members)
         known.say(f"whole runs on {len(chosen)} of the paths that fit")
-        if not known.ask(asks(chosen, each, repetitions)):
+        if not known.ask(make_requests(chosen, numbers, repetitions)):
             break
     return conclude(known, random)
 
 
-def asks(
-    places: Iterable[Place],
+def make_requests(
+    positions: Iterable[Position],
     numbers: Sequence[int],
     repetitions: int = 1,
     *,
     full_length: bool = True,
-) -> list[Ask]:
-    """Runs of some numbers at some places."""
+) -> list[RunRequest]:
+    """Return requests for runs of some numbers at some positions."""
     return [
-        Ask(place, number, full_length, repetition)
+        RunRequest(position, number, full_length, repetition)
         for repetition in range(1, repetitions + 1)
-        for place in places
+        for position in positions
         for number in numbers
     ]
 
 
-def filling(count: int, parameters: int, random: np.random.Generator, known: Known) -> list[Place]:
-    """Places that fill the space, its borders too: a Latin hypercube, spread out and stretched."""
+def fill_space(
+    count: int, parameters: int, random: np.random.Generator, known: Known
+) -> list[Position]:
+    """Return positions that fill the space and its borders, by a stretched Latin hypercube."""
     sampler = qmc.LatinHypercube(parameters, seed=random, optimization="random-cd")
-    places = sampler.random(count)
-    least, most = places.min(axis=0), places.max(axis=0)
-    return each_once(known.snap((places - least) / (most - least)))
+    positions = sampler.random(count)
+    least, most = positions.min(axis=0), positions.max(axis=0)
+    return deduplicate(known.snap((positions - least) / (most - least)))
 
 
-def as_place(place: np.ndarray) -> Place:
-    return tuple(map(float, place))
+def as_position(position: np.ndarray) -> Position:
+    return tuple(map(float, position))
 
 
-def each_once(places: np.ndarray) -> list[Place]:
-    return list(dict.fromkeys(map(as_place, places)))
+def deduplicate(positions: np.ndarray) -> list[Position]:
+    return list(dict.fromkeys(map(as_position, positions)))
 
 
-def outlook(
-    model: ResidualModel, random: np.random.Generator, shown: Iterable[float] = ()
-) -> tuple[np.ndarray, Place, float]:
-    """Places that may be requested: those tried, and a sample of those that are not excluded; the
-    one of them that is expected to fit best; and up to which sum another fits as well. shown: what
-    whole runs came to.
+def survey(
+    model: ResidualModel, random: np.random.Generator, known_sums: Iterable[float] = ()
+) -> tuple[np.ndarray, Position, float]:
+    """Return requestable positions, the one that is expected to fit best, and the limit.
+
+    The positions are those requested before and a sample of those that are not excluded.
+    `known_sums` has the sums of squared residuals of full-length runs.
     """
-    tried = np.array(model.known.places)
-    limit = model.limit(min([float(np.min(model.expected(tried))), *shown]))
-    sample = model.known.snap(model.alike(limit, random, FEW_DRAWS))
-    places = np.array(each_once(np.vstack([tried, sample])))
-    best = model.best_of(places)
+    tried = np.array(model.known.positions)
+    limit = model.limit(min([float(np.min(model.expected(tried))), *known_sums]))
+    sample = model.known.snap(model.equally_good(limit, random, FEW_DRAWS))
+    positions = np.array(deduplicate(np.vstack([tried, sample])))
+    best = model.best_of(positions)
     expected = float(model.expected(np.array([best]))[0])
-    return places, best, model.limit(min([expected, *shown]))
+    return positions, best, model.limit(min([expected, *known_sums]))
 
 
-def promising(model: ResidualModel, random: np.random.Generator) -> list[Place]:
-    """The place expected to fit best, and those not excluded of which least is known."""
-    places, best, limit = outlook(model, random)
-    open_still = model.not_excluded(places, limit)
+def propose_positions(model: ResidualModel, random: np.random.Generator) -> list[Position]:
+    """Return the position expected to fit best, and the most uncertain ones not excluded."""
+    positions, best, limit = survey(model, random)
+    open_still = model.not_excluded(positions, limit)
     if not len(open_still):
         return [best]
     _, variances = model.moments(open_still)
@@ -328,81 +347,90 @@ def promising(model: ResidualModel, random: np.random.Generator) -> list[Place]:
     return spread_out([best], open_still[least_known], BATCH)
 
 
-def wanted_runs(model: ResidualModel, places: Sequence[Place], *, full_length: bool) -> list[Ask]:
-    """Runs of each number at the places where it is not known well enough."""
-    _, variances = model.moments(np.array(places))
+def uncertain_runs(
+    model: ResidualModel, positions: Sequence[Position], *, full_length: bool
+) -> list[RunRequest]:
+    """Return requests for each number at the positions where it is uncertain."""
+    _, variances = model.moments(np.array(positions))
     return [
-        Ask(place, number, full_length)
-        for column, place in enumerate(places)
+        RunRequest(position, number, full_length)
+        for column, position in enumerate(positions)
         for number in range(len(model.numbers))
-        if variances[number, column] > SURE**2
+        if variances[number, column] > MAX_SD**2
     ]
 
 
-def for_whole_runs(model: ResidualModel, random: np.random.Generator, count: int) -> list[Place]:
-    """The place expected to fit best, and others far apart: so many with those shown to fit."""
-    shown = model.known.misfits()
-    _, best, limit = outlook(model, random, shown.values())
-    proven = [place for place in shown if shown[place] <= limit and place != best]
-    others = model.known.snap(model.alike(limit, random))
+def propose_full_runs(
+    model: ResidualModel, random: np.random.Generator, count: int
+) -> list[Position]:
+    """Return the position expected to fit best and others far apart, for full-length runs.
+
+    Positions that are known to fit count towards `count` and are not returned.
+    """
+    misfits = model.known.misfits()
+    _, best, limit = survey(model, random, misfits.values())
+    proven = [position for position in misfits if misfits[position] <= limit and position != best]
+    others = model.known.snap(model.equally_good(limit, random))
     chosen = spread_out([best, *proven], others, max(1 + len(proven), count))
-    return [place for place in chosen if place not in proven]
+    return [position for position in chosen if position not in proven]
 
 
-def spread_out(first: Sequence[Place], places: np.ndarray, count: int) -> list[Place]:
-    """Some places and others, each as far from all before it as can be."""
+def spread_out(first: Sequence[Position], positions: np.ndarray, count: int) -> list[Position]:
+    """Extend positions by others, each as far from all previous ones as possible."""
     taken = list(first)
-    while len(taken) < count and len(places):
-        apart = np.min(cdist(places, np.array(taken)), axis=1)
+    while len(taken) < count and len(positions):
+        apart = np.min(cdist(positions, np.array(taken)), axis=1)
         if apart.max() <= 1e-3:
             break
-        taken.append(as_place(places[int(np.argmax(apart))]))
+        taken.append(as_position(positions[int(np.argmax(apart))]))
     return taken
 
 
 def conclude(known: Known, random: np.random.Generator) -> SearchResult:
-    """The best of the whole runs, and what fits as well. Raises NoAnswer."""
+    """Return the best of the full-length runs, and the equally good positions. Raises NoAnswer."""
     model = ResidualModel(known, known.numbers)
     misfits = known.misfits()
     if not misfits:
         raise NoAnswer
-    ranked = sorted(misfits, key=lambda place: misfits[place])
+    ranked = sorted(misfits, key=lambda position: misfits[position])
     limit = model.limit(misfits[ranked[0]])
-    members = tuple(place for place in ranked if misfits[place] <= limit)
-    inside = model.alike(limit, random)
-    # What was run says more than what is inferred: its own places always belong.
+    members = tuple(position for position in ranked if misfits[position] <= limit)
+    inside = model.equally_good(limit, random)
+    # The positions of runs are more certain than inferred ones and always belong to the sample.
     if len(inside) > KEPT:
         inside = inside[np.sort(random.permutation(len(inside))[:KEPT])]
     sample = np.vstack([np.array(members), inside])
     return SearchResult(ranked[0], misfits[ranked[0]], limit, members, sample)
 
 
-def look_for_judges(
-    known: Known, found: SearchResult, judges: Sequence[Observation], *, turns: int = 3, seed: int
+def search_for_judges(
+    known: Known, result: SearchResult, judges: Sequence[Observation], *, turns: int = 3, seed: int
 ) -> SearchResult:
-    """Look for paths among those that fit as well that please the judges too, by whole runs of all
-    numbers, until one is found: what none of them meets, is not met by chance. The judges' numbers
-    stand behind the fitted ones. Raises what the lab raises.
+    """Search among the equally good paths for one that also explains the judges' numbers.
+
+    Each turn makes full-length runs of all numbers. If no path explains the judges' numbers, that
+    is then not due to chance. Their indices follow those of the fitted numbers. Raises the
+    exceptions of the lab.
     """
     judged = list(enumerate(judges, len(known.numbers)))
     random = np.random.default_rng([seed, 1])
     for _ in range(turns if judged else 0):
         if any(
-            all(abs(known.residual(place, *each)) <= SDS_OF_BAND for each in judged)
-            for place in found.members
+            all(abs(known.residual(position, *pair)) <= SDS_OF_BAND for pair in judged)
+            for position in result.members
         ):
             break
-        places = np.array(each_once(known.snap(found.alike)))
-        off = np.zeros(len(places))
+        positions = np.array(deduplicate(known.snap(result.equally_good)))
+        off = np.zeros(len(positions))
         for index, number in judged:
             if known.runs_of(index):
-                means, _ = ResidualModel(known, [number], index).moments(places)
+                means, _ = ResidualModel(known, [number], index).moments(positions)
                 off += means[0] ** 2
-        best = as_place(places[int(np.argmin(off))])
-        wanted = asks([best], range(len(known.numbers) + len(judged)))
+        best = as_position(positions[int(np.argmin(off))])
+        wanted = make_requests([best], range(len(known.numbers) + len(judged)))
         if known.answers.keys() >= set(wanted):
             break
         known.say("a path that fits as well and may please the judges")
         known.ask(wanted)
-        found = conclude(known, random)
-    return found
+        result = conclude(known, random)
+    return result

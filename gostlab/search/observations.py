@@ -1,8 +1,8 @@
-"""Measured rates: a YAML file of numbers, how certain each is, and what is free to explain them
-(docs/how-to/fit.md shows one).
+"""Read measured rates: a YAML file of numbers, their uncertainty, and the free parameters.
 
-An experiment whose study published numbers is one too: its settings, its numbers, and what is free
-from the command line. A row that names a profile is of that path alone.
+docs/how-to/fit.md shows an example. An experiment with published numbers can be used as well: it
+provides the settings and the numbers, and the command line the free parameters. A row that names a
+profile applies to that path only.
 """
 
 import hashlib
@@ -31,24 +31,24 @@ from gostlab.spec.units import quoted
 from gostlab.spec.value_types import RATE, SHARE, read_duration
 from gostlab.spec.yaml_source import BadInput, Node, mapping_of, text_of
 
-# A number that says nothing of its uncertainty is taken for one of this standard deviation: two of
-# them are the 10 % within which the report says that lab and study agree.
+# Default standard deviation of a number without an uncertainty: two of them are the 10 % within
+# which the report calls lab and study equal.
 USUAL_SD = 0.05
 PERCENT = SHARE.to(float)
-SDS_OF_BAND = 2  # a band reaches so many standard deviations to each side
+SDS_OF_BAND = 2  # half width of a band in standard deviations
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A measured rate, under which levels, and how certain."""
+    """A measured rate with its levels and its uncertainty."""
 
     label: str
     levels: Mapping[str, Setting]
     goodput_bps: float
-    least_bps: float  # its band: two standard deviations to each side
+    least_bps: float  # band of two standard deviations to each side
     most_bps: float
     use: str  # fit | judge
-    factors: tuple[str, ...] = ()  # the levels that tell it from the others
+    factors: tuple[str, ...] = ()  # levels that distinguish it from the other rows
 
     @property
     def log_rate(self) -> float:
@@ -56,11 +56,11 @@ class Observation:
 
     @property
     def sd(self) -> float:
-        """The standard deviation of its logarithm."""
+        """Return the standard deviation of the rate's logarithm."""
         return math.log(self.most_bps / self.least_bps) / (2 * SDS_OF_BAND)
 
     def has(self, wanted: Mapping[str, Sequence[str]]) -> bool:
-        """Whether it is under one of the wanted levels of each factor."""
+        """Return whether the row has one of the wanted levels of each factor."""
         return all(
             name in self.levels and show_level(self.levels[name].written) in levels
             for name, levels in wanted.items()
@@ -69,12 +69,12 @@ class Observation:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured of a path, and what is free to explain it."""
+    """The measured rates of a path, and the free parameters that may explain them."""
 
     name: str = documents.key(read_name)
     title: str = documents.key(text_of, default="")
     settings: Mapping[str, Setting] = documents.key(SETTINGS_BY_NAME, "of all rows", default={})
-    # None: a sixth of what the rows' own last
+    # None: a sixth of the duration of each row
     screen_s: float | None = documents.key(
         read_duration, "how long cheap runs last", default=None, named="screen"
     )
@@ -83,67 +83,72 @@ class Measurements:
     )
     free: tuple[Free, ...] = documents.key(documents.Reader(read_all_free, {}), default=())
     sd: float = documents.key(PERCENT, "of a row that says none", default=USUAL_SD)
-    # until settings and sd are known, nodes
+    # YAML nodes until settings and sd are known
     rows: tuple[Observation, ...] = documents.key(
         documents.list_of(ANYTHING, least=1), named="measured"
     )
-    shown: str = ""  # the file
+    file_name: str = ""  # name of the file in messages
     sha256: str = ""
 
     def used(self, use: str) -> list[Observation]:
-        """The rows to fit on, or to judge by."""
+        """Return the rows to fit on, or to judge by."""
         return [row for row in self.rows if row.use == use]
 
 
 def load_measurements(name_or_path: str, matrices: Sequence[str] = ()) -> Measurements:
-    """Read measurements: a name in measurements/, an experiment's that has published numbers, or
-    the path of either's file. matrices: only these of an experiment. Raises BadInput.
+    """Read measurements by a name in measurements/, an experiment's name, or a path.
+
+    `matrices` selects matrices of an experiment. Raises BadInput.
     """
     written = name_or_path.strip()
-    own, experiments = documents.names_in(MEASUREMENTS), documents.names_in(EXPERIMENTS)
-    if not documents.is_path(written) and written not in (*own, *experiments):
+    measured_names, experiments = documents.names_in(MEASUREMENTS), documents.names_in(EXPERIMENTS)
+    if not documents.is_path(written) and written not in (*measured_names, *experiments):
         raise BadInput(
             f"--from {quoted(written)}: neither in measurements/ nor in experiments/"
-            f" ({documents.meant(written, [*own, *experiments])})"
+            f" ({documents.meant(written, [*measured_names, *experiments])})"
         )
     path = Path(written) if documents.is_path(written) else MEASUREMENTS / f"{written}.yaml"
     document = (
-        documents.load_document(path) if documents.is_path(written) or written in own else None
+        documents.load_document(path)
+        if documents.is_path(written) or written in measured_names
+        else None
     )
     if document is None or "matrices" in mapping_of(document):
         return of_experiment(load_experiment(written), matrices)
-    found = read_measurements(document)
+    measured = read_measurements(document)
     if matrices:
-        raise BadInput(f"--matrix {matrices[0]}: {found.shown} is no experiment and has no matrix")
-    return replace(found, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+        raise BadInput(
+            f"--matrix {matrices[0]}: {measured.file_name} is no experiment and has no matrix"
+        )
+    return replace(measured, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def read_measurements(document: Node) -> Measurements:
-    """Measurements from a document. Raises BadInput."""
-    found = documents.record(Measurements)(document)
-    entries: Any = found.rows
+    """Parse measurements. Raises BadInput."""
+    measured = documents.record(Measurements)(document)
+    entries: Any = measured.rows
     rows: list[Observation] = []
     for entry in entries:
         table = "columns" in mapping_of(entry)
         nodes = rows_of(entry, ROW_FIELDS) if table else [entry]
-        rows += [read_row(node, found.sd) for node in nodes]
-    check_free(found.free)
-    check_apart(found.free, rows)
-    return replace(found, rows=tuple(rows), shown=document.origin)
+        rows += [read_row(node, measured.sd) for node in nodes]
+    check_free(measured.free)
+    check_apart(measured.free, rows)
+    return replace(measured, rows=tuple(rows), file_name=document.origin)
 
 
 def check_apart(free: Sequence[Free], rows: Sequence[Observation]) -> None:
-    """What is free cannot be said by a row. Raises BadInput."""
-    for each in free:
+    """Reject free parameters that a row sets. Raises BadInput."""
+    for parameter in free:
         for row in rows:
-            if each.sets in row.levels:
-                raise row.levels[each.sets].node.bad(
-                    f"{each.sets} is free ({each.name}), so no row can say it"
+            if parameter.sets in row.levels:
+                raise row.levels[parameter.sets].node.bad(
+                    f"{parameter.sets} is free ({parameter.name}), so no row can say it"
                 )
 
 
 def read_row(node: Node, usual_sd: float) -> Observation:
-    """One measured number. Raises BadInput."""
+    """Parse one measured number. Raises BadInput."""
     values = documents.read_mapping(node, ROW_FIELDS)
     given = mapping_of(node)
     goodput_bps = values["goodput"]
@@ -177,14 +182,14 @@ def read_row(node: Node, usual_sd: float) -> Observation:
 
 
 def label_of(levels: Mapping[str, Setting]) -> str:
-    """A row in words: cubic, 16 streams, gost+ws."""
-    told = {name: level.written for name, level in levels.items() if name != "duration"}
-    return cell_words(told) or "the rate"
+    """Return a label of a row such as "cubic, 16 streams, gost+ws"."""
+    texts = {name: level.written for name, level in levels.items() if name != "duration"}
+    return cell_words(texts) or "the rate"
 
 
 def of_experiment(experiment: ExperimentFile, wanted: Sequence[str]) -> Measurements:
-    """The goodputs that a study published; nothing is free yet. Raises BadInput."""
-    shown = str(experiment.path_on_disk)
+    """Return the goodputs that a study published, without free parameters. Raises BadInput."""
+    file_name = str(experiment.path_on_disk)
     by_name = {matrix.name: matrix for matrix in experiment.matrices}
     for name in wanted:
         if name not in by_name:
@@ -203,57 +208,70 @@ def of_experiment(experiment: ExperimentFile, wanted: Sequence[str]) -> Measurem
             continue
         matrix = by_name[number.matrix]
         factors = dict(level_of(matrix, name, level) for name, level in number.factors.items())
-        own = {name: level for name, level in factors.items() if name not in matrix.settings}
+        distinguishing = {
+            name: level for name, level in factors.items() if name not in matrix.settings
+        }
         least, most = band or (goodput / width, goodput * width)
         levels, ends = {**matrix.settings, **factors}, (least * 1e6, most * 1e6)
-        rows.append(Observation(label_of(own), levels, goodput * 1e6, *ends, FIT, tuple(own)))
+        rows.append(
+            Observation(
+                label_of(distinguishing), levels, goodput * 1e6, *ends, FIT, tuple(distinguishing)
+            )
+        )
     if not rows:
-        raise BadInput(f"{shown}: no published goodput in it: nothing to fit")
+        raise BadInput(f"{file_name}: no published goodput in it: nothing to fit")
     return Measurements(
         name=experiment.name,
         title=experiment.title,
         settings=experiment.settings,
         rows=tuple(rows),
-        shown=shown,
+        file_name=file_name,
         sha256=hashlib.sha256(experiment.path_on_disk.read_bytes()).hexdigest(),
     )
 
 
 def level_of(matrix: Matrix, factor: str, written: Any) -> tuple[str, Setting]:
-    """The setting that a published number's factor stands for, and its level. Raises BadInput."""
+    """Return the setting and level of a published number's factor. Raises BadInput."""
     levels = matrix.factors[factor]
-    found = next((level for level in levels if level.written == written), None)
-    if found is not None:
-        return found.name, found
+    match = next((level for level in levels if level.written == written), None)
+    if match is not None:
+        return match.name, match
     node = Node(levels[0].node.origin, None, factor, text=str(written))
     return levels[0].name, read_level(levels[0].name, node)
 
 
-def on_path(found: Measurements, profile: str) -> Measurements:
-    """The rows of one path: those that name it, and those that name none. Raises BadInput."""
+def on_path(measured: Measurements, profile: str) -> Measurements:
+    """Return the measurements with the rows of one path and the rows without a path.
+
+    Raises BadInput.
+    """
     rows = []
-    for row in found.rows:
+    for row in measured.rows:
         named = row.levels.get("profile")
         if named is None or named.value == profile:
             levels = {name: level for name, level in row.levels.items() if name != "profile"}
-            own = {name: levels[name] for name in row.factors if name in levels}
-            label = row.label if named is None else label_of(own)
+            distinguishing = {name: levels[name] for name in row.factors if name in levels}
+            label = row.label if named is None else label_of(distinguishing)
             rows.append(replace(row, levels=levels, label=label))
     if not rows:
-        raise BadInput(f"{found.shown}: no number in it is of profile {profile}")
-    return replace(found, rows=tuple(rows))
+        raise BadInput(f"{measured.file_name}: no number in it is of profile {profile}")
+    return replace(measured, rows=tuple(rows))
 
 
 def chosen(
-    found: Measurements, fit_on: Mapping[str, Sequence[str]], judge_on: Mapping[str, Sequence[str]]
+    measured: Measurements,
+    fit_on: Mapping[str, Sequence[str]],
+    judge_on: Mapping[str, Sequence[str]],
 ) -> Measurements:
-    """The rows by what the command line says of them. With --fit-on alone the rest is judged, with
-    --judge-on alone the rest is fitted, with both what is neither is left out. Raises BadInput.
+    """Return the measurements with the uses of rows that the command line selects.
+
+    With only --fit-on the other rows are judged, with only --judge-on they are fitted, with both
+    they are dropped. Raises BadInput.
     """
     for option, wanted in (("--fit-on", fit_on), ("--judge-on", judge_on)):
-        check_levels(found, option, wanted)
+        check_levels(measured, option, wanted)
     rows: list[Observation] = []
-    for row in found.rows:
+    for row in measured.rows:
         if fit_on and row.has(fit_on):
             rows.append(replace(row, use=FIT))
         elif judge_on and row.has(judge_on):
@@ -262,14 +280,16 @@ def chosen(
             use = JUDGE if fit_on else FIT if judge_on else row.use
             rows.append(replace(row, use=use))
     if not any(row.use == FIT for row in rows):
-        raise BadInput(f"{found.shown}: no number to fit on is left")
-    return replace(found, rows=tuple(rows))
+        raise BadInput(f"{measured.file_name}: no number to fit on is left")
+    return replace(measured, rows=tuple(rows))
 
 
-def check_levels(found: Measurements, option: str, wanted: Mapping[str, Sequence[str]]) -> None:
-    """Whether the measurements know what an option names. Raises BadInput."""
+def check_levels(measured: Measurements, option: str, wanted: Mapping[str, Sequence[str]]) -> None:
+    """Reject an option with levels that no row has. Raises BadInput."""
     for name, levels in wanted.items():
-        known = {show_level(row.levels[name].written) for row in found.rows if name in row.levels}
+        known = {
+            show_level(row.levels[name].written) for row in measured.rows if name in row.levels
+        }
         for level in levels:
             if level not in known:
                 has = f"they have {', '.join(sorted(known))}" if known else "no row says it"

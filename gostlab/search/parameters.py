@@ -1,7 +1,7 @@
-"""A number that a fit is free to choose: which setting it is, from where to where, on which scale.
+"""Define the free parameters of a fit: setting, range and scale.
 
-The search works in places from 0 to 1; a place becomes a setting's text of four digits, and only
-places that texts stand for are ever asked about, so that a question has one name.
+The search uses positions from 0 to 1. A position becomes the text of a setting with four digits,
+and only positions of such texts are requested, so that equal requests are identical.
 """
 
 import math
@@ -17,53 +17,53 @@ from gostlab.spec.units import quoted, rate
 from gostlab.spec.yaml_source import BadInput, Node, mapping_of, text_of
 
 AMOUNT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*([A-Za-zµ%/]*)")
-HOLE = "VALUE"  # what stands for the number in `within`
-MEASURED = "measured"  # as an end: nothing that was measured passed a slower link
+HOLE = "VALUE"  # placeholder of the number in `within`
+MEASURED = "measured"  # start of a range at the minimum rate that the measured numbers need
 
-POINTS_PER_PARAMETER = 10  # paths to try, for each free parameter
+POINTS_PER_PARAMETER = 10  # default number of paths to try per free parameter
 
 
 @dataclass(frozen=True)
 class Free:
-    """A free parameter. A place u from 0 to 1 stands for a value from `least` to `most`."""
+    """A free parameter, whose position from 0 to 1 maps to a value from `least` to `most`."""
 
     name: str
-    sets: str  # a setting
+    sets: str  # name of a setting
     least: float
     most: float
-    unit: str  # as written: mbit, %, bdp; "" for a count
+    unit: str  # unit in the setting: mbit, %, bdp; "" for a count
     log: bool
     whole: bool
     node: Node
-    within: Node | None = None  # the setting's value around the number, where it is not the number
-    from_measured: bool = False  # `least` is what the fitted numbers need (reaching)
+    within: Node | None = None  # setting's value with a placeholder, if the number is only a part
+    from_measured: bool = False  # `least` is derived from the fitted numbers (see reaching)
 
-    def value(self, place: float) -> float:
-        """The number at a place, with four digits."""
+    def value(self, position: float) -> float:
+        """Return the number at a position, with four digits."""
         if self.log:
-            value = self.least * (self.most / self.least) ** place
+            value = self.least * (self.most / self.least) ** position
         else:
-            value = self.least + (self.most - self.least) * place
+            value = self.least + (self.most - self.least) * position
         return float(round(value)) if self.whole else float(f"{value:.4g}")
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         if self.log:
-            place = math.log(value / self.least) / math.log(self.most / self.least)
+            position = math.log(value / self.least) / math.log(self.most / self.least)
         else:
-            place = (value - self.least) / (self.most - self.least)
-        return min(1.0, max(0.0, place))
+            position = (value - self.least) / (self.most - self.least)
+        return min(1.0, max(0.0, position))
 
-    def snap(self, place: float) -> float:
-        """The nearest place that a text stands for."""
-        return self.place(self.value(place))
+    def snap(self, position: float) -> float:
+        """Return the nearest position that a text represents."""
+        return self.position(self.value(position))
 
-    def text(self, place: float) -> str:
-        """The number at a place as a setting has it: 0.0123%, 1967mbit."""
-        return f"{Decimal(repr(self.value(place))).normalize():f}{self.unit}"
+    def text(self, position: float) -> str:
+        """Return the number at a position as text of a setting: 0.0123%, 1967mbit."""
+        return f"{Decimal(repr(self.value(position))).normalize():f}{self.unit}"
 
-    def setting(self, place: float) -> Setting:
-        """The setting at a place. Raises BadInput."""
-        written = replace(self.node, text=self.text(place), fields=None, items=None)
+    def setting(self, position: float) -> Setting:
+        """Return the setting at a position. Raises BadInput."""
+        written = replace(self.node, text=self.text(position), fields=None, items=None)
         return read_level(
             self.sets, written if self.within is None else filled(self.within, written)
         )
@@ -74,24 +74,24 @@ class Free:
 
 
 def filled(node: Node, number: Node) -> Node:
-    """A value with the number in its hole."""
+    """Return a value with the placeholder replaced by a number."""
     if node.text == HOLE:
         return replace(number, key=node.key)
     return replace(
         node,
-        fields=node.fields and {key: filled(each, number) for key, each in node.fields.items()},
-        items=node.items and tuple(filled(each, number) for each in node.items),
+        fields=node.fields and {key: filled(field, number) for key, field in node.fields.items()},
+        items=node.items and tuple(filled(item, number) for item in node.items),
     )
 
 
 def has_hole(node: Node) -> bool:
-    """Whether the number has a place in a value."""
+    """Return whether a value contains the placeholder."""
     inside = [*(node.fields or {}).values(), *(node.items or ())]
-    return node.text == HOLE or any(has_hole(each) for each in inside)
+    return node.text == HOLE or any(has_hole(node_inside) for node_inside in inside)
 
 
 def reaching(free: Free, least_bps: float) -> Free:
-    """A free rate that begins where a measured one still passes, if it is to. Raises BadInput."""
+    """Return a free rate whose range starts at a measured rate if required. Raises BadInput."""
     if not free.from_measured:
         return free
     least = float(f"{least_bps / rate(f'1{free.unit}'):.4g}")
@@ -103,21 +103,21 @@ def reaching(free: Free, least_bps: float) -> Free:
 
 
 def read_start(node: Node) -> tuple[float, str]:
-    """A number and its unit, or the word for what was measured, as 0. Raises BadInput."""
+    """Parse a number and its unit, or `measured` as 0. Raises BadInput."""
     return (0.0, MEASURED) if text_of(node) == MEASURED else read_amount(node)
 
 
 def read_amount(node: Node) -> tuple[float, str]:
-    """A number and its unit. Raises BadInput."""
+    """Parse a number and its unit. Raises BadInput."""
     text = text_of(node)
-    found = AMOUNT.fullmatch(text)
-    if found is None:
+    match = AMOUNT.fullmatch(text)
+    if match is None:
         raise node.bad_value("not a number with its unit (like 0.01%)")
-    return float(found[1]), found[2]
+    return float(match[1]), match[2]
 
 
 def read_free(name: str, node: Node) -> Free:
-    """A free parameter by its mapping: {from: 0.01bdp, to: 3bdp}. Raises BadInput."""
+    """Parse a free parameter such as {from: 0.01bdp, to: 3bdp}. Raises BadInput."""
     values: dict[str, Any] = FREE(node)
     given = mapping_of(node)
     sets = values["sets"] or name
@@ -135,7 +135,7 @@ def read_free(name: str, node: Node) -> Free:
     if from_measured:
         if sets.rpartition(".")[2] != "rate":
             raise given["from"].bad_value(f"only a rate can begin there, and {sets} is no rate")
-        least, unit = most / 1000, unit_of_most  # until the numbers are known
+        least, unit = most / 1000, unit_of_most  # preliminary until the numbers are known
     if unit != unit_of_most:
         raise given["to"].bad_value(
             f"in another unit than from ({unit or 'none'}): write both alike"
@@ -150,13 +150,13 @@ def read_free(name: str, node: Node) -> Free:
     free = Free(
         name, sets, least, most, unit, log, values["whole"], node, values["within"], from_measured
     )
-    for place in (0.0, 1.0):
-        free.setting(place)
+    for position in (0.0, 1.0):
+        free.setting(position)
     return free
 
 
 def read_word(word: str) -> Free:
-    """A free parameter by --free's word: NAME=FROM..TO, NAME=FROM..TO:linear. Raises BadInput."""
+    """Parse an argument of --free: NAME=FROM..TO or NAME=FROM..TO:linear. Raises BadInput."""
     name, equals, ends = word.partition("=")
     low, dots, rest = ends.partition("..")
     high, colon, scale = rest.partition(":")
@@ -171,17 +171,17 @@ def read_word(word: str) -> Free:
 
 
 def read_all_free(node: Node) -> tuple[Free, ...]:
-    """Every free parameter of a file. Raises BadInput."""
-    return tuple(read_free(name, each) for name, each in mapping_of(node).items())
+    """Parse every free parameter of a file. Raises BadInput."""
+    return tuple(read_free(name, field) for name, field in mapping_of(node).items())
 
 
 def check_free(free: Sequence[Free]) -> None:
-    """Each setting is set once. Raises BadInput."""
+    """Reject settings that are set twice. Raises BadInput."""
     seen: dict[str, str] = {}
-    for each in free:
-        if each.sets in seen:
-            raise each.node.bad(f"{each.sets} is free as {seen[each.sets]} already")
-        seen[each.sets] = each.name
+    for parameter in free:
+        if parameter.sets in seen:
+            raise parameter.node.bad(f"{parameter.sets} is free as {seen[parameter.sets]} already")
+        seen[parameter.sets] = parameter.name
 
 
 FREE = documents.mapping(

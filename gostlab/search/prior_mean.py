@@ -1,8 +1,8 @@
-"""What theory says a run gets: the shape that the search begins with, before it has seen any.
+"""Predict the goodput of a run by theory, as the prior mean of the search.
 
-Only the shape matters: the lab's own runs say how far off it is, everywhere. Windows, loss and the
-rate limit a connection, whichever is least; what else a run knows of (buffers, CPUs, memory) is
-left to the runs.
+Only the shape matters: the lab's runs determine a constant correction. The minimum of window, loss
+and rate limits a connection; the effect of other settings (buffers, CPUs, memory) is learnt from
+the runs.
 """
 
 from dataclasses import astuple, dataclass
@@ -14,27 +14,28 @@ from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.response import cubic_throughput_bps, window_limit_bps
 
-SHARP = 4  # how sharply the least of several limits is the limit
+SHARP = 4  # sharpness of the soft minimum of several limits
 MIN_LOSS = 1e-9
-HEADERS = 0.955  # of a rate, what is not headers
-# BBR's published cliff: from a loss of about 20 % on it takes the path to be slower than it is.
+HEADERS = 0.955  # payload share of a rate
+# Above a loss of about 20 % BBR underestimates the bandwidth (published cliff).
 BBR_CLIFF = 0.2
 MIN_BPS = 1e3
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What theory looks at in a run."""
+    """The parameters of a run that the theory uses."""
 
     rate_bps: int | None
-    loss: float  # of all packets, 0 to 1
+    loss: float  # loss rate of all packets, 0 to 1
     rtt_s: float
     flows: tuple[FlowSpec, ...]
-    windows_bytes: tuple[float, ...]  # of each flow: what its buffers allow, all streams together
+    # per flow, the sum of its streams' windows that the buffers allow
+    windows_bytes: tuple[float, ...]
 
     @property
     def goodput_bps(self) -> float:
-        """What the TCP flows get together, as theory has it (RFC 9438, RFC 7323)."""
+        """Return the total goodput of the TCP flows in theory (RFC 9438, RFC 7323)."""
         loss = min(0.5, self.loss)
         wanted_bps = sum(
             flow_bps(flow, window_bytes, self.rtt_s, loss)
@@ -46,11 +47,11 @@ class Limits:
 
 
 def limits_of(run: RunSpec) -> Limits:
-    way = run.path[run.data_direction]
-    rtt_s = max(1e-3, sum(run.path[each]["delay_ms"] for each in run.path) / 1000)
+    direction = run.path[run.data_direction]
+    rtt_s = max(1e-3, sum(run.path[name]["delay_ms"] for name in run.path) / 1000)
     return Limits(
-        rate_bps=way["rate_bps"],
-        loss=mean_loss(way["loss"]),
+        rate_bps=direction["rate_bps"],
+        loss=mean_loss(direction["loss"]),
         rtt_s=rtt_s,
         flows=tuple(run.flows),
         windows_bytes=tuple(mean(astuple(flow_windows(run, flow))) for flow in run.flows),
@@ -58,12 +59,12 @@ def limits_of(run: RunSpec) -> Limits:
 
 
 def least_of(limits: list[float]) -> float:
-    """About the least, without a kink where two are alike."""
+    """Return a smooth approximation of the minimum."""
     return float(sum(limit**-SHARP for limit in limits) ** (-1 / SHARP))
 
 
 def flow_bps(flow: FlowSpec, window_bytes: float, rtt_s: float, loss: float) -> float:
-    """What the connections of a flow get together on a path of any rate."""
+    """Return the total rate of a flow's connections on a path of unlimited rate."""
     limits = [min(1e12, window_limit_bps(window_bytes / flow.streams, rtt_s))]
     if (flow.cc or "").startswith("bbr"):
         if loss > BBR_CLIFF:

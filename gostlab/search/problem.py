@@ -1,4 +1,4 @@
-"""What a fit is to do: which path, which numbers, what is free; and the runs that answer it."""
+"""Define a fit: path, measured numbers, free parameters, and the runs that answer requests."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gostlab.search.level_set import LAST_TURNS, Ask
+from gostlab.search.level_set import LAST_TURNS, RunRequest
 from gostlab.search.observations import Measurements, Observation
 from gostlab.search.parameters import Free
 from gostlab.search.prior_mean import Limits, limits_of
@@ -22,23 +22,23 @@ from gostlab.spec.units import rate, share
 from gostlab.tcpmodel.response import bdp_bytes
 
 MATRIX = "fit"
-# A short run is a sixth of a whole one, and no shorter than this many round trips and seconds: what
-# a window needs to open.
+# A short run lasts a sixth of a full-length one, but at least this many RTTs and seconds, which a
+# window needs to open.
 SHORT_SHARE, MIN_ROUND_TRIPS, MIN_SHORT_S = 6, 20, 3
-PAYLOAD_AT_MAX = 0.9  # of a path's rate: what reaches it says nothing about a window
-PROBES = 16  # places at which theory's short way is held against the long one
+PAYLOAD_AT_MAX = 0.9  # share of a path's rate above which a goodput does not reveal a window
+PROBES = 16  # positions at which both ways to compute the theory are compared
 
 
 @dataclass(frozen=True)
 class FitOrder:
-    name: str  # of the profile that it is to write
+    name: str  # name of the profile to write
     base: Profile
     measurements: Measurements
     free: tuple[Free, ...]
-    own: Mapping[str, Setting]  # the command line's settings
+    own: Mapping[str, Setting]  # settings of the command line
     points: int
     members: int
-    judge_paths: int  # to look for those that judge on, where none meets them all
+    judge_paths: int  # paths to try for the judges' numbers if no path meets them all
     repetitions: int
     seed: int
     out: Path
@@ -51,27 +51,27 @@ class FitOrder:
 
     @property
     def rows(self) -> list[Observation]:
-        """The numbers to fit on, then those to judge by."""
+        """Return the numbers to fit on, then those to judge by."""
         return [*self.measurements.used(FIT), *self.measurements.used(JUDGE)]
 
     @property
     def has_short_runs(self) -> bool:
-        """Whether cheap runs are any shorter than whole ones."""
+        """Return whether short runs are shorter than full-length ones."""
         return any(self.short_s(row) < self.whole_s(row) for row in self.measurements.used(FIT))
 
     def settings(self, row: Observation) -> dict[str, Setting]:
-        """Those of a row's runs, but for what is free."""
+        """Return the settings of a row's runs without the free ones."""
         path = read_override("profile", str(self.base.path_on_disk), origin="PROFILE")[0]
-        # the command line's are stronger than the file's
+        # Settings of the command line override those of the file.
         return {**merged(self.measurements.settings, row.levels, self.own), "profile": path}
 
     def whole_s(self, row: Observation) -> int:
-        """How long its measurement lasted."""
+        """Return the duration of a row's measurement, s."""
         length = self.settings(row).get("duration") or read_override("duration", "30s")[0]
         return int(length.value)
 
     def short_s(self, row: Observation) -> int:
-        """How long a cheap run of it lasts."""
+        """Return the duration of a short run of a row, s."""
         whole_s = self.whole_s(row)
         if self.measurements.screen_s is not None:
             return min(whole_s, int(self.measurements.screen_s))
@@ -79,20 +79,22 @@ class FitOrder:
         least_s = max(MIN_SHORT_S, math.ceil(MIN_ROUND_TRIPS * rtt_s))
         return min(whole_s, max(least_s, math.ceil(whole_s / SHORT_SHARE)))
 
-    def run(self, ask: Ask) -> RunSpec:
-        """The run that answers a question. Raises BadInput."""
+    def run(self, ask: RunRequest) -> RunSpec:
+        """Return the run that answers a request. Raises BadInput."""
         row = self.rows[ask.number]
         chosen = {
-            free.sets: free.setting(place) for free, place in zip(self.free, ask.place, strict=True)
+            free.sets: free.setting(position)
+            for free, position in zip(self.free, ask.position, strict=True)
         }
         length_s = self.whole_s(row) if ask.full_length else self.short_s(row)
         length = read_override("duration", f"{length_s}s")[0]
-        # how long it lasts is the search's choice, and no level of what is compared
+        # The duration is the search's choice and not a factor.
         written = {n: level.written for n, level in row.levels.items() if n != "duration"}
         written |= {
-            free.name: free.text(place) for free, place in zip(self.free, ask.place, strict=True)
+            free.name: free.text(position)
+            for free, position in zip(self.free, ask.position, strict=True)
         }
-        base = {name: each for name, each in self.settings(row).items() if name != "duration"}
+        base = {name: setting for name, setting in self.settings(row).items() if name != "duration"}
         explicit = {**drop_overridden(base, chosen), **chosen, "duration": length}
         if self.machine == "native":
             explicit["clock"] = read_override("clock", "real")[0]
@@ -107,7 +109,7 @@ class FitOrder:
             return None
         least, most = 0.0, math.inf
         for number, row in enumerate(self.measurements.used(FIT)):
-            run = self.run(Ask((0.5,) * len(self.free), number, True))
+            run = self.run(RunRequest((0.5,) * len(self.free), number, True))
             rate_bps, rtt_s = run.path[run.data_direction]["rate_bps"], run.flows[0].rtt_ms / 1000
             at_rate = rate_bps and row.most_bps >= PAYLOAD_AT_MAX * rate_bps
             if at_rate or not rtt_s or not all(flow.is_tcp for flow in run.flows):
@@ -118,30 +120,31 @@ class FitOrder:
         return (least, most) if 0 < least <= most < math.inf else None
 
     def most(self) -> tuple[int, float]:
-        """How many runs there may be at most, and how long their loads are together (s)."""
-        places = 1 + (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
+        """Return the maximum number of runs and their total load duration (s)."""
+        positions = 1 + (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
         judged = (1 + self.members) * self.repetitions + self.judge_paths
-        places += self.judge_paths if self.measurements.used(JUDGE) else 0
+        positions += self.judge_paths if self.measurements.used(JUDGE) else 0
         runs, length_s = 0, 0.0
         for row in self.rows:
             if row.use == FIT:
-                runs += self.points + places
-                length_s += self.points * self.short_s(row) + places * self.whole_s(row)
+                runs += self.points + positions
+                length_s += self.points * self.short_s(row) + positions * self.whole_s(row)
             else:
                 runs += judged
                 length_s += judged * self.whole_s(row)
         return runs, length_s
 
 
-# Many places are the same text, of four digits.
+# Many positions have the same text of four digits.
 loss_of = cache(lambda text: float(share(text)))
 rate_of = cache(rate)
 
 
 class Expected:
-    """What theory says of a fit's runs. The search asks for tens of thousands of places; to make a
-    run of each takes a millisecond, so loss and rate are put in their place where that comes to the
-    same.
+    """Compute the theoretical rates of a fit's runs.
+
+    The search evaluates tens of thousands of positions, and compiling a run for each takes a
+    millisecond. Loss and rate are therefore substituted directly if that gives the same result.
     """
 
     def __init__(self, order: FitOrder) -> None:
@@ -149,17 +152,17 @@ class Expected:
         self._middle: dict[int, Limits] = {}
         self._quick: dict[int, bool] = {}
 
-    def __call__(self, number: int, places: np.ndarray) -> np.ndarray:
-        """ln(rate, bit/s) of a number's runs at places (n × parameters). Raises BadInput."""
+    def __call__(self, number: int, positions: np.ndarray) -> np.ndarray:
+        """Return ln(rate, bit/s) of a number at positions (n × parameters). Raises BadInput."""
         limits = self._quickly if self._is_quick(number) else self._by_a_run
-        return np.log([limits(number, place).goodput_bps for place in places.tolist()])
+        return np.log([limits(number, position).goodput_bps for position in positions.tolist()])
 
-    def _by_a_run(self, number: int, place: Sequence[float]) -> Limits:
-        return limits_of(self._order.run(Ask(tuple(place), number, True)))
+    def _by_a_run(self, number: int, position: Sequence[float]) -> Limits:
+        return limits_of(self._order.run(RunRequest(tuple(position), number, True)))
 
-    def _quickly(self, number: int, place: Sequence[float]) -> Limits:
+    def _quickly(self, number: int, position: Sequence[float]) -> Limits:
         changed: dict[str, Any] = {}
-        for free, at in zip(self._order.free, place, strict=True):
+        for free, at in zip(self._order.free, position, strict=True):
             what = free.sets.rpartition(".")[2]
             if what == "loss":
                 changed["loss"] = loss_of(free.text(at))
@@ -168,14 +171,15 @@ class Expected:
         return replace(self._middle[number], **changed)
 
     def _is_quick(self, number: int) -> bool:
-        """Whether both ways come to the same wherever it is tried."""
+        """Return whether both computations agree at random positions."""
         if number not in self._quick:
             count = len(self._order.free)
             self._middle[number] = self._by_a_run(number, [0.5] * count)
-            places = np.random.default_rng(0).random((PROBES, count)).tolist()
-            places += [[end] * count for end in (0.0, 1.0)]
+            positions = np.random.default_rng(0).random((PROBES, count)).tolist()
+            positions += [[end] * count for end in (0.0, 1.0)]
             self._quick[number] = all(
-                self._quickly(number, place) == self._by_a_run(number, place) for place in places
+                self._quickly(number, position) == self._by_a_run(number, position)
+                for position in positions
             )
         return self._quick[number]
 
@@ -183,10 +187,13 @@ class Expected:
 def drop_overridden(
     settings: Mapping[str, Setting], chosen: Mapping[str, Setting]
 ) -> dict[str, Setting]:
-    """The settings without those that something free takes the place of: loss is of both ways."""
+    """Return the settings without those that a free parameter replaces.
+
+    A free `loss` replaces the losses of both directions.
+    """
     ends = {name for name in chosen if "." not in name}
     return {
-        name: each
-        for name, each in settings.items()
+        name: setting
+        for name, setting in settings.items()
         if name not in chosen and not (name.partition(".")[2] in ends and "." in name)
     }

@@ -1,4 +1,4 @@
-"""What a search varies: an axis is a setting, from where to where, or one of some levels."""
+"""Define the search space of `./lab worst`: axes with a range or a list of levels."""
 
 import re
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from gostlab.spec import settings
 from gostlab.spec.units import quoted
 from gostlab.spec.yaml_source import meant, parse_document
 
-# What is searched where --over says no more than the name.
-USUAL = {
+# Default ranges for axes of which --over has only the name.
+DEFAULT_RANGES = {
     "rate": "1mbit..100mbit",
     "rtt": "5ms..200ms",
     "loss": "0.001%..5%",
@@ -23,14 +23,14 @@ FORM = "NAME=FROM..TO or NAME=A|B|C (like rtt=10ms..100ms, queue=fifo|codel)"
 
 @dataclass(frozen=True)
 class Axis:
-    """A setting that is searched: a number's range, or levels."""
+    """A setting that is searched: a range of numbers, or levels."""
 
     sets: str
     free: Free | None = None
     levels: tuple[str, ...] = ()
 
     def text(self, value: float | str) -> str:
-        """What a setting has of the optimiser's value: a place from 0 to 1, or a level."""
+        """Return the setting's text for the optimiser's value, from 0 to 1, or a level."""
         return str(value) if self.free is None else self.free.text(float(value))
 
     @property
@@ -41,7 +41,7 @@ class Axis:
 
 
 def read_axes(text: str) -> tuple[Axis, ...]:
-    """`--over rate,rtt=10ms..100ms,queue=fifo|codel`. Raises BadInput."""
+    """Parse an --over argument such as `rate,rtt=10ms..100ms,queue=fifo|codel`. Raises BadInput."""
     axes = [read_axis(word.strip()) for word in text.split(",")]
     for number, axis in enumerate(axes):
         if any(axis.sets == other.sets for other in axes[:number]):
@@ -50,14 +50,14 @@ def read_axes(text: str) -> tuple[Axis, ...]:
 
 
 def read_axis(word: str) -> Axis:
-    """One word of --over. Raises BadInput."""
+    """Parse one axis of --over. Raises BadInput."""
     name, _, ends = word.partition("=")
     name = settings.setting_called(name)
     if settings.field_of(name) is None:
         raise settings.BadInput(
             f"--over {quoted(word)}: no such setting ({meant(name, settings.known_names())})"
         )
-    ends = ends or USUAL.get(name.rpartition(".")[2], "")
+    ends = ends or DEFAULT_RANGES.get(name.rpartition(".")[2], "")
     low, dots, high = ends.partition("..")
     if dots and low and high:
         return Axis(name, read_range(name, low, high))
@@ -70,11 +70,11 @@ def read_axis(word: str) -> Axis:
 
 
 def read_range(name: str, low: str, high: str) -> Free:
-    """A number's range, on a log scale where it begins above 0. Raises BadInput."""
+    """Parse a range, which has a log scale if it begins above 0. Raises BadInput."""
     log = re.match(r"0(\.0*)?(?![\d.])", low) is None
-    whole = re.fullmatch(r"\d+", low) is not None and re.fullmatch(r"\d+", high) is not None
+    is_whole = re.fullmatch(r"\d+", low) is not None and re.fullmatch(r"\d+", high) is not None
     text = f"{{from: {low!r}, to: {high!r}, scale: {'log' if log else 'linear'}"
     document = parse_document(
-        f"{text}, whole: {'true' if whole else 'false'}}}", f"--over {name}", line_numbers=False
+        f"{text}, whole: {'true' if is_whole else 'false'}}}", f"--over {name}", line_numbers=False
     )
     return read_free(name, document)

@@ -1,8 +1,8 @@
-"""The search from top to bottom: paths by an optimiser, runs of the lab, what they came to, and the
-worst of them run again.
+"""Search for the worst path of a congestion control by an optimiser.
 
-What is asked next depends on the answers and the seed alone, so a search that was broken off asks
-the same again, and the lab finds the answers that it has.
+The optimiser proposes paths and the lab runs them. The worst paths are repeated with other seeds.
+The requests depend only on the answers and the seed: an interrupted search makes the same requests
+again, and the lab finds the existing answers.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
 MATRIX = "search"
-BATCH = 4  # paths of one turn: the same on every machine
-CONFIRMED, REPETITIONS = 3, 5  # of so many paths, so many runs, before one is called the worst
+BATCH = 4  # paths per turn, the same on every machine
+CONFIRMED_PATHS, REPETITIONS = 3, 5  # number of paths to confirm, and runs of each
 MIN_BUDGET, MAX_BUDGET = 10, 10_000
-FIRST_SHARE = 5  # of the budget's fifth every path is drawn at random
+FIRST_SHARE = 5  # The first fifth of the budget is drawn at random.
 MINE, AGAINST = "mine", "against"
 
 
 def share(folder: Path) -> float | None:
-    """What the congestion control gets of all that both get."""
+    """Return the congestion control's share of the goodput of both."""
     flows = (read_object(folder / "flows.json") or {}).get("flows") or ()
     rates = {row["name"]: float(row["goodput_bps"]) for row in flows}
     total = sum(rates.values())
@@ -44,24 +44,24 @@ def share(folder: Path) -> float | None:
 
 
 def utilisation(folder: Path) -> float | None:
-    """The payload that arrives, over the bottleneck's rate."""
-    asked, goodput = read_object(folder / "run.json"), metrics.goodput_bps(folder)
-    if asked is None or goodput is None:
+    """Return the received payload rate relative to the bottleneck's rate."""
+    description, goodput = read_object(folder / "run.json"), metrics.goodput_bps(folder)
+    if description is None or goodput is None:
         return None
-    return goodput / float(asked["path"]["forward"]["rate_bps"])
+    return goodput / float(description["path"]["forward"]["rate_bps"])
 
 
 def rtt_inflation(folder: Path) -> float | None:
-    """The round trip that 95 % of the time was not exceeded, over the idle one."""
-    found = metrics.latency(folder)
-    if found is None or found.srtt_ms is None:
+    """Return the 95th percentile of the RTT over time, relative to the idle RTT."""
+    latency = metrics.latency(folder)
+    if latency is None or latency.srtt_ms is None:
         return None
-    return found.srtt_ms.p95 / found.idle_rtt_ms
+    return latency.srtt_ms.p95 / latency.idle_rtt_ms
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What a path is judged by. worst_is_most: a larger number is worse."""
+    """A metric that judges a path. With `worst_is_most` a larger value is worse."""
 
     name: str
     says: str
@@ -71,7 +71,7 @@ class Measure:
     needs_other: bool = False
 
     def loss(self, value: float) -> float:
-        """What the optimiser is to make small."""
+        """Return the value that the optimiser minimises."""
         return -value if self.worst_is_most else value
 
 
@@ -80,8 +80,8 @@ def percent(value: float) -> str:
 
 
 MEASURES = {
-    each.name: each
-    for each in (
+    measure.name: measure
+    for measure in (
         Measure("share", "what it gets of both flows' sum", share, percent, needs_other=True),
         Measure("utilisation", "payload over the bottleneck's rate", utilisation, percent),
         Measure(
@@ -108,18 +108,18 @@ class WorstSearchOptions:
 
     @property
     def name(self) -> str:
-        """The experiment's, and its results' folder."""
-        words = [self.cc, *([self.against] if self.against else []), self.measure.name]
-        plain = "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
-        return f"worst-{plain.lower().strip('-')[:50]}"
+        """Return the name of the experiment and of its results' folder."""
+        parts = [self.cc, *([self.against] if self.against else []), self.measure.name]
+        safe = "-".join("".join(c if c.isalnum() else "-" for c in part) for part in parts)
+        return f"worst-{safe.lower().strip('-')[:50]}"
 
     @property
     def searched(self) -> int:
-        """The runs that search; the others confirm."""
-        return self.budget - min(CONFIRMED * (REPETITIONS - 1), self.budget // 3)
+        """Return the number of runs that search; the remaining ones confirm."""
+        return self.budget - min(CONFIRMED_PATHS * (REPETITIONS - 1), self.budget // 3)
 
     def document(self) -> dict[str, Any]:
-        """The experiment whose runs these are; a path takes the place of each factor's level."""
+        """Return the experiment's document; each path replaces the levels of the factors."""
         flows = {MINE: {"cc": self.cc}}
         if self.against:
             flows[AGAINST] = {"cc": self.against}
@@ -157,11 +157,11 @@ class WorstSearchOptions:
 
 @dataclass(frozen=True)
 class Tried:
-    """A path and what its runs came to."""
+    """A path with the values of its runs."""
 
     settings: Mapping[str, str]
     values: tuple[float, ...]
-    run: str  # the folder of its first
+    run: str  # folder of its first run
 
     @property
     def value(self) -> float:
@@ -170,7 +170,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Worst:
-    """What a search came to: the worst path first, then the others that were run again."""
+    """The result of a search: the worst path first, then the others that were repeated."""
 
     paths: tuple[Tried, ...]
     searched: int
@@ -178,7 +178,7 @@ class Worst:
 
 
 def check_order(order: WorstSearchOptions) -> None:
-    """What makes a search impossible. Raises BadInput."""
+    """Reject an impossible search. Raises BadInput."""
     for option, cc in (("--cc", order.cc), ("--against", order.against)):
         if cc is not None:
             try:
@@ -188,7 +188,7 @@ def check_order(order: WorstSearchOptions) -> None:
     if order.measure.needs_other and order.against is None:
         raise BadInput(
             f"--measure {order.measure.name}: beside whom? Write --against CC, or --measure"
-            f" {' or '.join(name for name, each in MEASURES.items() if not each.needs_other)}"
+            f" {' or '.join(name for name, measure in MEASURES.items() if not measure.needs_other)}"
         )
     bounded(f"--budget {order.budget}", order.budget, MIN_BUDGET, MAX_BUDGET)
     for axis in order.axes:
@@ -197,24 +197,24 @@ def check_order(order: WorstSearchOptions) -> None:
 
 
 class SearchRunner:
-    """Runs of the search, ordinary ones in results/NAME/."""
+    """Make the runs of a search, ordinary ones in results/NAME/."""
 
     def __init__(
         self,
         order: WorstSearchOptions,
         choice: sandbox.Choice,
-        told: fit.SearchProgress,
+        progress: fit.SearchProgress,
         jobs: int | None,
     ) -> None:
         self._order, self._machine = order, choice.name
         self._file = fit.kept_experiment(order.results, order.document(), "worst")
-        self._how: dict[str, Any] = {"choice": choice, "told": told, "jobs": jobs}
+        self._how: dict[str, Any] = {"choice": choice, "progress": progress, "jobs": jobs}
         self.complaint = ""
 
     def __call__(
         self, paths: Sequence[Mapping[str, str]], repetitions: int = 1
     ) -> list[Tried | None]:
-        """What each path comes to; None where its runs give no answer. Raises what a run does."""
+        """Return the result of each path, or None without an answer. Raises a run's exceptions."""
         file = with_repetitions(self._file, repetitions)
         described = [self._described(file, texts) for texts in paths]
         wanted = (run for runs in described for run in runs)
@@ -225,7 +225,7 @@ class SearchRunner:
         ]
 
     def _described(self, file: ExperimentFile, texts: Mapping[str, str]) -> list[RunSpec]:
-        """A path's runs; none of one that cannot be asked, or that a guard refuses."""
+        """Compile a path's runs; return none if it is invalid or fails a preflight check."""
         try:
             runs = expand(file, overrides=texts, machine=self._machine)
         except BadInput as error:
@@ -242,9 +242,11 @@ class SearchRunner:
         return Tried(texts, known, str(folders[0])) if known else None
 
 
-def search(order: WorstSearchOptions, lab: SearchRunner, told: fit.SearchProgress) -> Worst:
-    """Search, run the worst again, and say which it is. Raises BadInput if no path has an answer,
-    MissingPart without the optimiser, and what a run does.
+def search(order: WorstSearchOptions, lab: SearchRunner, progress: fit.SearchProgress) -> Worst:
+    """Search, repeat the worst paths, and return the result.
+
+    Raises BadInput if no path has an answer, MissingPart without the optimiser, and a run's
+    exceptions.
     """
     venvs.let_import(venvs.SEARCH_TOOLS)
     import optuna
@@ -262,39 +264,40 @@ def search(order: WorstSearchOptions, lab: SearchRunner, told: fit.SearchProgres
         for axis in order.axes
     }
     tried: dict[tuple[str, ...], Tried] = {}
-    asked = 0
-    while asked < order.searched:
-        count = min(BATCH, order.searched - asked)
+    requested = 0
+    while requested < order.searched:
+        count = min(BATCH, order.searched - requested)
         trials = [study.ask(distributions) for _ in range(count)]
         paths = [
             {axis.sets: axis.text(trial.params[axis.sets]) for axis in order.axes}
             for trial in trials
         ]
-        for trial, texts, found in zip(trials, paths, lab(paths), strict=True):
-            if found is None:
+        for trial, texts, result in zip(trials, paths, lab(paths), strict=True):
+            if result is None:
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
             else:
-                study.tell(trial, order.measure.loss(found.value))
-                tried[tuple(texts.values())] = found
-        asked += count
+                study.tell(trial, order.measure.loss(result.value))
+                tried[tuple(texts.values())] = result
+        requested += count
         if tried:
-            worst = min(tried.values(), key=lambda each: order.measure.loss(each.value))
-            told.stage(
-                f"worst so far: {order.measure.show(worst.value)} at {words(worst.settings)}"
+            worst = min(tried.values(), key=lambda path: order.measure.loss(path.value))
+            progress.stage(
+                f"worst so far: {order.measure.show(worst.value)} at"
+                f" {format_settings(worst.settings)}"
             )
     if not tried:
         why = lab.complaint or f"see {order.results / order.name}/*/status.json"
-        raise BadInput(f"no path of {asked} has an answer: {why}")
+        raise BadInput(f"no path of {requested} has an answer: {why}")
     again = (order.budget - order.searched) // (REPETITIONS - 1)
-    ranked = sorted(tried.values(), key=lambda each: order.measure.loss(each.value))
+    ranked = sorted(tried.values(), key=lambda path: order.measure.loss(path.value))
     chosen = ranked[: max(1, again)]
     if again:
-        told.stage(f"running the worst {len(chosen)} with other seeds")
-        sure = lab([each.settings for each in chosen], REPETITIONS)
-        chosen = [each for each in sure if each is not None]
-        chosen.sort(key=lambda each: order.measure.loss(each.value))
-    return Worst(tuple(chosen), asked, asked - len(tried))
+        progress.stage(f"running the worst {len(chosen)} with other seeds")
+        sure = lab([path.settings for path in chosen], REPETITIONS)
+        chosen = [path for path in sure if path is not None]
+        chosen.sort(key=lambda path: order.measure.loss(path.value))
+    return Worst(tuple(chosen), requested, requested - len(tried))
 
 
-def words(texts: Mapping[str, str]) -> str:
+def format_settings(texts: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {text}" for name, text in texts.items())

@@ -1,4 +1,4 @@
-"""`./lab worst --cc CC`: its words, the profile that it writes, and the lines that it prints."""
+"""Implement `./lab worst --cc CC`: its options, the profile that it writes, and its output."""
 
 from __future__ import annotations
 
@@ -19,49 +19,52 @@ SHOWN = 3
 OVER = "rate,rtt,loss,buffer,queue"
 
 
-def measure_word(parser: argparse.ArgumentParser) -> None:
-    known = "; ".join(f"{name}: {each.says}" for name, each in worst.MEASURES.items())
+def add_measure_option(parser: argparse.ArgumentParser) -> None:
+    known = "; ".join(f"{name}: {measure.says}" for name, measure in worst.MEASURES.items())
     parser.add_argument(
         "--measure",
         choices=tuple(worst.MEASURES),
-        help=f"what makes a path bad: {known.replace('%', '%%')}"
+        help=f"metric that judges a path: {known.replace('%', '%%')}"
         " (default: share with --against, else utilisation)",
     )
 
 
 @common.verb(
     "worst",
-    "on which path does a congestion control do worst? An optimiser looks",
-    common.word("--cc", required=True, help="the congestion control to look into"),
-    common.word("--against", metavar="CC", help="one that shares the bottleneck with it"),
+    "search for the path on which a congestion control performs worst",
+    common.word("--cc", required=True, help="congestion control to examine"),
+    common.word("--against", metavar="CC", help="congestion control that shares the bottleneck"),
     common.word(
         "--over",
         default=OVER,
         metavar="NAME,…",
-        help="what is varied: a setting, or NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
+        help="settings to vary: NAME, NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
     ),
-    measure_word,
-    common.word("--budget", type=int, default=200, help="runs in all (default: 200)"),
-    common.listed("--set", "NAME=VALUE", "a setting of all runs"),
-    common.word("--seed", type=int, default=1, help="of search and runs (default: 1)"),
+    add_measure_option,
+    common.word("--budget", type=int, default=200, help="total number of runs (default: 200)"),
+    common.listed("--set", "NAME=VALUE", "set a setting of all runs"),
+    common.word("--seed", type=int, default=1, help="seed of search and runs (default: 1)"),
     common.jobs(),
-    common.flag("--dry-run", "say what would be searched and stop"),
-    common.flag("--json", "the outcome as JSON and nothing else"),
-    lambda parser: writer.add_output_arguments(parser),  # noqa: PLW0108 (it is read where it is needed)
-    common.results("where runs go"),
+    common.flag("--dry-run", "print the planned search and stop"),
+    common.flag("--json", "print only the result, as JSON"),
+    lambda parser: writer.add_output_arguments(parser),  # noqa: PLW0108 (looked up when it is called)
+    common.results("folder of the runs"),
     common.MACHINE,
     example=f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
 )
 def worst_verb(arguments: argparse.Namespace) -> int:
-    """`./lab worst`; 0 if a path was found. Raises BadInput, and what a run does."""
+    """Run `./lab worst` and return 0 if a path was found.
+
+    Raises BadInput, and the exceptions of a run.
+    """
     choice = sandbox.choose(arguments.machine)
     order = read_order(arguments)
     worst.check_order(order)
     name = writer.profile_name(arguments.name, order.name)
     again = arguments.force or arguments.dry_run or is_ours(arguments.out / f"{name}.yaml")
     writer.check_output(arguments.out, name, (".yaml",), force=again)
-    kept = fit.kept_experiment(order.results, order.document(), "worst")
-    [example, *_] = expand.expand(kept, machine=choice.name)
+    experiment = fit.kept_experiment(order.results, order.document(), "worst")
+    [example, *_] = expand.expand(experiment, machine=choice.name)
     if arguments.dry_run:
         print(*(axis.says for axis in order.axes), sep="\n")
         print(
@@ -69,18 +72,22 @@ def worst_verb(arguments: argparse.Namespace) -> int:
             f" {order.measure.name}: {order.measure.says}"
         )
         return 0
-    told = fit.SearchProgress(order.budget, order.budget * example.length_s, quiet=arguments.json)
-    found = worst.search(order, worst.SearchRunner(order, choice, told, arguments.jobs), told)
-    written = writer.write_profile(arguments.out, name, {".yaml": profile_of(order, name, found)})
+    progress = fit.SearchProgress(
+        order.budget, order.budget * example.length_s, quiet=arguments.json
+    )
+    result = worst.search(
+        order, worst.SearchRunner(order, choice, progress, arguments.jobs), progress
+    )
+    written = writer.write_profile(arguments.out, name, {".yaml": profile_of(order, name, result)})
     if arguments.json:
-        print(json.dumps(as_json(order, found, written), indent=2))
+        print(json.dumps(as_json(order, result, written), indent=2))
     else:
-        print(*lines(order, found, written), sep="\n")
+        print(*lines(order, result, written), sep="\n")
     return 0
 
 
 def is_ours(profile: Path) -> bool:
-    """Whether a profile is an earlier one of this search's: the same command goes on from there."""
+    """Return whether a profile was written by this search before and may be replaced."""
     return profile.is_file() and MADE_BY in profile.read_text(encoding="utf-8", errors="replace")
 
 
@@ -88,7 +95,7 @@ MADE_BY = "The worst path that ./lab worst found"
 
 
 def read_order(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
-    """The command line's words. Raises BadInput."""
+    """Parse the command line. Raises BadInput."""
     settings = dict(
         yaml_source.named_values("--set", arguments.set, "name=value (like duration=10s)")
     )
@@ -106,14 +113,14 @@ def read_order(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
     )
 
 
-# -- the profile
+# -- write the profile
 
 
-def profile_of(order: worst.WorstSearchOptions, name: str, found: worst.Worst) -> str:
-    """The worst path as a profile's text; what is no part of a path is a note."""
-    first = found.paths[0]
+def profile_of(order: worst.WorstSearchOptions, name: str, result: worst.Worst) -> str:
+    """Return the worst path as a profile's text; settings outside a path become a note."""
+    first = result.paths[0]
     ways: dict[str, dict[str, Any]] = {
-        way: writer.direction_values("100mbit", "50") for way in profile.DIRECTIONS
+        direction: writer.direction_values("100mbit", "50") for direction in profile.DIRECTIONS
     }
     writer.apply_settings(ways, {**order.settings, **first.settings})
     beside = [
@@ -121,24 +128,24 @@ def profile_of(order: worst.WorstSearchOptions, name: str, found: worst.Worst) -
         for name, text in first.settings.items()
         if not writer.is_path_setting(name)
     ]
-    said = {
+    values = {
         "name": name,
         "title": f"Where {order.cc} does worst{order.beside}, by {order.measure.name}",
         "assumptions": [
-            f"Searched, not measured: the worst of {found.searched} paths."
+            f"Searched, not measured: the worst of {result.searched} paths."
             f" {order.measure.name.capitalize()}: {spread(order, first)}."
         ],
         "notes": [f"No part of a path: --set {' --set '.join(beside)}"] if beside else [],
         **ways,
     }
-    return writer.profile_text([f"{MADE_BY}, seed {order.seed}.", writer.SCHEMA], said)
+    return writer.profile_text([f"{MADE_BY}, seed {order.seed}.", writer.SCHEMA], values)
 
 
-# -- what is said
+# -- print results
 
 
 def spread(order: worst.WorstSearchOptions, path: worst.Tried) -> str:
-    """The median of a path's runs, and from where to where they go."""
+    """Return the median and the range of the values of a path's runs."""
     show = order.measure.show
     if len(path.values) == 1:
         return f"{show(path.value)} (one run)"
@@ -146,13 +153,13 @@ def spread(order: worst.WorstSearchOptions, path: worst.Tried) -> str:
     return f"{show(path.value)} ({len(path.values)} runs: {least} to {most})"
 
 
-def lines(order: worst.WorstSearchOptions, found: worst.Worst, profile: Path) -> list[str]:
-    """For people: the worst paths, the profile, and how to look."""
-    said = [f"{order.cc}{order.beside}: {order.measure.says}"]
-    for path in found.paths[:SHOWN]:
-        said.append(f"  {spread(order, path)}: {worst.words(path.settings)}")
-    lost = f", {found.without_answer} without an answer" if found.without_answer else ""
-    first = found.paths[0]
+def lines(order: worst.WorstSearchOptions, result: worst.Worst, profile: Path) -> list[str]:
+    """Return lines about the worst paths, the profile, and how to inspect them."""
+    output = [f"{order.cc}{order.beside}: {order.measure.says}"]
+    for path in result.paths[:SHOWN]:
+        output.append(f"  {spread(order, path)}: {worst.format_settings(path.settings)}")
+    lost = f", {result.without_answer} without an answer" if result.without_answer else ""
+    first = result.paths[0]
     beside = {**order.settings, **first.settings}
     others = [
         f"--{name} {text}" for name, text in beside.items() if not writer.is_path_setting(name)
@@ -162,19 +169,19 @@ def lines(order: worst.WorstSearchOptions, found: worst.Worst, profile: Path) ->
     )
     asking = " ".join([f"--profile {profile}", *others, f"--flows {flows}", "--repeat 6"])
     return [
-        *said,
-        f"of {found.searched} paths{lost}",
+        *output,
+        f"of {result.searched} paths{lost}",
         f"its run: {first.run}",
         f"all runs: ./lab report {order.name} --results {order.results}",
         f"the path: {profile} · ask again: ./lab try {asking}",
     ]
 
 
-def as_json(order: worst.WorstSearchOptions, found: worst.Worst, profile: Path) -> dict[str, Any]:
+def as_json(order: worst.WorstSearchOptions, result: worst.Worst, profile: Path) -> dict[str, Any]:
     return {
         "measure": order.measure.name,
-        "searched": found.searched,
-        "without_answer": found.without_answer,
+        "searched": result.searched,
+        "without_answer": result.without_answer,
         "profile": str(profile),
-        "paths": [{**asdict(path), "value": path.value} for path in found.paths],
+        "paths": [{**asdict(path), "value": path.value} for path in result.paths],
     }

@@ -26,8 +26,8 @@ class Remembered:
         if asked not in FOUND:
             sampler = LatinHypercube(self.parameters, seed=self.seed, **self.how)
             FOUND[asked] = sampler.random(count), self.seed.bit_generator.state
-        places, self.seed.bit_generator.state = FOUND[asked]
-        return places.copy()
+        positions, self.seed.bit_generator.state = FOUND[asked]
+        return positions.copy()
 
 
 @pytest.fixture(autouse=True)

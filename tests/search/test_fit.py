@@ -20,7 +20,7 @@ from gostlab.search.fit import SearchProgress
 from gostlab.search.fit_cli import conclusion, parameter_lines, print_fitted, verdict, window_lines
 from gostlab.search.fit_files import numbers_bare, write_fitted
 from gostlab.search.fit_plot import fit_figure
-from gostlab.search.level_set import Ask
+from gostlab.search.level_set import RunRequest
 from gostlab.search.observations import (
     Measurements,
     chosen,
@@ -191,10 +191,10 @@ def test_a_place_is_a_text_of_four_digits_and_back() -> None:
     loss = read_word("forward.loss=0.0001%..1%")
     assert (loss.text(0.0), loss.text(1.0)) == ("0.0001%", "1%")
     assert loss.text(0.5) == "0.01%"
-    for place in (0.123456, 0.5, 0.987654):
-        snapped = loss.snap(place)
-        assert abs(snapped - place) < 1e-3
-        assert loss.text(snapped) == loss.text(place)
+    for position in (0.123456, 0.5, 0.987654):
+        snapped = loss.snap(position)
+        assert abs(snapped - position) < 1e-3
+        assert loss.text(snapped) == loss.text(position)
         assert loss.snap(snapped) == pytest.approx(snapped, abs=1e-12)
 
 
@@ -203,7 +203,7 @@ def test_a_linear_range_and_a_count() -> None:
     assert rate.text(0.25) == "1.25gbit"
     node = parse_document("{streams: {from: 2, to: 9, whole: true}}", "mine.yaml")
     (streams,) = read_all_free(node)
-    assert [streams.text(place) for place in (0.0, 0.5, 1.0)] == ["2", "4", "9"]
+    assert [streams.text(position) for position in (0.0, 0.5, 1.0)] == ["2", "4", "9"]
 
 
 def test_a_number_may_stand_within_a_setting() -> None:
@@ -241,26 +241,32 @@ def test_a_rate_may_begin_at_what_passed() -> None:
 
 def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
     asked = order(tmp_path)
-    places = (0.5, 0.5, 1.0)
-    whole, short = (asked.run(Ask(places, 0, is_whole)) for is_whole in (True, False))
+    positions = (0.5, 0.5, 1.0)
+    whole, short = (asked.run(RunRequest(positions, 0, is_whole)) for is_whole in (True, False))
     assert (whole.length_s, short.length_s) == (12, 3)
     assert whole.path["forward"]["rate_bps"] == 150_000_000
     assert whole.path["forward"]["loss"]["p"] == pytest.approx(0.0003162, rel=1e-3)
     assert whole.path["reverse"]["loss"]["p"] == 0
     assert whole.path["forward"]["delay_ms"] == 30
     assert whole.experiment == "fit-mine-fitted" and whole.name != short.name
-    assert asked.run(Ask(places, 0, True)).name == whole.name
-    assert asked.run(Ask(places, 0, True, 2)).seed == whole.seed + 1
-    assert asked.run(Ask(places, 2, True)).cc == asked.run(Ask(places, 1, True)).cc == "bbr"
+    assert asked.run(RunRequest(positions, 0, True)).name == whole.name
+    assert asked.run(RunRequest(positions, 0, True, 2)).seed == whole.seed + 1
+    assert (
+        asked.run(RunRequest(positions, 2, True)).cc
+        == asked.run(RunRequest(positions, 1, True)).cc
+        == "bbr"
+    )
 
 
 @pytest.mark.parametrize("buffers", ["debian", "bdp"])
 def test_theory_says_of_a_place_what_it_says_of_its_run(tmp_path: Path, buffers: str) -> None:
     asked = replace(order(tmp_path), own=own_settings({"buffers": buffers}))
-    places = np.array([[0.1, 0.2, 0.9], [0.8, 0.5, 0.0]])
+    positions = np.array([[0.1, 0.2, 0.9], [0.8, 0.5, 0.0]])
     for number in range(len(asked.rows)):
-        runs = [asked.run(Ask(tuple(place), number, True)) for place in places.tolist()]
-        assert list(Expected(asked)(number, places)) == pytest.approx(
+        runs = [
+            asked.run(RunRequest(tuple(position), number, True)) for position in positions.tolist()
+        ]
+        assert list(Expected(asked)(number, positions)) == pytest.approx(
             [math.log(limits_of(run).goodput_bps) for run in runs], rel=1e-12
         )
 
@@ -377,7 +383,9 @@ def test_progress_says_how_many_runs_and_how_long_at_most(
     told = SearchProgress(*asked.most())
     told.say("machine: sandbox")
     told.stage("9 paths that fill the space")
-    end = Finished(asked.run(Ask((0.5, 0.5, 0.5), 0, True)), tmp_path, {"outcome": "ok"}, "ok")
+    end = Finished(
+        asked.run(RunRequest((0.5, 0.5, 0.5), 0, True)), tmp_path, {"outcome": "ok"}, "ok"
+    )
     told.finished(end, 0.0)
     told.say("machine: sandbox")
     told.stage("whole runs")

@@ -9,7 +9,7 @@ import pytest
 
 from gostlab.search import level_set
 from gostlab.search.gaussian_process import Surrogate
-from gostlab.search.level_set import Ask, Known, SearchResult
+from gostlab.search.level_set import Known, RunRequest, SearchResult
 from gostlab.search.observations import Observation
 from gostlab.search.prior_mean import least_of
 
@@ -17,9 +17,9 @@ SD = 0.05
 LOSS, BUFFER, RATE = (1e-6, 1e-2), (0.03, 3.0), (50.0, 500.0)  # log scales
 
 
-def at(place: float, ends: tuple[float, float]) -> float:
+def at(position: float, ends: tuple[float, float]) -> float:
     """The number at a place of a log scale."""
-    return ends[0] * (ends[1] / ends[0]) ** place
+    return ends[0] * (ends[1] / ends[0]) ** position
 
 
 def place_of(value: float, ends: tuple[float, float]) -> float:
@@ -47,14 +47,14 @@ class MadeUp:
 
     def __init__(self, formula: Callable[..., list[float]], noise: float = 0.02) -> None:
         self._formula, self._noise = formula, noise
-        self.asked: list[Ask] = []
+        self.asked: list[RunRequest] = []
 
-    def __call__(self, asks: Sequence[Ask]) -> list[float | None]:
-        self.asked += asks
-        return [self.answer(ask) for ask in asks]
+    def __call__(self, make_requests: Sequence[RunRequest]) -> list[float | None]:
+        self.asked += make_requests
+        return [self.answer(ask) for ask in make_requests]
 
-    def answer(self, ask: Ask) -> float | None:
-        rate = self._formula(*ask.place)[ask.number]
+    def answer(self, ask: RunRequest) -> float | None:
+        rate = self._formula(*ask.position)[ask.number]
         noise = random.Random(repr(ask)).gauss(0.0, self._noise)
         return float(rate * 1e6 * math.exp(noise) * (1.0 if ask.full_length else 0.9))
 
@@ -121,7 +121,7 @@ def test_a_search_asks_the_same_again_whatever_has_been_answered() -> None:
     two = searched(truth, 2, again, 12, 1, seed=1)
     searched(truth, 2, other, 12, 1, seed=2)
     assert first.asked == again.asked
-    assert one.best == two.best and (one.alike == two.alike).all()
+    assert one.best == two.best and (one.equally_good == two.equally_good).all()
     assert other.asked != first.asked
 
 
@@ -158,33 +158,33 @@ def test_what_no_path_explains_keeps_a_large_misfit() -> None:
 @pytest.mark.slow
 def test_places_without_an_answer_are_left_alone() -> None:
     class Partly(MadeUp):
-        def answer(self, ask: Ask) -> float | None:
-            return None if ask.place[0] > 0.5 else super().answer(ask)
+        def answer(self, ask: RunRequest) -> float | None:
+            return None if ask.position[0] > 0.5 else super().answer(ask)
 
     lab = Partly(lambda first: [100.0 * 10**first])
     found = searched([200.0], 1, lab, 12, 2)
     assert found.best[0] <= 0.5 and math.sqrt(found.misfit) < 3
-    assert found.alike.max() < 0.75
+    assert found.equally_good.max() < 0.75
 
 
 @pytest.mark.slow
 def test_a_lab_that_never_answers_is_said_to_be_one() -> None:
     with pytest.raises(level_set.NoAnswer):
-        searched([1.0], 1, lambda asks: [None for _ in asks], 6, 1)
+        searched([1.0], 1, lambda make_requests: [None for _ in make_requests], 6, 1)
 
 
 def test_a_surrogate_is_sure_where_it_has_seen_and_unsure_elsewhere() -> None:
-    places = np.linspace(0, 0.5, 8)[:, None]
-    surrogate = Surrogate(places, np.ones(8), np.sin(3 * places[:, 0]))
+    positions = np.linspace(0, 0.5, 8)[:, None]
+    surrogate = Surrogate(positions, np.ones(8), np.sin(3 * positions[:, 0]))
     mean, variance = surrogate.predict(np.array([[0.25], [1.0]]))
     assert mean[0] == pytest.approx(math.sin(0.75), abs=0.02)
     assert variance[0] < 0.001 < variance[1]
 
 
 def test_short_runs_are_corrected_by_whole_ones() -> None:
-    places = np.linspace(0, 1, 10)[:, None]
+    positions = np.linspace(0, 1, 10)[:, None]
     short = np.concatenate([np.full(10, 1.0), [1.1]])
-    surrogate = Surrogate(np.vstack([places, [[0.5]]]), np.array([0.0] * 10 + [1.0]), short)
+    surrogate = Surrogate(np.vstack([positions, [[0.5]]]), np.array([0.0] * 10 + [1.0]), short)
     mean, _ = surrogate.predict(np.array([[0.1]]))
     assert mean[0] == pytest.approx(1.1, abs=0.02)
 
@@ -196,14 +196,14 @@ def test_theory_shows_the_way_where_few_runs_do() -> None:
         limits = (at(rate, (0.5, 2000.0)), 0.05 / at(loss, LOSS) ** 0.75)
         return [min(limits)]
 
-    def theory(_number: int, places: np.ndarray) -> np.ndarray:
-        return np.array([math.log(1.2e6 * kinked(*place)[0]) for place in places])
+    def theory(_number: int, positions: np.ndarray) -> np.ndarray:
+        return np.array([math.log(1.2e6 * kinked(*position)[0]) for position in positions])
 
     lab = MadeUp(kinked)
     known = Known(numbers([10.0]), lab, theory=theory)
     found = level_set.search(known, 2, points=12, members=2, seed=1)
     assert math.sqrt(found.misfit) < 2
-    assert len(known.places) <= 17
+    assert len(known.positions) <= 17
 
 
 @pytest.mark.slow
@@ -214,25 +214,25 @@ def test_judges_are_met_by_another_path_that_fits_as_well_if_there_is_one() -> N
     def two(loss: float, rate: float) -> list[float]:
         return [least_of([at(loss, ends), at(rate, ends)]), at(rate, ends), 3.0]
 
-    def theory(number: int, places: np.ndarray) -> np.ndarray:
-        return np.array([math.log(1e6 * two(*place)[number]) for place in places])
+    def theory(number: int, positions: np.ndarray) -> np.ndarray:
+        return np.array([math.log(1e6 * two(*position)[number]) for position in positions])
 
     lab = MadeUp(two)
     first, met, never = numbers([10.0, 300.0, 900.0])
     known = Known([first], lab, theory=theory)
     found = level_set.search(known, 2, points=16, members=2, seed=1)
-    known.ask([Ask(found.best, number, True) for number in (1, 2)])
+    known.ask([RunRequest(found.best, number, True) for number in (1, 2)])
 
-    found = level_set.look_for_judges(known, found, [met, never], seed=1)
+    found = level_set.search_for_judges(known, found, [met, never], seed=1)
 
     def nearest(number: int, judge: Observation) -> float:
         """Of the paths that fit as well, in standard deviations."""
-        off = (known.residual(place, number, judge) for place in found.members)
+        off = (known.residual(position, number, judge) for position in found.members)
         return min(abs(each) for each in off if not math.isnan(each))
 
     assert nearest(1, met) < 3
     assert nearest(2, never) > 3 / SD
 
     asked = len(lab.asked)
-    level_set.look_for_judges(known, found, [met], seed=1)
+    level_set.search_for_judges(known, found, [met], seed=1)
     assert len(lab.asked) == asked, "a path that all judges are met by is there"
