@@ -1,4 +1,4 @@
-"""`./lab bench`: its words."""
+"""Implement `./lab bench`."""
 
 import argparse
 from pathlib import Path

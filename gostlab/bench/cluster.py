@@ -1,4 +1,4 @@
-"""What a cluster's scheduler costs a run: runs that do nothing, on workers of this machine."""
+"""Measure a Dask scheduler's overhead per run by empty runs on workers of this machine."""
 
 import tempfile
 import time
@@ -18,7 +18,7 @@ NOBODY = worker.Identity("here", "any", "stub", "stub", None, {}, None, None)
 
 
 def identify(_gost: str | None) -> dict[str, Any]:
-    """A worker's word for itself, without a lab."""
+    """Return the identity of a worker that needs no installed lab."""
     return asdict(NOBODY)
 
 
@@ -38,7 +38,7 @@ def make_nothing(
 
 
 def overhead_ms(count: int) -> float:
-    """Wall time per run that does nothing, ms, on workers that are there. Raises MachineError."""
+    """Return the wall time per empty run on ready workers, ms. Raises MachineError."""
     try:
         import distributed
     except ImportError as error:
@@ -52,13 +52,13 @@ def overhead_ms(count: int) -> float:
         dask_cluster.local_cluster(distributed, WORKERS) as daemon,
         distributed.Client(daemon, set_as_default=False) as client,
     ):
-        found = dask_cluster.Cluster(
+        cluster = dask_cluster.Cluster(
             client, NOBODY, None, print, identify=identify, make=make_nothing
         )
-        dask_cluster.wait_for_workers(found, f"local:{WORKERS}", WORKERS)
+        dask_cluster.wait_for_workers(cluster, f"local:{WORKERS}", WORKERS)
         began = time.monotonic()
         ends = queue.run_all(
-            runs, Path(scratch), found, found.start, queue.RunObserver(), beside=True
+            runs, Path(scratch), cluster, cluster.start, queue.RunObserver(), beside=True
         )
         spent_s = time.monotonic() - began
     if any(end.outcome != "ok" for end in ends):

@@ -1,8 +1,8 @@
-"""Two versions of the lab by turns: this one, and one of its history with its own kernel.
+"""Compare this version of the lab with an earlier one that has its own kernel, by turns.
 
-Each makes its runs by its own `./lab exec`, so that nothing of one is in the other. What a packet
-costs is a slope: the CPU time of a long run less that of a short one, by the packets between, so
-that what surrounds a run does not count.
+Each version makes its runs by its own `./lab exec`, so that they share no code. The cost of a
+packet is a slope: the difference of the CPU times of a long and a short run, divided by the
+difference of their packets, so that the overhead of a run cancels out.
 """
 
 import json
@@ -32,20 +32,20 @@ MATRIX = """  - name: {name}
 
 @dataclass(frozen=True)
 class TimedLoad:
-    """What is timed: one stream of a congestion control, per packet."""
+    """A load to measure: one stream of a congestion control, per packet."""
 
     name: str
     cc: str
-    settings: str  # rate: 1gbit
-    short_s: float  # the two runs whose difference counts
+    settings: str  # settings besides rate: 1gbit
+    short_s: float  # durations of the two runs whose difference is measured
     long_s: float
-    packets: str = ""  # target of a packet's CPU time over what it took before
-    speed: str = ""  # target of how many times as fast it is
+    packets: str = ""  # target of the CPU time per packet, relative to the version before
+    speed: str = ""  # target of the speed, relative to the version before
 
 
 @dataclass(frozen=True)
 class Slope:
-    """What a load's further seconds took."""
+    """The CPU time and packets of a load's additional seconds."""
 
     cpu_s: float
     load_s: float
@@ -53,57 +53,57 @@ class Slope:
 
     @property
     def packet_us(self) -> float:
-        """CPU µs per packet that the forward bottleneck sent."""
+        """Return the CPU time per packet that the forward bottleneck sent, µs."""
         return 1e6 * self.cpu_s / self.packets
 
     @property
     def times_real(self) -> float:
-        """Seconds of load per second of CPU time."""
+        """Return the seconds of load per second of CPU time."""
         return self.load_s / self.cpu_s
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the lab in a folder, and the runs that it makes of the benchmark's loads."""
+    """A version of the lab in a folder, and its runs of the benchmark's loads."""
 
     checkout: Path
-    tasks: Mapping[str, Mapping[str, Any]]  # by matrix
+    tasks: Mapping[str, Mapping[str, Any]]  # run descriptions by matrix
 
-    def slope(self, load: TimedLoad, place: int, scratch: Path) -> Slope:
-        """What a load takes of it. Raises RuntimeError if a run fails."""
-        short, long = (self.run(f"{word}{place}", scratch) for word in ("short", "long"))
+    def slope(self, load: TimedLoad, index: int, scratch: Path) -> Slope:
+        """Return the slope of a load. Raises RuntimeError if a run fails."""
+        short, long = (self.run(f"{word}{index}", scratch) for word in ("short", "long"))
         return Slope(long[0] - short[0], load.long_s - load.short_s, long[1] - short[1])
 
     def run(self, matrix: str, scratch: Path) -> tuple[float, int]:
-        """Make a run: its CPU time, s, and the packets that its bottleneck sent."""
+        """Make a run and return its CPU time, s, and the packets that its bottleneck sent."""
         count = len(list(scratch.iterdir()))
         task, folder = scratch / f"{count}.json", scratch / f"{count}-run"
         task.write_text(json.dumps(self.tasks[matrix]), encoding="utf-8")
         before_s = children_s()
-        said = asked(self.checkout, "exec", str(task), str(folder))
+        output = run_lab(self.checkout, "exec", str(task), str(folder))
         spent_s = children_s() - before_s
         status = safe_read.read_json(folder / "status.json")
         if status["outcome"] != "ok":
-            raise RuntimeError(f"a run of the benchmark failed: {said}")
+            raise RuntimeError(f"a run of the benchmark failed: {output}")
         return spent_s, packets_sent(folder)
 
 
-def planned(checkout: Path, loads: Sequence[TimedLoad], scratch: Path) -> Version:
-    """A version with what it makes of some loads. Raises RuntimeError."""
+def compile_version(checkout: Path, loads: Sequence[TimedLoad], scratch: Path) -> Version:
+    """Compile loads by a version. Raises RuntimeError."""
     file = scratch / "bench.yaml"
     matrices = [
-        MATRIX.format(name=f"{word}{place}", seconds=seconds, settings=load.settings, cc=load.cc)
-        for place, load in enumerate(loads)
+        MATRIX.format(name=f"{word}{index}", seconds=seconds, settings=load.settings, cc=load.cc)
+        for index, load in enumerate(loads)
         for word, seconds in (("short", load.short_s), ("long", load.long_s))
     ]
     file.write_text(EXPERIMENT.format(matrices="".join(matrices)), encoding="utf-8")
-    words = ["run", str(file), "--machine", "sandbox", "--dry-run", "--json"]
-    listed = json.loads(asked(checkout, *words))
+    args = ["run", str(file), "--machine", "sandbox", "--dry-run", "--json"]
+    listed = json.loads(run_lab(checkout, *args))
     return Version(checkout, {task["run"]["matrix"]: task for task in listed})
 
 
-def checked_out(commit: str, say: Callable[[str], None]) -> Path:
-    """A version of the history in the cache, with its own kernel built. Raises RuntimeError."""
+def check_out(commit: str, say: Callable[[str], None]) -> Path:
+    """Check out a commit into the cache and build its kernel. Raises RuntimeError."""
     folder = cache_folder() / "versions" / commit
     if not folder.is_dir():
         say(f"taking {commit} from git")
@@ -115,37 +115,37 @@ def checked_out(commit: str, say: Callable[[str], None]) -> Path:
                 raise RuntimeError(f"{commit}: git does not have it: {complaint}")
             subprocess.run(["tar", "-x", "-C", unpacked], input=archive.stdout, check=True)
     say(f"the kernel of {commit}: about four minutes on two idle CPUs, once")
-    asked(folder, "setup", "--only", "kernel", "--only", "iperf3")
+    run_lab(folder, "setup", "--only", "kernel", "--only", "iperf3")
     return folder
 
 
-def asked(checkout: Path, *words: str) -> str:
-    """What a version's own `./lab` prints. Raises RuntimeError with its last line."""
+def run_lab(checkout: Path, *args: str) -> str:
+    """Return the output of a version's `./lab`. Raises RuntimeError with its last line."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    argv = [str(checkout / "lab"), *words]
+    argv = [str(checkout / "lab"), *args]
     done = subprocess.run(
         argv, cwd=checkout, env=environ, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise RuntimeError(f"lab {words[0]} in {checkout}: {''.join(last)}")
+        raise RuntimeError(f"lab {args[0]} in {checkout}: {''.join(last)}")
     return done.stdout
 
 
-def by_turns(
-    load: TimedLoad, place: int, versions: Sequence[Version], turns: int, scratch: Path
+def alternate(
+    load: TimedLoad, index: int, versions: Sequence[Version], turns: int, scratch: Path
 ) -> list[list[Slope]]:
-    """What a load takes of each version, one after the other, each going first as often."""
-    found: list[list[Slope]] = [[] for _ in versions]
+    """Return the slopes of a load by version, taken by turns with alternating order."""
+    slopes: list[list[Slope]] = [[] for _ in versions]
     for turn in range(turns):
         order = list(range(len(versions)))
         for number in reversed(order) if turn % 2 else order:
-            found[number].append(versions[number].slope(load, place, scratch))
-    return found
+            slopes[number].append(versions[number].slope(load, index, scratch))
+    return slopes
 
 
 def packets_sent(folder: Path, by_s: float = float("inf")) -> int:
-    """What a run's forward bottleneck has sent, at its end or at an instant."""
+    """Return the packets that a run's forward bottleneck has sent at its end or at an instant."""
     sent = (
         int(row["sent_pkts"])
         for row in read_series(folder, "queues")

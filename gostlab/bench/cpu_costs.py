@@ -1,15 +1,16 @@
-"""What the lab's programs cost on this machine's own kernel: c0 per system call and c1 per byte.
+"""Measure the CPU costs of the lab's programs here: c0 per system call and c1 per byte.
 
-iperf3 alone, and through the relay and each GOST that was added by each transport, by turns, over
-loopback, all on one CPU (taskset, GOMAXPROCS=1), as fast as it goes. While a load runs, two windows
-are taken of each process: its CPU time, calls to read and write and their bytes, then all its
-system calls by `perf stat`. cpu = c0 · calls + c1 · bytes is fitted to the loads, of each the
-cheapest repeat, by relative least squares; c1 for each number of streams, as a byte costs more
-where many share a cache. A load with another number judges what lies between. What a program that
-waits for a rate pays more per call, for its wake-ups, is not in it.
+iperf3 runs alone, and through the relay and each added GOST by each transport, by turns, over
+loopback, all on one CPU (taskset, GOMAXPROCS=1), at full rate. During a load, two windows are taken
+of each process: its CPU time, its calls to read and write and their bytes, then all its system
+calls by `perf stat`. cpu = c0 · calls + c1 · bytes is fitted to the cheapest repeat of each load by
+relative least squares. c1 depends on the number of streams, as a byte costs more where many share a
+cache. A load with another number of streams checks the interpolation. The model excludes the
+additional cost of the wake-ups of a program that waits for a rate.
 
-A tunnel over UDP moves datagrams, which no count of a process has: what crossed loopback beside TCP
-is theirs, so nothing else may. Its call costs what the program's calls over TCP do.
+A tunnel over UDP moves datagrams, which no counter of a process includes: they are the bytes that
+cross loopback in addition to TCP, so no other program may use loopback. Its calls cost as much as
+the program's calls over TCP.
 """
 
 import json
@@ -28,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from gostlab.bench.metrics import tell
+from gostlab.bench.metrics import print_progress
 from gostlab.cli.common import end_process
 from gostlab.install.locate import RELAY, Parts, find_parts, tunnel_binary, why_not_through
 from gostlab.registry.folders import MACHINES
@@ -39,7 +40,7 @@ from gostlab.spec.cpu_cost_tables import PROGRAM, Cost, MeasuredCost, load_measu
 
 ENVIRON = {"GOMAXPROCS": "1", "GODEBUG": "multipathtcp=0"}
 WINDOW_S, COUNT_S = 1.5, 0.8
-# 128 streams by TLS shake hands for a second.
+# 128 TLS streams need a second for their handshakes.
 SETTLE_S, SETTLE_PER_STREAM_S = 0.7, 0.02
 # All system calls, and those that /proc/pid/io counts as well.
 EVENTS = ("raw_syscalls:sys_enter", "syscalls:sys_enter_read", "syscalls:sys_enter_write")
@@ -48,7 +49,7 @@ NOTE = "over loopback, one CPU, GOMAXPROCS=1; of each load the cheapest of {repe
 
 @dataclass(frozen=True)
 class Spent:
-    """What a process did in a window."""
+    """The CPU time, calls and bytes of a process in a window."""
 
     cpu_ns: float
     calls: float
@@ -57,19 +58,19 @@ class Spent:
 
 @dataclass(frozen=True)
 class ChainLoad:
-    """How iperf3 loads a chain."""
+    """The load of iperf3 on a chain."""
 
     streams: int
-    rate: str = "0"  # iperf3's word; 0: as fast as it goes
-    length: str = "128K"  # of a write
+    rate: str = "0"  # iperf3's -b; 0: full rate
+    length: str = "128K"  # size of a write
 
     def argv(self, iperf3: str, port: int | str, seconds: float) -> list[str]:
-        words = [iperf3, "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:g}", "-J"]
-        return [*words, "-P", str(self.streams), "-b", self.rate, "-l", self.length]
+        args = [iperf3, "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:g}", "-J"]
+        return [*args, "-P", str(self.streams), "-b", self.rate, "-l", self.length]
 
 
 FULL = (ChainLoad(1), ChainLoad(16), ChainLoad(128))
-JUDGE = ChainLoad(64)  # measured as they are, and no part of the fit
+JUDGE = ChainLoad(64)  # measured, but not part of the fit
 DIRECT = (
     *FULL,
     JUDGE,
@@ -78,25 +79,27 @@ DIRECT = (
     ChainLoad(16, length="16K"),
 )
 THROUGH = (*FULL, JUDGE, ChainLoad(1, length="4K"))
-OVER_UDP = FULL[:2]  # one connection has all streams, which more of them only makes wait
-# Each of the first does all that the one before it does, and more; the others are compared to none.
+OVER_UDP = FULL[:2]  # One connection carries all streams, which more streams only delay.
+# Each of the first transports does all that its predecessor does, and more; the others are not
+# comparable.
 TRANSPORTS = ("tcp", "ws", "wss")
 OTHERS = "tls mws mwss mtls h2 h2c grpc ssh quic h3 wt kcp".split()
 ALL_TRANSPORTS = (*TRANSPORTS, *OTHERS)
-TCPS_SHARE = 1.005  # what crosses loopback for a byte by TCP: headers of lumps of 64 KiB, and ACKs
-RELAYS_NAME = "gost"  # how tables spell the lab's relay; a GOST has its own name behind it
+# loopback bytes per byte of TCP payload: headers of 64 KiB super-packets, and ACKs
+TCPS_SHARE = 1.005
+RELAYS_NAME = "gost"  # name of the lab's relay in tables; a GOST has its version appended
 
 
 @dataclass(frozen=True)
-class Way:
-    """What is between iperf3's two ends: a program at both ends of a tunnel, by a transport."""
+class Hop:
+    """The programs at both ends of a tunnel between iperf3's ends, with a transport."""
 
-    name: str  # as tables spell the program: gost, gost-3.2.6
+    name: str  # name of the program in tables: gost, gost-3.2.6
     program: Path
     transport: str
 
     def end(self, end: str) -> str:
-        """near or far, as it is charged."""
+        """Return the name under which an end, near or far, is charged."""
         return f"{self.name}+{self.transport}/{end}"
 
     @property
@@ -112,23 +115,24 @@ class Way:
         return f"{program}, {self.transport}"
 
 
-def name_of(way: Way | None) -> str:
-    return way.says() if way else "iperf3 alone"
+def name_of(hop: Hop | None) -> str:
+    return hop.says() if hop else "iperf3 alone"
 
 
-Group = tuple[str, int]  # a program, and how many streams it has
-Loads = Mapping[tuple[Way | None, ChainLoad], Spent]  # by way (None: iperf3 alone) and load
-Taken = Mapping[tuple[Way | None, ChainLoad], Sequence[Mapping[str, Spent]]]
+Group = tuple[str, int]  # program name, number of streams
+Loads = Mapping[tuple[Hop | None, ChainLoad], Spent]  # by hop (None: iperf3 alone) and load
+Taken = Mapping[tuple[Hop | None, ChainLoad], Sequence[Mapping[str, Spent]]]
 
 
-def ways_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Way]:
-    """All there is to go through: the relay, and each GOST that was added; by transport, so that
-    what is compared is taken one after the other. Raises MissingPart without relay.
+def hops_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Hop]:
+    """Return the relay's and each added GOST's hops by transport. Raises MissingPart.
+
+    Hops of one transport follow each other, because they are compared with each other.
     """
     programs = {RELAYS_NAME: tunnel_binary(parts, RELAY)}
     programs |= {f"{RELAYS_NAME}-{name.lower()}": one for name, one in parts.gosts.items()}
     return [
-        Way(name, one.path, transport)
+        Hop(name, one.path, transport)
         for transport in transports
         for name, one in programs.items()
         if PROGRAM.fullmatch(f"{name}+mwss/near")
@@ -140,29 +144,30 @@ def ways_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Way]:
 
 
 def chain_argv(
-    iperf3: str, way: Way | None, sink: int, far: int, near: int
+    iperf3: str, hop: Hop | None, sink: int, far: int, near: int
 ) -> dict[str, tuple[list[str], int]]:
-    """A sink, and a tunnel's two ends before it or none, in the order in which they start: their
-    words and the port that each listens on, by the name under which a program is charged.
+    """Return the commands and ports of a sink and of a tunnel's ends, in starting order.
+
+    The keys are the names under which the programs are charged.
     """
-    found = {"iperf3/receiver": ([iperf3, "-s", "-B", "127.0.0.1", "-p", str(sink)], sink)}
-    if way:
-        program, scheme = str(way.program), f"relay+{way.transport}"
+    commands = {"iperf3/receiver": ([iperf3, "-s", "-B", "127.0.0.1", "-p", str(sink)], sink)}
+    if hop:
+        program, scheme = str(hop.program), f"relay+{hop.transport}"
         far_end = [program, "-L", f"{scheme}://127.0.0.1:{far}/127.0.0.1:{sink}"]
         near_end = [program, "-L", f"tcp://127.0.0.1:{near}", "-F", f"{scheme}://127.0.0.1:{far}"]
-        found |= {way.end("far"): (far_end, far), way.end("near"): (near_end, near)}
-    return found
+        commands |= {hop.end("far"): (far_end, far), hop.end("near"): (near_end, near)}
+    return commands
 
 
 @dataclass
 class Chain:
-    """What listens on this machine's loopback."""
+    """A sink and a tunnel that listen on this machine's loopback."""
 
     iperf3: str
-    way: Way | None
-    client_cpus: str  # taskset's word
+    hop: Hop | None
+    client_cpus: str  # CPU list for taskset
     entry: int
-    processes: dict[str, subprocess.Popen[bytes]]  # by the name of the program as it is charged
+    processes: dict[str, subprocess.Popen[bytes]]  # by the name under which the program is charged
 
     def start(self, name: str, argv: Sequence[str], cpus: str) -> subprocess.Popen[bytes]:
         self.processes[name] = subprocess.Popen(
@@ -175,14 +180,14 @@ class Chain:
 
 
 @contextmanager
-def chain(iperf3: str, way: Way | None, cpus: str, client_cpus: str = "") -> Iterator[Chain]:
-    """A sink, and what is before it; client_cpus: the client's, if others. Raises RuntimeError."""
-    programs = chain_argv(iperf3, way, *free_ports(3))
+def chain(iperf3: str, hop: Hop | None, cpus: str, client_cpus: str = "") -> Iterator[Chain]:
+    """Run a sink and a tunnel, with the client on `client_cpus` if given. Raises RuntimeError."""
+    programs = chain_argv(iperf3, hop, *free_ports(3))
     *_, (_, entry) = programs.values()
-    built = Chain(iperf3, way, client_cpus or cpus, entry, {})
+    built = Chain(iperf3, hop, client_cpus or cpus, entry, {})
     try:
         for name, (argv, port) in programs.items():
-            over = "udp" if way and way.over_udp and name == way.end("far") else "tcp"
+            over = "udp" if hop and hop.over_udp and name == hop.end("far") else "tcp"
             wait_for(port, built.start(name, argv, cpus), over=over)
         yield built
     finally:
@@ -191,19 +196,19 @@ def chain(iperf3: str, way: Way | None, cpus: str, client_cpus: str = "") -> Ite
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on now."""
+    """Return unused ports of 127.0.0.1."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
-        return [int(each.getsockname()[1]) for each in sockets]
+        return [int(listener.getsockname()[1]) for listener in sockets]
     finally:
-        for each in sockets:
-            each.close()
+        for listener in sockets:
+            listener.close()
 
 
 def wait_for(
     port: int, process: subprocess.Popen[bytes], patience_s: float = 5.0, over: str = "tcp"
 ) -> None:
-    """Wait for a listener without connecting: iperf3's server would take that for its test."""
+    """Wait for a listener without connecting, which iperf3's server would take for its test."""
     line = f"0100007F:{port:04X} 00000000:0000 {'0A' if over == 'tcp' else '07'}"
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:
@@ -213,12 +218,12 @@ def wait_for(
     raise RuntimeError(f"nothing listens on port {port} of 127.0.0.1: {process.args!r}")
 
 
-# -- what its programs spend
+# -- measure the programs
 
 
 def measure(built: Chain, load: ChainLoad) -> dict[str, Spent]:
-    """What each program spent in a window of a load. Raises RuntimeError if the load failed."""
-    # Longer than all that is done meanwhile: it is ended then.
+    """Return what each program used in a window of a load. Raises RuntimeError."""
+    # The load is longer than both windows and is terminated after them.
     argv = load.argv(built.iperf3, built.entry, 60)
     client = built.start("iperf3/sender", argv, built.client_cpus)
     pids = {name: process.pid for name, process in built.processes.items()}
@@ -233,30 +238,31 @@ def measure(built: Chain, load: ChainLoad) -> dict[str, Spent]:
     for name, began in before.items():
         cpu_ns, moves, moved = (b - a for a, b in zip(began, after[name], strict=True))
         spent[name] = Spent(cpu_ns, moves * calls_per_move[name], moved)
-    return with_datagrams(spent, built.way, crossed)
+    return with_datagrams(spent, built.hop, crossed)
 
 
 def loopback_bytes() -> int:
-    """What this machine's loopback has carried, headers and all (proc(5), /proc/net/dev)."""
+    """Return the bytes that loopback has carried, with headers (proc(5), /proc/net/dev)."""
     lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.split()[0] == "lo:")
 
 
-def with_datagrams(spent: Mapping[str, Spent], way: Way | None, crossed: float) -> dict[str, Spent]:
-    """What a tunnel over UDP moved in its datagrams too, which no count of a process has: all that
-    crossed loopback, without the two ways that TCP took there. Each end has them once.
+def with_datagrams(spent: Mapping[str, Spent], hop: Hop | None, crossed: float) -> dict[str, Spent]:
+    """Add the datagrams of a tunnel over UDP to what its programs used.
+
+    Their bytes are those that crossed loopback, without the two TCP hops; each end moves them once.
     """
-    if way is None or not way.over_udp:
+    if hop is None or not hop.over_udp:
         return dict(spent)
     of_tcp = 2 * TCPS_SHARE * spent["iperf3/receiver"].bytes
     datagrams = max(0.0, crossed - of_tcp)
-    ends = [way.end("near"), way.end("far")]
+    ends = [hop.end("near"), hop.end("far")]
     more = {name: replace(spent[name], bytes=spent[name].bytes + datagrams) for name in ends}
     return {**spent, **more}
 
 
 def so_far(pid: int) -> tuple[int, int, int]:
-    """CPU time of all threads, ns; calls to read and write; their bytes (proc(5), /proc/pid/io)."""
+    """Return a process's CPU time, ns, and its read and write calls and bytes (proc(5))."""
     lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
     io = {name: int(value) for name, value in (line.split(": ") for line in lines)}
     cpu_ns = time.clock_gettime_ns((~pid << 3) | 2)
@@ -264,106 +270,112 @@ def so_far(pid: int) -> tuple[int, int, int]:
 
 
 def count_calls(pids: Mapping[str, int]) -> dict[str, float]:
-    """All system calls of each process per read or write, while it runs. Raises RuntimeError."""
+    """Return all system calls of each process per read or write. Raises RuntimeError."""
     perf = ["perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "-p"]
     nowhere, counters = subprocess.DEVNULL, {}
     for name, pid in pids.items():
         argv = [*perf, str(pid), "--", "sleep", f"{COUNT_S:g}"]
         counters[name] = subprocess.Popen(argv, stdout=nowhere, stderr=subprocess.PIPE, text=True)
-    said = {name: counter.communicate()[1] for name, counter in counters.items()}
-    return {name: calls_per_move_of(words) for name, words in said.items()}
+    outputs = {name: counter.communicate()[1] for name, counter in counters.items()}
+    return {name: calls_per_move_of(output) for name, output in outputs.items()}
 
 
-def calls_per_move_of(said: str) -> float:
-    """The same by what `perf stat` says of EVENTS. Raises RuntimeError where it counts nothing."""
-    counted = [int(number) for number in re.findall(r"^(\d+),", said, re.MULTILINE)]
+def calls_per_move_of(output: str) -> float:
+    """Parse the ratio from the output of `perf stat`. Raises RuntimeError without counts."""
+    counted = [int(number) for number in re.findall(r"^(\d+),", output, re.MULTILINE)]
     if len(counted) != len(EVENTS) or not sum(counted[1:]):
-        raise RuntimeError(f"perf counts no system calls here: {said.strip()[:200]}")
+        raise RuntimeError(f"perf counts no system calls here: {output.strip()[:200]}")
     return counted[0] / sum(counted[1:])
 
 
-def take(iperf3: str, ways: Sequence[Way], cpu: int, repeat: int) -> Taken:
-    """What every program spent: by way (None: iperf3 alone) and load, of each repeat. The repeats
-    are the outer loop, so that drift hits all alike.
+def measure_repeats(iperf3: str, hops: Sequence[Hop], cpu: int, repeat: int) -> Taken:
+    """Return what every program used, by hop and load, in each repeat.
+
+    The repeats are the outer loop, so that drift affects all loads alike.
     """
-    found: dict[tuple[Way | None, ChainLoad], list[Mapping[str, Spent]]] = {}
+    taken: dict[tuple[Hop | None, ChainLoad], list[Mapping[str, Spent]]] = {}
     for number in range(1, repeat + 1):
-        for way in (None, *ways):
-            tell(f"costs: {number} of {repeat}, {name_of(way)} …")
-            for load in way.loads if way else DIRECT:
-                with chain(iperf3, way, str(cpu)) as built:
-                    found.setdefault((way, load), []).append(measure(built, load))
-    return found
+        for hop in (None, *hops):
+            print_progress(f"costs: {number} of {repeat}, {name_of(hop)} …")
+            for load in hop.loads if hop else DIRECT:
+                with chain(iperf3, hop, str(cpu)) as built:
+                    taken.setdefault((hop, load), []).append(measure(built, load))
+    return taken
 
 
 def call_us(iperf3: str, relay: Path, rate: str) -> float:
-    """CPU µs per system call of the relay's near end at a rate (iperf3's word, like 150M), bytes
-    and all: the figure behind the virtual clock's cost per call. Raises RuntimeError.
+    """Return the relay's CPU time per system call at a rate such as 150M, µs. Raises RuntimeError.
+
+    It includes the bytes, and is the source of the virtual clock's cost per call.
     """
-    way = Way(RELAYS_NAME, relay, "ws")
-    with chain(iperf3, way, ",".join(map(str, usable_cpus()))) as built:
-        spent = measure(built, ChainLoad(1, rate))[way.end("near")]
+    hop = Hop(RELAYS_NAME, relay, "ws")
+    with chain(iperf3, hop, ",".join(map(str, usable_cpus()))) as built:
+        spent = measure(built, ChainLoad(1, rate))[hop.end("near")]
     return spent.cpu_ns / spent.calls / 1000
 
 
-def by_program(taken: Taken) -> dict[str, dict[tuple[Way | None, ChainLoad], Spent]]:
-    """Every program's loads, of each the cheapest repeat; iperf3's own where it was alone."""
-    found: dict[str, dict[tuple[Way | None, ChainLoad], Spent]] = {}
-    for (way, load), repeats in taken.items():
+def by_program(taken: Taken) -> dict[str, dict[tuple[Hop | None, ChainLoad], Spent]]:
+    """Return the cheapest repeat of each program's loads; iperf3's only where it ran alone."""
+    by_name: dict[str, dict[tuple[Hop | None, ChainLoad], Spent]] = {}
+    for (hop, load), repeats in taken.items():
         for name in repeats[0]:
-            if way and name.startswith("iperf3"):
+            if hop and name.startswith("iperf3"):
                 continue
-            spent = cheapest([each[name] for each in repeats])
-            found.setdefault(name, {})[way, load] = spent
-    return found
+            spent = cheapest([repeat[name] for repeat in repeats])
+            by_name.setdefault(name, {})[hop, load] = spent
+    return by_name
 
 
 def cheapest(samples: Sequence[Spent]) -> Spent:
-    """The repeat in which a byte took the least CPU time: what else runs on the machine (another
-    program's cache, a neighbour of the virtual machine) only adds.
-    """
-    least = min(samples, key=lambda each: each.cpu_ns / each.bytes)
+    """Return the repeat with the minimum CPU time per byte; other work only adds time."""
+    least = min(samples, key=lambda sample: sample.cpu_ns / sample.bytes)
     return Spent(least.cpu_ns / least.bytes, least.calls / least.bytes, 1.0)
 
 
-# -- the costs that follow
+# -- fit the costs
 
 
 def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
-    """c0 and c1 of cpu = c0 · calls + c1 · bytes, neither below 0, by least squares of the relative
-    error: one c0 for all groups, which are one program in several roles and with several numbers of
-    streams, and a c1 for each. A tunnel alone makes so many calls a byte whatever its load; its
-    TRANSPORTS tell the two apart, as each does all that the one before it does, and more: at one
-    end its byte costs no less. Raises ValueError where no group can.
+    """Fit c0 and c1 of cpu = c0 · calls + c1 · bytes, both at least 0.
+
+    The fit minimises the relative error by least squares. Groups are one program in several roles
+    and with several numbers of streams: they share c0, and each has its own c1. The ratio of calls
+    to bytes of a tunnel does not depend on its load. Its TRANSPORTS separate c0 from c1, as each
+    does all that its predecessor does and more, so that its byte costs at least as much at the same
+    end. Raises ValueError if no group separates them.
     """
     names = list(groups)
-    taken = [(name, each) for name in names for each in groups[name]]
-    if not any(told_apart([each for name, each in taken if name in up_to(last)]) for last in names):
+    taken = [(name, sample) for name in names for sample in groups[name]]
+    if not any(
+        are_independent([sample for name, sample in taken if name in up_to(last)]) for last in names
+    ):
         raise ValueError("calls and bytes grow together in all loads: nothing tells them apart")
-    # Unknown are c0, and of each group how much more its byte costs than the one's before it.
+    # The unknowns are c0, and for each group the additional cost per byte over its predecessor's.
     adds_up = np.array([[float(other in up_to(name)) for other in names] for name in names])
     of_bytes = dict(zip(names, adds_up, strict=True))
-    matrix = np.array([[each.calls, *(of_bytes[name] * each.bytes)] for name, each in taken])
-    matrix /= np.array([[each.cpu_ns] for _, each in taken])
-    scale = np.linalg.norm(matrix, axis=0)  # calls and bytes differ by orders of magnitude
+    matrix = np.array([[sample.calls, *(of_bytes[name] * sample.bytes)] for name, sample in taken])
+    matrix /= np.array([[sample.cpu_ns] for _, sample in taken])
+    scale = np.linalg.norm(matrix, axis=0)  # Calls and bytes differ by orders of magnitude.
     call_ns, *more_ns = nnls(matrix / scale, np.ones(len(taken)))[0] / scale
     costs_ns = zip(names, adds_up @ more_ns, strict=True)
     return {name: Cost(round(call_ns), round(1000 * byte_ns)) for name, byte_ns in costs_ns}
 
 
 def up_to(group: Group) -> list[Group]:
-    """The groups of which a byte costs no more than of this one, which is the last of them."""
+    """Return the groups whose bytes cost at most as much as this group's, which is the last."""
     name, streams = group
     transport = name.partition("+")[2].partition("/")[0]
     if transport not in TRANSPORTS:
         return [group]
     less = TRANSPORTS[: TRANSPORTS.index(transport) + 1]
-    return [(name.replace(f"+{transport}/", f"+{each}/"), streams) for each in less]
+    return [(name.replace(f"+{transport}/", f"+{lesser}/"), streams) for lesser in less]
 
 
 def at_calls_cost(call_ns: int, samples: Sequence[Spent]) -> Cost:
-    """c1 at a given c0, by the same least squares. A tunnel over UDP has the c0 that its program's
-    transports over TCP have: it sends a packet a call, and alone tells nothing apart.
+    """Fit c1 at a given c0 by the same least squares.
+
+    A tunnel over UDP takes c0 from its program's transports over TCP: it sends one packet per call,
+    and does not separate the two costs.
     """
     calls, moved = calls_and_bytes(samples)
     byte_ns = float(moved @ (1 - call_ns * calls) / (moved @ moved))
@@ -371,56 +383,60 @@ def at_calls_cost(call_ns: int, samples: Sequence[Spent]) -> Cost:
 
 
 def calls_and_bytes(samples: Sequence[Spent]) -> np.ndarray:
-    """Both of each sample, per ns of CPU time."""
-    return np.array([(each.calls / each.cpu_ns, each.bytes / each.cpu_ns) for each in samples]).T
+    """Return calls and bytes of each sample per ns of CPU time."""
+    return np.array(
+        [(sample.calls / sample.cpu_ns, sample.bytes / sample.cpu_ns) for sample in samples]
+    ).T
 
 
-def told_apart(samples: Sequence[Spent]) -> bool:
-    """Whether calls and bytes vary apart."""
+def are_independent(samples: Sequence[Spent]) -> bool:
+    """Return whether calls and bytes are linearly independent."""
     calls, moved = calls_and_bytes(samples)
     both = (calls @ calls) * (moved @ moved)
     return bool(both - (calls @ moved) ** 2 > 1e-6 * both)
 
 
 def misfit(cost: Cost, sample: Spent) -> float:
-    """What the model says of a load, over what was measured."""
+    """Return the model's CPU time over the measured one."""
     return (cost.call_ns * sample.calls + cost.byte_ps / 1000 * sample.bytes) / sample.cpu_ns
 
 
 def costs_of(loads_of: Mapping[str, Loads]) -> dict[str, MeasuredCost]:
-    """The costs of iperf3's roles and of each tunnel's ends that were taken. Raises ValueError."""
-    found: dict[str, MeasuredCost] = {}
+    """Return the costs of iperf3's roles and of each tunnel's ends. Raises ValueError."""
+    costs: dict[str, MeasuredCost] = {}
     tunnels = dict.fromkeys(f"{name.partition('+')[0]}+" for name in loads_of if "+" in name)
     for of_one in ("iperf3/sender", "iperf3/receiver", *tunnels):
         groups: dict[Group, list[Spent]] = {}
         over_udp: dict[Group, list[Spent]] = {}
         for name, loads in loads_of.items():
-            for (way, load), spent in loads.items() if name.startswith(of_one) else ():
+            for (hop, load), spent in loads.items() if name.startswith(of_one) else ():
                 if load != JUDGE:
-                    its = over_udp if way and way.over_udp else groups
-                    its.setdefault((name, load.streams), []).append(spent)
+                    target_groups = over_udp if hop and hop.over_udp else groups
+                    target_groups.setdefault((name, load.streams), []).append(spent)
         fitted = fit(groups) if groups else {}
         for group, samples in over_udp.items() if fitted else ():
             fitted[group] = at_calls_cost(next(iter(fitted.values())).call_ns, samples)
         for name in dict.fromkeys(name for name, _ in fitted):
-            costs = {streams: cost for (one, streams), cost in fitted.items() if one == name}
-            call_ns = next(iter(costs.values())).call_ns
-            found[name] = MeasuredCost(call_ns, {n: costs[n].byte_ps for n in sorted(costs)})
-    return found
+            by_streams = {streams: cost for (one, streams), cost in fitted.items() if one == name}
+            call_ns = next(iter(by_streams.values())).call_ns
+            costs[name] = MeasuredCost(
+                call_ns, {n: by_streams[n].byte_ps for n in sorted(by_streams)}
+            )
+    return costs
 
 
-# -- the table
+# -- write the table
 
 
 def cost_table(name: str, programs: Mapping[str, MeasuredCost], note: str) -> str:
-    """The YAML of a machine's table (gostlab.spec.cpu_cost_tables reads it)."""
+    """Return the YAML of a machine's table, which gostlab.spec.cpu_cost_tables reads."""
     host = host_facts("")
 
     def bytes_of(cost: MeasuredCost) -> str:
-        each = {streams: f"{ps / 1000:g}ns" for streams, ps in cost.byte_ps.items()}
-        if list(each) == [1]:
-            return each[1]
-        return f"{{{', '.join(f'{streams}: {ns}' for streams, ns in each.items())}}}"
+        by_streams = {streams: f"{ps / 1000:g}ns" for streams, ps in cost.byte_ps.items()}
+        if list(by_streams) == [1]:
+            return by_streams[1]
+        return f"{{{', '.join(f'{streams}: {ns}' for streams, ns in by_streams.items())}}}"
 
     rows = "".join(
         f"  {program}: {{call: {cost.call_ns}ns, byte: {bytes_of(cost)}}}\n"
@@ -438,17 +454,17 @@ def cost_table(name: str, programs: Mapping[str, MeasuredCost], note: str) -> st
 
 
 def name_of_cpu(cpu: str) -> str:
-    """A CPU's name as a file's: "Intel(R) Xeon(R) Processor" → intel-xeon-processor."""
-    words = re.sub(r"\((r|tm)\)", " ", cpu.lower())
-    return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "unknown"
+    """Return a CPU's name as a file name: "Intel(R) Xeon(R) Processor" → intel-xeon-processor."""
+    name = re.sub(r"\((r|tm)\)", " ", cpu.lower())
+    return re.sub(r"[^a-z0-9]+", "-", name).strip("-") or "unknown"
 
 
-def tell_spread(taken: Taken) -> None:
-    """What one CPU carries by each load in all repeats: how far other work on it had a say."""
-    for (way, load), repeats in taken.items():
-        mbit = sorted(chain_mbit(each) for each in repeats)
+def print_spread(taken: Taken) -> None:
+    """Print the spread of a CPU's rates over the repeats, by load."""
+    for (hop, load), repeats in taken.items():
+        mbit = sorted(chain_mbit(spent) for spent in repeats)
         print(
-            f"{name_of(way)}, {load.streams} streams by {load.length}:"
+            f"{name_of(hop)}, {load.streams} streams by {load.length}:"
             f" {mbit[len(mbit) // 2]:.0f} Mbit/s a CPU, {mbit[0]:.0f} to {mbit[-1]:.0f}"
             f" in {len(mbit)}",
             file=sys.stderr,
@@ -456,15 +472,15 @@ def tell_spread(taken: Taken) -> None:
 
 
 def chain_mbit(spent: Mapping[str, Spent]) -> float:
-    """What one CPU carries, by what the programs of a chain spent in a window."""
-    cpu_ns = sum(each.cpu_ns for each in spent.values())
+    """Return the rate that one CPU can carry, from what a chain's programs used in a window."""
+    cpu_ns = sum(used.cpu_ns for used in spent.values())
     return 8e3 * spent["iperf3/receiver"].bytes / cpu_ns
 
 
 def main(name: str, repeat: int) -> int:
-    """Measure, say how well the model fits, and write the machine's table."""
+    """Measure, print the quality of the fit, and write the machine's table."""
     parts = find_parts()
-    ways = ways_of(parts, ALL_TRANSPORTS)
+    ways = hops_of(parts, ALL_TRANSPORTS)
     for program in ("perf", "taskset"):
         if shutil.which(program) is None:
             raise RuntimeError(
@@ -474,9 +490,9 @@ def main(name: str, repeat: int) -> int:
     programs: dict[str, MeasuredCost] = {}
     for version, iperf3 in parts.iperf3.items():
         through = () if programs else ways
-        taken = take(str(iperf3.path), through, usable_cpus()[-1], repeat)
+        taken = measure_repeats(str(iperf3.path), through, usable_cpus()[-1], repeat)
         typical = by_program(taken)
-        tell_spread(taken)
+        print_spread(taken)
         for program, cost in costs_of(typical).items():
             programs[program.replace("iperf3/", f"iperf3-{version}/")] = cost
             for (_, load), sample in typical[program].items():
@@ -486,7 +502,7 @@ def main(name: str, repeat: int) -> int:
                     f" the model says {misfit(cost.at(load.streams), sample):.2f} of it",
                     file=sys.stderr,
                 )
-    for role in ("sender", "receiver"):  # any other iperf3, the system's among them
+    for role in ("sender", "receiver"):  # applies to any other iperf3, such as the system's
         programs[f"iperf3/{role}"] = programs[f"iperf3-{next(iter(parts.iperf3))}/{role}"]
     name = name or name_of_cpu(host_facts("")["cpu"])
     path = MACHINES / f"{name}.yaml"

@@ -1,4 +1,4 @@
-"""The runs of the benchmark: timed, in a scratch folder."""
+"""Make timed runs of the benchmark in a scratch folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab import safe_read, sandbox
-from gostlab.bench.metrics import FAILURES, Figure, failed_figure, tell, told
+from gostlab.bench.metrics import FAILURES, BenchMetric, failed_metric, print_metric, print_progress
 from gostlab.install.locate import find_parts, require_kernel
 from gostlab.sandbox import uml
 from gostlab.sandbox.rootfs import plain_root
@@ -20,12 +20,12 @@ from gostlab.spec.run_spec import RunSpec
 
 @dataclass(frozen=True)
 class Taken:
-    cpu_s: float  # of the guest's processes
+    cpu_s: float  # CPU time of the guest's processes
     folder: Path
 
 
 class Bench:
-    """The runs of the benchmark, in a scratch folder."""
+    """Make and time the benchmark's runs in a scratch folder."""
 
     def __init__(self, scratch: Path, repeat: int, before: str | None = None) -> None:
         self._scratch = scratch
@@ -37,28 +37,30 @@ class Bench:
         self.cpus = list(sandbox.usable_cpus())
         self._count = 0
 
-    def figure(self, name: str, unit: str, target: str, take: Callable[[], float]) -> Figure:
-        """A figure, taken some times over."""
-        tell(f"{name} …")
+    def metric(self, name: str, unit: str, target: str, take: Callable[[], float]) -> BenchMetric:
+        """Return a metric that is measured several times."""
+        print_progress(f"{name} …")
         try:
-            return told(Figure(name, unit, target, [take() for _ in range(self.repeat)]))
+            return print_metric(
+                BenchMetric(name, unit, target, [take() for _ in range(self.repeat)])
+            )
         except FAILURES as error:
-            return failed_figure(name, unit, target, error)
+            return failed_metric(name, unit, target, error)
 
     @property
     def iperf3(self) -> str:
-        """The iperf3 that the benchmark's runs use."""
-        own = self.parts.iperf3.get(load(1.0).iperf3)
-        return str(own.path) if own else "iperf3"
+        """Return the path of the iperf3 that the benchmark's runs use."""
+        installed = self.parts.iperf3.get(load(1.0).iperf3)
+        return str(installed.path) if installed else "iperf3"
 
     def folder(self) -> Path:
         self._count += 1
-        made = self._scratch / str(self._count)
-        made.mkdir()
-        return made
+        folder = self._scratch / str(self._count)
+        folder.mkdir()
+        return folder
 
     def boot_s(self) -> float:
-        """Boot, run `true`, power off; wall seconds."""
+        """Boot, run `true` and power off; return the wall time, s."""
         began = time.monotonic()
         guest = uml.boot(
             self._kernel,
@@ -80,7 +82,7 @@ class Bench:
         return uml.start_run(self._kernel, run, folder, self._handed, keep, cpu, None), folder
 
     def time(self, *runs: RunSpec) -> Taken:
-        """Time a run alone, or several side by side, a CPU each. Raises RuntimeError."""
+        """Time one run, or several in parallel with a CPU each. Raises RuntimeError."""
         before_s = sandbox.children_s()
         started = [self.start(run, cpu) for run, cpu in zip(runs, self.cpus, strict=False)]
         for guest, _ in started:
@@ -92,7 +94,7 @@ class Bench:
 
 
 def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunSpec:
-    """The benchmark's run: one stream over 100 ms, per packet, at the default system-call cost."""
+    """Compile the benchmark's run: one stream over 100 ms, per packet, at the default call cost."""
     return single_run(
         profile="plain-100ms",
         cc=cc,
@@ -103,7 +105,7 @@ def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunSpec:
 
 
 def check(folder: Path) -> None:
-    """Raises RuntimeError with the run's own words if it did not end well."""
+    """Raise RuntimeError with the run's message if it did not end well."""
     outcome = safe_read.read_json(folder / "outcome.json")
     if outcome["outcome"] != "ok":
         raise RuntimeError(f"a run of the benchmark failed: {outcome['error']}")

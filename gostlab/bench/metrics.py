@@ -1,4 +1,4 @@
-"""A figure of the benchmark: what was taken several times, what it should be, and whether it is."""
+"""Represent a metric of the benchmark: measured values, target and verdict."""
 
 import re
 import statistics
@@ -10,32 +10,32 @@ from typing import Any
 from gostlab.cli.common import say
 from gostlab.install.locate import MissingPart
 
-# What a figure that cannot be taken raises; it costs no other figure.
+# A metric that raises one of these fails without affecting the others.
 FAILURES = (RuntimeError, OSError, subprocess.SubprocessError, ValueError, KeyError, MissingPart)
 PASS, MISSED = "pass", "FAIL"
-EQUAL = "equal"  # a target: of all values
+EQUAL = "equal"  # target: all values are equal
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A line of the table: what was taken several times, or why it has no numbers."""
+class BenchMetric:
+    """A row of the table: values measured several times, or the reason for having none."""
 
     name: str
     unit: str
-    target: str = ""  # "≤ 0.36", "≥ 2.6", "0.85 – 1.15"; "": none
+    target: str = ""  # "≤ 0.36", "≥ 2.6", "0.85 – 1.15"; "" for none
     values: Sequence[float] = ()
     failed: str = ""
 
     @property
     def numbers(self) -> tuple[float, float, float] | None:
-        """Median, least and most."""
+        """Return median, minimum and maximum."""
         if not self.values:
             return None
         return statistics.median(self.values), min(self.values), max(self.values)
 
     @property
     def verdict(self) -> str:
-        """Whether its median meets its target; "" without either."""
+        """Return whether the median meets the target; "" without a value or target."""
         if self.numbers is None or not self.target:
             return ""
         median, least, most = self.numbers
@@ -60,7 +60,7 @@ class Figure:
     def row(self) -> str:
         if self.numbers is None:
             return f"| {self.name} | not taken: {self.failed} | | | {self.target} | |"
-        median, least, most = map(number, self.numbers)
+        median, least, most = map(format_number, self.numbers)
         taken = f"{median} {self.unit}".strip()
         spread = f"{least} – {most}" if len(self.values) > 1 else ""
         return (
@@ -69,10 +69,10 @@ class Figure:
         )
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         if self.numbers is None:
             return f"not taken: {self.failed}"
-        median, least, most = map(number, self.numbers)
+        median, least, most = map(format_number, self.numbers)
         judged = f"; {self.target}: {self.verdict}" if self.target else ""
         return f"{median} {self.unit} ({least} – {most}{judged})"
 
@@ -81,7 +81,7 @@ HEAD = "| what | median | least – most | n | target | |\n|---|---|---|---|---|
 
 
 def meets(value: float, target: str) -> bool:
-    """Whether a number is as a target asks. Raises ValueError for a target that says nothing."""
+    """Return whether a value meets a target. Raises ValueError for an invalid target."""
     between = re.match(r"([\d.]+) – ([\d.]+)", target)
     if between:
         return float(between[1]) <= value <= float(between[2])
@@ -91,23 +91,23 @@ def meets(value: float, target: str) -> bool:
     return value <= float(bound[2]) if bound[1] == "≤" else value >= float(bound[2])
 
 
-def number(value: float) -> str:
-    """Three figures, never in powers of ten."""
+def format_number(value: float) -> str:
+    """Format a value with three significant digits and without an exponent."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}".replace(",", " ")
 
 
-def tell(text: str) -> None:
-    """What the benchmark does, as it does it."""
+def print_progress(text: str) -> None:
+    """Print the progress of the benchmark."""
     say(f"bench: {text}")
 
 
-def failed_figure(name: str, unit: str, target: str, why: Exception) -> Figure:
-    """The line of a figure that could not be taken."""
-    said = " ".join(str(why).split()) or type(why).__name__
-    return told(Figure(name, unit, target, failed=said))
+def failed_metric(name: str, unit: str, target: str, why: Exception) -> BenchMetric:
+    """Return the row of a metric that could not be measured."""
+    message = " ".join(str(why).split()) or type(why).__name__
+    return print_metric(BenchMetric(name, unit, target, failed=message))
 
 
-def told(figure: Figure) -> Figure:
-    """A figure that has been taken, said."""
-    tell(f"{figure.name}: {figure.words}")
-    return figure
+def print_metric(metric: BenchMetric) -> BenchMetric:
+    """Print a measured metric and return it."""
+    print_progress(f"{metric.name}: {metric.text}")
+    return metric

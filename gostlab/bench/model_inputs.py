@@ -1,4 +1,4 @@
-"""What numbers of the machine model were taken from, taken anew: `./lab bench --part NAME`."""
+"""Measure the inputs of the machine model again: `./lab bench --part NAME`."""
 
 import gzip
 import re
@@ -13,12 +13,12 @@ from pathlib import Path
 from gostlab import safe_read
 from gostlab.bench import cost_model_check, cpu_costs, packet_cost
 from gostlab.bench.harness import Bench, load
-from gostlab.bench.metrics import Figure, tell
+from gostlab.bench.metrics import BenchMetric, print_progress
 from gostlab.install.locate import RELAY, tunnel_binary
 from gostlab.registry import folders
 
 REPEATED_S = 10.0
-# What is run again and again with one seed.
+# These settings are run repeatedly with one seed.
 PATH = {"rate": "20mbit", "delay": "20ms"}
 SIXTEEN_STREAMS = {"rate": "50mbit", "tunnel": "gost+ws", "streams": "16"}
 REPEATED = {
@@ -28,20 +28,21 @@ REPEATED = {
 }
 
 
-def repeatability_figures(bench: Bench) -> list[Figure]:
-    """How closely runs of one seed agree on the virtual clock: in goodput, in segments, and for how
-    long they are the same. Two are the same while every sampled counter of a queue and every field
-    of every ACK is.
+def measure_repeatability(bench: Bench) -> list[BenchMetric]:
+    """Measure how closely runs of one seed agree on the virtual clock.
+
+    They are compared by goodput, by segments, and by the time for which they are identical: until a
+    sampled counter of a queue or a field of an ACK differs.
     """
     return [
-        figure
+        metric
         for name, settings in REPEATED.items()
-        for figure in agreement(bench, name, settings, max(2, bench.repeat))
+        for metric in agreement(bench, name, settings, max(2, bench.repeat))
     ]
 
 
-def agreement(bench: Bench, name: str, settings: dict[str, str], runs: int) -> list[Figure]:
-    tell(f"{name}, {runs} times with one seed …")
+def agreement(bench: Bench, name: str, settings: dict[str, str], runs: int) -> list[BenchMetric]:
+    print_progress(f"{name}, {runs} times with one seed …")
     run = replace(load(REPEATED_S, sample="100ms", **settings), acks=True)
     folders = [bench.time(run).folder for _ in range(runs)]
     legs = [leg for folder in folders for leg in safe_read.read_json(folder / "legs.json")["legs"]]
@@ -56,15 +57,15 @@ def agreement(bench: Bench, name: str, settings: dict[str, str], runs: int) -> l
     retransmitted = [leg["segments_retransmitted"] for leg in wan]
     sent = [leg["data_segments_out"] for leg in wan]
     return [
-        Figure(f"{about}goodput", "kbit/s", "equal", goodput),
-        Figure(f"{about}segments retransmitted", "", "equal", retransmitted),
-        Figure(f"{about}data segments sent", "", "equal", sent),
-        Figure(f"{about}queues the same for", "s", long_enough, queues),
-        Figure(f"{about}ACKs the same for", "s", long_enough, acks),
+        BenchMetric(f"{about}goodput", "kbit/s", "equal", goodput),
+        BenchMetric(f"{about}segments retransmitted", "", "equal", retransmitted),
+        BenchMetric(f"{about}data segments sent", "", "equal", sent),
+        BenchMetric(f"{about}queues the same for", "s", long_enough, queues),
+        BenchMetric(f"{about}ACKs the same for", "s", long_enough, acks),
     ]
 
 
-Rows = Sequence[tuple[float, str]]  # instant, s, and all that the row says
+Rows = Sequence[tuple[float, str]]  # instant in s, and the content of the row
 
 
 def queue_rows(folder: Path) -> Rows:
@@ -73,24 +74,24 @@ def queue_rows(folder: Path) -> Rows:
 
 
 def ack_rows(folder: Path) -> Rows:
-    """acks.csv.gz without its header."""
+    """Return the rows of acks.csv.gz without its header."""
     with gzip.open(folder / "acks.csv.gz", "rt", encoding="ascii") as file:
         return [(float(line.partition(",")[0]), line) for line in list(file)[1:]]
 
 
 def same_for_s(rows_of: Callable[[Path], Rows], one: Path, other: Path) -> float:
-    """Until when two runs' rows are the same, s; the last row's instant where all are."""
-    mine, its = rows_of(one), rows_of(other)
-    for (at_s, row), (_, twin) in zip(mine, its, strict=False):
+    """Return the time until which the rows of two runs are equal, s; the end if all are."""
+    mine, theirs = rows_of(one), rows_of(other)
+    for (at_s, row), (_, twin) in zip(mine, theirs, strict=False):
         if row != twin:
             return at_s
-    return min(mine, its, key=len)[-1][0]
+    return min(mine, theirs, key=len)[-1][0]
 
 
-def call_figures(bench: Bench) -> list[Figure]:
-    """What a system call costs the relay on this machine; nothing without perf."""
+def measure_calls(bench: Bench) -> list[BenchMetric]:
+    """Measure the cost of the relay's system calls here; return nothing without perf."""
     if shutil.which("perf") is None:
-        tell(
+        print_progress(
             "without perf nothing counts system calls: that figure is left out"
             " (./lab setup --with bench)"
         )
@@ -98,20 +99,20 @@ def call_figures(bench: Bench) -> list[Figure]:
     relay = tunnel_binary(bench.parts, RELAY).path
     name = "CPU time per system call of the relay's near end, ws"
     rates = {rate: partial(cpu_costs.call_us, bench.iperf3, relay, rate) for rate in ("150M", "1G")}
-    return [bench.figure(f"{name}, {rate}bit/s", "µs", "", each) for rate, each in rates.items()]
+    return [bench.metric(f"{name}, {rate}bit/s", "µs", "", take) for rate, take in rates.items()]
 
 
-def interrupt_figures(bench: Bench) -> list[Figure]:
-    """What a packet costs in soft interrupts here; nothing without the right to namespaces."""
+def measure_interrupts(bench: Bench) -> list[BenchMetric]:
+    """Measure the soft-interrupt cost of a packet here; return nothing without namespaces."""
     if not packet_cost.may_make_namespaces():
         return []
     name = "CPU time in soft interrupts per packet received (packet_cost)"
     take = partial(packet_cost.received_packet_us, shlex.quote(bench.iperf3), bench.cpus[0])
-    return [bench.figure(name, "µs", "", take)]
+    return [bench.metric(name, "µs", "", take)]
 
 
-def relay_figures(_bench: Bench) -> list[Figure]:
-    """The relay's throughput over loopback by `go test -bench`."""
+def measure_relay(_bench: Bench) -> list[BenchMetric]:
+    """Measure the relay's throughput over loopback by `go test -bench`."""
     done = subprocess.run(
         ["go", "test", "-run", "^$", "-bench", "Throughput", "-cpu", "1", "-benchtime", "2s", "."],
         cwd=folders.ROOT / "tunnel",
@@ -119,19 +120,19 @@ def relay_figures(_bench: Bench) -> list[Figure]:
         text=True,
         check=False,
     )
-    found = re.findall(
+    matches = re.findall(
         r"^BenchmarkThroughput/(\S+?)(?:-\d+)?\s+\d+\s+.*?([\d.]+) MB/s", done.stdout, re.MULTILINE
     )
-    rates = {f"relay over loopback, {name}, one CPU": 8 * float(rate) for name, rate in found}
-    return [Figure(name, "Mbit/s", "", [rate]) for name, rate in rates.items()]
+    rates = {f"relay over loopback, {name}, one CPU": 8 * float(rate) for name, rate in matches}
+    return [BenchMetric(name, "Mbit/s", "", [rate]) for name, rate in rates.items()]
 
 
-# What `--part` may name besides the benchmark's own.
-PARTS: Mapping[str, Callable[[Bench], list[Figure]]] = {
-    "repeatability": repeatability_figures,
-    "calls": call_figures,
-    "interrupts": interrupt_figures,
-    "cpus": cost_model_check.cpu_figures,
-    "loopback": cost_model_check.loopback_figures,
-    "relay": relay_figures,
+# These parts are measured only if `--part` names them.
+PARTS: Mapping[str, Callable[[Bench], list[BenchMetric]]] = {
+    "repeatability": measure_repeatability,
+    "calls": measure_calls,
+    "interrupts": measure_interrupts,
+    "cpus": cost_model_check.measure_cpus,
+    "loopback": cost_model_check.measure_loopback,
+    "relay": measure_relay,
 }

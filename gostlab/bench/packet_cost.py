@@ -1,8 +1,8 @@
-"""What a packet costs this machine's own kernel: network namespaces in a row, joined by veths, each
-packet alone, without netem, all on one CPU.
+"""Measure the cost of a packet in this machine's kernel, over a row of network namespaces.
 
-Nothing outlives the measurement: the namespaces hang on processes of a process namespace that ends
-with it. It needs ethtool, and root or user namespaces.
+The namespaces are joined by veths and have no netem. Each packet is sent alone, and everything runs
+on one CPU. The namespaces belong to processes of a PID namespace and end with it. The measurement
+needs ethtool, and root or user namespaces.
 """
 
 import itertools
@@ -16,40 +16,40 @@ from typing import IO
 
 from gostlab.tcpmodel.constants import MTU_BYTES
 
-# client – wan_a – wan_b – gost – target, as topo.py has them
+# client – wan_a – wan_b – gost – target, as in topo.py
 NODES = ("client", "wan_a", "wan_b", "gost", "target")
 PAIR = ("client", "target")
 PACED_S, PAIR_S = 6, 10
-# MTU less the headers of IPv4 (20) and TCP (20, and 12 of options for timestamps)
+# MTU without the headers of IPv4 (20) and TCP (20, and 12 for timestamps)
 PAYLOAD_BYTES = MTU_BYTES - 52
-# What the chain does when it is paced: iperf3's --fq-rate sends packet by packet, as BBR does, and
-# the receiver is woken for each. A stream as fast as it goes is read in pieces of many packets.
+# iperf3's --fq-rate paces single packets, as BBR does, and wakes the receiver for each. A stream at
+# full rate is read in pieces of many packets.
 PACED = "900M"
-# Of a crowd: from when on, past its start, and for how long it is looked at.
+# Start after the flows' start, and duration, of the window in which a crowd is measured.
 CROWD_S = (7, 6)
 FIRST_PORT = 5201
-BUSY_BEFORE = 0.05  # of the CPU, by others: with more the paced figure is not taken
-IDLE, SOFTIRQ = (3, 4), (6,)  # of a CPU's numbers in /proc/stat (proc(5)): idle and iowait; softirq
+BUSY_BEFORE = 0.05  # maximum CPU share of other processes
+IDLE, SOFTIRQ = (3, 4), (6,)  # columns of /proc/stat (proc(5)): idle and iowait; softirq
 LUMPS_OFF = "tso off gso off gro off tx-udp-segmentation off"
 ALL_OFF = "tso off gso off gro off rx off tx off"
 
 
 def unshare_argv() -> list[str]:
-    """What begins a command in namespaces of its own."""
+    """Return the command prefix that creates separate namespaces."""
     as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    own = ("--net", "--pid", "--fork", "--mount-proc", "--kill-child=KILL")
-    return ["unshare", *as_root, *own]
+    options = ("--net", "--pid", "--fork", "--mount-proc", "--kill-child=KILL")
+    return ["unshare", *as_root, *options]
 
 
 def may_make_namespaces() -> bool:
-    """Whether there is the right to them here."""
+    """Return whether this process may create namespaces."""
     return not subprocess.run(
         [*unshare_argv(), "true"], capture_output=True, check=False
     ).returncode
 
 
 def row(nodes: Sequence[str], offloads: str) -> tuple[list[str], dict[str, str]]:
-    """The lines of a shell that build the row, and what begins a command in each node."""
+    """Return the shell lines that build the row, and the command prefix of each node."""
     lines = ["set -e", *(f"unshare -n sleep 60 & {node}=$!" for node in nodes), "sleep 0.3"]
     inside = {node: f"nsenter -n -t ${node}" for node in nodes}
     for link, (one, two) in enumerate(itertools.pairwise(nodes), 1):
@@ -76,10 +76,10 @@ def row(nodes: Sequence[str], offloads: str) -> tuple[list[str], dict[str, str]]
 
 
 def script(nodes: Sequence[str], iperf3: str, options: str, offloads: str = LUMPS_OFF) -> str:
-    """The shell script that builds the row, loads it from its first node to its last, and prints
-    iperf3's report and then what the last node's and the first's devices have counted.
+    """Return the shell script that builds and loads the row, and prints iperf3's report.
 
-    iperf3  the program, quoted for a shell
+    It then prints the counters of the last and the first node's devices. `iperf3` is quoted for a
+    shell.
     """
     lines, inside = row(nodes, offloads)
     first, last = inside[nodes[0]], inside[nodes[-1]]
@@ -90,7 +90,7 @@ def script(nodes: Sequence[str], iperf3: str, options: str, offloads: str = LUMP
 
 
 def start(script_text: str, cpu: int) -> subprocess.Popen[str]:
-    """A script in namespaces of its own, on one CPU."""
+    """Start a script in separate namespaces on one CPU."""
     return subprocess.Popen(
         ["taskset", "-c", str(cpu), *unshare_argv(), "sh", "-c", script_text],
         stdout=subprocess.PIPE,
@@ -100,42 +100,46 @@ def start(script_text: str, cpu: int) -> subprocess.Popen[str]:
 
 
 def received(process: subprocess.Popen[str]) -> tuple[float, float, int]:
-    """For how long data came, s; how many full packets of it there were, and how many packets both
-    ends received of any kind. Raises RuntimeError with what failed.
+    """Return the seconds of data, its full packets, and all packets that both ends received.
+
+    Raises RuntimeError with the error message.
     """
-    said, complaint = process.communicate()
+    output, complaint = process.communicate()
     if process.returncode != 0:
         raise RuntimeError(f"namespaces on this kernel: {complaint.strip()[-300:]}")
-    report, end = json.JSONDecoder().raw_decode(said)
+    report, end = json.JSONDecoder().raw_decode(output)
     data = report["end"]["sum_received"]
-    devices = [line.split() for line in said[end:].splitlines() if ":" in line]
-    packets = sum(int(words[2]) for words in devices if words[0].startswith(("left", "right")))
+    devices = [line.split() for line in output[end:].splitlines() if ":" in line]
+    packets = sum(int(fields[2]) for fields in devices if fields[0].startswith(("left", "right")))
     return data["seconds"], data["bytes"] / PAYLOAD_BYTES, packets
 
 
 def paced_packet_us(iperf3: str, cpu: int) -> float:
-    """CPU µs per packet of a stream of PACED bit/s over five nodes, packet by packet. It needs a
-    CPU that nobody else uses: it is what the CPU was not idle. Raises RuntimeError with what
-    failed, or if others use the CPU.
+    """Return the CPU time per packet of a paced stream over five nodes, µs.
+
+    It is the time in which the CPU was not idle, so no other process may use the CPU. Raises
+    RuntimeError with the error message, or if others use the CPU.
     """
     refuse_busy(cpu)
     process = start(script(NODES, iperf3, f"-t {PACED_S} --fq-rate {PACED}"), cpu)
-    time.sleep(2.0)  # the row is built, the window open
+    time.sleep(2.0)  # By then the row is built and the window open.
     share = busy_share(cpu, PACED_S - 3.0)
     seconds, packets, _ = received(process)
     return 1e6 * share * seconds / packets
 
 
 def refuse_busy(cpu: int) -> None:
-    """Raises RuntimeError if others use a CPU."""
+    """Raise RuntimeError if other processes use a CPU."""
     before = busy_share(cpu, 1.0)
     if before > BUSY_BEFORE:
         raise RuntimeError(f"CPU {cpu} is {before:.0%} busy with other work: once it is idle")
 
 
 def crowd_packet_us(iperf3: str, cpu: int, flows: int, rate_bps: int) -> float:
-    """CPU µs per data packet over five nodes where so many iperf3s have a rate together, packet by
-    packet, past their starts. It needs a CPU that nobody else uses, as above. Raises RuntimeError.
+    """Return the CPU time per data packet of many iperf3 flows with a total rate, µs.
+
+    Packets are sent one by one over five nodes, and the flows' starts are excluded. No other
+    process may use the CPU. Raises RuntimeError.
     """
     refuse_busy(cpu)
     lines, inside = row(NODES, LUMPS_OFF)
@@ -158,15 +162,17 @@ def crowd_packet_us(iperf3: str, cpu: int, flows: int, rate_bps: int) -> float:
     return 1e6 * share * CROWD_S[1] / (sent[1] - sent[0])
 
 
-def sent_pkts(said: IO[str]) -> int:
-    """What the row's first device has sent, by /proc/net/dev up to an empty line; 0 without it."""
-    lines = list(itertools.takewhile(str.strip, said))  # all, so that the next are another's
+def sent_pkts(output: IO[str]) -> int:
+    """Return the packets of the row's first device in /proc/net/dev up to an empty line, or 0."""
+    # Read all lines up to the empty one, so that the next call starts behind it.
+    lines = list(itertools.takewhile(str.strip, output))
     return next((int(line.split()[10]) for line in lines if "right1:" in line), 0)
 
 
 def received_packet_us(iperf3: str, cpu: int) -> float:
-    """CPU µs in soft interrupts per packet that a host receives, the figure behind `packet_cost`:
-    data, ACKs, and what they send in turn, over a single link. A real card's driver is not in it.
+    """Return the soft-interrupt time per packet that a host receives over one link, µs.
+
+    It is the source of `packet_cost`, and includes data, ACKs and their replies, but no NIC driver.
     """
     before_s = stat_s(cpu, SOFTIRQ)
     *_, packets = received(start(script(PAIR, iperf3, f"-t {PAIR_S}", ALL_OFF), cpu))
@@ -176,8 +182,9 @@ def received_packet_us(iperf3: str, cpu: int) -> float:
 
 
 def busy_share(cpu: int, seconds: float) -> float:
-    """The share of some seconds in which a CPU is not idle: their length less its idle time. What
-    it was busy with is counted by ticks, which short work escapes.
+    """Return the share of a period in which a CPU is not idle.
+
+    It uses the idle time, because busy time is counted in ticks, which miss short work.
     """
     began, idle_before_s = time.monotonic(), stat_s(cpu, IDLE)
     time.sleep(seconds)
@@ -186,7 +193,7 @@ def busy_share(cpu: int, seconds: float) -> float:
 
 
 def stat_s(cpu: int, columns: Sequence[int]) -> float:
-    """What a CPU has spent so far, s, by some of its numbers in /proc/stat."""
+    """Return the time of some columns of a CPU in /proc/stat, s."""
     lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     _, *numbers = next(line.split() for line in lines if line.startswith(f"cpu{cpu} "))
     return sum(int(numbers[column]) for column in columns) / os.sysconf("SC_CLK_TCK")

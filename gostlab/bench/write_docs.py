@@ -1,11 +1,11 @@
-"""The page of timings: what the benchmark printed, and how it was taken."""
+"""Write the page of timings with the benchmark's output and its method."""
 
 import textwrap
 import time
 from collections.abc import Sequence
 
 from gostlab import sandbox
-from gostlab.bench.metrics import HEAD, PASS, Figure
+from gostlab.bench.metrics import HEAD, PASS, BenchMetric
 from gostlab.sandbox import uml
 
 PAGE = """# How fast the lab is
@@ -24,12 +24,11 @@ without netem. `./lab bench --part NAME` takes more: {more}.
 """
 
 
-def to_page(figures: Sequence[Figure], before: str, busy: float, more: Sequence[str]) -> str:
-    """The page in Markdown.
+def to_page(figures: Sequence[BenchMetric], before: str, busy: float, more: Sequence[str]) -> str:
+    """Return the page in Markdown.
 
-    before  the version that this one is compared with
-    busy    the load of the machine as the benchmark began (1 a CPU)
-    more    the parts that are taken only where they are named
+    `before` is the version to compare with, `busy` the load of the machine at the start (1 per
+    CPU), and `more` the parts that are measured only if they are named.
     """
     host = uml.host_facts("")
     judged = [figure for figure in figures if figure.target]

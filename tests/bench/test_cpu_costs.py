@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.bench import cost_model_check, cpu_costs, packet_cost
-from gostlab.bench.cpu_costs import ChainLoad, Spent, Way
+from gostlab.bench.cpu_costs import ChainLoad, Hop, Spent
 from gostlab.install.locate import find_parts
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec.cpu_cost_tables import Cost, MeasuredCost, load_measured
@@ -21,7 +21,7 @@ def made_up(call_ns: float, byte_ns: float, loads: list[tuple[float, float]]) ->
     return [Spent(call_ns * calls + byte_ns * moved, calls, moved) for calls, moved in loads]
 
 
-WS = Way("gost", Path("/r/relay"), "ws")
+WS = Hop("gost", Path("/r/relay"), "ws")
 VARIED = made_up(1500, 0.2, [(1e3, 1e8), (1e4, 1e7), (1e5, 1e8)])
 COLLINEAR = made_up(1500, 0.7, [(145, 1e6), (290, 2e6)])
 
@@ -60,7 +60,7 @@ def test_a_fit_that_cannot_tell_calls_from_bytes_says_so() -> None:
         cpu_costs.fit({("far", 1): COLLINEAR})
 
 
-QUIC = Way("gost-3.2.6", Path("/g/gost"), "quic")
+QUIC = Hop("gost-3.2.6", Path("/g/gost"), "quic")
 
 
 def test_a_tunnel_over_udp_has_its_datagrams_and_the_cost_of_a_call_over_tcp() -> None:
@@ -71,7 +71,7 @@ def test_a_tunnel_over_udp_has_its_datagrams_and_the_cost_of_a_call_over_tcp() -
     assert [each.bytes for each in moved.values()] == [1000.0, 2100.0, 2100.0]
     assert cpu_costs.with_datagrams(spent, WS, 1e9) == spent
 
-    through = Way("gost-3.2.6", QUIC.program, "ws")
+    through = Hop("gost-3.2.6", QUIC.program, "ws")
     taken = {
         "gost-3.2.6+ws/near": {
             (through, ChainLoad(1, length=str(n))): s for n, s in enumerate(VARIED)
@@ -131,7 +131,7 @@ def test_a_chain_listens_spends_cpu_time_and_is_gone_after() -> None:
     relay = find_parts().relay
     if relay is None:
         pytest.skip("no relay: ./lab setup")
-    with cpu_costs.chain("iperf3", Way("gost", relay, "ws"), "0") as built:
+    with cpu_costs.chain("iperf3", Hop("gost", relay, "ws"), "0") as built:
         assert list(built.processes) == ["iperf3/receiver", "gost+ws/far", "gost+ws/near"]
         assert all(cpu_costs.so_far(each.pid)[0] > 0 for each in built.processes.values())
     assert all(each.poll() is not None for each in built.processes.values())
@@ -166,9 +166,9 @@ def test_the_guest_takes_over_what_tcp_may_hold_here() -> None:
 
 def test_of_gosts_the_newest_stands_beside_the_relay() -> None:
     names = ("gost", "gost-3.2.6", "gost-3.10.0", "gost-mine")
-    ways = [Way(name, Path("/p"), transport) for transport in ("tcp", "ws") for name in names]
+    ways = [Hop(name, Path("/p"), transport) for transport in ("tcp", "ws") for name in names]
 
-    found = [way.says() for way in cost_model_check.of_newest(ways)]
+    found = [way.says() for way in cost_model_check.select_newest(ways)]
 
     assert found == ["relay, tcp", "GOST 3.10.0, tcp", "relay, ws", "GOST 3.10.0, ws"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.bench import compare_commits, speed, write_docs
-from gostlab.bench.metrics import Figure, meets
+from gostlab.bench.metrics import BenchMetric, meets
 
 LAB = Path(__file__).parents[2] / "lab"
 
@@ -32,7 +32,7 @@ def test_the_parts_asked_for_are_taken_alone_and_in_that_order(
     parts: dict[str, speed.Part], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def part(name: str) -> speed.Part:
-        return lambda bench: [Figure(name, "s", "", [bench.repeat])]
+        return lambda bench: [BenchMetric(name, "s", "", [bench.repeat])]
 
     parts |= {name: part(name) for name in ("one", "two", "three")}
     speed.main(2, as_json=False, parts=["three", "one"])
@@ -48,13 +48,13 @@ def test_a_figure_that_fails_is_shown_as_failed_and_costs_no_other(
     def broken() -> float:
         raise RuntimeError("a run of the benchmark failed:\niperf3 said nothing")
 
-    def part(bench: speed.Bench) -> list[Figure]:
+    def part(bench: speed.Bench) -> list[BenchMetric]:
         return [
-            bench.figure("boots", "s", "≤ 1", lambda: 0.5),
-            bench.figure("crowd", "µs", "", broken),
+            bench.metric("boots", "s", "≤ 1", lambda: 0.5),
+            bench.metric("crowd", "µs", "", broken),
         ]
 
-    def none(_bench: speed.Bench) -> list[Figure]:
+    def none(_bench: speed.Bench) -> list[BenchMetric]:
         raise OSError("no such program")
 
     parts |= {"one": part, "two": none}
@@ -79,12 +79,14 @@ def test_a_figure_that_fails_is_shown_as_failed_and_costs_no_other(
 )
 def test_a_figure_is_judged_by_its_median(value: float, target: str, met: bool) -> None:
     assert meets(value, target) is met
-    assert Figure("one", "×", target, [0.0, value, 99.0]).verdict == ("pass" if met else "FAIL")
+    assert BenchMetric("one", "×", target, [0.0, value, 99.0]).verdict == (
+        "pass" if met else "FAIL"
+    )
 
 
 def test_a_figure_without_target_or_numbers_is_not_judged() -> None:
-    assert Figure("one", "×", "", [1.0]).verdict == ""
-    assert Figure("one", "×", "≤ 1", failed="no").verdict == ""
+    assert BenchMetric("one", "×", "", [1.0]).verdict == ""
+    assert BenchMetric("one", "×", "≤ 1", failed="no").verdict == ""
 
 
 def test_every_target_can_be_read() -> None:
@@ -116,7 +118,7 @@ def test_each_version_goes_first_as_often(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(compare_commits.Version, "slope", slope)
     both = [compare_commits.Version(tmp_path / name, {}) for name in ("now", "before")]
-    found = compare_commits.by_turns(
+    found = compare_commits.alternate(
         compare_commits.TimedLoad("", "", "", 1, 2), 0, both, 2, tmp_path
     )
 
@@ -127,7 +129,7 @@ def test_each_version_goes_first_as_often(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_a_version_plans_its_own_runs_of_the_loads(tmp_path: Path) -> None:
     loads = speed.COMPARED
-    mine = compare_commits.planned(LAB.parent, loads, tmp_path)
+    mine = compare_commits.compile_version(LAB.parent, loads, tmp_path)
 
     assert len(mine.tasks) == 2 * len(loads)
     first = mine.tasks["long0"]["run"]
@@ -141,12 +143,14 @@ def test_a_commit_that_is_not_there_is_said(
 ) -> None:
     monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path))
     with pytest.raises(RuntimeError, match="no-such-commit: git does not have it"):
-        compare_commits.checked_out("no-such-commit", lambda _: None)
+        compare_commits.check_out("no-such-commit", lambda _: None)
     assert not (tmp_path / "versions" / "no-such-commit").exists()
 
 
 def test_the_page_has_all_that_was_printed_and_says_little_else() -> None:
-    figures = [Figure(f"a load by its name, {n}", "µs", "≤ 1.5", [1.0, 2.0]) for n in range(14)]
+    figures = [
+        BenchMetric(f"a load by its name, {n}", "µs", "≤ 1.5", [1.0, 2.0]) for n in range(14)
+    ]
     text = write_docs.to_page(figures, "0.2.0", 0.0, list(speed.FURTHER))
 
     assert all(figure.row in text for figure in figures)
