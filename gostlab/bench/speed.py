@@ -140,7 +140,7 @@ def measure_before(bench: Bench) -> list[BenchMetric]:
         print_progress(f"{timed.name} …")
         what, unit, of = "a packet", "µs", attrgetter("packet_us")
         if timed.speed:
-            what, unit, of = "timed per CPU time", "×", attrgetter("times_real")
+            what, unit, of = "load per CPU time", "×", attrgetter("times_real")
         now, *others = [list(map(of, slopes)) for slopes in slopes_of(bench, index)]
         metrics.append(print_metric(BenchMetric(f"{timed.name}: {what}", unit, "", now)))
         for before in others:
