@@ -259,7 +259,7 @@ class Experiment(Plan):
     def asking(cls, question: Question, machine: str = "auto") -> Experiment:
         """Create an experiment from a parsed question."""
         file = question.to_experiment(Path(f"{question.name}.yaml"))
-        unexpanded = cls(file=file, machine=machines.choose(machine), asked=question)
+        unexpanded = cls(file=file, machine=machines.choose(machine), question=question)
         return unexpanded._expanded(may_choose=machine == "auto")
 
     def _expanded(self, *, may_choose: bool) -> Experiment:

@@ -35,7 +35,7 @@ class Plan:
     until: Mapping[str, Until] = field(default_factory=dict)  # stopping rules by matrix
     warned: tuple[preflight.Warned, ...] = ()
     shard: Shard | None = None  # the part of the runs that this process executes; None: all
-    asked: Question | None = None  # a question without a file; its text is saved
+    question: Question | None = None  # a question without a file; its text is saved
 
     @property
     def notes(self) -> list[str]:

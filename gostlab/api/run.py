@@ -154,7 +154,7 @@ def save_experiment_file(plan: Plan, folder: Path) -> None:
     the file stay next to it: each has its own run.json, and the newest copy defines their names and
     plots. Raises OSError.
     """
-    content = plan.asked.text if plan.asked else plan.file.path_on_disk.read_bytes()
+    content = plan.question.text if plan.question else plan.file.path_on_disk.read_bytes()
     results.write_whole(folder / plan.file.name / results.EXPERIMENT_FILE, content)
 
 

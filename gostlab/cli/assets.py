@@ -19,9 +19,11 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
     ):
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("file", type=Path, help="the C file (cc/template.c is one)")
-        action.add_argument("--name", help="what to call it (default: what the file calls it)")
+        action.add_argument(
+            "--name", help="name of the congestion control (default: the one in the file)"
+        )
     actions.add_parser("list", help="every congestion control that an experiment may name")
-    remove = actions.add_parser("remove", help="forget one of your own; its results stay")
+    remove = actions.add_parser("remove", help="remove one of your own (results are kept)")
     remove.add_argument("name")
 
 
@@ -59,10 +61,10 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
     summary = "build a version of Linux, a tree or a tarball, as a level of kernel"
     add = actions.add_parser("add", help=summary, description=summary)
     add.add_argument("what", help="5.10, 6.1, 6.12, 7.3; or a tree or tarball, 4.9 or later")
-    add.add_argument("--name", help="what to call a tree or tarball of your own")
-    common.jobs("compile with so many processes (default: one per CPU)")(add)
+    add.add_argument("--name", help="name of a tree or tarball of your own")
+    common.jobs("number of compiler processes (default: one per CPU)")(add)
     actions.add_parser("list", help="every kernel that an experiment may name, and what it lacks")
-    remove = actions.add_parser("remove", help="delete one that was added; its results stay")
+    remove = actions.add_parser("remove", help="delete an added kernel (results are kept)")
     remove.add_argument("name")
 
 
@@ -101,9 +103,9 @@ def gost_arguments(verb: argparse.ArgumentParser) -> None:
     summary = "keep a GOST, as a level of gost: its file (.xz or .tar.gz, too), or a release"
     add = actions.add_parser("add", help=summary, description=summary)
     add.add_argument("what", help="a file, or the version of an official release (3.2.6)")
-    add.add_argument("--name", help="what to call it (default: its version)")
+    add.add_argument("--name", help="name of the GOST (default: its version)")
     actions.add_parser("list", help="every GOST that an experiment may name")
-    remove = actions.add_parser("remove", help="delete one that was added; its results stay")
+    remove = actions.add_parser("remove", help="delete an added GOST (results are kept)")
     remove.add_argument("name")
 
 

@@ -182,7 +182,7 @@ def folder(text: str) -> Path:
     return path
 
 
-def jobs(says: str = "runs side by side (default: one per CPU)") -> AddArgument:
+def jobs(says: str = "number of parallel runs (default: one per CPU)") -> AddArgument:
     return word("--jobs", type=count, help=says)
 
 

@@ -136,7 +136,7 @@ class Followed:
             self.queue.clear()
         if (
             self.queue and queued.at_s == self.queue[-1].at_s
-        ):  # of several links, the one with the fullest queue
+        ):  # several links: keep the fullest queue
             queued = max(queued, self.queue.pop(), key=lambda sample: sample.packets)
         self.queue.append(queued)
 

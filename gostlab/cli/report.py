@@ -100,7 +100,7 @@ def open_page(page: Path) -> None:
         type=float,
         default=5.0,
         metavar="PERCENT",
-        help="a figure that moves by less is the same (default: 5)",
+        help="a metric that changes by less counts as the same (default: 5)",
     ),
     common.JSON,
     example="./lab compare old/thesis-tunnel results/thesis-tunnel",
@@ -165,8 +165,8 @@ def replay_verb(arguments: argparse.Namespace) -> int:
         "--sample",
         type=common.count,
         metavar="N",
-        help="what it would take: run N runs of each matrix, and reckon with an interval; they are"
-        " kept in RESULTS/sample, so that a larger N only adds",
+        help="estimate the cost, with an interval, from N runs of each matrix; they are kept in"
+        " RESULTS/sample, so that a larger N only adds runs",
     ),
     common.word("--seed", type=int, default=1, help="which runs --sample draws (default: 1)"),
     common.flag("--quick", "with --sample: of the quick forms, in place of the full ones"),

@@ -51,7 +51,7 @@ LIVE = (  # options for drawing runs on the terminal
         "--pace",
         type=pace,
         default=1.0,
-        help="with --live: seconds of the network in a second of yours (default: 1)",
+        help="with --live: network seconds per second of real time (default: 1)",
     ),
 )
 RUN_OPTIONS = (  # options that `run` and topo.py share
@@ -60,21 +60,23 @@ RUN_OPTIONS = (  # options that `run` and topo.py share
     common.listed("--matrix", "MATRIX", "only this matrix of the experiment"),
     common.MACHINE,
     common.word("--clock", choices=("virtual", "real"), help="override the experiment's clock"),
-    common.word("--seed", type=int, help="other random numbers: in place of the experiment's seed"),
-    common.word("--repeat", type=int, help="runs of each cell, in place of what the file says"),
-    common.jobs("runs side by side (default: one per CPU; native: 1)"),
+    common.word(
+        "--seed", type=int, help="seed of the random number generators (default: the file's)"
+    ),
+    common.word("--repeat", type=int, help="runs of each cell (default: the file's)"),
+    common.jobs("number of parallel runs (default: one per CPU; native: 1)"),
     common.results("where results go"),
     common.flag("--retry-failed", "run failed runs again"),
     common.flag("--dry-run", "list the runs (--json: their descriptions) and stop"),
     common.word(
         "--shard",
         metavar="I/N",
-        help="only the I-th of N parts, beside other processes that run the others (3/40)",
+        help="run only the I-th of N parts (3/40); other processes run the others",
     ),
     common.word(
         "--dask",
         metavar="SCHEDULER|local:N",
-        help="on the workers of a Dask scheduler (tls://host:8786), or of N processes here",
+        help="run on the workers of a Dask scheduler (tls://host:8786), or on N local processes",
     ),
     common.flag("--check-hosts", "with --dask: first see whether two workers agree bit for bit"),
     common.flag("--json", "print the outcome as JSON and nothing else"),
@@ -206,19 +208,21 @@ def execute_runs(
     common.word(
         "--run-server",
         metavar="COMMAND",
-        help="your own program in place of iperf3: what listens on $HOST and $PORT",
+        help="server command in place of iperf3's; it listens on $HOST and $PORT",
     ),
     common.word(
         "--run-client",
         metavar="COMMAND",
-        help="and what connects there, for $SECONDS at most (--direction download: it receives)",
+        help="client command; it connects for $SECONDS at most (--direction download: it receives)",
     ),
     common.word("--repeat", type=int, default=1, help=REPEAT),
-    common.word("--seed", type=int, default=1, help="of the random numbers (default: 1)"),
+    common.word(
+        "--seed", type=int, default=1, help="seed of the random number generators (default: 1)"
+    ),
     common.JSON,
     common.flag("--csv", "the table as CSV and nothing else"),
     common.word(
-        "--save", type=Path, metavar="FILE", help="write the question as an experiment's file too"
+        "--save", type=Path, metavar="FILE", help="also write the question as an experiment file"
     ),
     common.flag("--dry-run", "list the runs and stop"),
     common.flag("--retry-failed", "run failed runs again"),
@@ -314,7 +318,7 @@ def list_runs(experiments: Sequence[api.Experiment], results: Path, *, as_json: 
         metavar="FOLDER",
         nargs="?",
         type=Path,
-        help="where the run's folder is to be (default: where the entry says)",
+        help="path of the run's folder (default: the entry's)",
     ),
     common.flag("--retry-failed", "make it again if it failed before"),
     common.flag("--json", "print its status as JSON and nothing else"),

@@ -25,9 +25,9 @@ def settings_verb(arguments: argparse.Namespace) -> int:
 @verb(
     "window",
     "how large TCP's buffers must be for a path",
-    word("rate", help="of the bottleneck, like 100mbit"),
-    word("rtt", help="there and back, like 168ms"),
-    word("--streams", type=int, default=1, help="connections side by side"),
+    word("rate", help="rate of the bottleneck, like 100mbit"),
+    word("rtt", help="round-trip time, like 168ms"),
+    word("--streams", type=int, default=1, help="number of parallel connections (default: 1)"),
     JSON,
     example="./lab window 100mbit 168ms",
 )

@@ -63,7 +63,7 @@ class CellSummary:
     interval_bps: tuple[float, float] | None
     states_bps: tuple[metrics.RunCluster, ...]  # empty if there is only one cluster
     goodputs_bps: tuple[float, ...]  # goodput of every run that counts
-    wan_resent: metrics.Retransmissions | None  # of the run with the median share
+    wan_resent: metrics.Retransmissions | None  # counts of the run with the median share
     idle_rtt_ms: float | None
     srtt_ms: metrics.Spread | None
     queue_delay_ms: metrics.Spread | None

@@ -173,7 +173,7 @@ def test_what_a_question_leaves_is_an_experiment_like_any(tmp_path: Path) -> Non
     save_experiment_file(asked, tmp_path)
 
     file = tmp_path / asked.name / "experiment.yaml"
-    assert asked.asked is not None and file.read_text() == asked.asked.text
+    assert asked.question is not None and file.read_text() == asked.question.text
     again = api.Experiment.from_file(file, machine="sandbox")
     assert [run.name for run in again.runs] == [run.name for run in asked.runs]
 
