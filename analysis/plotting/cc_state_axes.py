@@ -1,8 +1,8 @@
-"""How what a congestion control says of itself is drawn: an axis for each unit, and its lines."""
+"""Define the axes and lines of a congestion control's own state, one axis per unit."""
 
 from gostlab.analysis.plotting.style import INK
 
-# Unit -> (the axis's name, how many of its names are drawn): the first that the control gives.
+# Unit -> (axis label, maximum number of variables, in the control's order).
 PANELS = {
     "Mbit/s": ("Model\n(Mbit/s)", 4),
     "packets": ("Volumes\n(packets)", 4),

@@ -1,5 +1,4 @@
-"""The shape that most drawings have: panels of cells, each cell at its place along one axis and at
-its figure of merit along the other, told apart by colour, what was published beside it.
+"""Plot panels of cells: a position on one axis, a metric on the other.
 
 A drawing of this shape is a Facet, and a Facet is data:
 
@@ -37,33 +36,33 @@ from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
 
 @dataclass(frozen=True)
 class FacetSeries:
-    """Cells that are drawn alike: those at some levels, or one flow's part of every cell."""
+    """Cells with a common look: those at some levels, or one flow of every cell."""
 
-    levels: Mapping[str, Any]  # the columns that pick its cells: {"cc": "bbr"}
+    levels: Mapping[str, Any]  # columns that select its cells: {"cc": "bbr"}
     colour: str = ""
-    name: str = ""  # what its marks are called: "lab bbr"
+    name: str = ""  # label of its marks: "lab bbr"
     look: marks.Look = marks.PLAIN
-    marker: str = ""  # in place of the look's
+    marker: str = ""  # instead of the look's marker
     dashes: Any = "-"
-    flow: str = ""  # whose part of the figure it is: goodput:flow1
-    words: str = ""  # in a legend
+    flow: str = ""  # flow of the metric: goodput:flow1
+    words: str = ""  # legend label
 
 
 def by_cc(table: pd.DataFrame, rows: pd.DataFrame, *, looks: bool = False) -> list[FacetSeries]:
-    """A series of each congestion control; looks: a mark of its own for each, too."""
+    """Return a series for each congestion control; looks: each with its own marker."""
     return [
         FacetSeries(
             {"cc": cc},
             style.cc_colour(cc),
             f"lab {cc}",
-            marks.look_of(place) if looks else marks.PLAIN,
+            marks.look_of(index) if looks else marks.PLAIN,
         )
-        for place, cc in enumerate(ccs_of(table))
+        for index, cc in enumerate(ccs_of(table))
     ]
 
 
 def alike(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSeries]:
-    """All cells as one: each has the colour of its congestion control."""
+    """Return a single series: each cell has the colour of its congestion control."""
     return [FacetSeries({})]
 
 
@@ -71,7 +70,7 @@ by_cc_look = partial(by_cc, looks=True)
 
 
 def by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSeries]:
-    """A series of each congestion control through each tunnel."""
+    """Return a series for each congestion control with each tunnel."""
     return [
         FacetSeries(
             {"tunnel": tunnel, "cc": cc},
@@ -88,13 +87,14 @@ def by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSerie
 # -- what is read off
 
 
-# How a cell is marked at its place, in its series' colour.
+# Function that marks a cell at its position, in its series' colour.
 Mark = Callable[[Place, FacetSeries], None]
 
 
 def point(place: Place, line: FacetSeries, *, study: Literal["", "behind", "before"] = "") -> None:
-    """A cell as a point; study: what was published of it, larger behind the point, or as large and
-    before it.
+    """Mark a cell as a point.
+
+    study: plot the published value, larger behind the point, or of the same size before it.
     """
     if study:
         marks.draw_study(place, behind=study == "behind")
@@ -102,7 +102,7 @@ def point(place: Place, line: FacetSeries, *, study: Literal["", "behind", "befo
 
 
 def bar(place: Place, line: FacetSeries, *, how: str = "across") -> None:
-    """A cell as a bar with its number above, what was published at its right."""
+    """Mark a cell as a bar with its number above and the published value at its right."""
     marks.draw_bar(place, how)
 
 
@@ -111,13 +111,13 @@ Scale = Callable[[Axes, Literal["x", "y"], pd.DataFrame], None]
 
 @dataclass(frozen=True)
 class Value:
-    """What is read off one axis of a panel."""
+    """A metric read off one axis of a panel."""
 
-    scale: Scale  # sets an axis for some cells
+    scale: Scale  # sets the scale of an axis for some cells
     figure: str = "goodput"
     mark: Mark = point
-    label: str = ""  # "": what the figure of merit says of itself
-    own: bool = False  # the panel's cells alone decide about its scale, not those of all
+    label: str = ""  # "": label of the metric
+    own: bool = False  # scale by the panel's cells instead of all cells
 
     @property
     def axis(self) -> str:
@@ -131,7 +131,7 @@ def set_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -> Non
 def up_to(
     values: Callable[[pd.DataFrame], Sequence[float]], room: float, least: float = 1.0
 ) -> Scale:
-    """From zero to somewhat more than all values of some cells, and than `least`."""
+    """Return a scale from zero to above all values of some cells, and above `least`."""
 
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
         set_limits(ax, way, 0, room * (max([least, *values(table)]) or 1.0))
@@ -140,17 +140,17 @@ def up_to(
     return scale
 
 
-# Of the goodput with its runs and what was published.
+# Scale of the goodput with its runs and published values.
 from_zero = partial(up_to, partial(marks.figure_values, figure="goodput", link=False))
 
 
 def to_median(room: float, *columns: str, least: float = 1.0) -> Scale:
-    """From zero to somewhat more than all that some columns have."""
+    """Return a scale from zero to above all values of some columns."""
     return up_to(lambda table: known_values(table, *columns), room, least)
 
 
 def counts(*columns: str) -> Scale:
-    """An axis on which none has a place, to beyond all that some columns have."""
+    """Return a logarithmic scale with zero, to above all values of some columns."""
     return lambda ax, _, table: style.counts_axis(ax, max([10.0, *known_values(table, *columns)]))
 
 
@@ -159,13 +159,13 @@ def counts(*columns: str) -> Scale:
 
 @dataclass(frozen=True)
 class FacetPanel:
-    """One of the figure's axes: a heading, and the cells at each place."""
+    """One of the figure's axes: a heading, and the cells at each position."""
 
     heading: str
     places: Sequence[tuple[float, pd.DataFrame]]
-    names: Sequence[str]  # of the places; (): an axis of numbers, which `axis` sets
+    names: Sequence[str]  # names of the positions; (): a numeric axis, set by `axis`
     value: Value
-    behind: Callable[[Axes], None] = lambda _: None  # draws what stands behind the cells
+    behind: Callable[[Axes], None] = lambda _: None  # draws the background
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -176,13 +176,13 @@ Group = tuple[str, pd.DataFrame]
 
 
 def in_groups(heading: str, groups: Sequence[Group], value: Value, **more: Any) -> FacetPanel:
-    """A panel whose places are names, one after the other."""
+    """Return a panel whose positions are named groups."""
     places = [(float(at), rows) for at, (_, rows) in enumerate(groups)]
-    return FacetPanel(heading, places, [words for words, _ in groups], value, **more)
+    return FacetPanel(heading, places, [name for name, _ in groups], value, **more)
 
 
 def at_levels(table: pd.DataFrame, column: str) -> list[tuple[float, pd.DataFrame]]:
-    """Places that are numbers: a column's levels, and the cells at each."""
+    """Return the cells at each level of a column, with the level as position."""
     return [(float(level), rows) for level, rows in table.groupby(column)]
 
 
@@ -194,21 +194,22 @@ def draw_models(
     of: str,
     at: np.ndarray,
 ) -> None:
-    """What each model says of each path at some values of its `of` (loss, rtt_ms)."""
+    """Plot each model for each path over values of `of` (loss, rtt_ms)."""
     for model, path in product(models, paths):
         of_path = model.window if figure == "window_pkts" else model.mbit
         there = [replace(path, **dict[str, Any]({of: float(value)})) for value in at]
-        told = [(getattr(each, of), of_path(each)) for each in there]
-        known = [(place, value) for place, value in told if value is not None]
+        points = [(getattr(path_at, of), of_path(path_at)) for path_at in there]
+        known = [(position, value) for position, value in points if value is not None]
         if known:
             look = {**marks.model_look(model), "alpha": 0.85, "zorder": 2}
             ax.plot(*zip(*known, strict=True), label=f"model {model.name}", **look)
 
 
 def by_streams(table: pd.DataFrame, rows: pd.DataFrame) -> list[Group]:
-    """Some of a table's cells, by the number of streams."""
+    """Group some of a table's cells by the number of streams."""
     return [
-        (f"{each:g}", rows[rows["streams"] == each]) for each in sorted(table["streams"].unique())
+        (f"{streams:g}", rows[rows["streams"] == streams])
+        for streams in sorted(table["streams"].unique())
     ]
 
 
@@ -216,7 +217,7 @@ STREAMS = "Parallel iperf3 streams (number)"
 
 
 def patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
-    """The legend's entry of each congestion control, as a field of its colour."""
+    """Return the legend's entry of each congestion control, as a coloured field."""
     return [
         Patch(facecolor=style.cc_colour(cc), label=words.format(cc_name(cc)))
         for cc in ccs_of(table)
@@ -224,14 +225,14 @@ def patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
 
 
 def pair_handles(table: pd.DataFrame, **look: Any) -> list[Any]:
-    """The legend's entry of each congestion control through each tunnel."""
+    """Return the legend's entry of each congestion control with each tunnel."""
     return [
         style.key(line.words, color=line.colour, marker=line.marker, **look)
         for line in by_tunnel_and_cc(table, table)
     ]
 
 
-# Panels one below the other.
+# Shape of stacked panels.
 stacked = partial(abreast, columns=1)
 
 
@@ -248,32 +249,34 @@ def two_abreast(count: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Facet:
-    """A drawing of panels; see the module."""
+    """A plot of panels; see the module."""
 
     panels: Callable[[Sheet], Sequence[FacetPanel]]
-    # The legend: its series, then what else is drawn (of the axes that are drawn), then what was
-    # published, the spread of the runs, and what is degraded.
+    # The legend: series, more entries (from the plotted axes), published values, spread of the
+    # runs, degraded cells.
     keys: Callable[[pd.DataFrame], list[Any]] = patches
     more_keys: Callable[[Sheet, np.ndarray], list[Any]] | None = None
     published: bool = True
     spread: bool = True
-    degraded: Mapping[str, bool] | None = field(default_factory=dict)  # how; None: not said
+    degraded: Mapping[str, bool] | None = field(
+        default_factory=dict
+    )  # arguments of degraded_handles; None: no entry
     series: Callable[[pd.DataFrame, pd.DataFrame], Sequence[FacetSeries]] = by_cc
-    width: float = 0.8  # of a place, that its series share
-    step: float | None = None  # from one series to the next, where they do not share a width
-    joined: Callable[[pd.Series], bool] | None = None  # the cells that a line joins, if any
-    flat: bool = False  # places stand one below the other
-    striped: bool = False  # every second of them on a pale ground
-    ruled: bool = False  # each on a thin line
-    ruled_across: bool = False  # places that are one beside the other have lines, too
-    ends: tuple[float, float] = (0.5, 0.5)  # beyond the first place, and beyond the last
-    # Of all the places (the names are set already): their axis.
+    width: float = 0.8  # width of a position, which its series share
+    step: float | None = None  # distance of series that do not share a width
+    joined: Callable[[pd.Series], bool] | None = None  # selects the cells that a line joins, if any
+    flat: bool = False  # positions are on the vertical axis
+    striped: bool = False  # every second position has a pale background
+    ruled: bool = False  # each position has a thin line
+    ruled_across: bool = False  # positions on the horizontal axis have lines, too
+    ends: tuple[float, float] = (0.5, 0.5)  # margins at the first and the last position
+    # Sets the axis of the positions, after their names.
     axis: Callable[[Axes, Sequence[FacetPanel], Sequence[FacetSeries]], None] | None = None
-    places: str | Callable[[pd.DataFrame], str] = ""  # what that axis is called
-    edges: bool = False  # both axes are named once, at the edges
-    around_in: float = 1.4  # of title, legend and what stands below
-    # A row of panels: of itself (of more than three, if that is another), for each place, for each
-    # series at each place; of so many places at least.
+    places: str | Callable[[pd.DataFrame], str] = ""  # label of the axis of the positions
+    edges: bool = False  # label both axes once, at the edges
+    around_in: float = 1.4  # height of title, legend and footer
+    # Height of a row of panels: a constant (of_many_in for more than three panels), plus a height
+    # per position and per series at each; least_places is the minimum number of positions.
     panel_in: float = 0.0
     of_many_in: float | None = None
     place_in: float = 0.0
@@ -282,13 +285,13 @@ class Facet:
     shape: Callable[[int], tuple[int, int]] = style.grid
     shared: Mapping[str, Any] = field(default_factory=dict)
     medians: bool = True
-    caption: str = ""  # where it names the {called}, else the drawing's
+    caption: str = ""  # a caption that contains {called}, else the plot's
 
     def __call__(self, sheet: Sheet, caption: str = "", name: str = "") -> Iterator[ReportFigure]:
-        """The picture, if there is a panel."""
+        """Return the figure, if there is a panel."""
         if panels := self.panels(sheet):
-            said = caption or self.caption.format(called=sheet.called)
-            yield ReportFigure(self.plot(sheet, panels), said, name, self.medians)
+            text = caption or self.caption.format(called=sheet.called)
+            yield ReportFigure(self.plot(sheet, panels), text, name, self.medians)
 
     @style.styled
     def plot(self, sheet: Sheet, panels: Sequence[FacetPanel]) -> Figure:
@@ -305,15 +308,15 @@ class Facet:
             **self.shared,
         )
         for ax, panel in zip(axes.flat, panels, strict=False):
-            shown = panel.rows if panel.value.own else table
-            panel.value.scale(ax, "x" if self.flat else "y", shown)
+            visible = panel.rows if panel.value.own else table
+            panel.value.scale(ax, "x" if self.flat else "y", visible)
             panel.behind(ax)
             draw_cells(ax, self, panel, self.series(table, panel.rows))
             draw_places(ax, self, panel)
             if self.axis is not None:
                 self.axis(ax, panels, series)
-        words = self.places if isinstance(self.places, str) else self.places(table)
-        name_axes(axes, self, panels, words)
+        positions_label = self.places if isinstance(self.places, str) else self.places(table)
+        name_axes(axes, self, panels, positions_label)
         style.finish(figure, self.handles(sheet, panels, axes), sheet.footer, sheet.title)
         return figure
 
@@ -330,7 +333,7 @@ class Facet:
         ]
 
 
-# A line for each tunnel, the panels one beside the other.
+# A line for each tunnel, with panels side by side.
 BY_TUNNEL = partial(
     Facet,
     published=False,
@@ -343,36 +346,36 @@ BY_TUNNEL = partial(
     shape=two_abreast,
     shared={"sharey": True},
 )
-# A series of each congestion control through each tunnel.
+# A series for each congestion control with each tunnel.
 BY_PAIR = partial(
     Facet, series=by_tunnel_and_cc, keys=pair_handles, published=False, spread=False, around_in=0.0
 )
-# A panel for each tunnel, one below the other, their places the numbers of streams.
+# A panel for each tunnel, stacked; positions are the numbers of streams.
 BY_STREAMS = partial(Facet, places=STREAMS, shape=stacked, shared={"sharex": True})
 
 
 def draw_cells(ax: Axes, facet: Facet, panel: FacetPanel, series: Sequence[FacetSeries]) -> None:
-    """A panel's cells, series by series, each at its place."""
+    """Plot a panel's cells, series by series, each at its position."""
     width = facet.width / max(1, len(series))
     step = width if facet.step is None else facet.step
     for number, line in enumerate(series):
         figure = f"{panel.value.figure}:{line.flow}" if line.flow else panel.value.figure
         aside = (number - (len(series) - 1) / 2) * step
-        found = [
+        cells = [
             (at + aside, row)
             for at, rows in panel.places
             if (row := one_row(rows, **line.levels)) is not None
         ]
         if facet.joined is not None:
-            joined = [(at, row) for at, row in found if facet.joined(row)]
+            joined = [(at, row) for at, row in cells if facet.joined(row)]
             marks.draw_line(ax, joined, figure, line.colour, line.dashes, width=line.look.width)
-        for at, row in found:
-            place = Place(ax, at, row, figure, line.colour, width, facet.flat)
-            panel.value.mark(place, line)
+        for at, row in cells:
+            cell_place = Place(ax, at, row, figure, line.colour, width, facet.flat)
+            panel.value.mark(cell_place, line)
 
 
 def draw_places(ax: Axes, facet: Facet, panel: FacetPanel) -> None:
-    """The names of a panel's places, and what tells them apart."""
+    """Set the names of a panel's positions, and their grid."""
     if not panel.names:
         return
     first, last = -facet.ends[0], len(panel.names) - 1 + facet.ends[1]
@@ -391,25 +394,26 @@ def draw_places(ax: Axes, facet: Facet, panel: FacetPanel) -> None:
 
 
 def name_axes(axes: np.ndarray, facet: Facet, panels: Sequence[FacetPanel], places: str) -> None:
-    """What the axes are: places once, or under each column; a figure of merit at each panel, or
-    once for those abreast.
-    """
+    """Label the axes: positions once or under each column, metrics at each panel."""
     values = [panel.value.axis for panel in panels]
     if facet.edges:
         style.label_edges(axes, len(panels), places, values[0])
     elif facet.flat:
-        for ax, words in [*zip(axes.flat, values, strict=False)][-axes.shape[1] :]:
-            ax.set_xlabel(words)
+        for ax, axis_label in [*zip(axes.flat, values, strict=False)][-axes.shape[1] :]:
+            ax.set_xlabel(axis_label)
         axes[0, 0].set_ylabel(places)
     else:
-        for ax, words in zip(axes[:, 0], values[:: axes.shape[1]], strict=True):
-            ax.set_ylabel(words)
+        for ax, axis_label in zip(axes[:, 0], values[:: axes.shape[1]], strict=True):
+            ax.set_ylabel(axis_label)
         for ax in axes[-1]:
             ax.set_xlabel(places)
 
 
 def tunnel_panels(table: pd.DataFrame, value: Value, aside: str = "") -> list[FacetPanel]:
-    """A panel for each tunnel; aside: what the heading of none says, too."""
+    """Return a panel for each tunnel.
+
+    aside: text appended to the heading of direct.
+    """
     return [
         in_groups(
             tunnel_title(tunnel) + (aside if tunnel == "direct" else ""),
@@ -421,5 +425,5 @@ def tunnel_panels(table: pd.DataFrame, value: Value, aside: str = "") -> list[Fa
 
 
 def known_values(table: pd.DataFrame, *columns: str) -> list[float]:
-    """Everything that some columns have."""
+    """Return all known values of some columns."""
     return [float(value) for name in columns for value in table[name] if is_known(value)]

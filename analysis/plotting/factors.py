@@ -1,4 +1,4 @@
-"""A table's levels: which factors vary, how they are named, and the facets that they make."""
+"""Find the varying factors of a table, name their levels, and split it into facets."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,22 +23,22 @@ FACTOR_NAMES = {
     "duration": "Duration",
     "rate": "Rate",
 }
-# What stands in a table in place of a flow's congestion control where it has none.
+# Entries of flows without a congestion control in a table.
 NO_CONTROL = ("udp", "ping")
 SHORT_NAMES = {"ecn": "ECN", "rtt": "RTT"}
-# A factor whose levels say what they are.
+# Factors with self-explanatory levels.
 SPEAKING = ("profile", "condition", "tunnel", "direction", "matrix", "cell")
-# What may tell cells apart that no factor does: those of several matrices in one figure.
+# Columns that distinguish cells of several matrices in one figure.
 OTHER_DIFFERENCES = ("streams", "tunnel", "matrix", "cell")
 
 
 def tunnels_of(table: pd.DataFrame) -> list[str]:
-    """The tunnels in a table, direct first."""
+    """Return the tunnels in a table, direct first."""
     return sorted(table["tunnel"].unique(), key=lambda name: rank(name, TUNNEL_ORDER))
 
 
 def ccs_of(table: pd.DataFrame) -> list[str]:
-    """The congestion controls in a table, the usual ones first."""
+    """Return the congestion controls in a table, common ones first."""
     return sorted(table["cc"].unique(), key=cc_rank)
 
 
@@ -47,8 +47,9 @@ def cc_rank(cc: str) -> tuple[int, str]:
 
 
 def one_row(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
-    """The cell at these levels; None if there is none. Raises ValueError if there are several: a
-    drawing that gets such a table forgot to say what it tells apart.
+    """Return the cell at these levels, or None.
+
+    Raises ValueError for several cells: the plot lacks a distinguishing column.
     """
     mask = np.ones(len(table), dtype=bool)
     for name, value in levels.items():
@@ -60,13 +61,13 @@ def one_row(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
 
 
 def tunnel_title(tunnel: str) -> str:
-    """A facet's title: what the tunnel says of itself, where the lab still knows it."""
-    kind = tunnel_kinds().get(tunnel)
-    return tunnel if kind is None else f"{tunnel}: {kind.says}"
+    """Return the title of a tunnel's facet, with its description if it is known."""
+    tunnel_type = tunnel_kinds().get(tunnel)
+    return tunnel if tunnel_type is None else f"{tunnel}: {tunnel_type.says}"
 
 
 def flows_of(table: pd.DataFrame) -> list[str]:
-    """The names of the flows that have a congestion control, where there are several."""
+    """Return the names of flows with a congestion control, if there are several."""
     names = [
         name.partition(":")[2]
         for name in table.columns
@@ -80,8 +81,9 @@ def factor_columns(table: pd.DataFrame) -> list[str]:
 
 
 def swept_factor(table: pd.DataFrame) -> str:
-    """The factor for the axis: the one with most levels, of equals one that is no congestion
-    control, or a flow's own.
+    """Return the factor for the axis: the one with most levels.
+
+    Among equals, congestion controls and factors of one flow come last.
     """
     columns = factor_columns(table) or ["cell"]
     return max(
@@ -90,8 +92,9 @@ def swept_factor(table: pd.DataFrame) -> str:
 
 
 def varying_factors(table: pd.DataFrame) -> list[str]:
-    """The factors that make a condition: all that vary, but the congestion control where that is
-    what the colours show.
+    """Return the factors that form conditions.
+
+    These are all varying factors, except the congestion control if colours display it.
     """
     return [
         name
@@ -102,27 +105,27 @@ def varying_factors(table: pd.DataFrame) -> list[str]:
 
 
 def only_condition(table: pd.DataFrame) -> str:
-    """What an axis of conditions is called: the factor that makes them, if it is one alone."""
+    """Return the label of an axis of conditions: their factor, if it is only one."""
     factors = varying_factors(table)
     return factor_heading(factors[0]) if len(factors) == 1 else ""
 
 
 def by_condition(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """(name of the condition, its cells), in the order of their first cells."""
+    """Yield the name and cells of each condition, in the order of first cells."""
     if not factors:
         yield "", table
         return
     for levels, rows in groups_of(table, factors):
-        words = [
+        names = [
             level_words(factor, value) if len(factors) == 1 else named_level(factor, value)
             for factor, value in zip(factors, levels, strict=True)
             if value is not None
         ]
-        yield ", ".join(words), rows
+        yield ", ".join(names), rows
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """Names without a first word (course-…) that all have in common."""
+    """Strip the common first word (course-…) of names."""
     heads = {name.split("-", 1)[0] for name in names}
     common = len(names) > 1 and len(heads) == 1 and all("-" in name for name in names)
     return [name.split("-", 1)[1] if common else name for name in names]
@@ -131,22 +134,21 @@ def told_apart(names: Sequence[str]) -> list[str]:
 def groups_of(
     table: pd.DataFrame, keys: Sequence[str]
 ) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """(levels, rows) of every combination of levels that there is, in the order of first rows."""
+    """Return (levels, rows) of every existing combination of levels, in table order."""
     levels = table[list(keys)].astype(object).where(table[list(keys)].notna(), None)
-    found: dict[tuple[Any, ...], list[int]] = {}
+    by_levels: dict[tuple[Any, ...], list[int]] = {}
     for index, values in enumerate(levels.itertuples(index=False, name=None)):
-        found.setdefault(values, []).append(index)
-    return [(values, table.iloc[places]) for values, places in found.items()]
+        by_levels.setdefault(values, []).append(index)
+    return [(values, table.iloc[positions]) for values, positions in by_levels.items()]
 
 
 def facets_of(
     table: pd.DataFrame, known: Sequence[str], first: str | None = None
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """(title, cells) for every level of what the axes and colours do not tell apart, so that in no
-    facet two cells stand at one place; `first` is a column to tell facets apart by.
+    """Yield (title, cells) for every level of what axes and colours do not distinguish.
 
-    A factor that the columns so far determine (a profile of each round-trip time) makes no facets
-    of its own.
+    So no facet has two cells at one position. A factor that the columns so far determine (a profile
+    of each RTT) forms no facets. first: a column to split by.
     """
     keys = [first] if first and table[first].nunique() > 1 else []
     for name in [*factor_columns(table), *OTHER_DIFFERENCES]:
@@ -170,22 +172,22 @@ def facets_of(
 def sweeps_of(
     table: pd.DataFrame, known: Sequence[str]
 ) -> Iterator[tuple[str, float, str, pd.DataFrame]]:
-    """(tunnel, streams, other levels in words, cells) of every sweep over some columns."""
+    """Yield (tunnel, streams, other levels as text, cells) of every sweep over some columns."""
     for tunnel in tunnels_of(table) if len(table) else []:
         for number, rows in table[table["tunnel"] == tunnel].groupby("streams"):
-            for words, cells in facets_of(rows, known):
-                yield tunnel, float(number), words, cells
+            for text, cells in facets_of(rows, known):
+                yield tunnel, float(number), text, cells
 
 
 def determines(table: pd.DataFrame, columns: Sequence[str], name: str) -> bool:
-    """Whether cells that are alike in some columns are alike in another one too."""
+    """Return whether some columns determine another one."""
     if not columns:
         return bool(table[name].nunique(dropna=False) <= 1)
     return bool(table.groupby(list(columns), dropna=False)[name].nunique(dropna=False).max() <= 1)
 
 
 def named_level(factor: str, value: Any) -> str:
-    """A factor's level with its name, where it would not say what it is."""
+    """Format a level, with the factor's name if it is not self-explanatory."""
     name = factor.removeprefix("factor:")
     if name == "cc":
         return cc_name(str(value))
@@ -202,45 +204,45 @@ def named_level(factor: str, value: Any) -> str:
         return changes
     if name in ("queue", "aqm"):
         return f"{value} queue"
-    if name == "where":  # a file's own, whose other levels name an end
+    if name == "where":  # a user-defined factor whose other levels name an end
         return f"{cc_name(str(value))} everywhere"
     name = of_its_link(name)
     return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
 
 
 def of_its_link(factor: str) -> str:
-    """A factor that sets what links have (second.hop2.loss), as its link's: hop2 loss."""
+    """Strip the prefix of a link's factor: second.hop2.loss becomes hop2 loss."""
     parts = factor.split(".")
-    at = next((place for place, part in enumerate(parts) if LINK_NAME.fullmatch(part)), None)
+    at = next((index for index, part in enumerate(parts) if LINK_NAME.fullmatch(part)), None)
     return factor if at is None else " ".join(parts[at:])
 
 
 def level_words(factor: str, value: Any) -> str:
-    """A level on an axis that names its factor."""
+    """Format a level for an axis that names its factor."""
     if changes := changes_words(value):
         return changes
-    said = with_units(str(value))
-    return cc_name(said) if factor.endswith("cc") or factor.startswith("factor:cc.") else said
+    text = with_units(str(value))
+    return cc_name(text) if factor.endswith("cc") or factor.startswith("factor:cc.") else text
 
 
 def factor_heading(factor: str) -> str:
-    """A factor as an axis names it; its levels carry their units."""
+    """Return a factor's axis label; its levels have units."""
     name = factor.removeprefix("factor:")
     if name == "cell":
         return ""
     if name.startswith("cc."):
         return f"{FACTOR_NAMES['cc']}, {name.removeprefix('cc.')}"
     flow, _, field = name.rpartition(".")
-    plain = FACTOR_NAMES.get(field, field)
+    heading = FACTOR_NAMES.get(field, field)
     if flow in DIRECTIONS:
-        return f"{plain[:1].upper()}{plain[1:]}, {flow}"
-    return f"{plain} of {flow}" if flow else plain[:1].upper() + plain[1:]
+        return f"{heading[:1].upper()}{heading[1:]}, {flow}"
+    return f"{heading} of {flow}" if flow else heading[:1].upper() + heading[1:]
 
 
 def rtt_column(table: pd.DataFrame) -> str:
-    """What varies: the path's round-trip time, or one flow's own."""
+    """Return the varying RTT column: the path's, or one flow's."""
     swept = [
         name for name in table.columns if name.startswith("rtt:") and table[name].nunique() > 1
     ]
-    # All flows' moving together is the path's moving.
+    # If all flows' RTTs vary together, the path's RTT varies.
     return swept[0] if swept and table["rtt_ms"].nunique() == 1 else "rtt_ms"

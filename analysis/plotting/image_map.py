@@ -1,4 +1,4 @@
-"""Where a figure shows which cells: a page lays links there, which lead to their runs."""
+"""Record the position of cells in a figure, where a page adds links to their runs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-SIGN = "cell:"  # what an artist's gid begins with; a cell's key follows, or several
+SIGN = "cell:"  # prefix of an artist's gid; the keys of cells follow
 
 
 @dataclass(frozen=True)
 class Spot:
     """A rectangle of a figure, in shares of it from its upper left corner."""
 
-    keys: tuple[str, ...]  # of the cells that it shows
+    keys: tuple[str, ...]  # keys of its cells
     left: float
     top: float
     width: float
@@ -23,30 +23,33 @@ class Spot:
 
 
 def shows(artist: Any, keys: str | Iterable[str]) -> None:
-    """Let an artist stand for a cell, or for several."""
+    """Tag an artist with a cell, or with several."""
     known = [keys] if isinstance(keys, str) else [key for key in dict.fromkeys(keys) if key]
     if known and all(known):
         artist.set_gid(SIGN + " ".join(known))
 
 
 def shows_row(artist: Any, row: pd.Series) -> None:
-    """Let an artist stand for the cell of a table's row."""
+    """Tag an artist with the cell of a table's row."""
     shows(artist, str(row.get("key") or ""))
 
 
 def spots_of(figure: Figure) -> list[Spot]:
-    """What is shown where in a laid-out figure; the larger first, so that points lie above."""
+    """Return the positions of cells in a laid-out figure, largest first.
+
+    So points are above larger areas.
+    """
 
     def stands_for_cells(artist: Artist) -> bool:
         return str(artist.get_gid() or "").startswith(SIGN) and artist.get_visible()
 
-    found = []
+    spots = []
     figure_box = figure.bbox
     for artist in figure.findobj(stands_for_cells):
         box = artist.get_window_extent()
         left, right = (min(max(x / figure_box.width, 0.0), 1.0) for x in (box.x0, box.x1))
         below, above = (min(max(y / figure_box.height, 0.0), 1.0) for y in (box.y0, box.y1))
         keys = tuple(str(artist.get_gid()).removeprefix(SIGN).split())
-        found.append(Spot(keys, left, 1 - above, right - left, above - below))
-    each = dict.fromkeys(found)  # not a set, whose order is another in each process
-    return sorted(each, key=lambda spot: (-spot.width * spot.height, spot.left, spot.top))
+        spots.append(Spot(keys, left, 1 - above, right - left, above - below))
+    unique = dict.fromkeys(spots)  # not a set, whose order differs between processes
+    return sorted(unique, key=lambda spot: (-spot.width * spot.height, spot.left, spot.top))

@@ -1,4 +1,4 @@
-"""What stands for a cell in a figure: points, bars, intervals, bands; and in a legend."""
+"""Draw cells in a figure (points, bars, intervals, bands), and legend entries."""
 
 import itertools
 import math
@@ -27,69 +27,71 @@ FLOW_MARKERS = ("o", "s", "^", "v")
 
 @dataclass(frozen=True)
 class Look:
-    """How the marks of one line differ from another's at the same place: none is moved aside, as
-    its place is what was measured; an earlier line's are larger and seen around a later one's.
+    """The marker and line of one series, distinguishable at equal positions.
+
+    Marks are not shifted, because their position is a measured value; marks of earlier series are
+    larger and remain visible around later ones.
     """
 
     marker: str
     size: float  # points
-    width: float  # points; of the line
+    width: float  # line width in points
 
 
 PLAIN = Look("o", 5.5, 1.6)
-# How each run stands beside its cell's mark, what was published, and what a full link carries.
+# Styles of single runs, of published values, and of the capacity of a full link.
 EACH_RUN = {"linestyle": "none", "marker": "o", "markersize": 2.8, "markerfacecolor": "white"}
 DIAMOND = {"linestyle": "none", "marker": "D", "markerfacecolor": "white"}
 LINK = {"color": FAINT, "linewidth": 0.9}
 
 
 def look_of(place: int) -> Look:
-    """The look of the first, second, … line of a figure."""
+    """Return the look of the first, second, … series of a figure."""
     marker = FLOW_MARKERS[place % len(FLOW_MARKERS)]
     return Look(marker, max(4.5, 8.0 - 1.4 * place), max(1.0, 2.6 - 0.6 * place))
 
 
-# Models are drawn through so many points.
+# Points of a model's curve.
 STEPS = 160
-# A line of more points than columns of pixels is drawn by the least and the greatest value of each
-# column.
+# Lines with more points are reduced to the extremes of each column of pixels.
 PIXELS = 900
 
 
 def number(row: pd.Series, name: str) -> float:
-    """A value of a row; NaN where its table has no such column."""
+    """Return a value of a row; NaN if its table has no such column."""
     value = row.get(name)
     return math.nan if value is None else float(value)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A cell's figure of merit at its place in a panel."""
+    """A cell's metric at its position in a panel."""
 
     ax: Axes
     at: float
     row: pd.Series
     figure: str
     colour: str
-    width: float = 0.0  # of what it has for itself
-    flat: bool = False  # the figure of merit is read across, not upwards
-    scale: float = 1.0  # 100: in per cent
+    width: float = 0.0  # available width
+    flat: bool = False  # the metric is on the horizontal axis
+    scale: float = 1.0  # 100: plotted in percent
 
     def plot(self, values: Sequence[float], **look: Any) -> Line2D:
-        """Values of the figure, at the place."""
-        places = [self.at] * len(values)
-        (line,) = self.ax.plot(*((values, places) if self.flat else (places, values)), **look)
+        """Plot values of the metric at the position."""
+        positions = [self.at] * len(values)
+        (line,) = self.ax.plot(*((values, positions) if self.flat else (positions, values)), **look)
         return line
 
 
 def typical(row: pd.Series, figure: str) -> list[float]:
-    """What stands for a cell's runs: their median, or that of each state that they fall into."""
+    """Return the median of a cell's runs, or of each cluster."""
     return [state.value for state in row[f"{figure}_states"]] or [number(row, figure)]
 
 
 def draw_point(place: Place, name: str, look: Look = PLAIN, marker: str = "") -> None:
-    """A cell's median, or that of each state, hollow if degraded, with its runs and interval.
-    marker: in place of the look's.
+    """Plot a cell's median or clusters, hollow if degraded, with runs and interval.
+
+    marker: instead of the look's marker.
     """
     row, figure, colour = place.row, place.figure, place.colour
     if not is_known(number(row, figure)):
@@ -110,7 +112,7 @@ def draw_point(place: Place, name: str, look: Look = PLAIN, marker: str = "") ->
 
 
 def draw_spread(place: Place) -> None:
-    """Each of several runs as a dot, and the median's interval where there is one."""
+    """Plot each of several runs as a dot, and the median's interval if there is one."""
     row, figure, scale = place.row, place.figure, place.scale
     low, high = scale * row[f"{figure}_low"], scale * row[f"{figure}_high"]
     if is_known(low):
@@ -125,8 +127,9 @@ def draw_spread(place: Place) -> None:
 def band_of(
     row: pd.Series, figure: str, floor: float, full: float | None = None, scale: float = 1.0
 ) -> tuple[float, float] | None:
-    """Where the study says that a figure lies, None where it does not; an open end reaches to
-    `floor`, or to `full` (None: the link).
+    """Return the published band of a metric, or None.
+
+    An open end extends to `floor`, or to `full` (None: the link).
     """
     least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
     if not is_known(least) and not is_known(most):
@@ -137,7 +140,7 @@ def band_of(
 
 
 def draw_band(place: Place, floor: float) -> None:
-    """Where the study says that a figure lies; an open end reaches to the axis or to the link."""
+    """Plot the published band; an open end extends to the axis or the link."""
     if (band := band_of(place.row, place.figure, floor)) is not None:
         look = {"alpha": 0.17, "linewidth": 0, "zorder": 1, "label": "band"}
         ends = [place.at / 1.28, place.at * 1.28]
@@ -145,8 +148,9 @@ def draw_band(place: Place, floor: float) -> None:
 
 
 def draw_study(place: Place, *, behind: bool = False) -> None:
-    """What the study published of a cell, as a diamond; nothing where it published nothing.
-    behind: larger, behind a point at the same place.
+    """Plot the published value of a cell as a diamond, if there is one.
+
+    behind: larger, behind a point at the same position.
     """
     value = number(place.row, f"{place.figure}_study")
     if is_known(value):
@@ -163,31 +167,34 @@ def draw_study(place: Place, *, behind: bool = False) -> None:
 
 
 def draw_bar(place: Place, how: str) -> None:
-    """A cell's bar: its median (of several states that of most runs), in figures above it too,
-    "across" or "upright"; its runs and interval, and at its right the study's value and band. What
-    has no valid run says why.
+    """Plot a cell's bar with its median, runs and interval, and the published value.
+
+    Of several clusters the bar has the median of the largest. Numbers above are "across" or
+    "upright". Without a valid run the reason is written instead.
     """
-    ax, row, figure, own = place.ax, place.row, place.figure, cc_colour(place.row["cc"])
+    ax, row, figure, colour = place.ax, place.row, place.figure, cc_colour(place.row["cc"])
     lab = replace(place, at=place.at - place.width * 0.12, colour=INK)
     study = replace(place, at=place.at + place.width * 0.34, colour=INK)
     states = row[f"{figure}_states"]
     median = max(states, key=lambda state: state.runs).value if states else number(row, figure)
     if row["n"] and is_known(median):
-        draw_plain_bar(ax, lab.at, median, place.width * 0.62, row, own, own, f"lab {row['cc']}")
+        draw_plain_bar(
+            ax, lab.at, median, place.width * 0.62, row, colour, colour, f"lab {row['cc']}"
+        )
         draw_spread(lab)
         reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
-        said = "\nor ".join(short(value) for value in typical(row, figure))
-        note_above(ax, lab.at, max(filter(is_known, reached)), said, how)
+        text = "\nor ".join(short(value) for value in typical(row, figure))
+        note_above(ax, lab.at, max(filter(is_known, reached)), text, how)
     if not row["n"]:
         note_above(ax, lab.at, 0.0, row["absent"], "upright", FAINT)
     draw_band_beside(study, zorder=2.5)
-    draw_study(replace(study, colour=own))
+    draw_study(replace(study, colour=colour))
 
 
 def draw_plain_bar(
     ax: Axes, x: float, top: float, width: float, row: pd.Series, face: Any, edge: str, label: str
 ) -> None:
-    """A cell's bar alone, hatched if degraded."""
+    """Plot a cell's bar alone, hatched if degraded."""
     degraded = row["verdict"] == "degraded"
     look = {"linewidth": 1.2, "hatch": DEGRADED_HATCH if degraded else None, "zorder": 2}
     face = "white" if degraded else face
@@ -203,8 +210,9 @@ def note_above(
 
 
 def draw_band_beside(place: Place, *, full: float | None = None, zorder: float = 1) -> None:
-    """Where the study says that a figure lies, as a broad pale line at one place; an open end
-    reaches to zero or to `full` (None: the link).
+    """Plot the published band as a broad pale line at one position.
+
+    An open end extends to zero or to `full` (None: the link).
     """
     if (band := band_of(place.row, place.figure, 0.0, full, place.scale)) is not None:
         look = {"alpha": 0.3, "linewidth": 8, "solid_capstyle": "butt", "label": "band"}
@@ -220,7 +228,7 @@ def draw_line(
     *,
     width: float = 1.6,
 ) -> None:
-    """What joins the points of one line."""
+    """Join the points of one series."""
     there = [(x, number(row, figure)) for x, row in points if is_known(number(row, figure))]
     if len(there) > 1:
         look = {"linestyle": dashes, "linewidth": width, "zorder": 3 + 0.1 / width}
@@ -228,7 +236,7 @@ def draw_line(
 
 
 def draw_capacity(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
-    """What a full link carries, as a faint line."""
+    """Plot the capacity of a full link as a faint line."""
     for path in paths_of(rows):
         if math.isfinite(path.payload_mbit):
             full = path.payload_mbit
@@ -238,12 +246,12 @@ def draw_capacity(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
 
 
 def paths_of(rows: pd.DataFrame) -> list[Path]:
-    """The paths of some cells, each once, whatever their loss."""
+    """Return the distinct paths of some cells, without their loss."""
 
     def known(value: float) -> float | None:
         return value if is_known(value) else None
 
-    found = {
+    paths = {
         Path(
             known(row["rate_mbit"] * 1e6),
             row["rtt_ms"],
@@ -254,77 +262,74 @@ def paths_of(rows: pd.DataFrame) -> list[Path]:
         for _, row in rows.iterrows()
     }
     return sorted(
-        found, key=lambda path: (path.rtt_ms, path.rate_bps or 0.0, path.rmem_bytes or 0.0)
+        paths, key=lambda path: (path.rtt_ms, path.rate_bps or 0.0, path.rmem_bytes or 0.0)
     )
 
 
 def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> list[float]:
-    """Everything that a figure of these cells shows on its axis, what the link can carry among it
-    unless it draws none.
-    """
-    found = [
+    """Return all values of a metric on an axis, with the link's capacity if it is plotted."""
+    values_found = [
         value
         for end in ("", "_low", "_high", "_study", "_least", "_most")
         if f"{figure}{end}" in table
         for value in table[f"{figure}{end}"]
     ]
-    found += [value for values in table.get(f"{figure}_values", ()) for value in values]
+    values_found += [value for values in table.get(f"{figure}_values", ()) for value in values]
     if figure == "goodput" and link:
-        found += [path.payload_mbit for path in paths_of(table)]
-    return [float(value) for value in found if math.isfinite(value)]
+        values_found += [path.payload_mbit for path in paths_of(table)]
+    return [float(value) for value in values_found if math.isfinite(value)]
 
 
 def tint(colour: str, shade: int) -> Any:
-    """A paler colour from flow to flow of one congestion control, to tell them apart."""
+    """Return a paler colour for each further flow of one congestion control."""
     pale = (0.0, 0.62, 0.35, 0.8)[shade % 4]
     return tuple(channel + (1 - channel) * pale for channel in matplotlib.colors.to_rgb(colour))
 
 
 def shade_of(row: pd.Series, flows: Sequence[str], place: int) -> int:
-    """How many flows before one have its congestion control."""
+    """Return the number of previous flows with the same congestion control."""
     return sum(row[f"cc:{flow}"] == row[f"cc:{flows[place]}"] for flow in flows[:place])
 
 
 def min_max(
     t_s: np.ndarray, value: np.ndarray, columns: int = PIXELS
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A line for so many columns of pixels that looks as the whole would: of each its first, least,
-    greatest and last point.
+    """Reduce a line to so many columns of pixels without visible change.
 
-    Dropping points evenly would lose what lasts for a few ACKs only: a window of 1 after a timeout,
-    BBR's 4 in ProbeRTT.
+    Each column keeps its first, minimum, maximum and last point. Dropping points evenly would lose
+    short events: a window of 1 after a timeout, BBR's 4 in ProbeRTT.
     """
     if len(t_s) <= 4 * columns:
         return t_s, value
     width = (t_s[-1] - t_s[0]) / columns or 1.0
     column = np.minimum(((t_s - t_s[0]) / width).astype(int), columns - 1)
     starts = np.flatnonzero(np.diff(column, prepend=-1))
-    kept: set[int] = set()
+    selected: set[int] = set()
     for first, last in itertools.pairwise([*starts, len(t_s)]):
         part = value[first:last]
-        kept |= {first, last - 1}
+        selected |= {first, last - 1}
         if not np.all(np.isnan(part)):
-            kept |= {first + int(np.nanargmin(part)), first + int(np.nanargmax(part))}
-    places = np.array(sorted(kept))
-    return t_s[places], value[places]
+            selected |= {first + int(np.nanargmin(part)), first + int(np.nanargmax(part))}
+    positions = np.array(sorted(selected))
+    return t_s[positions], value[positions]
 
 
 # -- legends
 
 
 def cc_handles(table: pd.DataFrame, *, looks: bool = False) -> list[Any]:
-    """The legend's entries of the lab's points; looks: each congestion control has its own."""
-    found = []
-    for place, cc in enumerate(ccs_of(table)):
-        look = look_of(place) if looks else PLAIN
+    """Return the legend's entries of the lab's points; looks: with their markers."""
+    handles = []
+    for index, cc in enumerate(ccs_of(table)):
+        look = look_of(index) if looks else PLAIN
         size = min(6.5, look.size) if looks else None
         mark = {"marker": look.marker, "markersize": size, "linewidth": 1.6}
-        found.append(key(f"{cc_name(cc)}, lab", color=cc_colour(cc), **mark))
-    return found
+        handles.append(key(f"{cc_name(cc)}, lab", color=cc_colour(cc), **mark))
+    return handles
 
 
 def model_look(model: ThroughputModel) -> dict[str, Any]:
-    """How a model's curve is drawn."""
+    """Return the style of a model's curve."""
     return {"color": cc_colour(model.cc), "linestyle": (0, model.dashes), "linewidth": 1.3}
 
 
@@ -333,12 +338,12 @@ def model_handles(models: Sequence[ThroughputModel]) -> list[Any]:
 
 
 def link_handles(table: pd.DataFrame) -> list[Any]:
-    """The legend's entry of what a full link carries."""
+    """Return the legend's entry of a full link's capacity."""
     return [key("link, full", **LINK)] if table["rate_mbit"].notna().any() else []
 
 
 def study_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> list[Any]:
-    """The legend's entries of what the study published."""
+    """Return the legend's entries of published values."""
 
     def told(end: str) -> bool:
         columns = [f"{figure}_{end}" for figure in figures]
@@ -353,43 +358,43 @@ def study_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> 
 
 
 def study_handle(words: str) -> Any:
-    """The legend's entry of diamonds."""
+    """Return the legend's entry of diamonds."""
     return key(words, markersize=6, markeredgecolor=FAINT, markeredgewidth=1.5, **DIAMOND)
 
 
 def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False) -> list[Any]:
-    """The legend's entry of each flow, with what it is where that does not vary."""
+    """Return the legend's entry of each flow, with its constant properties."""
     handles: list[Any] = []
-    for place, flow in enumerate(flows):
+    for index, flow in enumerate(flows):
         ccs, rtts = table[f"cc:{flow}"].dropna().unique(), table[f"rtt:{flow}"].dropna().unique()
-        told = [
+        properties = [
             cc_name(ccs[0]) if len(ccs) == 1 else "",
             f"{rtts[0]:g} ms" if len(rtts) == 1 else "",
         ]
-        words = ", ".join(filter(None, [flow, *told]))
+        label = ", ".join(filter(None, [flow, *properties]))
         colour = cc_colour(ccs[0]) if len(ccs) == 1 else FAINT
         if lines:
-            dashes, marker = FLOW_DASHES[place % len(FLOW_DASHES)], look_of(place).marker
-            handles.append(key(words, color=colour, linestyle=dashes, marker=marker))
+            dashes, marker = FLOW_DASHES[index % len(FLOW_DASHES)], look_of(index).marker
+            handles.append(key(label, color=colour, linestyle=dashes, marker=marker))
         else:
-            face = tint(colour, shade_of(table.iloc[0], flows, place))
-            handles.append(Patch(facecolor=face, edgecolor=colour, label=words))
+            face = tint(colour, shade_of(table.iloc[0], flows, index))
+            handles.append(Patch(facecolor=face, edgecolor=colour, label=label))
     return handles
 
 
 def spread_handles(table: pd.DataFrame, figure: str) -> list[Any]:
-    """The legend's entries for what shows the runs' spread."""
+    """Return the legend's entries of interval and runs."""
     handles = []
     if table[f"{figure}_low"].notna().any():
-        words = f"interval of the median (≥ {table[f'{figure}_coverage'].min():.1%})"
-        handles.append(key(words, color=INK, marker="|", linewidth=1.3))
+        label = f"interval of the median (≥ {table[f'{figure}_coverage'].min():.1%})"
+        handles.append(key(label, color=INK, marker="|", linewidth=1.3))
     if (table["n"] > 1).any():
         handles.append(key("each run", color=INK, **EACH_RUN))
     return handles
 
 
 def degraded_handles(table: pd.DataFrame, *, bar: bool = False, hollow: bool = True) -> list[Any]:
-    """The legend's entry for degraded cells, if there are any."""
+    """Return the legend's entry of degraded cells, if there are any."""
     if not (table["verdict"] == "degraded").any():
         return []
     if bar:

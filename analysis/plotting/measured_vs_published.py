@@ -1,4 +1,4 @@
-"""The study against the lab in one figure: lab over study, a dot per published number."""
+"""Plot lab over study, one dot per published value."""
 
 import math
 from collections import Counter
@@ -23,26 +23,27 @@ from gostlab.analysis.stats.published_targets import (
 # Blue and vermilion, distinct to people with any kind of colour vision; the markers differ too.
 LOOKS = {AGREES: ("#0072B2", "o"), DISAGREES: ("#D55E00", "D")}
 LOOKS |= dict.fromkeys(ONE_OF.values(), ("#666666", "s"))
-BAND, WIDE_BAND = "#d9e6d3", "#eef3eb"  # within which a number agrees, and a count
-# Dots further out lie at the edge, as arrows.
+BAND, WIDE_BAND = "#d9e6d3", "#eef3eb"  # bands of agreement of values and of counts
+# Dots beyond are arrows at the edge.
 EDGE = 100.0
 MIN_EDGE = 2.0
-# More lines than this are no figure that one takes in, and more than a screen.
+# Maximum lines, so that the figure fits a screen.
 MAX_LINES = 16
 LINE_IN, CROWDED_LINE_IN = 0.29, 0.42
-MAX_DOTS_ABREAST = 3  # of a line that is not crowded
+MAX_DOTS_ABREAST = 3  # maximum of a line of normal height
 
 
 @styled
 def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figure:
-    """A line per matrix and figure, or where those were too many a line per figure, on a log axis
-    of lab / study, the band of 10 % shaded, that of counts more palely. Of rows of which at least
-    one has its place (over_study).
+    """Plot lab / study on a log axis, one line per matrix and metric.
+
+    With too many lines there is one per metric. The bands of 10 % and of counts are shaded. At
+    least one row must have a ratio (over_study).
     """
-    shown = [(row, over) for row in rows if (over := over_study(row)) is not None]
-    names = names_of([row for row, _ in shown])
+    ratios = [(row, over) for row in rows if (over := over_study(row)) is not None]
+    names = names_of([row for row, _ in ratios])
     lines = list(dict.fromkeys(names))
-    furthest = max(max(over, 1 / over) if over else math.inf for _, over in shown)
+    furthest = max(max(over, 1 / over) if over else math.inf for _, over in ratios)
     edge = min(EDGE, max(MIN_EDGE, 1.25 * furthest))
     crowded = max(Counter(names).values()) > MAX_DOTS_ABREAST
     line_in = CROWDED_LINE_IN if crowded else LINE_IN
@@ -51,7 +52,7 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     factors = sorted(
         {
             TOLERANCE_FACTORS[row.target.figure]
-            for row, _ in shown
+            for row, _ in ratios
             if row.target.figure in TOLERANCE_FACTORS
         }
     )
@@ -59,18 +60,18 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
         ax.axvspan(1 / factor, factor, color=WIDE_BAND, zorder=0)
     ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color=BAND, zorder=0)
     ax.axvline(1, color=INK, linewidth=1, zorder=1)
-    for place, line in enumerate(lines):
-        own = [pair for pair, name in zip(shown, names, strict=True) if name == line]
-        for index, (row, over) in enumerate(own):
+    for position, line in enumerate(lines):
+        pairs = [pair for pair, name in zip(ratios, names, strict=True) if name == line]
+        for index, (row, over) in enumerate(pairs):
             colour, marker = LOOKS[row.verdict]
             outside = over > edge or over < 1 / edge
             if outside:
                 marker = ">" if over > 1 else "<"
-            # dots of one line beside each other, so that like numbers are all seen
-            apart = 0.0 if len(own) == 1 else 0.5 * (index / (len(own) - 1) - 0.5)
+            # spread the dots of one line, so that equal values are visible
+            apart = 0.0 if len(pairs) == 1 else 0.5 * (index / (len(pairs) - 1) - 0.5)
             (dot,) = ax.plot(
                 min(edge, max(1 / edge, over)),
-                place + apart,
+                position + apart,
                 marker=marker,
                 color=colour,
                 markersize=6,
@@ -82,15 +83,15 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
             shows(dot, row.key)
     ax.set_xscale("log")
     ax.set_xlim(1 / edge, edge)
-    # Of four decades there is no room for 1, 2 and 5 of each.
+    # four decades have no space for 1, 2 and 5 of each
     ticks = [tick for tick in TICKS[:: 3 if edge > 20 else 1] if 1 / edge <= tick <= edge]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
-    ax.set_yticks(range(len(lines)), [cut(words, 44) for words in lines])
+    ax.set_yticks(range(len(lines)), [cut(label, 44) for label in lines])
     ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(f"Lab / {called}")
-    counts = Counter(row.verdict for row, _ in shown)
+    counts = Counter(row.verdict for row, _ in ratios)
     handles: list[Any] = [
         key(
             counted_verdict(verdict, counts[verdict]), color=colour, marker=marker, linestyle="none"
@@ -99,7 +100,10 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
         if counts[verdict]
     ]
     handles.append(Patch(color=BAND, label=f"within {100 * TOLERANCE:g} %"))
-    handles += [Patch(color=WIDE_BAND, label=f"counts: a factor of {each:g}") for each in factors]
+    handles += [
+        Patch(color=WIDE_BAND, label=f"counts: a factor of {factor_of_band:g}")
+        for factor_of_band in factors
+    ]
     finish(fig, handles, footer)
     return fig
 
@@ -108,14 +112,15 @@ TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
 def names_of(rows: Sequence[Target]) -> list[str]:
-    """What stands at the axis for each row: matrix and figure; of very many, the figure alone."""
+    """Return each row's label: matrix and metric, or the metric alone for many labels."""
     both = [f"{row.matrix}: {row.figure}" if row.matrix else row.figure for row in rows]
     return both if len(set(both)) <= MAX_LINES else [row.figure for row in rows]
 
 
 def over_study(row: Target) -> float | None:
-    """The lab's median over the study's value; None where there is neither, or nothing to divide
-    by. A time that is endless is infinite.
+    """Return the lab's median over the published value; None without a ratio.
+
+    An infinite time is infinite.
     """
     reference = reference_of(row)
     if row.got is None or row.verdict not in LOOKS or not reference or reference < 0:
@@ -124,15 +129,17 @@ def over_study(row: Target) -> float | None:
 
 
 def against_caption(rows: Sequence[Target], called: str) -> str:
-    """What the figure shows, and what it cannot."""
-    shown = sum(over_study(row) is not None for row in rows)
-    missing = len(rows) - shown
-    said = (
-        f"Lab over {called}, a dot per published number: {shown} of {len(rows)}. A number is the"
+    """State how many values the figure contains, and how many it cannot."""
+    plotted = sum(over_study(row) is not None for row in rows)
+    missing = len(rows) - plotted
+    caption = (
+        f"Lab over {called}, a dot per published number: {plotted} of {len(rows)}. A number is the"
         " median of its runs. One with a band of its own is judged by that, and divided by the"
         " value or, without one, by the band's middle; an arrow lies further out."
     )
     if missing:
-        said += f" {missing} {'has' if missing == 1 else 'have'} no run that counts, or nothing to"
-        said += " divide by."
-    return said
+        caption += (
+            f" {missing} {'has' if missing == 1 else 'have'} no run that counts, or nothing to"
+        )
+        caption += " divide by."
+    return caption

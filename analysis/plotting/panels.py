@@ -1,8 +1,6 @@
-"""Panels: a matrix's runs by condition, a panel under each condition's heading, and as many figures
-as that makes.
+"""Arrange panels, one per condition of a matrix, on one or several figures.
 
-What a panel shows is its drawing's; where it stands, what is written above it and beside it, and
-where another figure begins is said here.
+The plot defines the content of a panel; this module its position, heading and labels.
 """
 
 import math
@@ -30,28 +28,30 @@ from gostlab.analysis.stats.cells import Cell
 from gostlab.analysis.stats.text_table import cc_name
 
 PANELS_ON_A_FIGURE = 9
-# Letters on a coloured tile keep their colour in dark mode (analysis/report/dark_mode.py), where
-# other letters change places with the paper.
+# Text on a coloured tile keeps its colour in dark mode (analysis/report/dark_mode.py), which swaps
+# other text with the paper.
 ON_FIELD = {style.INK: "#222221", "white": "#fffffe"}
-SMALL_PT = 9.5  # of a heading that names a condition in full
+SMALL_PT = 9.5  # size of a heading with a complete condition
 Condition = tuple[str, Sequence[RunFolder]]
 Each = TypeVar("Each")
 
 
 def conditions(cells: Sequence[Cell], measured: Callable[[RunFolder], bool]) -> list[Condition]:
-    """(condition, the runs that count and measured it) in the order of the cells. What makes a
-    condition are the factors that vary, all but the congestion control.
+    """Return the counted runs that measured something, by condition.
+
+    Conditions are in the order of the cells, formed by the varying factors without the congestion
+    control.
     """
-    found: dict[str, list[RunFolder]] = {}
+    by_condition: dict[str, list[RunFolder]] = {}
     levels = {(name, level(value)) for cell in cells for name, value in cell.factors}
     seen = Counter(name for name, _ in levels if name != "cc")
     for cell in cells:
-        words = ", ".join(
+        text = ", ".join(
             named_level(name, level(value)) for name, value in cell.factors if seen[name] > 1
         )
-        found.setdefault(words, []).extend(run for run in cell.counted if measured(run))
-    known = [(words, tuple(runs)) for words, runs in found.items() if runs]
-    names = told_apart([words for words, _ in known])
+        by_condition.setdefault(text, []).extend(run for run in cell.counted if measured(run))
+    known = [(text, tuple(runs)) for text, runs in by_condition.items() if runs]
+    names = told_apart([text for text, _ in known])
     return [(name, runs) for name, (_, runs) in zip(names, known, strict=True)]
 
 
@@ -65,24 +65,26 @@ def panel_figure(
     fontsize: float | None = None,
     **shared: Any,
 ) -> tuple[Figure, np.ndarray]:
-    """A figure with a panel under each heading, and its axes; those without one are not seen.
+    """Return a figure with a panel under each heading, and its axes.
 
-    panel_in   a row's height; around_in: of title, legend and what stands below
-    shape      rows and columns, where they are not as `grid` has it
-    shared     sharex, sharey, gridspec_kw
+    Axes without a heading are hidden. panel_in: height of a row; around_in: height of title, legend
+    and footer; shape: rows and columns if they differ from `grid`; shared: sharex, sharey,
+    gridspec_kw.
     """
     rows, columns = shape or style.grid(len(headings))
     figure, axes = style.new_figure(around_in + panel_in * rows, rows, columns, **shared)
     more = {"pad": pad, "fontsize": fontsize}
-    for ax, words in zip(axes.flat, headings, strict=False):
-        style.head_panel(ax, words, columns, **{name: each for name, each in more.items() if each})
+    for ax, heading in zip(axes.flat, headings, strict=False):
+        style.head_panel(
+            ax, heading, columns, **{name: value for name, value in more.items() if value}
+        )
     for ax in axes.flat[len(headings) :]:
         ax.set_visible(False)
     return figure, axes
 
 
 def abreast(count: int, columns: int) -> tuple[int, int]:
-    """Rows and columns of so many panels, with so many abreast."""
+    """Return the rows and columns of so many panels."""
     return -(-count // columns), columns
 
 
@@ -90,12 +92,12 @@ def abreast(count: int, columns: int) -> tuple[int, int]:
 class MapTile:
     """One field of a map."""
 
-    value: float  # which decides its colour; NaN: nobody knows it, and it is empty
-    words: str  # in its middle
-    keys: tuple[str, ...] = ()  # of the cells that it shows
+    value: float  # value of its colour; NaN: unknown, an empty field
+    words: str  # text in the centre
+    keys: tuple[str, ...] = ()  # keys of its cells
     degraded: bool = False
     ink: str = style.INK
-    aside: str = ""  # small words in its corner
+    aside: str = ""  # small text in the corner
 
 
 def map_figure(
@@ -114,16 +116,14 @@ def map_figure(
     around_in: float = 1.5,
     columns: int = 2,
 ) -> tuple[Figure, Colorbar]:
-    """A map under each heading, all in one scale of colours, and the scale.
+    """Plot a map under each heading, with a common colour scale.
 
-    field_of       what stands in a facet's column and line
-    across, down   the names of its columns and lines, which x and y say what they are
-    colours        matplotlib's name of them
-    line_in, pt    the height of a line, and the size of a field's words
-    columns        of maps side by side
+    field_of: field at a facet's column and line; across, down: names of columns and lines, labelled
+    x and y; colours: matplotlib's name of the colour map; line_in, pt: height of a line and size of
+    a field's text; columns: maps side by side.
     """
     figure, axes = panel_figure(
-        [words for words, _ in facets],
+        [heading for heading, _ in facets],
         0.8 + line_in * len(down),
         around_in=around_in,
         shape=abreast(len(facets), columns),
@@ -131,9 +131,9 @@ def map_figure(
         sharey=True,
     )
     coloured = ScalarMappable(scale, colours)
-    for ax, (_, found) in zip(axes.flat, facets, strict=False):
+    for ax, (_, facet) in zip(axes.flat, facets, strict=False):
         for column, line in product(range(len(across)), range(len(down))):
-            field = field_of(found, column, line)
+            field = field_of(facet, column, line)
             colour = "white" if math.isnan(field.value) else coloured.to_rgba(field.value)
             draw_field(ax, column, line, field, colour, pt)
         name_fields(ax, across, down)
@@ -163,7 +163,7 @@ def draw_field(ax: Axes, column: int, line: int, field: MapTile, colour: Any, pt
 
 
 def name_fields(ax: Axes, across: Sequence[str], down: Sequence[str]) -> None:
-    """The names of a map's columns and lines, and nothing else around it."""
+    """Set the names of a map's columns and lines, and remove its frame."""
     ax.set_xticks(range(len(across)), list(across))
     ax.set_yticks(range(len(down)), list(down))
     ax.set_xlim(-0.5, len(across) - 0.5)
@@ -177,19 +177,19 @@ def name_fields(ax: Axes, across: Sequence[str], down: Sequence[str]) -> None:
 def condition_figure(
     facets: Sequence[tuple[str, Any]], panel_in: float, x: str, y: str
 ) -> tuple[Figure, np.ndarray]:
-    """A panel per condition, all with the same axes, and what those are."""
+    """Return a figure with a panel per condition and common, labelled axes."""
     figure, axes = panel_figure(
-        [words for words, _ in facets], panel_in, fontsize=SMALL_PT, sharex=True, sharey=True
+        [heading for heading, _ in facets], panel_in, fontsize=SMALL_PT, sharex=True, sharey=True
     )
     style.label_edges(axes, len(facets), x, y)
     return figure, axes
 
 
 def of_each_cc(runs: Iterable[RunFolder]) -> list[tuple[str, list[RunFolder]]]:
-    found: dict[str, list[RunFolder]] = {}
+    by_cc: dict[str, list[RunFolder]] = {}
     for run in runs:
-        found.setdefault(run.cc, []).append(run)
-    return sorted(found.items(), key=lambda pair: cc_rank(pair[0]))
+        by_cc.setdefault(run.cc, []).append(run)
+    return sorted(by_cc.items(), key=lambda pair: cc_rank(pair[0]))
 
 
 def cc_lines(ccs: Iterable[str], **look: Any) -> list[Any]:
@@ -209,12 +209,10 @@ def pictures(
     medians: bool = False,
     each: str = "Conditions",
 ) -> Iterator[ReportFigure]:
-    """As many figures as the panels need; each of several says which of them it shows.
+    """Yield as many figures as the panels need; each caption lists its panels.
 
-    plot      draws some of them under a title ("" where all are on one figure)
-    name      what tells these figures' files from others' of the same drawing
-    medians   whether what is drawn are cells' medians
-    each      what the panels are
+    plot: plots some panels under a title ("" for a single figure); name: suffix of the file names;
+    medians: whether medians of cells are plotted; each: plural noun of the panels.
     """
     several = len(found) > most
     for start in range(0, len(found), most):

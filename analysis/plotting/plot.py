@@ -1,4 +1,4 @@
-"""The drawings: what one is, how it is found, and how it becomes figures of a matrix.
+"""Define plots, find them by name, and convert them to figures of a matrix.
 
 A drawing is one file in analysis/plots/, named after its word (by_loss.py is `by-loss`):
 
@@ -32,18 +32,18 @@ from gostlab.registry import plots as declared
 from gostlab.registry.folders import DRAWINGS
 from gostlab.registry.static_loader import module_of
 
-# More figures than this of one drawing and nobody looks at any.
+# Maximum figures of one plot.
 MAX_FIGURES = 8
 OWN_SCALE = "each figure with a scale of its own"
 
 
 @dataclass(frozen=True)
 class PlotFinding:
-    """One thing that the runs say, and why it can be said."""
+    """A statement on the runs, with its evidence."""
 
     heading: str
     sentences: tuple[str, ...]
-    spread: str = ""  # from the least to the most of the runs that the first sentence rests on
+    spread: str = ""  # range of the runs that the first sentence rests on
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,19 @@ class ReportFigure:
     """A figure on the page."""
 
     figure: Figure
-    caption: str = ""  # "": the drawing's
-    name: str = ""  # of the file; a drawing of several figures says what tells them apart
-    medians: bool = True  # what it shows are cells' medians: its caption says of how many runs
+    caption: str = ""  # "": caption of the plot
+    name: str = ""  # suffix of the file name, to distinguish figures of one plot
+    medians: bool = True  # it displays medians of cells: the caption states the number of runs
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A matrix and what surrounds it: what drawings are made from."""
+    """A matrix and its context, the input of plots."""
 
     matrix: MatrixResults
-    matrices: Sequence[MatrixResults]  # all of the experiment's
+    matrices: Sequence[MatrixResults]  # all matrices of the experiment
     study: Study
-    footer: str = ""  # what made the numbers
+    footer: str = ""  # software that produced the numbers
 
     @property
     def title(self) -> str:
@@ -72,34 +72,35 @@ class Sweep:
 
     @cached_property
     def references(self) -> dict[str, RunFolder]:
-        """A run of each matrix, for what was asked of it."""
+        """Return a run of each matrix, to compare requests."""
         return {matrix.name: matrix.runs[0] for matrix in self.matrices}
 
     def table(self, cells: Sequence[Cell], *, borrows: bool) -> pd.DataFrame:
-        """Some cells as a table; `borrows`: with what the study published of another matrix's cells
-        on the same path.
+        """Return some cells as a table.
+
+        borrows: include published values of another matrix's cells on the same path.
         """
         borrowed = self.references if borrows and self.study.published else None
-        asked = (borrowed is None, *(cell.key for cell in cells))
-        if asked not in self._tables:
-            self._tables[asked] = to_table(cells, self.study, borrowed)
-        return self._tables[asked].copy()
+        cache_key = (borrowed is None, *(cell.key for cell in cells))
+        if cache_key not in self._tables:
+            self._tables[cache_key] = to_table(cells, self.study, borrowed)
+        return self._tables[cache_key].copy()
 
     @cached_property
     def _tables(self) -> dict[tuple[object, ...], pd.DataFrame]:
-        """Those made so far: every drawing of a matrix asks for the same."""
+        """Return the cache of tables, which all plots of a matrix share."""
         return {}
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """What one figure is made from."""
+    """The input of one figure."""
 
     sweep: Sweep
     rows: pd.DataFrame
-    levels: str = ""  # what this figure alone has: "buffer 1 BDP"
-    note: str = ""  # what else must stand on it: that it is one of several, and of how many
-    all_rows: pd.DataFrame | None = None  # of a page: the rows of all of them
+    levels: str = ""  # levels of this figure: "buffer 1 BDP"
+    note: str = ""  # note on the figure: that it is one of several
+    all_rows: pd.DataFrame | None = None  # the rows of all figures of the plot
 
     @property
     def title(self) -> str:
@@ -111,16 +112,16 @@ class Sheet:
 
     @property
     def called(self) -> str:
-        """What a legend calls the study: "thesis"."""
+        """Return the name of the study in legends: "thesis"."""
         return self.sweep.study.called
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The cells of a drawing: a matrix's own, or with those that other matrices add."""
+    """The cells of a plot: a matrix's own, with or without those of other matrices."""
 
     cells: tuple[Cell, ...]
-    elsewhere: str = ""  # the words for where the figure stands, if not here
+    elsewhere: str = ""  # name of the matrix with the figure, if it is another one
 
 
 def own_cells(sweep: Sweep) -> Joined:
@@ -128,17 +129,17 @@ def own_cells(sweep: Sweep) -> Joined:
 
 
 def valid_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells in which a run counts."""
+    """Return the cells with a counted run."""
     return table[table["n"] > 0].reset_index(drop=True)
 
 
 def known_rows(figure: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """What chooses the cells that know a figure of merit."""
+    """Return a function that selects the cells with a value of a metric."""
     return lambda table: valid_rows(table[table[figure].notna()])
 
 
 def with_absent(table: pd.DataFrame) -> pd.DataFrame:
-    """All cells, if a run of any counts: one without keeps its place and says why."""
+    """Return all cells, including those without runs, if any run counts."""
     return table if (table["n"] > 0).any() else table.head(0)
 
 
@@ -146,17 +147,17 @@ Says = Callable[[Sweep, pd.DataFrame], Iterable[PlotFinding]]
 
 
 def told(heading: str, sentences: Callable[[Sweep, pd.DataFrame], Iterable[str]]) -> Says:
-    """What says some sentences, if there are any, under a heading: "{title}: which tunnel"."""
+    """Return a function that reports sentences under a heading: "{title}: which tunnel"."""
 
     def says(sweep: Sweep, table: pd.DataFrame) -> Iterable[PlotFinding]:
-        said = tuple(sentences(sweep, table))
-        return [PlotFinding(heading.format(title=sweep.title), said)] if said else []
+        texts = tuple(sentences(sweep, table))
+        return [PlotFinding(heading.format(title=sweep.title), texts)] if texts else []
 
     return says
 
 
 def all_of(*parts: Says) -> Says:
-    """What says all that several say."""
+    """Return a function that reports the findings of several functions."""
     return lambda sweep, table: chain.from_iterable(says(sweep, table) for says in parts)
 
 
@@ -165,28 +166,30 @@ SAYS_NOTHING = all_of()
 
 @dataclass(frozen=True)
 class Drawing:
-    """One way to show a matrix."""
+    """A type of plot of a matrix."""
 
-    word: str  # as `draw:` names it
+    word: str  # name in `draw:`
     caption: str
     draw: Callable[[Sheet], Iterable[ReportFigure]]
-    # The columns that its axes, colours and facets tell apart; None: it tells every factor apart.
+    # Columns that its axes, colours and facets distinguish; None: it distinguishes every factor.
     shows: tuple[str, ...] | None = None
     says: Says = SAYS_NOTHING
     cells: Callable[[Sweep], Joined] = own_cells
-    rows: Callable[[pd.DataFrame], pd.DataFrame] = valid_rows  # of its cells those that it can show
-    needs: str = "a run that counts"  # what `rows` asks of a cell
-    tables: Callable[[Sweep, pd.DataFrame, str], Iterable[Table]] | None = None  # its own, or none
-    borrows: bool = False  # a study's value of another matrix on the same path is one of its cells'
-    # Its sentences are what a matrix is about that is drawn by it: they stand before all others.
+    rows: Callable[[pd.DataFrame], pd.DataFrame] = valid_rows  # selects the cells that it can plot
+    needs: str = "a run that counts"  # requirement of `rows`
+    tables: Callable[[Sweep, pd.DataFrame, str], Iterable[Table]] | None = (
+        None  # tables of the plot
+    )
+    borrows: bool = False  # use a study's value of another matrix on the same path
+    # Its sentences are the topic of its matrix and precede all others.
     leads: bool = False
-    # Itself over the two factors that a file names, across and down: `draw: [heatmap: [loss, rtt]]`
+    # Returns the plot over two factors, across and down: `draw: [heatmap: [loss, rtt]]`
     over: Callable[[Drawing, str, str], Drawing] | None = None
 
 
 @dataclass
 class Drawn:
-    """What a drawing made of a matrix."""
+    """The results of a plot of a matrix."""
 
     pictures: list[ReportFigure] = field(default_factory=list)
     answers: list[PlotFinding] = field(default_factory=list)
@@ -195,8 +198,9 @@ class Drawn:
 
 
 def drawing_of(word: str) -> Drawing:
-    """The drawing of that word, over the factors that it names (heatmap(loss, rtt)). Raises
-    BadInput if there is none, or not a whole one.
+    """Return the plot of that name, over the factors in it (heatmap(loss, rtt)).
+
+    Raises BadInput if there is none or its file is invalid.
     """
     word, factors = declared.parts_of(word)
     drawing = declared_drawing(word)
@@ -208,23 +212,26 @@ def drawing_of(word: str) -> Drawing:
 
 
 def declared_drawing(word: str) -> Drawing:
-    """What a drawing's file declares. Raises BadInput."""
+    """Import a plot from its file.
+
+    Raises BadInput.
+    """
     files = declared.drawing_files()
     if word not in files:
         raise BadInput(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")
     declared.check_drawing(word, files[word])
     try:
         module = module_of(DRAWINGS, files[word].stem)
-        found = getattr(module, "DRAWING", None)  # a module of the lab is read when it is used
-    except Exception as error:  # whatever a file of somebody's raises: it names the file
+        plot = getattr(module, "DRAWING", None)  # a module of gostlab is imported when used
+    except Exception as error:  # report any exception of a user's file with its name
         raise BadInput(f"{files[word]}: {type(error).__name__}: {error}") from error
-    if not isinstance(found, Drawing) or found.word != word:
+    if not isinstance(plot, Drawing) or plot.word != word:
         raise BadInput(f"{files[word]}: its DRAWING is not the drawing {word}")
-    return found
+    return plot
 
 
 def words_for(matrix: MatrixResults) -> tuple[str, ...]:
-    """What a matrix is drawn by: what its file says, else what its factors suggest."""
+    """Return the names of a matrix's plots: from its file, or by its factors."""
     if matrix.draw:
         return tuple(dict.fromkeys(matrix.draw))
     factors = {name for cell in matrix.cells for name, _ in cell.factors}
@@ -238,41 +245,41 @@ def words_for(matrix: MatrixResults) -> tuple[str, ...]:
 
 
 def draw_matrix(drawing: Drawing, sweep: Sweep, name: str) -> Drawn:
-    """A drawing's figures, sentences and tables of a matrix; `name` begins its files' names."""
+    """Plot a matrix: figures, findings and tables; `name` is the prefix of files."""
     joined = drawing.cells(sweep)
     table = sweep.table(joined.cells, borrows=drawing.borrows)
-    made = Drawn(tables=list(drawing.tables(sweep, table, name) if drawing.tables else ()))
+    drawn = Drawn(tables=list(drawing.tables(sweep, table, name) if drawing.tables else ()))
     if joined.elsewhere:
-        made.note = f"These cells stand in the figure of {joined.elsewhere}."
-        return made
-    made.answers += drawing.says(sweep, table)
+        drawn.note = f"These cells stand in the figure of {joined.elsewhere}."
+        return drawn
+    drawn.answers += drawing.says(sweep, table)
     rows = drawing.rows(table)
     for sheet in () if rows.empty else sheets_of(drawing, sweep, rows):
-        made.pictures += [
+        drawn.pictures += [
             finished(picture, drawing, sheet, f"{name}-{drawing.word}")
             for picture in drawing.draw(sheet)
         ]
-    if not made.pictures and (table["n"] > 0).any():
-        made.note = f"No figure {drawing.word}: it needs {drawing.needs}."
-    return made
+    if not drawn.pictures and (table["n"] > 0).any():
+        drawn.note = f"No figure {drawing.word}: it needs {drawing.needs}."
+    return drawn
 
 
 def sheets_of(drawing: Drawing, sweep: Sweep, rows: pd.DataFrame) -> list[Sheet]:
-    """One per level of every factor that the drawing does not tell apart."""
+    """Return one sheet per level of every factor that the plot does not distinguish."""
     facets = [("", rows)] if drawing.shows is None else list(facets_of(rows, known=drawing.shows))
-    drawn = facets[:MAX_FIGURES]
-    cells = sum(len(each) for _, each in drawn)
-    note = OWN_SCALE if len(drawn) > 1 else ""
-    if len(drawn) < len(facets):
+    plotted = facets[:MAX_FIGURES]
+    cells = sum(len(facet_rows) for _, facet_rows in plotted)
+    note = OWN_SCALE if len(plotted) > 1 else ""
+    if len(plotted) < len(facets):
         note = f"{cells} of {len(rows)} cells are shown, {OWN_SCALE}"
     return [
-        Sheet(sweep, each.reset_index(drop=True), levels, note if levels else "")
-        for levels, each in drawn
+        Sheet(sweep, facet_rows.reset_index(drop=True), levels, note if levels else "")
+        for levels, facet_rows in plotted
     ]
 
 
 def finished(picture: ReportFigure, drawing: Drawing, sheet: Sheet, name: str) -> ReportFigure:
-    """A picture with the whole of its caption and of its file's name."""
+    """Return a figure with its complete caption and file name."""
     parts = [
         f"{sheet.title}:" if sheet.title else "",
         picture.caption or drawing.caption,

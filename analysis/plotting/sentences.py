@@ -1,4 +1,4 @@
-"""The report's sentences, each computed from the runs; none is written beforehand.
+"""Compute the report's sentences from the runs by templates.
 
 They are of five kinds, each made by one template: how much one thing carries of another
 (`compare`), from where to where cells go (`span`), between which levels a line falls below
@@ -42,13 +42,12 @@ from gostlab.analysis.stats.text_table import (
 )
 from gostlab.results.metrics import are_identical, identical_words
 
-# Two goodputs this close are called the same: about what separates the thesis's own ws and wss
-# rows.
+# Relative difference of equal goodputs: about that of the thesis's ws and wss rows.
 NEAR = 0.05
-# A rate that changes by less than this over a sweep does not depend on what was swept.
+# Relative change of a rate that does not depend on the swept factor.
 UNMOVED = 0.10
 DIRECT = "direct"
-# What stands before a level that begins a place, where it is neither "at" a number nor "with".
+# Prepositions of factors that have neither "at" nor "with".
 BEFORE = {
     "profile": "on",
     "tunnel": "through",
@@ -69,7 +68,7 @@ def span(
     unit: str = "",
     where: Callable[[pd.Series], str] = lambda row: str(row["cell"]),
 ) -> str:
-    """From the least to the greatest over some cells, and where each is; "" where none knows it."""
+    """Describe the range of a metric over some cells and its ends; "" without values."""
     known = rows[rows[figure].notna()]
     if known.empty:
         return ""
@@ -87,24 +86,22 @@ def span(
 
 
 def crossing(points: Sequence[tuple[str, float]], who: str, goal: str, goal_mbit: float) -> str:
-    """Between which neighbours of a line (the words of each level, and Mbit/s there) it falls below
-    a goal; that it never does, or is below from the first on.
-    """
-    said = [f"{words} ({rate(mbit)} Mbit/s)" for words, mbit in points]
+    """State between which neighbouring levels a line falls below a goal, or that it does not."""
+    labels = [f"{label} ({rate(mbit)} Mbit/s)" for label, mbit in points]
     below = next((at for at, (_, mbit) in enumerate(points) if mbit < goal_mbit), None)
     if below is None:
-        return f"{who} stays above {goal} up to the last tried, {said[-1]}."
-    end = "" if below == len(points) - 1 else f"; the last tried is {said[-1]}"
+        return f"{who} stays above {goal} up to the last tried, {labels[-1]}."
+    end = "" if below == len(points) - 1 else f"; the last tried is {labels[-1]}"
     if below == 0:
-        return f"{who} is below {goal} already at the first tried, {said[0]}{end}."
-    return f"{who} falls below {goal} between {said[below - 1]} and {said[below]}{end}."
+        return f"{who} is below {goal} already at the first tried, {labels[0]}{end}."
+    return f"{who} falls below {goal} between {labels[below - 1]} and {labels[below]}{end}."
 
 
 # -- in which of how many
 
 
 def in_cells(some: int, of: int, what: str = "cells") -> str:
-    """Of how many, where there are several: in 2 of 4 cells, in both cells, in all 4 cells."""
+    """Format a part of a count: in 2 of 4 cells, in both cells, in all 4 cells."""
     if of == 1:
         return ""
     if some == of:
@@ -116,7 +113,7 @@ def in_cells(some: int, of: int, what: str = "cells") -> str:
 
 
 def others_against_base(table: pd.DataFrame) -> list[tuple[str, str]]:
-    """(base, other) for every control but the base: CUBIC where it ran, else the first."""
+    """Return (base, other) for every control but the base: CUBIC, or the first."""
     ccs = ccs_of(table)
     base = "cubic" if "cubic" in ccs else next(iter(ccs), "")
     return [(base, cc) for cc in ccs if cc != base]
@@ -124,97 +121,106 @@ def others_against_base(table: pd.DataFrame) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much one congestion control gets over another at the same levels."""
+    """The goodput ratio of two congestion controls at the same levels."""
 
-    group: str  # those that share a sentence: a tunnel
-    place: str  # 16 streams
-    times: Summary  # of the pairs' ratios
+    group: str  # key of a common sentence: a tunnel
+    place: str  # location: 16 streams
+    times: Summary  # summary of the pairs' ratios
     study: float | None
     cpu_bound: bool
-    lead: str = ""  # the factor whose level the place begins with
+    lead: str = ""  # factor of the first level in `place`
 
 
 def gains_of(
     matrix: MatrixResults, table: pd.DataFrame, base: str, versus: str, *, by_streams: bool
 ) -> list[Gain]:
-    """Every place where both have a run of the same seed.
+    """Return the gains of all locations where both have a run of the same seed.
 
-    by_streams: the tunnel and the number of streams say which place it is.
+    by_streams: tunnel and number of streams identify the location.
     """
-    found = []
+    gains = []
     for first, second in pairs_of(matrix.cells, base, versus):
         times = paired_ratio(first.by_seed(), second.by_seed())
         if times is None:
             continue
         study = [row_of(table, cell)["goodput_study"] for cell in (first, second)]
-        place = drop_factor(first, "cc")
-        plain = by_streams and {name for name, _ in place.factors} <= {"tunnel", "streams"}
-        lead = next(iter(spoken_order(place.factors)), "")
-        found.append(
+        location = drop_factor(first, "cc")
+        only_streams = by_streams and {name for name, _ in location.factors} <= {
+            "tunnel",
+            "streams",
+        }
+        lead = next(iter(spoken_order(location.factors)), "")
+        gains.append(
             Gain(
-                first.example.tunnel if plain else "",
-                count_of(first.example.streams, "stream") if plain else place.label if lead else "",
+                first.example.tunnel if only_streams else "",
+                count_of(first.example.streams, "stream")
+                if only_streams
+                else location.label
+                if lead
+                else "",
                 times,
                 study[1] / study[0] if all(map(is_known, study)) else None,
                 first.cpu_bound or second.cpu_bound,
-                "streams" if plain else lead,
+                "streams" if only_streams else lead,
             )
         )
-    return found
+    return gains
 
 
 def comparisons(
     sweep: Sweep, table: pd.DataFrame, *, by_streams: bool = False
 ) -> Iterator[PlotFinding]:
-    """Every other congestion control against the base: first the answer in one sentence, then each
-    tunnel's ratios with the study's beside.
+    """Yield a comparison of each congestion control with the base.
+
+    It starts with a one-sentence answer, followed by each tunnel's ratios and the study's.
     """
     for base, versus in others_against_base(valid_rows(table)):
         gains = gains_of(sweep.matrix, table, base, versus, by_streams=by_streams)
         names, called = (cc_name(base), cc_name(versus)), sweep.study.called
         none_yet = "No pair of runs with the same seed yet."
-        said = [compare(gains, *names, called) if gains else none_yet]
+        texts = [compare(gains, *names, called) if gains else none_yet]
         groups = {gain.group for gain in gains}
         for group in sorted(groups, key=lambda name: rank(name, TUNNEL_ORDER)):
             parts = [gain_words(gain, called) for gain in gains if gain.group == group]
             head = f"{group}, {names[1]}" if group else names[1]
-            said.append(f"{head} as a multiple of {names[0]}: {', '.join(parts)}.")
+            texts.append(f"{head} as a multiple of {names[0]}: {', '.join(parts)}.")
         coverages = [gain.times.interval.coverage for gain in gains if gain.times.interval]
         if coverages:
-            said.append(
+            texts.append(
                 "The intervals are of the median over pairs of runs with the same seed and cover it"
                 f" with at least {100 * min(coverages):.1f}{NBSP}%."
             )
-        yield PlotFinding(f"{names[1]} against {names[0]}", tuple(said))
+        yield PlotFinding(f"{names[1]} against {names[0]}", tuple(texts))
 
 
 def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> str:
-    """Whether a congestion control gains over another: at the place that says most, and in how many
-    of all. Those that the CPU decided are set aside.
+    """State whether a congestion control gains over another, and in how many conditions.
+
+    CPU-bound conditions are set aside.
     """
     fair = [gain for gain in gains if not gain.cpu_bound]
     if not fair:
         return (
             f"Nothing here compares {versus} with {base}: in every cell with both the CPU decided."
         )
-    shown, ratios = featured(fair), [gain.times.median for gain in fair]
-    said = f"{gain_claim(shown, base, versus)} ({evidence(shown, called, multiple)})"
+    best, ratios = featured(fair), [gain.times.median for gain in fair]
+    text = f"{gain_claim(best, base, versus)} ({evidence(best, called, multiple)})"
     if len(fair) > 1:
         some = (
             (word, "all" if n == len(fair) else n) for word, n in more_or_less(ratios).items() if n
         )
         counts = listed([f"{word} in {number}" for word, number in some])
         ends = f"{multiple(min(ratios))} to {multiple(max(ratios))} times"
-        said += f"; of the {len(fair)} conditions it carries {counts} ({ends})"
+        text += f"; of the {len(fair)} conditions it carries {counts} ({ends})"
     aside = len(gains) - len(fair)
     those = count_of(aside, "condition is", "conditions are")
-    return f"{said}." + (f" {those} set aside: the CPU decided there." if aside else "")
+    return f"{text}." + (f" {those} set aside: the CPU decided there." if aside else "")
 
 
 def gain_claim(gain: Gain, base: str, versus: str) -> str:
-    """How much a congestion control carries of another at one place."""
-    place = f"{gain.group} {gain.place}".strip()
-    where = f" {where_words(place, 'tunnel' if gain.group else gain.lead)}" if place else ""
+    """State the ratio of two congestion controls' goodputs at one location."""
+    location = f"{gain.group} {gain.place}".strip()
+    where = f" {where_words(location, 'tunnel' if gain.group else gain.lead)}" if location else ""
     times = multiple(gain.times.median)
     if abs(gain.times.median - 1) <= NEAR:
         return f"{versus} gains nothing{where}: {times} times {base}"
@@ -222,7 +228,7 @@ def gain_claim(gain: Gain, base: str, versus: str) -> str:
 
 
 def gain_claims(gains: Sequence[Gain], base: str, versus: str) -> Iterator[str]:
-    """The same of the place that says most, with and without in how many of all it carries more."""
+    """Yield the claim on the featured location, with and without the number of gains."""
     fair = [gain for gain in gains if not gain.cpu_bound]
     if not fair:
         return
@@ -234,14 +240,14 @@ def gain_claims(gains: Sequence[Gain], base: str, versus: str) -> Iterator[str]:
 
 
 def more_or_less(ratios: Sequence[float]) -> dict[str, int]:
-    """In how many places it is more, as much and less."""
-    more = sum(each > 1 + NEAR for each in ratios)
-    less = sum(each < 1 - NEAR for each in ratios)
+    """Count the ratios that are more, as much and less."""
+    more = sum(value > 1 + NEAR for value in ratios)
+    less = sum(value < 1 - NEAR for value in ratios)
     return {"more": more, "as much": len(ratios) - more - less, "less": less}
 
 
 def featured(gains: Sequence[Gain]) -> Gain:
-    """The place to name: where the study's own ratio is furthest from 1, else the lab's."""
+    """Return the gain to name: where the study's ratio, or else the lab's, is furthest from 1."""
 
     def far(value: float | None) -> float:
         return abs(float(np.log(max(value or 1.0, 1e-9))))
@@ -253,14 +259,14 @@ def featured(gains: Sequence[Gain]) -> Gain:
 
 
 def gain_words(gain: Gain, called: str) -> str:
-    """One ratio, what it rests on, the study's."""
+    """Format one ratio with its evidence and the study's."""
     where = f" at {gain.place}" if gain.place else ""
     bound = "; CPU-bound" if gain.cpu_bound else ""
     return f"{ratio(gain.times.median)}{where} ({evidence(gain, called, ratio)}{bound})"
 
 
 def evidence(gain: Gain, called: str, show: Callable[[float], str]) -> str:
-    """What a ratio rests on, and the study's own."""
+    """Format the evidence of a ratio, and the study's ratio."""
     study = "" if gain.study is None else f"; {called}: {show(gain.study)}"
     return rests_on(gain.times, show) + study
 
@@ -269,7 +275,7 @@ def evidence(gain: Gain, called: str, show: Callable[[float], str]) -> str:
 
 
 def multiple(times: float) -> str:
-    """How many times: 0.99, 5.44, 12.7, 307."""
+    """Format a ratio: 0.99, 5.44, 12.7, 307."""
     return ratio(times) if times < 10 else rate(times)
 
 
@@ -278,33 +284,35 @@ def whole_percent(share: float) -> str:
 
 
 def percent_or(value: float | None) -> str:
-    """A share, or that it is not known."""
+    """Format a share, or "unknown"."""
     return percent(value) if is_known(value) else "unknown"
 
 
 def listed(words: Sequence[str], most: int = 99) -> str:
-    """a; a and b; a, b and c; of very many so many, and how many more."""
+    """Join words: a; a and b; a, b and c; after `most` words the rest is counted."""
     if len(words) > most:
         return f"{', '.join(words[:most])} and {len(words) - most} more"
     return " and ".join([*([", ".join(words[:-1])] if words[:-1] else []), *words[-1:]])
 
 
 def rests_on(summary: Summary, show: Callable[[float], str] = rate, *cells: Cell) -> str:
-    """The interval, if there is one, how many runs, and whether something spoilt them."""
-    found, same = summary.interval, are_identical(summary.values)
-    ends = f"{show(found.low)} to {show(found.high)}, " if found else ""
+    """Format the interval, the number of runs, and degraded cells."""
+    interval, same = summary.interval, are_identical(summary.values)
+    ends = f"{show(interval.low)} to {show(interval.high)}, " if interval else ""
     counted = identical_words(summary.n) if same else n_words(summary.n)
     return f"{ends}{counted}{degraded_words(cells)}"
 
 
 def n_words(*counts: int) -> str:
-    """n = 3, or n = 3 and 6."""
-    each = sorted(set(counts))
-    return f"n{NBSP}={NBSP}" + (f"{each[0]}" if len(each) == 1 else f"{each[0]} and {each[-1]}")
+    """Format numbers of runs: n = 3, or n = 3 and 6."""
+    values = sorted(set(counts))
+    return f"n{NBSP}={NBSP}" + (
+        f"{values[0]}" if len(values) == 1 else f"{values[0]} and {values[-1]}"
+    )
 
 
 def degraded_words(cells: Sequence[Cell]) -> str:
-    """That something besides the network had a say in one of them."""
+    """State how many cells are degraded; "" for none."""
     spoilt = sum(cell.verdict == "degraded" for cell in cells)
     if not spoilt:
         return ""
@@ -312,14 +320,14 @@ def degraded_words(cells: Sequence[Cell]) -> str:
 
 
 def article(words: str) -> str:
-    """a fifo queue; an fq_codel queue, as its letters are spoken."""
+    """Add an article: a fifo queue; an fq_codel queue, as its letters are spoken."""
     return f"an {words}" if re.match(r"[aeio]|fq", words) else f"a {words}"
 
 
 def where_words(place: str, lead: str) -> str:
-    """A place with what stands before it: at 16 streams, through gost+ws, with ECN on.
+    """Add a preposition: at 16 streams, through gost+ws, with ECN on.
 
-    lead: the factor whose level it begins with.
+    lead: the factor of the first level.
     """
     if lead == "tunnel" and re.match(rf"{DIRECT}\b", place):
         return f"without a tunnel{place.removeprefix(DIRECT)}"
@@ -330,7 +338,7 @@ def where_words(place: str, lead: str) -> str:
 
 
 def cell_words(row: pd.Series, table: pd.DataFrame) -> str:
-    """A cell in a few words, as many as tell it from the table's others."""
+    """Format a cell as briefly as the table's other cells allow."""
     if table.duplicated(["cc", "tunnel", "streams"]).any():
         return str(row["cell"])
     return f"{cc_name(row['cc'])} {row['tunnel']} {count_of(row['streams'], 'stream')}"
@@ -340,40 +348,39 @@ def cell_words(row: pd.Series, table: pd.DataFrame) -> str:
 
 
 def agreement(table: pd.DataFrame, called: str) -> tuple[str, ...]:
-    """How many cells meet the study's goodput, and the one furthest off on either side."""
+    """Count the cells that agree with the study's goodput, and name the extremes."""
     rows = table[table["ratio"].notna()]
     if rows.empty:
         return ()
     near = int(((rows["ratio"] - 1).abs() <= 2 * NEAR).sum())
-    said = [
+    texts = [
         f"Of {count_of(len(rows), 'cell')} with a value in the {called}, {near or 'none'}"
         f" {'is' if near < 2 else 'are'} within {whole_percent(2 * NEAR)} of it."
     ]
     ratios = rows["ratio"]
-    for words, at in (("below", ratios.idxmin()), ("above", ratios.idxmax())):
+    for side, at in (("below", ratios.idxmin()), ("above", ratios.idxmax())):
         row = rows.loc[at]
-        if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (words == "below"):
-            said.append(
-                f"Furthest {words}: {cell_words(row, table)}: lab {rate(row['goodput'])}, {called}"
+        if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (side == "below"):
+            texts.append(
+                f"Furthest {side}: {cell_words(row, table)}: lab {rate(row['goodput'])}, {called}"
                 f" {rate(row['goodput_study'])} Mbit/s ({ratio(row['ratio'])}; CPU idle"
                 f" {percent_or(row['idle_share'])})."
             )
-    return tuple(said)
+    return tuple(texts)
 
 
 def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
-    """The cells in which a CPU had no time left while the bottleneck had room: the busiest host's,
-    or the one that all hosts share.
+    """Count the cells that a CPU limited while the bottleneck was not full.
 
-    title: what the cells are; the sentence names it, for another matrix of the experiment may have
-    had less time.
+    The CPU is the busiest host's, or the one that all hosts share. title: name of the cells,
+    because other matrices of the experiment may differ.
     """
     known = table[table["idle_share"].notna()]
     if known.empty:
         return ()
     bound = known[known["cpu_bound"] > 0]
     full, cells = whole_percent(LINK_SHARE_FULL), count_of(len(known), "cell")
-    said = f"A CPU decided in {len(bound) or 'none'} of the {cells} of “{title}”"
+    text = f"A CPU decided in {len(bound) or 'none'} of the {cells} of “{title}”"
     if len(bound):
         rows = (row for _, row in bound.iterrows())
         named = [f"{cell_words(row, table)} ({percent(row['idle_share'])} idle)" for row in rows]
@@ -385,11 +392,11 @@ def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
         why += f" second ({cell_words(least, table)})"
         if least["idle_share"] < IDLE_SHARE_LOW:
             why += f", and where that is too little the bottleneck was at least {full} full"
-    return (f"{said}: {why}.",)
+    return (f"{text}: {why}.",)
 
 
 def retransmission_answers(runs: Sequence[RunFolder]) -> list[PlotFinding]:
-    """What iperf3's Retr counted in a tunnel, and what the WAN lost."""
+    """Compare iperf3's Retr in a tunnel with the retransmissions of each leg."""
     counts = ((run.retr, run.retransmitted("app"), run) for run in runs if run.counts)
     tunnelled = [
         (retr, app, run) for retr, app, run in counts if retr is not None and app is not None
@@ -397,7 +404,7 @@ def retransmission_answers(runs: Sequence[RunFolder]) -> list[PlotFinding]:
     if not tunnelled:
         return []
     alike = sum(abs(retr - app) <= max(2.0, 0.05 * retr) for retr, app, _ in tunnelled)
-    said = [
+    texts = [
         f"In {alike} of {len(tunnelled)} runs through a tunnel iperf3's Retr equals (to"
         f" 5{NBSP}%) what the loopback connection between iperf3 and the tunnel's near end sent"
         " again."
@@ -407,36 +414,38 @@ def retransmission_answers(runs: Sequence[RunFolder]) -> list[PlotFinding]:
     shares = [wan_share(run) for _, run in seen if run.retransmitted("wan")]
     lost = sorted(share for share in shares if share is not None)
     if clean:
-        said.append(
+        texts.append(
             f"In {len(clean)} of {len(seen)} the WAN leg sent nothing again; in"
             f" {sum(retr > 0 for retr in clean)} of these Retr is above zero all the same."
         )
     if lost:
-        said.append(
+        texts.append(
             f"In {len(seen) - len(clean)} of {len(seen)} the WAN leg sent something again:"
             f" {per_mille(lost[0])} to {per_mille(lost[-1])} of its segments."
         )
-    return [PlotFinding("What iperf3's Retr says", tuple(said))]
+    return [PlotFinding("What iperf3's Retr says", tuple(texts))]
 
 
 def convergence_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterable[str]:
-    """How soon shares are fair, or a rate has settled; how many runs never got there."""
+    """State how fast shares converge or a rate settles, and how many runs never do."""
     table = valid_rows(table)
     could = table[table["convergence_s"].notna() | (table["never_converged"] > 0)]
     never, of = int(could["never_converged"].sum()), int(could["n"].sum())
-    said = [span(could, "convergence_s", "The time to settle (median)", unit=" s")]
+    texts = [span(could, "convergence_s", "The time to settle (median)", unit=" s")]
     if never:
-        those = "; the medians are of those that do" if said[0] else ""
-        said.append(f"{never} of {of} runs never settle{those}.")
-    return filter(None, said)
+        those = "; the medians are of those that do" if texts[0] else ""
+        texts.append(f"{never} of {of} runs never settle{those}.")
+    return filter(None, texts)
 
 
 convergence = told("{title}: how soon it settles", convergence_sentences)
 
 
 def in_general(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
-    """Of any matrix: how far its cells lie apart, its congestion controls against each other, how
-    many cells meet the study's value, where the CPU decided.
+    """Yield the general findings of any matrix.
+
+    These are the range of its cells, comparisons of congestion controls, agreement with the study,
+    and CPU-bound cells.
     """
     valid = valid_rows(table)
     if valid.empty:
@@ -446,49 +455,64 @@ def in_general(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
         alone = f"{row['cell']}: {rate(row['goodput'])} Mbit/s (n = {row['n']:g})."
         yield PlotFinding(sweep.title, (alone,))
         return
-    said = [span(valid, "goodput", "Goodput", unit=" Mbit/s")]
+    texts = [span(valid, "goodput", "Goodput", unit=" Mbit/s")]
     for compared in comparisons(sweep, table):
-        said += compared.sentences
+        texts += compared.sentences
     if valid["goodput_study"].notna().any():
-        said += agreement(valid, sweep.study.called)
-    yield PlotFinding(sweep.title, (*said, *cpu_decided(valid, sweep.title)))
+        texts += agreement(valid, sweep.study.called)
+    yield PlotFinding(sweep.title, (*texts, *cpu_decided(valid, sweep.title)))
 
 
 # -- what made the numbers
 
-RECEIVING = ("an interrupt per packet", "interrupts moderated")  # moderated: the second
+RECEIVING = ("an interrupt per packet", "interrupts moderated")  # [moderated]
 
 
 def made_by_line(runs: Sequence[RunFolder]) -> str:
-    """What made some runs' numbers, in a line."""
-    found = [run.environment for run in runs if run.environment is not None and run.counts]
-    if not found:
+    """State the software that produced some runs, in one line."""
+    environments = [run.environment for run in runs if run.environment is not None and run.counts]
+    if not environments:
         return ""
 
     def named(head: str, values: set[str]) -> str:
         return f"{head}{' / '.join(sorted(values))}"
 
-    synthetic = "FIXTURE, NOT MEASURED · " if any(each.synthetic for each in found) else ""
-    tunnels = {each.tunnel for each in found if each.tunnel_kind != "none"}
+    synthetic = (
+        "FIXTURE, NOT MEASURED · "
+        if any(environment.synthetic for environment in environments)
+        else ""
+    )
+    tunnels = {
+        environment.tunnel for environment in environments if environment.tunnel_kind != "none"
+    }
     parts = [
         named("tunnel: ", tunnels) if tunnels else "no tunnel",
-        named("Linux ", {f"{each.kernel} (HZ {each.hz})" for each in found}),
-        ", ".join([named("", {f"{each.clock} clock" for each in found}), *machine_words(runs)]),
-        named("iperf3 ", {each.iperf3 for each in found}),
-        named("lab ", {each.lab for each in found}),
+        named(
+            "Linux ",
+            {f"{environment.kernel} (HZ {environment.hz})" for environment in environments},
+        ),
+        ", ".join(
+            [
+                named("", {f"{environment.clock} clock" for environment in environments}),
+                *machine_words(runs),
+            ]
+        ),
+        named("iperf3 ", {environment.iperf3 for environment in environments}),
+        named("lab ", {environment.lab for environment in environments}),
     ]
     return synthetic + " · ".join(parts)
 
 
 def machine_words(runs: Sequence[RunFolder]) -> list[str]:
-    """What the hosts are on the virtual clock: their CPUs, what a system call and a packet cost
-    them, how they receive. What differs between runs is left out: it is asked of each.
+    """Describe hosts on the virtual clock: CPUs, cost of a system call and of a packet.
+
+    The kind of interrupts follows. Requests that differ between runs are omitted.
     """
     counted = [run for run in runs if run.counts and run.clock == "virtual"]
 
     def of_all(words: Callable[[Mapping[str, Any]], str]) -> list[str]:
-        found = {words(dict(run.settings)) for run in counted}
-        return list(found - {""}) if len(found) == 1 else []
+        texts = {words(dict(run.settings)) for run in counted}
+        return list(texts - {""}) if len(texts) == 1 else []
 
     costs = {run.syscall_cost_us for run in counted}
     return [
@@ -513,7 +537,7 @@ def cpus_words(asked: Mapping[str, Any]) -> str:
         for name, value in asked.items()
         if name.startswith("cpus_by_host.")
     ]
-    said = f"{count_of(count, 'CPU')} per host"
+    text = f"{count_of(count, 'CPU')} per host"
     if share := optional_number(asked, "cpu_share_permille"):
-        said += f" with the time of {share / 1000:g}"
-    return f"{said} ({', '.join(others)})" if others else said
+        text += f" with the time of {share / 1000:g}"
+    return f"{text} ({', '.join(others)})" if others else text

@@ -1,4 +1,4 @@
-"""How every figure looks: colours, fonts, axes, the legend above and what made the numbers below.
+"""Style all figures: colours, fonts, axes, legend and footer.
 
 One colour per congestion control everywhere, one marker per tunnel.
 """
@@ -48,7 +48,7 @@ STYLE: dict[str, Any] = {
     "figure.titlesize": 12,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    "axes.titley": 1.0,  # else looked for at every drawing; nothing stands above an axis
+    "axes.titley": 1.0,  # a fixed value avoids a search at every drawing; nothing is above an axis
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": FAINT,
@@ -67,24 +67,23 @@ STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "savefig.dpi": 150,
-    # Names of experiments and profiles are other people's words: a $ in them is no formula.
+    # Names of experiments and profiles are user text: a $ is no formula.
     "text.parse_math": False,
-    # Glyphs as paths look the same on every machine; the salt makes two savings of one figure
-    # equal.
+    # Glyphs as paths look the same on every machine; the salt makes saved files reproducible.
     "svg.fonttype": "path",
     "svg.hashsalt": "gostlab",
-    "pdf.fonttype": 42,  # TrueType inside, as publishers ask for
+    "pdf.fonttype": 42,  # embed TrueType fonts, as publishers require
 }
-# A value range wider than this is shown on a log axis.
+# Minimum ratio of values for a log axis.
 WIDE = 12.0
-WIDTH_IN = 7.0  # read on a phone without zooming: 10.5 pt stays above 8 px at 390 px
+WIDTH_IN = 7.0  # readable on a phone: 10.5 pt is more than 8 px at 390 px
 F = TypeVar("F", bound=Callable[..., Figure])
 
 
 def tunnel_marker(tunnel: str) -> str:
-    """A tunnel's marker, the same for each of its names."""
-    kind = tunnel_kinds().get(tunnel)
-    name = tunnel if kind is None else kind.name
+    """Return a tunnel's marker, the same for all of its names."""
+    tunnel_type = tunnel_kinds().get(tunnel)
+    name = tunnel if tunnel_type is None else tunnel_type.name
     return (
         TUNNEL_MARKERS.get(name)
         or OTHER_MARKERS[zlib.crc32(name.encode("utf-8", "replace")) % len(OTHER_MARKERS)]
@@ -93,22 +92,25 @@ def tunnel_marker(tunnel: str) -> str:
 
 @dataclass
 class Canvas:
-    """Somebody's own axes or figure, on which the next figure is drawn in place of a new one."""
+    """User-supplied axes or figure to draw on, instead of a new figure."""
 
     axes: Sequence[Axes]
-    figure: Any = None  # that gets as many as are needed
+    figure: Any = None  # a figure that gets the required axes
     legend: bool = True
-    drawn: list[Axes] = field(default_factory=list)  # those that have been drawn on
+    drawn: list[Axes] = field(default_factory=list)  # axes with content
 
     @classmethod
     def on(cls, place: Any, *, legend: bool = True) -> Canvas:
-        """Of axes, several of them, or a figure."""
+        """Construct a canvas from axes, several axes, or a figure."""
         if isinstance(place, FigureBase):
             return cls((), place, legend)
         return cls(list(np.ravel(place)), None, legend)
 
     def take(self, rows: int, columns: int, **how: Any) -> tuple[Any, np.ndarray]:
-        """The figure and axes to draw on. Raises BadInput where there are others than needed."""
+        """Return the figure and axes to draw on.
+
+        Raises BadInput if their number differs from the required one.
+        """
         if self.drawn:
             raise BadInput("several figures of it: choose one by levels: where={factor: level}")
         if self.figure is not None:
@@ -129,7 +131,7 @@ CANVAS: ContextVar[Canvas | None] = ContextVar("CANVAS", default=None)
 
 @contextmanager
 def drawing_on(canvas: Canvas) -> Iterator[None]:
-    """Draw on somebody's canvas, in his style, until the end of the block."""
+    """Draw on a user's canvas, in the user's style, in the block."""
     token = CANVAS.set(canvas)
     try:
         yield
@@ -138,7 +140,7 @@ def drawing_on(canvas: Canvas) -> Iterator[None]:
 
 
 def styled(draw: F) -> F:
-    """Draw in the report's style, whatever matplotlib is set to; on somebody's canvas in his."""
+    """Draw in the report's style, or on a user's canvas in the user's style."""
 
     @functools.wraps(draw)
     def inner(*args: Any, **kwargs: Any) -> Figure:
@@ -153,29 +155,31 @@ def styled(draw: F) -> F:
 
 
 def lay_out(figure: Figure) -> None:
-    """Give everything its place, once: constrained layout moves a little at every drawing, and two
-    savings would differ. Without any engine (not "none", which is one) each is drawn once, not
-    twice.
+    """Lay out a figure once.
+
+    Constrained layout changes slightly at every drawing, so saved files would differ. Without any
+    engine (not "none", which is one) each figure is drawn once, not twice.
     """
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
     figure.set_layout_engine(None)
     for ax in figure.axes:
-        # The layout's last digits follow from the order in which it met its constraints, which
-        # is another in each process.
+        # The last digits of the layout depend on the order of constraints, which differs between
+        # processes.
         ax.set_position(Bbox(ax.get_position(original=True).get_points().round(6)))
     settle(figure)
 
 
 def settle(figure: Figure) -> None:
-    """Keep the ticks as they are now, and the names of the axes where they are, those of one column
-    in line: matplotlib looks for both a dozen times at every saving.
+    """Fix ticks and axis labels at their current positions, aligned in each column.
+
+    matplotlib computes both a dozen times at every saving.
     """
     renderer = figure.canvas.get_renderer()
-    left: dict[float, list[tuple[Axis, float, float]]] = {}  # the vertical axes of each column
+    left: dict[float, list[tuple[Axis, float, float]]] = {}  # vertical axes by column
     for ax in figure.axes:
-        # a scale of colours gets its own shape only now, and its name's place with it
+        # a colour bar gets its shape and label position only now
         locator = ax.get_axes_locator()
         ax.apply_aspect(locator(ax, renderer) if locator else None)
         for axis in (ax.xaxis, ax.yaxis):
@@ -184,7 +188,7 @@ def settle(figure: Figure) -> None:
             if not axis.label.get_text():
                 axis.set_label_coords(0.5, 0.5)
                 continue
-            axis.get_tightbbox(renderer)  # this finds the name's place
+            axis.get_tightbbox(renderer)  # this computes the label's position
             x, y = axis.label.get_transform().transform(axis.label.get_position())
             if axis is ax.xaxis:
                 axis.set_label_coords(*ax.transAxes.inverted().transform((x, y)))
@@ -199,7 +203,7 @@ def settle(figure: Figure) -> None:
 def new_figure(
     height_in: float, rows: int = 1, columns: int = 1, **kwargs: Any
 ) -> tuple[Figure, np.ndarray]:
-    """A figure of the report's width that belongs to no window, and its axes."""
+    """Return a figure of the report's width without a window, and its axes."""
     canvas = CANVAS.get()
     if canvas is not None:
         return canvas.take(rows, columns, **kwargs)
@@ -207,12 +211,12 @@ def new_figure(
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **kwargs)
     for ax in axes.flat:
-        ax.set_title("")  # with this its place is known
+        ax.set_title("")  # this fixes the title's position
     return figure, axes
 
 
 def save(figure: Figure, kind: str) -> bytes:
-    """The figure's file, "svg", "pdf" or "png"; the same bytes for the same figure."""
+    """Return the figure as "svg", "pdf" or "png"; equal figures give equal bytes."""
     out = io.BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     with matplotlib.rc_context(STYLE):
@@ -223,8 +227,10 @@ def save(figure: Figure, kind: str) -> bytes:
 def finish(
     figure: Figure, handles: Sequence[Any], footer: str, title: str = "", note: str = ""
 ) -> None:
-    """Title and legend above, below a note and what made the numbers, so that a figure cut out of
-    its page still says so. On somebody's own canvas a legend is all.
+    """Add title, legend, note and the software that produced the numbers.
+
+    So a figure cut from its page still states its origin. On a user's canvas only the legend is
+    added.
     """
     canvas = CANVAS.get()
     if canvas is not None:
@@ -235,7 +241,7 @@ def finish(
     lines = [*textwrap.wrap(note, 112), *textwrap.wrap(footer, 112)[:3]]
     top_in, bottom_in = 0.05, 0.12 + 0.15 * len(lines)
     if title:
-        # Never cut: it may say how many cells there are besides those drawn.
+        # Never truncated: it may state the number of cells that are not plotted.
         titles = textwrap.wrap(title, 84)
         figure.text(
             0.012,
@@ -268,14 +274,14 @@ def finish(
 
 
 def key(label: str, **look: Any) -> Line2D:
-    """A legend's entry: a line, or with linestyle="none" a mark."""
+    """Return a legend entry: a line, or a mark with linestyle="none"."""
     return Line2D([], [], label=label, **look)
 
 
 def note(
     ax: Axes, words: str, at: tuple[float, float], aside: tuple[float, float], **look: Any
 ) -> None:
-    """Small words so many points aside of a point."""
+    """Write small text at an offset in points from a position."""
     usual = {"fontsize": 8.5, "color": FAINT}
     ax.annotate(words, at, xytext=aside, textcoords="offset points", **{**usual, **look})
 
@@ -288,22 +294,23 @@ def cut(words: str, length: int) -> str:
 
 
 def thousands(axis: Any) -> None:
-    """1,500 instead of 1500."""
+    """Format an axis with thousands separators: 1,500."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def name_ticks(
     axis: Any, marks: Sequence[float], words: Callable[[float], str] = "{:g}".format
 ) -> None:
-    """Ticks at these places and no others, and what stands at each."""
+    """Set the ticks of an axis and their labels."""
     axis.set_major_locator(FixedLocator(list(marks)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
     axis.set_minor_locator(NullLocator())
 
 
 def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
-    """A log axis with numbers as people write them: 0.1, 1, 10, 1,000; halves of decades where it
-    is short.
+    """Format a log axis with plain numbers: 0.1, 1, 10, 1,000.
+
+    Short axes have ticks at 1, 2 and 5 of each decade.
     """
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     marks = [10.0**power for power in range(first, last + 1)]
@@ -317,13 +324,13 @@ def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
 
 
 def log_axis(ax: Axes, which: Literal["x", "y"], low: float, high: float, most: int = 7) -> None:
-    """A log axis between two values, with such numbers."""
+    """Set a log axis between two values, with plain numbers."""
     ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
     plain_log(ax.xaxis if which == "x" else ax.yaxis, low, high, most)
 
 
 def counts_axis(ax: Axes, top: float) -> None:
-    """A symlog axis, linear to 1, so that "none" has a place."""
+    """Set a symlog axis, linear to 1, so that zero has a position."""
     ax.set_yscale("symlog", linthresh=1.0, linscale=0.5)
     decades = range(math.ceil(math.log10(max(top, 10.0))) + 1)
     ax.set_ylim(-0.25, 10.0 ** (math.log10(top) * 1.06 + 0.15))
@@ -332,12 +339,12 @@ def counts_axis(ax: Axes, top: float) -> None:
     name_ticks(ax.yaxis, marks, "{:,.0f}".format)
 
 
-# Ratios that people say.
+# Ticks of ratio axes.
 RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 
 def ratio_axis(ax: Axes, low: float, high: float) -> None:
-    """A log axis with ratios that people say."""
+    """Set a log axis with common ratios as ticks."""
     ax.set_yscale("log")
     ax.set_ylim(low, high)
     name_ticks(ax.yaxis, [step for step in RATIOS if low <= step <= high])
@@ -348,17 +355,22 @@ def superscript(power: int) -> str:
 
 
 def apart(levels: Sequence[float], ratio: float = 1.22, share: float = 0.0) -> list[float]:
-    """Those of the sorted levels that a log axis has room to name; of a linear one with `share`."""
-    kept: list[float] = []
+    """Return the levels that have space for a label on a log axis.
+
+    share: minimum distance on a linear axis.
+    """
+    selected: list[float] = []
     least = share * (levels[-1] - levels[0])
-    for each in levels:
-        if not kept or (each - kept[-1] >= least if share else each / kept[-1] >= ratio):
-            kept.append(each)
-    return kept
+    for level_value in levels:
+        if not selected or (
+            level_value - selected[-1] >= least if share else level_value / selected[-1] >= ratio
+        ):
+            selected.append(level_value)
+    return selected
 
 
 def grid(count: int) -> tuple[int, int]:
-    """Rows and columns of so many facets: three abreast at most, two of four."""
+    """Return the rows and columns of so many facets: at most three columns, two for four."""
     columns = min(3, max(1, count))
     if count == 4:
         columns = 2
@@ -366,7 +378,7 @@ def grid(count: int) -> tuple[int, int]:
 
 
 def label_edges(axes: np.ndarray, used: int, x: str, y: str) -> None:
-    """Name the axes once: on the left, and under the lowest facet of each column."""
+    """Label the axes once: on the left, and under the lowest facet of each column."""
     rows, columns = axes.shape
     for index in range(used):
         ax = axes.flat[index]
@@ -377,17 +389,17 @@ def label_edges(axes: np.ndarray, used: int, x: str, y: str) -> None:
             if columns < 3:
                 ax.set_xlabel(x)
     if columns >= 3:
-        # Three narrow facets have no room for three names.
+        # three narrow facets have no space for three labels
         middle = axes.flat[min(columns // 2 + (rows - 1) * columns, used - 1)]
         middle.set_xlabel(x)
 
 
 def wrapped(words: str, width: int) -> str:
-    """Words under a group of bars, in lines that do not meet their neighbours'."""
+    """Wrap a label under a group of bars, so that it does not touch its neighbours."""
     width = max(6, width)
     if any(
         len(word) > width for word in words.split(" ")
-    ):  # rather between a value and its unit than inside a word
+    ):  # prefer a break between a value and its unit to one inside a word
         words = words.replace("\u00a0", " ")
     words = " ".join(broken(word, width) for word in words.split(" "))
     lines = textwrap.wrap(words, width, break_long_words=True)
@@ -395,7 +407,7 @@ def wrapped(words: str, width: int) -> str:
 
 
 def broken(word: str, width: int) -> str:
-    """A word that is longer than a line, with spaces where one may end: rate_kbit= 15000."""
+    """Insert spaces into a word longer than a line: rate_kbit= 15000."""
     if len(word) <= width:
         return word
     lines = [""]
@@ -407,23 +419,24 @@ def broken(word: str, width: int) -> str:
 
 
 def fits(words: str, width: int) -> bool:
-    """Whether `wrapped` shows all of it, and no word in two."""
+    """Return whether `wrapped` keeps the whole text and all words."""
     lines = textwrap.wrap(words, width, break_long_words=False)
     return len(lines) <= 3 and all(len(line) <= width for line in lines)
 
 
 def head_panel(ax: Axes, words: str, columns: int, **more: Any) -> None:
-    """A panel's heading, in lines that end before the next panel's: cut, two could not be told
-    apart.
+    """Set a panel's heading, wrapped to its width.
+
+    Truncated headings might be indistinguishable.
     """
-    if len(words) > 56 // columns:  # one line of the usual size
+    if len(words) > 56 // columns:  # one line of the default size
         words = "\n".join(textwrap.wrap(words, 66 // columns))
         more["fontsize"] = 9.5
     ax.set_title(words, **more)
 
 
 def short(value: float) -> str:
-    """A value above a bar: 1,432, 144, 12.0, 9.3, 3.0, 0.61."""
+    """Format a value above a bar: 1,432, 144, 12.0, 9.3, 3.0, 0.61."""
     if value >= 100 or not value:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 9.95 else f"{value:#.2g}"
