@@ -84,7 +84,7 @@ class RunsOfTheLab:
         self._file = kept_experiment(order.results, experiment_document(order), "fit")
         self.runs: set[str] = set()
 
-    def __call__(self, wanted: Sequence[level_set.RunRequest]) -> list[float | None]:
+    def __call__(self, wanted: Sequence[level_set.TrialRun]) -> list[float | None]:
         """Return goodputs (bit/s). Raises BadInput if none of the runs is possible."""
         described = [self._order.run(ask) for ask in wanted]
         refused, _ = preflight.survey(described)

@@ -36,7 +36,7 @@ Position = tuple[float, ...]  # one value per parameter, 0 to 1
 
 
 @dataclass(frozen=True)
-class RunRequest:
+class TrialRun:
     """A run that the search requests."""
 
     position: Position
@@ -46,7 +46,7 @@ class RunRequest:
 
 
 # Returns the goodput (bit/s) of each run, or None for a run without an answer.
-Lab = Callable[[Sequence[RunRequest]], Sequence["float | None"]]
+Lab = Callable[[Sequence[TrialRun]], Sequence["float | None"]]
 
 
 def no_theory(_number: int, positions: np.ndarray) -> np.ndarray:
@@ -65,16 +65,16 @@ class Known:
     say: Callable[[str], None] = lambda _text: None
     # Returns ln(rate) in theory, from the index of a number and positions.
     theory: Callable[[int, np.ndarray], np.ndarray] = no_theory
-    answers: dict[RunRequest, float | None] = field(default_factory=dict)
+    answers: dict[TrialRun, float | None] = field(default_factory=dict)
 
-    def ask(self, wanted: Iterable[RunRequest]) -> bool:
+    def ask(self, wanted: Iterable[TrialRun]) -> bool:
         """Have the lab answer new requests, and return whether there were any."""
         new = [ask for ask in dict.fromkeys(wanted) if ask not in self.answers]
         if new:
             self.answers.update(zip(new, self.lab(new), strict=True))
         return bool(new)
 
-    def runs_of(self, number: int) -> list[tuple[RunRequest, float]]:
+    def runs_of(self, number: int) -> list[tuple[TrialRun, float]]:
         """Return the runs of a number that have an answer, with their rates (bit/s)."""
         return [
             (ask, rate)
@@ -291,10 +291,10 @@ def make_requests(
     repetitions: int = 1,
     *,
     full_length: bool = True,
-) -> list[RunRequest]:
+) -> list[TrialRun]:
     """Return requests for runs of some numbers at some positions."""
     return [
-        RunRequest(position, number, full_length, repetition)
+        TrialRun(position, number, full_length, repetition)
         for repetition in range(1, repetitions + 1)
         for position in positions
         for number in numbers
@@ -349,11 +349,11 @@ def propose_positions(model: ResidualModel, random: np.random.Generator) -> list
 
 def uncertain_runs(
     model: ResidualModel, positions: Sequence[Position], *, full_length: bool
-) -> list[RunRequest]:
+) -> list[TrialRun]:
     """Return requests for each number at the positions where it is uncertain."""
     _, variances = model.moments(np.array(positions))
     return [
-        RunRequest(position, number, full_length)
+        TrialRun(position, number, full_length)
         for column, position in enumerate(positions)
         for number in range(len(model.numbers))
         if variances[number, column] > MAX_SD**2

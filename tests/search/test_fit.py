@@ -20,7 +20,7 @@ from gostlab.search.fit import SearchProgress
 from gostlab.search.fit_cli import conclusion, parameter_lines, print_fitted, verdict, window_lines
 from gostlab.search.fit_files import numbers_bare, write_fitted
 from gostlab.search.fit_plot import fit_figure
-from gostlab.search.level_set import RunRequest
+from gostlab.search.level_set import TrialRun
 from gostlab.search.observations import (
     Measurements,
     chosen,
@@ -242,18 +242,18 @@ def test_a_rate_may_begin_at_what_passed() -> None:
 def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
     asked = order(tmp_path)
     positions = (0.5, 0.5, 1.0)
-    whole, short = (asked.run(RunRequest(positions, 0, is_whole)) for is_whole in (True, False))
+    whole, short = (asked.run(TrialRun(positions, 0, is_whole)) for is_whole in (True, False))
     assert (whole.length_s, short.length_s) == (12, 3)
     assert whole.path["forward"]["rate_bps"] == 150_000_000
     assert whole.path["forward"]["loss"]["p"] == pytest.approx(0.0003162, rel=1e-3)
     assert whole.path["reverse"]["loss"]["p"] == 0
     assert whole.path["forward"]["delay_ms"] == 30
     assert whole.experiment == "fit-mine-fitted" and whole.name != short.name
-    assert asked.run(RunRequest(positions, 0, True)).name == whole.name
-    assert asked.run(RunRequest(positions, 0, True, 2)).seed == whole.seed + 1
+    assert asked.run(TrialRun(positions, 0, True)).name == whole.name
+    assert asked.run(TrialRun(positions, 0, True, 2)).seed == whole.seed + 1
     assert (
-        asked.run(RunRequest(positions, 2, True)).cc
-        == asked.run(RunRequest(positions, 1, True)).cc
+        asked.run(TrialRun(positions, 2, True)).cc
+        == asked.run(TrialRun(positions, 1, True)).cc
         == "bbr"
     )
 
@@ -264,7 +264,7 @@ def test_theory_says_of_a_place_what_it_says_of_its_run(tmp_path: Path, buffers:
     positions = np.array([[0.1, 0.2, 0.9], [0.8, 0.5, 0.0]])
     for number in range(len(asked.rows)):
         runs = [
-            asked.run(RunRequest(tuple(position), number, True)) for position in positions.tolist()
+            asked.run(TrialRun(tuple(position), number, True)) for position in positions.tolist()
         ]
         assert list(Expected(asked)(number, positions)) == pytest.approx(
             [math.log(limits_of(run).goodput_bps) for run in runs], rel=1e-12
@@ -383,9 +383,7 @@ def test_progress_says_how_many_runs_and_how_long_at_most(
     told = SearchProgress(*asked.most())
     told.say("machine: sandbox")
     told.stage("9 paths that fill the space")
-    end = Finished(
-        asked.run(RunRequest((0.5, 0.5, 0.5), 0, True)), tmp_path, {"outcome": "ok"}, "ok"
-    )
+    end = Finished(asked.run(TrialRun((0.5, 0.5, 0.5), 0, True)), tmp_path, {"outcome": "ok"}, "ok")
     told.finished(end, 0.0)
     told.say("machine: sandbox")
     told.stage("whole runs")
