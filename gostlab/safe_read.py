@@ -1,8 +1,8 @@
-"""The one place where a file of a run's folder is opened and decoded, whoever wrote it.
+"""Open and decode files of a run's folder, whose author is not trusted.
 
-Only a plain file of a possible size is opened: no link is followed, no FIFO waited for, no device
-touched. Decoded values are what the lab's own writers can write: numbers that are finite in double
-precision, text that UTF-8 can encode.
+No other module opens them. Only a plain file of a possible size is opened: no link is followed, no
+FIFO waited for, no device touched. Decoded values are those that gostlab itself can write: numbers
+that are finite in double precision, text that UTF-8 can encode.
 """
 
 import errno
@@ -14,9 +14,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-# What a file may be at most, by its name and then by its last suffix. The largest that the lab
-# writes are run.json with a trace of 10^5 steps (10 MB), an iperf3 report of 128 streams over an
-# hour (140 MB) and their samples (1.5 GB).
+# The maximum size of a file, by its name and then by its last suffix. The largest files that
+# gostlab writes are run.json with a trace of 10^5 steps (10 MB), an iperf3 report of 128 streams
+# over an hour (140 MB) and their samples (1.5 GB).
 MAX_BYTES_BY_NAME = dict.fromkeys(
     [
         *("status.json", "outcome.json", "run.json", "fidelity.json", "legs.json", "flows.json"),
@@ -26,13 +26,13 @@ MAX_BYTES_BY_NAME = dict.fromkeys(
 )
 MAX_BYTES_BY_SUFFIX = {".json": 512 << 20, ".gz": 1 << 30, ".c": 4 << 20}
 MAX_BYTES = 4 << 30
-MAX_LINE_BYTES = 4 << 20  # of a series
-MAX_DIGITS = 308  # of an integer: more are above every double
+MAX_LINE_BYTES = 4 << 20  # The maximum length of a line in a series.
+MAX_DIGITS = 308  # The maximum number of digits of an integer; more digits exceed every double.
 FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def max_bytes(name: str) -> int:
-    """Return what a file of this name may have at most."""
+    """Return the maximum size of a file of this name."""
     suffix = name[name.rfind(".") :] if "." in name else ""
     return MAX_BYTES_BY_NAME.get(name) or MAX_BYTES_BY_SUFFIX.get(suffix, MAX_BYTES)
 
@@ -41,10 +41,10 @@ def open_plain(path: Path) -> BufferedReader:
     """Open a plain file to be read. Raises OSError, with what is wrong in `strerror`."""
     try:
         descriptor = os.open(path, FLAGS)
-    except ValueError:  # a NUL or a surrogate in its name
+    except ValueError:  # A NUL or a surrogate in the name raises ValueError.
         raise OSError(errno.EINVAL, "no name of a file", str(path)) from None
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a symbolic link; a socket
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # The path is a symbolic link or a socket.
             raise OSError(errno.EINVAL, "not a plain file", str(path)) from None
         raise
     try:
@@ -56,7 +56,7 @@ def open_plain(path: Path) -> BufferedReader:
 
 
 def check_plain(state: os.stat_result, path: Path) -> None:
-    """Raises OSError unless this is the state of a plain file of a possible size."""
+    """Reject anything but a plain file of a possible size with OSError."""
     if not stat.S_ISREG(state.st_mode):
         raise OSError(errno.EINVAL, "not a plain file", str(path))
     if state.st_size > max_bytes(path.name):

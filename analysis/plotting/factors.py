@@ -10,7 +10,7 @@ from gostlab.analysis.load.published import level
 from gostlab.analysis.stats.cells import CC_ORDER, TUNNEL_ORDER, natural, rank
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.tunnels import tunnel_kinds
-from gostlab.spec.labels import PARTS, changes_words, says_where, with_units
+from gostlab.spec.labels import PARTS, changes_words, names_cc_end, with_units
 from gostlab.spec.profile import DIRECTIONS
 from gostlab.spec.settings import LINK_NAME
 
@@ -198,7 +198,7 @@ def named_level(factor: str, value: Any) -> str:
     if name.endswith(".cc"):
         return f"{cc_name(str(value))} as {name[:-3]}"
     head, _, end = name.partition(".")
-    if (head == "cc" and end) or says_where(head, end, value):
+    if (head == "cc" and end) or names_cc_end(head, end, value):
         return f"{cc_name(str(value))} at {end}"
     if changes := changes_words(value):
         return changes

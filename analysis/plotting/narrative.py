@@ -46,7 +46,7 @@ from gostlab.analysis.stats.published_targets import (
 from gostlab.analysis.stats.statistics import Summary
 from gostlab.analysis.stats.text_table import NBSP, cc_name, percent, rate
 from gostlab.results.metrics import states_words
-from gostlab.spec.labels import level_words, says_where
+from gostlab.spec.labels import level_words, names_cc_end
 
 Factors = tuple[tuple[str, Scalar], ...]
 Measured = tuple[Summary, Cell]
@@ -308,7 +308,7 @@ def whole_factors(cell: Cell) -> dict[str, Factors]:
     factors: dict[str, Factors] = {}
     for name, value in cell.factors:
         head, dot, last = name.partition(".")
-        factor = head if dot and says_where(head, last, value) else name
+        factor = head if dot and names_cc_end(head, last, value) else name
         factors[factor] = (*factors.get(factor, ()), (name, value))
     return factors
 

@@ -26,7 +26,7 @@ from gostlab.guest.namespaces import inside, read_sysctls, reading_on, without_s
 from gostlab.guest.rtnetlink import LinkError, links_of
 from gostlab.guest.tc_batch import TcError, TcPipe
 from gostlab.registry.topologies import topology_of
-from gostlab.spec.cpu_model import cost_words
+from gostlab.spec.cpu_model import format_cost
 from gostlab.spec.flow import topology_size
 from gostlab.spec.run_spec import RunSpec
 
@@ -146,7 +146,7 @@ class Network:
         reads_on  the size of its reads that the kernel goes on with; None: nothing is said
         cycle_counter_at  where it reads the CPU's cycle counter, which reads 0 then; None: nowhere
         """
-        cost = cost_words(self.program_costs, command.charged_as)
+        cost = format_cost(self.program_costs, command.charged_as)
         with (folder / command.report).open("wb") as output:
             if recorded:
                 self.record(command)
@@ -167,7 +167,7 @@ class Network:
 
     def record(self, command: Command) -> None:
         """Write into commands.sh that a process starts."""
-        self.log.charge(cost_words(self.program_costs, command.charged_as))
+        self.log.charge(format_cost(self.program_costs, command.charged_as))
         if command.flow is None:
             self.log.serve(command.node, command.argv, command.report, command.environ)
         else:

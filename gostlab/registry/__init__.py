@@ -1,1 +1,1 @@
-"""What kinds say of themselves, read without running them, by Python's own library alone."""
+"""Load the declarations of plugins without running them, with the standard library alone."""

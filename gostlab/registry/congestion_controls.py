@@ -1,9 +1,9 @@
-"""Congestion controls: Linux's own, those in cc/, and those that the user has added.
+"""Declare congestion controls: Linux's own, those in cc/, and user-supplied ones.
 
-Linux's are in the sandbox's kernel. The others are C files, which the lab compiles as modules of
-it (gostlab.install.kernel_modules). What a file in cc/ registers, and which parameters it takes, is
-read from its text; what a user's registers was found by loading it (`./lab cc add`), and lies
-beside the copy of it.
+Linux's controls are in the sandbox's kernel. The others are C files that are compiled as kernel
+modules (gostlab.install.kernel_modules). The name and the parameters of a file in cc/ are read from
+its text; those of a user's file are determined by loading it (`./lab cc add`), and are saved beside
+the copy.
 
 An experiment writes a control by name, and may set its parameters: `mycc(alpha=3)`.
 """
@@ -24,41 +24,43 @@ from gostlab.registry.folders import CONTROLS, from_root, own_cc_folder
 from gostlab.registry.static_loader import records
 from gostlab.safe_read import plain_size
 
-# Those in Linux's tree; whether this kernel has one, only a run can say.
+# The controls in Linux's tree; only a run can determine whether its kernel has one.
 NAMES_IN_LINUX = (
     "bbr bic cdg cubic dctcp highspeed htcp hybla illinois lp nv reno scalable vegas veno westwood"
     " yeah"
 )
 IN_LINUX = tuple(NAMES_IN_LINUX.split())
 RECORD = "control.json"
-MAX_CHARACTERS = 15  # of a name (Linux's TCP_CA_NAME_MAX, less its end)
+# The maximum length of a name (Linux's TCP_CA_NAME_MAX, minus the terminating NUL).
+MAX_CHARACTERS = 15
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_CHARACTERS - 1}}}")
-WORD = r"[A-Za-z_][A-Za-z0-9_]*"
-# `mycc`, `mycc(alpha=3)`, `mycc(alpha=3; beta=7)`: a comma serves too, where it does not end a list
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+# The forms are `mycc`, `mycc(alpha=3)`, `mycc(alpha=3; beta=7)`; a comma may separate parameters
+# where it does not end a list item.
 WRITTEN = re.compile(rf"\s*({NAME.pattern})\s*(?:\((.*)\)\s*)?")
-PARAMETER = re.compile(rf"\s*({WORD})\s*=\s*([A-Za-z0-9_.+-]+)\s*")
-PATTERN = rf"^{WRITTEN.pattern}$"  # for the schema
-# In a C file
+PARAMETER = re.compile(rf"\s*({IDENTIFIER})\s*=\s*([A-Za-z0-9_.+-]+)\s*")
+PATTERN = rf"^{WRITTEN.pattern}$"  # The pattern for the JSON Schema.
+# The declarations in a C file.
 REGISTERED = re.compile(r"\.name\s*=\s*\"([^\"]+)\"")
-DECLARED = re.compile(rf"^\s*module_param(?:_named)?\s*\(\s*({WORD})\s*,", re.MULTILINE)
+DECLARED = re.compile(rf"^\s*module_param(?:_named)?\s*\(\s*({IDENTIFIER})\s*,", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Control:
-    """A congestion control that is a C file."""
+    """Represent a congestion control that is a C file."""
 
-    name: str  # as an experiment writes it
-    registers: str  # what the file itself calls it
+    name: str  # The name in an experiment.
+    registers: str  # The name that the file itself registers.
     source: Path
     parameters: tuple[str, ...]
-    sha256: str  # of the file
-    own: bool  # the user's, not the lab's
-    origin: str = ""  # where the user's lay when it was added
+    sha256: str  # The checksum of the file.
+    own: bool  # Whether the file is user-supplied, not gostlab's.
+    origin: str = ""  # The path of the user's file when it was added.
 
 
 @dataclass(frozen=True)
 class CongestionControlChoice:
-    """A congestion control as an experiment writes it."""
+    """Represent a congestion control as an experiment writes it."""
 
     name: str
     parameters: Mapping[str, str]
@@ -66,12 +68,12 @@ class CongestionControlChoice:
     def __str__(self) -> str:
         if not self.parameters:
             return self.name
-        said = ",".join(f"{key}={value}" for key, value in sorted(self.parameters.items()))
-        return f"{self.name}({said})"
+        parameters = ",".join(f"{key}={value}" for key, value in sorted(self.parameters.items()))
+        return f"{self.name}({parameters})"
 
     @property
     def kernel_name(self) -> str:
-        """The kernel's name for it; with parameters another module's, beside the one without."""
+        """Return the kernel's name; parameters make it that of a separate module."""
         if not self.parameters:
             return self.name
         tag = hashlib.sha256(str(self).encode()).hexdigest()[:4]
@@ -79,13 +81,13 @@ class CongestionControlChoice:
 
 
 def parse_control(text: str) -> CongestionControlChoice:
-    """`mycc(alpha=3)`. Raises BadInput if it is not written like one."""
-    found = WRITTEN.fullmatch(text)
-    if found is None:
+    """Parse a control like `mycc(alpha=3)`. Raises BadInput."""
+    match = WRITTEN.fullmatch(text)
+    if match is None:
         raise BadInput("not the name of a congestion control (like cubic, or mycc(alpha=3))")
-    name, inside = found.groups()
+    name, parameter_text = match.groups()
     parameters: dict[str, str] = {}
-    for part in re.split(r"[,;]", inside) if inside is not None else ():
+    for part in re.split(r"[,;]", parameter_text) if parameter_text is not None else ():
         pair = PARAMETER.fullmatch(part)
         if pair is None:
             raise BadInput(f"{part.strip()!r}: not a parameter (like alpha=3)")
@@ -96,17 +98,17 @@ def parse_control(text: str) -> CongestionControlChoice:
 
 
 def kernel_name(cc: str) -> str:
-    """What the kernel calls a congestion control of a run. Raises BadInput."""
+    """Return the kernel's name of a run's congestion control. Raises BadInput."""
     return parse_control(cc).kernel_name
 
 
 def module_name(cc: str) -> str:
-    """The name of its module. Raises BadInput."""
+    """Return the name of a congestion control's module. Raises BadInput."""
     return "cc_" + re.sub(r"[^A-Za-z0-9_]", "_", kernel_name(cc))
 
 
 def source_text(path: Path) -> str:
-    """A C file. Raises BadInput."""
+    """Return the text of a C file. Raises BadInput."""
     try:
         plain_size(Path(os.path.realpath(path)))
         return path.read_text(encoding="utf-8")
@@ -116,45 +118,45 @@ def source_text(path: Path) -> str:
 
 
 def parameters_in(text: str) -> tuple[str, ...]:
-    """The parameters that a C file declares, in its order."""
+    """Return the parameters that a C file declares, in its order."""
     return tuple(dict.fromkeys(DECLARED.findall(text)))
 
 
 def needs_accurate_ecn(cc: str) -> bool:
-    """Whether a congestion control's file asks the kernel for accurate ECN. Raises BadInput."""
+    """Return whether a congestion control's file requires accurate ECN. Raises BadInput."""
     control = module_controls().get(parse_control(cc).name)
     return control is not None and "TCP_CONG_NEEDS_ACCECN" in source_text(control.source)
 
 
 @cache
 def shipped_controls() -> dict[str, Control]:
-    """The controls in cc/ by name: every tcp_*.c with what it registers. Raises BadInput."""
-    found = {}
+    """Return the controls in cc/ by name: every tcp_*.c by what it registers. Raises BadInput."""
+    controls = {}
     for path in sorted(CONTROLS.glob("tcp_*.c")):
         text = source_text(path)
         digest = hashlib.sha256(text.encode()).hexdigest()
         for name in REGISTERED.findall(text):
-            found[name] = Control(name, name, path, parameters_in(text), digest, own=False)
-    return found
+            controls[name] = Control(name, name, path, parameters_in(text), digest, own=False)
+    return controls
 
 
 def own_controls() -> dict[str, Control]:
-    """The user's controls by name. A folder that is half there is none."""
+    """Return the user's controls by name, without incomplete ones."""
 
     def read(file: Path, record: Any) -> Control:
         known = {**record, "parameters": tuple(record["parameters"])}
         return Control(**known, source=file.with_name(f"{record['name']}.c"), own=True)
 
-    return {each.name: each for each in records(own_cc_folder(), RECORD, read)}
+    return {control.name: control for control in records(own_cc_folder(), RECORD, read)}
 
 
 def module_controls() -> dict[str, Control]:
-    """Every control that is a C file."""
+    """Return every control that is a C file."""
     return {**own_controls(), **shipped_controls()}
 
 
 def known_names() -> tuple[str, ...]:
-    """What an experiment may write."""
+    """Return the valid names of a congestion control in an experiment."""
     return tuple(sorted({*IN_LINUX, *module_controls()}))
 
 
@@ -163,8 +165,9 @@ _strangers: ContextVar[bool] = ContextVar("strangers", default=False)
 
 @contextmanager
 def welcoming_strangers() -> Iterator[None]:
-    """Read what is written here with any congestion control, known or not: results are reported on
-    a machine that never had the one that made them.
+    """Accept unknown congestion controls within the context.
+
+    Results may be reported on a machine that lacks the controls that made them.
     """
     token = _strangers.set(True)
     try:
@@ -174,24 +177,27 @@ def welcoming_strangers() -> Iterator[None]:
 
 
 def strangers_welcome() -> bool:
-    """Whether a congestion control that is not known here may be named."""
+    """Return whether unknown congestion controls are accepted."""
     return _strangers.get()
 
 
-def check_known(asked: CongestionControlChoice) -> Control | None:
-    """The control; None: one of Linux's. Raises BadInput for an unknown one or parameter."""
-    control = module_controls().get(asked.name)
+def check_known(choice: CongestionControlChoice) -> Control | None:
+    """Return the control, or None for one of Linux's. Raises BadInput if it is unknown.
+
+    An unknown parameter is an error, too.
+    """
+    control = module_controls().get(choice.name)
     if control is None:
-        if asked.name not in IN_LINUX:
+        if choice.name not in IN_LINUX:
             raise BadInput(
-                f"no congestion control {asked.name} (there are"
+                f"no congestion control {choice.name} (there are"
                 f" {', '.join(known_names())}; one of your own: ./lab cc add FILE.c)"
             )
-        if asked.parameters:
-            raise BadInput(f"{asked.name}: one of Linux's own, which are taken as they are")
+        if choice.parameters:
+            raise BadInput(f"{choice.name}: one of Linux's own, which are taken as they are")
         return None
-    for name in asked.parameters:
+    for name in choice.parameters:
         if name not in control.parameters:
-            has = ", ".join(control.parameters) or "none"
-            raise BadInput(f"{asked.name} has no parameter {name} (it has {has})")
+            available = ", ".join(control.parameters) or "none"
+            raise BadInput(f"{choice.name} has no parameter {name} (it has {available})")
     return control

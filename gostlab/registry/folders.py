@@ -1,8 +1,7 @@
-"""Where the lab's files are: in its checkout or its installed package, and in the cache of what the
-set-up made.
+"""Define the paths of gostlab's files, in a checkout or an installed package, and of its cache.
 
-In a checkout what people write (experiments, profiles, labs) lies beside the code. A package has it
-all within gostlab/, as pyproject.toml says.
+In a checkout, user-editable files (experiments, profiles, labs) are beside the code. A package has
+all files within gostlab/, as pyproject.toml defines.
 """
 
 import os
@@ -12,14 +11,14 @@ from pathlib import Path
 
 from gostlab.errors import COMMAND as COMMAND
 
-CODE = Path(__file__).resolve().parents[2]  # where gostlab is imported from
+CODE = Path(__file__).resolve().parents[2]  # The folder that gostlab is imported from.
 IN_PACKAGE = CODE / "gostlab" / "data"
 IS_PACKAGE = IN_PACKAGE.is_dir()
 ROOT = IN_PACKAGE if IS_PACKAGE else CODE
 # In a checkout gostlab/analysis is a symbolic link to the folder at the top.
 ANALYSIS = CODE / "gostlab" / "analysis"
-BROUGHT = CODE / "gostlab" / "brought"  # the parts in a package from `make wheel`
-# Where a run's Python finds gostlab and topo.
+BROUGHT = CODE / "gostlab" / "brought"  # The parts bundled with a package from `make wheel`.
+# The path on which a run's Python finds gostlab and topo.
 PYTHON_PATH = os.pathsep.join(dict.fromkeys((str(CODE), str(ROOT))))
 EXPERIMENTS = ROOT / "experiments"
 PROFILES = ROOT / "netem_profiles"
@@ -29,21 +28,21 @@ LABS = ROOT / "labs"
 CONTROLS = ROOT / "cc"
 KERNELS = ROOT / "kernel" / "versions"
 TOPOLOGY_FILE = ROOT / "topo.py"
-# The folders of plugins: every file there is found, and no other module names one.
+# The folders of plugins: every file is found by listing, and no other module names one.
 TUNNELS = CODE / "gostlab" / "tunnels"
 QDISCS = CODE / "gostlab" / "qdiscs"
 TRAFFIC_KINDS = CODE / "gostlab" / "traffic"
 FORMATS = CODE / "gostlab" / "importers"
 DRAWINGS = ANALYSIS / "plots"
-# Programs of the lab's own on a node. Python asks a call more for each folder of their path, and a
-# run's clock may charge it: elsewhere they would give other results.
+# The programs that gostlab runs on a node. Python makes one more system call per component of their
+# path, which a run's clock may charge: another path would change results.
 NODE_PROGRAMS = CODE / "gostlab" / "guest"
-# Where a profile of the user's goes: into the checkout, or the current folder, never a package.
+# The folder of the user's profiles: in the checkout, or in the current folder, never in a package.
 OWN_PROFILES = Path(PROFILES.name) if IS_PACKAGE else PROFILES
 
 
 def from_root(path: Path) -> str:
-    """A path as people see it: from the checkout's folder on."""
+    """Return a path relative to the checkout, for messages."""
     for root in (ROOT, CODE):
         if (text := str(path)).startswith(f"{root}{os.sep}"):
             return text.removeprefix(f"{root}{os.sep}")
@@ -51,42 +50,42 @@ def from_root(path: Path) -> str:
 
 
 def sources(*packages: str) -> Iterator[tuple[str, Path]]:
-    """The Python of some packages, and topo.py: each file by its name in a checkout."""
+    """Yield the Python files of some packages, and topo.py, each with its name in a checkout."""
     yield TOPOLOGY_FILE.name, TOPOLOGY_FILE
     for path in (path for package in packages for path in sorted((CODE / package).rglob("*.py"))):
         if not path.is_relative_to(IN_PACKAGE):
             yield path.relative_to(CODE).as_posix(), path
 
 
-def places(folder: Path) -> list[Path]:
-    """Where what people write is looked for; with a package also in the current folder."""
+def search_paths(folder: Path) -> list[Path]:
+    """Return the folders in which to search a user's files; a package adds the current one."""
     return [folder, Path(folder.name)] if IS_PACKAGE and folder.parent == ROOT else [folder]
 
 
 def cache_folder() -> Path:
-    """The folder of everything that the set-up made.
+    """Return the folder of everything that the installation made.
 
-    $GOSTLAB_CACHE, else gostlab in $XDG_CACHE_HOME or ~/.cache. Under sudo it is the calling
-    user's, if that user has one: what `./lab setup` made is found again by `sudo python topo.py`.
+    It is $GOSTLAB_CACHE, else gostlab in $XDG_CACHE_HOME or ~/.cache. Under sudo it is the calling
+    user's, if that user has one: `sudo python topo.py` then finds what `./lab setup` made.
     """
-    named = os.environ.get("GOSTLAB_CACHE")
-    if named:
-        return Path(named).absolute()
+    configured = os.environ.get("GOSTLAB_CACHE")
+    if configured:
+        return Path(configured).absolute()
     caller = os.environ.get("SUDO_USER")
     if caller and os.geteuid() == 0:
         try:
-            callers = Path(pwd.getpwnam(caller).pw_dir) / ".cache" / "gostlab"
+            caller_folder = Path(pwd.getpwnam(caller).pw_dir) / ".cache" / "gostlab"
         except KeyError:
             pass
         else:
-            if callers.is_dir():
-                return callers
+            if caller_folder.is_dir():
+                return caller_folder
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base and base.startswith("/") else home() / ".cache") / "gostlab"
 
 
 def home() -> Path:
-    """This user's home; for a user id that nobody knows (a container's), Debian's word for none."""
+    """Return this user's home, or /nonexistent for an unknown user id (as in a container)."""
     try:
         return Path.home()
     except RuntimeError:

@@ -1,30 +1,31 @@
-"""The iperf3s that a run can ask for: what carries its load is part of the question.
+"""Declare the iperf3 versions of a run, because the load generator affects results.
 
-Since 3.16 iperf3 has a thread for each stream, each of which blocks in its own reads and writes;
-before, one thread served all streams by select(). With 128 streams those are two programs. So the
-lab brings one of each kind, from Debian's packages and with their own libraries, and takes the
-machine's only where it is requested.
+Since 3.16, iperf3 has one thread per stream, each of which blocks in its own reads and writes;
+older versions have one thread that serves all streams by select(). With 128 streams they behave
+like two programs. gostlab therefore bundles both types, from Debian's packages and with their own
+libraries, and uses the machine's iperf3 only on request.
 """
 
 from dataclasses import dataclass
 
-SYSTEM = "system"  # whatever is installed
+SYSTEM = "system"  # The installed iperf3.
 
 
 @dataclass(frozen=True)
 class Iperf3Kind:
-    """An iperf3 of the lab's own."""
+    """Represent an iperf3 that gostlab bundles."""
 
-    version: str  # upstream's, which is its name in an experiment
-    suite: str  # Debian's release that has it
-    libraries: tuple[str, ...]  # the packages of the same release that it needs, glibc among them
-    may_lack: bool = False  # an old release leaves Debian's mirrors some day
-    paces_udp: bool = True  # whether it sends UDP at the requested rate, on the virtual clock too
-    # the size of the reads after which its receiver does nothing but read again until its buffer is
-    # full; 0: it has none. From 3.16 on a stream's thread does (iperf_tcp_recv, Nread_no_select:
-    # while (left) read(fd, buffer, left), the buffer is iperf3's default block). Its control
-    # connection, whose Nread selects and looks at the clock between two reads, reads other sizes.
-    # Before 3.16 select() is between any two reads.
+    version: str  # The upstream version, which is its name in an experiment.
+    suite: str  # The Debian release that has it.
+    # The packages of the same release that it requires, including glibc.
+    libraries: tuple[str, ...]
+    may_lack: bool = False  # Debian's mirrors will remove an old release some day.
+    paces_udp: bool = True  # Whether it sends UDP at the requested rate, on the virtual clock, too.
+    # The size of reads after which its receiver only reads again until its buffer is full; 0 means
+    # that it has no such reads. From 3.16 on a stream's thread has them (iperf_tcp_recv,
+    # Nread_no_select: while (left) read(fd, buffer, left), the buffer is iperf3's default block).
+    # Its control connection, whose Nread selects and reads the clock between two reads, uses other
+    # sizes. Before 3.16, select() comes between any two reads.
     reads_on: int = 0
 
 

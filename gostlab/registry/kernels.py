@@ -1,10 +1,9 @@
-"""Kernels that a run can have: the one that the set-up builds, versions of Linux that are declared
-in kernel/versions, and trees of the user's own.
+"""Declare the kernels of a run: the default build, versions in kernel/versions, and user trees.
 
 A folder kernel/versions/NAME with a kernel.toml makes NAME a level of `kernel`
-(kernel/versions/6.12/kernel.toml says what stands in one). What a kernel can do for a run follows
-from its version and from the patches that it took; what it cannot is refused where somebody asks
-for it, and said of every run on it.
+(kernel/versions/6.12/kernel.toml explains the keys). The features of a kernel follow from its
+version and from the patches that applied; a run that requires a missing feature is rejected, and
+other runs report what is missing.
 """
 
 import re
@@ -21,8 +20,8 @@ from gostlab.registry.folders import KERNELS, from_root, own_kernels_folder
 from gostlab.registry.static_loader import records
 
 DECLARATION = "kernel.toml"
-RECORD = "kernel.json"  # beside a kernel that is built
-SHIPPED = "shipped"  # the one that ./lab setup builds
+RECORD = "kernel.json"  # The record beside a built kernel.
+SHIPPED = "shipped"  # The kernel that ./lab setup builds.
 SHIPPED_VERSION = (7,)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,31}")
 ALL_PATCHES = "*"
@@ -30,15 +29,15 @@ ALL_PATCHES = "*"
 
 @dataclass(frozen=True)
 class Feature:
-    """Something that a kernel can do for a run, and what gives it."""
+    """Represent a feature of a kernel for a run, and its origin."""
 
-    says: str  # in words, after "it has no"
-    patch: str | None = None  # its number in kernel/patches
-    since: tuple[int, ...] = ()  # the first version that has it by itself
-    clock: str | None = None  # the only one that it matters on
+    says: str  # The feature in words, after "it has no".
+    patch: str | None = None  # The number of its patch in kernel/patches.
+    since: tuple[int, ...] = ()  # The first version that has the feature without a patch.
+    clock: str | None = None  # The only clock that it affects.
 
 
-# Without one of the first five it answers another question than the default machine model's.
+# Without one of the first five, a kernel answers another question than the default machine model.
 FEATURES: Mapping[str, Feature] = {
     "hz": Feature("tick of 250 Hz, but one of 100", "0001"),
     "time travel": Feature("virtual clock", since=(5, 7), clock="virtual"),
@@ -58,19 +57,19 @@ FEATURES: Mapping[str, Feature] = {
     "accurate ecn": Feature("accurate ECN (RFC 9768)", since=(7, 0)),
     "seccomp": Feature("calls without ptrace (each costs more of this machine)", "0037", (6, 16)),
 }
-# Without these a run is another one than it would be on the shipped kernel.
+# Without these features a run differs from its equivalent on the shipped kernel.
 DECIDING = ("hz", "time travel", "costs", "seeds", "free clock", "packet cost", "idle")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that an experiment may name."""
+    """Represent a kernel that an experiment may name."""
 
     name: str
-    version: tuple[int, ...]  # of a declared one: as far as it is said, (6, 12)
+    version: tuple[int, ...]  # A declared version may be short: (6, 12).
     features: frozenset[str]
-    sha256: str = ""  # of a user's own: what it was made of
-    origin: str = ""  # of a user's own: the tree or tarball
+    sha256: str = ""  # The checksum of a user kernel's source.
+    origin: str = ""  # The tree or tarball of a user's kernel.
 
     @property
     def own(self) -> bool:
@@ -83,135 +82,139 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch of a series."""
+    """Represent a patch of a series."""
 
     file: Path
-    only: tuple[str, ...] = ()  # the files that are taken of it; empty: all
+    only: tuple[str, ...] = ()  # The files of the patch that are applied; empty means all.
 
     @property
     def number(self) -> str:
-        """0005 of 0005-um-vdso-clock-on-the-virtual-clock.patch."""
+        """Return the patch's number: 0005 of 0005-um-vdso-clock-on-the-virtual-clock.patch."""
         return self.file.name[:4]
 
     def text(self) -> str:
-        """What `patch -p1` is given."""
+        """Return the input of `patch -p1`."""
         text = self.file.read_text(encoding="utf-8")
         if not self.only:
             return text
         parts = re.split(r"(?m)^(?=--- )", text)[1:]
-        kept = [part for part in parts if touched(part) in self.only]
-        if len(kept) != len(self.only):
+        selected = [part for part in parts if patched_file(part) in self.only]
+        if len(selected) != len(self.only):
             raise BadInput(f"{from_root(self.file)} does not touch all of {', '.join(self.only)}")
-        return "".join(kept)
+        return "".join(selected)
 
 
-def touched(part: str) -> str:
-    """The file that one file's part of a patch is of."""
-    found = re.search(r"^\+\+\+ b/(\S+)", part, re.MULTILINE)
-    return found[1] if found else ""
+def patched_file(part: str) -> str:
+    """Return the file that one file's part of a patch changes."""
+    match = re.search(r"^\+\+\+ b/(\S+)", part, re.MULTILINE)
+    return match[1] if match else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared(Kernel):
-    """A version of Linux that the lab can build."""
+    """Represent a version of Linux that gostlab can build."""
 
     file: Path
     package: str
     series: tuple[Patch, ...]
-    more: tuple[str, ...]  # options, NAME=value
-    may_be_missing: tuple[str, ...]  # options, NAME
+    more: tuple[str, ...]  # Further options, as NAME=value.
+    may_be_missing: tuple[str, ...]  # Options that may be missing, by NAME.
 
 
 def features_of(version: tuple[int, ...], patches: Iterable[str]) -> frozenset[str]:
-    """What a kernel of a version can do that took these patches, by their numbers."""
-    taken = set(patches)
+    """Return the features of a kernel by its version and the numbers of its patches."""
+    applied = set(patches)
     return frozenset(
         name
         for name, feature in FEATURES.items()
-        if feature.patch in taken or (feature.since and version >= feature.since)
+        if feature.patch in applied or (feature.since and version >= feature.since)
     )
 
 
-def patch_named(word: str, folder: Path, only: tuple[str, ...] = ()) -> Patch:
-    """0002: of kernel/patches; 6.12/0005: of a version's folder. Raises BadInput."""
-    where, _, number = word.rpartition("/")
-    home = folder / where if where else folder.parent / "patches"
-    found = sorted(home.glob(f"{number}-*.patch"))
-    if len(found) != 1:
+def patch_named(label: str, folder: Path, only: tuple[str, ...] = ()) -> Patch:
+    """Return the patch 0002 of kernel/patches, or 6.12/0005 of a version. Raises BadInput."""
+    version, _, number = label.rpartition("/")
+    directory = folder / version if version else folder.parent / "patches"
+    files = sorted(directory.glob(f"{number}-*.patch"))
+    if len(files) != 1:
         raise BadInput(
-            f"{from_root(home)}: {len(found)} patches {number}-*.patch, where one should be"
+            f"{from_root(directory)}: {len(files)} patches {number}-*.patch, where one should be"
         )
-    return Patch(found[0], only)
+    return Patch(files[0], only)
 
 
 def read_declared(file: Path) -> Declared:
-    """A kernel.toml. Raises BadInput."""
+    """Return the declaration in a kernel.toml. Raises BadInput."""
     try:
-        read = tomllib.loads(file.read_text(encoding="utf-8"))
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(f"{from_root(file)}: {error}") from None
     known = {"package", "series", "only", "more", "may_be_missing"}
-    wrong = sorted(set(read) - known) or sorted({"package", "series"} - set(read))
-    if wrong:
-        raise BadInput(f"{from_root(file)}: {wrong[0]}: unknown, or missing")
+    invalid = sorted(set(values) - known) or sorted({"package", "series"} - set(values))
+    if invalid:
+        raise BadInput(f"{from_root(file)}: {invalid[0]}: unknown, or missing")
     folder = file.parents[1]
-    only = read.get("only", {})
-    words = read["series"]
-    if words == [ALL_PATCHES]:
-        words = sorted(path.name[:4] for path in (folder.parent / "patches").glob("*.patch"))
-    series = tuple(patch_named(word, folder, tuple(only.get(word, ()))) for word in words)
-    version = tuple(int(word) for word in file.parent.name.split("."))
+    only = values.get("only", {})
+    labels = values["series"]
+    if labels == [ALL_PATCHES]:
+        labels = sorted(path.name[:4] for path in (folder.parent / "patches").glob("*.patch"))
+    series = tuple(patch_named(label, folder, tuple(only.get(label, ()))) for label in labels)
+    version = tuple(int(label) for label in file.parent.name.split("."))
     return Declared(
         name=file.parent.name,
         version=version,
         features=features_of(version, (patch.number for patch in series)),
         file=file,
-        package=read["package"],
+        package=values["package"],
         series=series,
-        more=tuple(read.get("more", ())),
-        may_be_missing=tuple(read.get("may_be_missing", ())),
+        more=tuple(values.get("more", ())),
+        may_be_missing=tuple(values.get("may_be_missing", ())),
     )
 
 
 @cache
 def declared_kernels(folder: Path = KERNELS) -> dict[str, Declared]:
-    """The versions of Linux that the lab can build by name, the newest first. Raises BadInput."""
-    found = [read_declared(file) for file in folder.glob(f"*/{DECLARATION}")]
-    return {each.name: each for each in sorted(found, key=lambda each: each.version, reverse=True)}
+    """Return the versions of Linux that gostlab can build, newest first. Raises BadInput."""
+    declared = [read_declared(file) for file in folder.glob(f"*/{DECLARATION}")]
+    return {
+        kernel.name: kernel
+        for kernel in sorted(declared, key=lambda kernel: kernel.version, reverse=True)
+    }
 
 
 def own_kernels() -> dict[str, Kernel]:
-    """The user's kernels by name. A folder that is half there is none."""
+    """Return the user's kernels by name, without incomplete ones."""
 
     def read(_: Path, record: Any) -> Kernel:
-        version = tuple(int(word) for word in re.findall(r"\d+", record["version"])[:3])
+        version = tuple(int(part) for part in re.findall(r"\d+", record["version"])[:3])
         features = features_of(version, record["patches"])
         return Kernel(record["name"], version, features, record["inputs_hash"], record["origin"])
 
-    return {each.name: each for each in records(own_kernels_folder(), RECORD, read)}
+    return {kernel.name: kernel for kernel in records(own_kernels_folder(), RECORD, read)}
 
 
 def known_names() -> tuple[str, ...]:
-    """What an experiment may write."""
+    """Return the valid names of a kernel in an experiment."""
     return (SHIPPED, *declared_kernels(), *own_kernels())
 
 
 def version_of(name: str) -> tuple[int, ...]:
-    """Return the version of a kernel by its name, that of the shipped one if nobody here has it."""
-    if name != SHIPPED and name in (own := own_kernels()):
-        return own[name].version
-    if re.fullmatch(r"\d+(\.\d+)*", name):  # of kernel/versions, which a guest does not see
+    """Return the version of a kernel by name, or that of the shipped one for an unknown name."""
+    if name != SHIPPED and name in (user_kernels := own_kernels()):
+        return user_kernels[name].version
+    # The name of a folder in kernel/versions, which the guest has no access to.
+    if re.fullmatch(r"\d+(\.\d+)*", name):
         return tuple(map(int, name.split(".")))
     return SHIPPED_VERSION
 
 
 def kernel_named(name: str) -> Kernel:
-    """A kernel by what an experiment calls it. Raises BadInput."""
+    """Return a kernel by its name in an experiment. Raises BadInput."""
     if name in declared_kernels():
         return declared_kernels()[name]
-    if name != SHIPPED and name in (own := own_kernels()):
-        return own[name]
-    # The one that the set-up builds takes every patch, or it is not built.
+    if name != SHIPPED and name in (user_kernels := own_kernels()):
+        return user_kernels[name]
+    # The default kernel has every patch, or its build fails.
     if name == SHIPPED or strangers_welcome():
         return Kernel(name, SHIPPED_VERSION, frozenset(FEATURES))
     raise BadInput(

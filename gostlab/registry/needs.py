@@ -1,4 +1,4 @@
-"""What runs need of the set-up: which kernels, programs and servers."""
+"""Represent the parts that runs require: kernels, programs and servers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,23 +12,24 @@ from gostlab.registry.tunnels import tunnel_kinds
 
 @dataclass(frozen=True)
 class RunRequirements:
-    """What some runs need. Debian's packages are every run's."""
+    """Represent the parts that some runs require, besides the Debian packages of every run."""
 
-    kernels: tuple[str, ...] = ()  # by name
-    iperf3s: tuple[str, ...] = ()  # of the lab's own, by version
-    gosts: tuple[str, ...] = ()  # what they call the GOST of their tunnels: auto, relay, a name
-    tunnels: tuple[str, ...] = ()  # the kinds whose programs are Debian's, by name
-    programs: tuple[str, ...] = ()  # of flows, by name
-    root: bool = False  # whether one boots on the lab's own root
-    iproute2: bool = False  # whether one's sandbox has this machine's files, and so its tc
+    kernels: tuple[str, ...] = ()  # The names of kernels.
+    iperf3s: tuple[str, ...] = ()  # The versions of iperf3 that gostlab builds.
+    gosts: tuple[str, ...] = ()  # The GOSTs of their tunnels: auto, relay, or a name.
+    tunnels: tuple[str, ...] = ()  # The tunnels whose programs are Debian's, by name.
+    programs: tuple[str, ...] = ()  # The programs of flows, by name.
+    root: bool = False  # Whether a run boots from gostlab's own root file system.
+    # Whether a run's sandbox has this machine's files, and therefore its tc.
+    iproute2: bool = False
 
     @property
     def any(self) -> bool:
-        return any(getattr(self, each.name) for each in fields(self))
+        return any(getattr(self, field.name) for field in fields(self))
 
     @property
     def words(self) -> str:
-        """For people: kernel 5.10, iperf3 3.9, relay."""
+        """Return the parts as text: kernel 5.10, iperf3 3.9, relay."""
         named = [f"kernel {name}" if name != SHIPPED else "kernel" for name in self.kernels]
         named += [f"iperf3 {version}" for version in self.iperf3s]
         named += ["relay"] if self.gosts else []
@@ -43,11 +44,11 @@ def from_json(values: Mapping[str, Any]) -> RunRequirements:
 
 
 def everything() -> RunRequirements:
-    """All that the set-up brings where nobody says what for."""
-    unpacked = [kind.name for kind in dict.fromkeys(tunnel_kinds().values()) if kind.unpacked]
+    """Return all parts that the installation makes by default."""
+    unpacked = [tunnel.name for tunnel in dict.fromkeys(tunnel_kinds().values()) if tunnel.unpacked]
     programs = tuple(unpacked), tuple(OF_FLOWS)
     return RunRequirements((SHIPPED,), tuple(OWN), ("auto", "relay"), *programs, root=True)
 
 
-# What `./lab try` needs when nothing but its defaults is requested.
+# The requirements of `./lab try` with its defaults.
 A_QUESTION = RunRequirements((SHIPPED,), (next(iter(OWN)),), root=True)

@@ -1,10 +1,10 @@
-"""One colour per congestion control, in figures, on pages and on the terminal."""
+"""Assign one colour per congestion control, for plots, pages and the terminal."""
 
 import zlib
 
-# First Okabe and Ito's palette without its yellow, which is hardly seen on white. The others were
-# looked for: as far as can be from all before them to people with any kind of colour vision
-# (Machado et al. 2009), and seen on white.
+# The first colours are Okabe and Ito's palette without its yellow, which is hardly visible on
+# white. The others maximize the distance to all earlier ones for people with any type of colour
+# vision (Machado et al. 2009), and are visible on white.
 CC_COLOURS = {
     "cubic": "#0072B2",
     "bbr": "#D55E00",
@@ -29,7 +29,7 @@ CC_COLOURS = {
     "fixedrate": "#D109B7",
     "prague": "#A23E07",
 }
-# For others, by name and not by order, so that they keep their colour (Tol's muted palette).
+# Other names get a colour by name and not by order, which keeps it stable (Tol's muted palette).
 OTHER_COLOURS = ("#332288", "#117733", "#882255", "#999933", "#AA4499", "#44AA99")
 
 

@@ -1,7 +1,11 @@
-"""Programs of flows that no tunnel declares: the set-up unpacks what the machine lacks."""
+"""Define the programs of flows that no tunnel declares.
+
+The installation unpacks those that the machine lacks.
+"""
 
 from collections.abc import Mapping
 
-IRTT = "irtt"  # round trips of datagrams, for ping flows
-NGINX = "nginx"  # has the data of downloads; installing it would start a web server
-OF_FLOWS: Mapping[str, str] = {IRTT: "irtt", NGINX: "nginx"}  # program -> its Debian package
+IRTT = "irtt"  # irtt measures round trips of datagrams, for ping flows.
+NGINX = "nginx"  # nginx serves the data of downloads; installing it would start a web server.
+# The key is the program, the value its Debian package.
+OF_FLOWS: Mapping[str, str] = {IRTT: "irtt", NGINX: "nginx"}

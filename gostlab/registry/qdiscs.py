@@ -1,9 +1,8 @@
-"""The queueing disciplines that a bottleneck may be made of: what each file in
-gostlab/qdiscs/ declares.
+"""Declare the queueing disciplines of a bottleneck, from the files in gostlab/qdiscs/.
 
-A bottleneck has a rate, by netem or by a token bucket (tbf, htb), and a queue. netem's rate keeps
-every packet to itself, so that another queueing discipline under it never has one to decide on: a
-queue other than first in, first out needs a token bucket.
+A bottleneck has a rate, by netem or by a token bucket (tbf, htb), and a queue. netem's rate queues
+every packet itself, so that another queueing discipline under it never has a packet to decide on: a
+queue other than first in, first out requires a token bucket.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ BOTTLENECK, QUEUE = "bottleneck", "queue"
 
 @dataclass(frozen=True)
 class QdiscKind:
-    """What a queueing discipline says of itself.
+    r"""Represent the declaration of a queueing discipline.
 
     name  as an experiment writes it
     says  what it is, in a few words
@@ -26,35 +25,36 @@ class QdiscKind:
 
     name: str
     says: str
-    # the line of kernel/options that builds it: NET_SCH_…; NET_SCHED: every kernel has it
+    # The line of kernel/options that builds it, NET_SCH_…; NET_SCHED if every kernel has it.
     option: str = ""
-    module: str = ""  # the file in gostlab/qdiscs/, without .py
-    use: str = QUEUE  # it keeps what waits for the rate | BOTTLENECK: it has the rate
-    takes_queue: bool = False  # a bottleneck's: any queue may stand under it, not its own alone
-    usual: bool = False  # of those the one that a queue brings where nobody names one
-    # a bottleneck's: whether a packet that finds it empty waits its own time at the rate
+    module: str = ""  # The file in gostlab/qdiscs/, without .py.
+    use: str = QUEUE  # QUEUE (it queues packets) | BOTTLENECK (it enforces the rate).
+    # Whether any queue may be attached to a bottleneck, not only its own.
+    takes_queue: bool = False
+    usual: bool = False  # Whether a queue implies this bottleneck if the experiment names none.
+    # Whether a packet that finds the bottleneck empty waits its own transmission time.
     paces_idle: bool = False
-    marks: bool = False  # whether it marks packets of ECN flows where it would drop them
-    # where its statistics (linux/pkt_sched.h) count them: the offset of a 32-bit number in their
-    # struct, and those of what it marks for another reason; or of attributes the one that holds a
-    # list, and the number in each of its parts
+    marks: bool = False  # Whether it marks packets of ECN flows instead of dropping them.
+    # The position of marked packets in its statistics (linux/pkt_sched.h): the offset of a 32-bit
+    # number in their struct, and the offsets of packets marked for other reasons; or the attribute
+    # that holds a list, and the number in each of its items.
     marks_at: int = -1
     marks_also: tuple[int, ...] = ()
     marks_in: tuple[int, ...] = ()
-    flow_queues: int = 0  # how many queues it hashes flows into; 0: all share one
-    has_target: bool = False  # of how long packets may wait
-    since: tuple[int, ...] = ()  # the first Linux that has it, if one of kernel/versions has not
-    kernel_name: str = ""  # what tc and the kernel call it, if not by its name
-    spellings: tuple[str, ...] = ()  # further names by which an experiment may ask for it
+    flow_queues: int = 0  # The number of queues that it hashes flows into; 0 means one for all.
+    has_target: bool = False  # Whether it has a target for the time that packets wait.
+    since: tuple[int, ...] = ()  # The first Linux that has it, if one of kernel/versions lacks it.
+    kernel_name: str = ""  # The name in tc and the kernel, if it differs.
+    spellings: tuple[str, ...] = ()  # The aliases by which an experiment may name it.
 
     @property
     def in_kernel(self) -> str:
-        """What tc and the kernel call it."""
+        """Return the name in tc and the kernel."""
         return self.kernel_name or self.name
 
     @property
     def wrong(self) -> str:
-        """What it lacks and what to write there; "" if it is whole."""
+        """Return what is missing and what to write, or "" for a complete declaration."""
         if self.use not in (BOTTLENECK, QUEUE):
             return f"use: {self.use!r} is neither {BOTTLENECK} nor {QUEUE}"
         if not self.option:
@@ -73,38 +73,38 @@ class QdiscKind:
 
 @cache
 def qdisc_kinds(folder: Path = QDISCS) -> dict[str, QdiscKind]:
-    """Every queueing discipline by name. Raises BadInput for half a one, or two of one name."""
-    kinds = declared_in(folder, "QDISC", QdiscKind, "build", globals())
-    return {name: kind for name, kind in kinds.items() if name == kind.name}
+    """Return every queueing discipline by name. Raises BadInput for an incomplete one."""
+    qdiscs = declared_in(folder, "QDISC", QdiscKind, "build", globals())
+    return {name: qdisc for name, qdisc in qdiscs.items() if name == qdisc.name}
 
 
 def names_for(use: str) -> tuple[str, ...]:
-    """What an experiment may write as its bottleneck, or as its queue."""
-    return tuple(name for name, kind in qdisc_kinds().items() if kind.use == use)
+    """Return the valid names of bottlenecks, or of queues, in an experiment."""
+    return tuple(name for name, qdisc in qdisc_kinds().items() if qdisc.use == use)
 
 
 def spelled(use: str) -> dict[str, str]:
-    """Every name by which one of them may be requested, and the one that it then has."""
+    """Return the name of the discipline for each of its names and aliases."""
     return {
-        name: kind.name
-        for kind in qdisc_kinds().values()
-        if kind.use == use
-        for name in (kind.name, *kind.spellings)
+        name: qdisc.name
+        for qdisc in qdisc_kinds().values()
+        if qdisc.use == use
+        for name in (qdisc.name, *qdisc.spellings)
     }
 
 
 def qdisc_kind(name: str) -> QdiscKind:
-    """The queueing discipline of a name. Raises BadInput if there is none."""
+    """Return the queueing discipline of a name. Raises BadInput if there is none."""
     return one_called(name, qdisc_kinds(), "queueing discipline")
 
 
 def bottleneck_kinds(bottleneck: str, queue: str) -> list[QdiscKind]:
-    """What stands at a bottleneck, root first: its rate, and the queue if it takes one."""
+    """Return the disciplines of a bottleneck, root first: its rate, and any queue."""
     root = qdisc_kind(bottleneck)
     return [root, qdisc_kind(queue)] if root.takes_queue else [root]
 
 
 @cache
 def marking_kinds() -> dict[str, QdiscKind]:
-    """Those that mark, by the kernel's name."""
-    return {kind.in_kernel: kind for kind in qdisc_kinds().values() if kind.marks}
+    """Return the disciplines that mark, by the kernel's name."""
+    return {qdisc.in_kernel: qdisc for qdisc in qdisc_kinds().values() if qdisc.marks}

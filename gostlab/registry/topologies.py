@@ -1,7 +1,7 @@
-"""The topologies: what each class in topo.py declares of itself.
+"""Declare the topologies, from the classes in topo.py.
 
-A topology is one class there. Its plain attributes are read without importing it, as that would
-need Mininet; no other module compares topologies by name.
+A topology is one class. Its plain attributes are read without importing the module, which would
+require Mininet; no other module compares topologies by name.
 """
 
 import ast
@@ -18,7 +18,7 @@ SIZES = ("senders", "receivers", "sites", "nodes", "hops")
 
 @dataclass(frozen=True)
 class Topology:
-    """What a topology says of itself.
+    r"""Represent the declaration of a topology.
 
     name      as an experiment writes it
     says      what it is, in a few words
@@ -30,42 +30,47 @@ class Topology:
     says: str
     sender: str
     receiver: str
-    # what the class is built with: of senders and receivers the largest number that a flow names,
-    # of nodes the largest of both, how many sites, how many hops (paths one behind the other)
+    # The sizes that the class is built with: the maximum number of a sender or receiver that a flow
+    # names, of nodes the maximum of both, the number of sites, the number of hops (paths in
+    # series).
     size: tuple[str, ...] = ()
-    most_hosts: int = 64  # the largest number that a host's name may have
-    # of nodes that are joined by links like one another: chain, ring or mesh (declared.graphs); a
-    # flow's round trip is that of all links it crosses
+    most_hosts: int = 64  # The maximum number in a host's name.
+    # The shape of nodes joined by equal links: chain, ring or mesh (registry.graph_topologies); a
+    # flow's round trip is that of all links it crosses.
     shape: str = ""
-    # whether a flow may have a round trip of its own, by the delay lines before its two hosts
+    # Whether a flow may have its own round trip, by the delay lines in front of its two hosts.
     own_rtts: bool = False
-    # whether every receiver is a site with a profile of its own: flows run to that of the run's
+    # Whether every receiver is a site with its own profile; flows run to the site of the run's
+    # profile.
     path_per_site: bool = False
-    shapes_return: bool = True  # whether the path back is delayed too; else the way out has it all
-    most_hops: int = 1  # how many paths may lie one behind the other, a host behind each
-    tunnel_near: str = ""  # where a tunnel begins; `s{}`: on its flow's sender; "": none fits
-    tunnel_endpoint: str = ""  # where it ends with `placement: endpoint`; `r{}`: on the receiver
-    # and with `placement: gateway`: the host behind the first path; behind the second one it has a
-    # 2 in its name, and the first is a chain's middle
+    # Whether the return path is delayed, too; otherwise the forward path has the whole delay.
+    shapes_return: bool = True
+    most_hops: int = 1  # The maximum number of paths in series, with a host behind each.
+    # The near end of a tunnel; `s{}` is the flow's sender; "" means no tunnel.
+    tunnel_near: str = ""
+    # The far end of a tunnel with `placement: endpoint`; `r{}` is the flow's receiver.
+    tunnel_endpoint: str = ""
+    # The far end of a tunnel with `placement: gateway`: the host behind the first path. The host
+    # behind the second path has a 2 in its name, and the first host is then the middle of a chain.
     tunnel_gateway: str = ""
 
     @property
     def numbers_hosts(self) -> bool:
-        """Whether a flow may say which sender and receiver it runs between."""
+        """Return whether a flow may set its sender and receiver."""
         return "{}" in self.sender and not self.path_per_site
 
     @property
     def tunnel_by_flow(self) -> bool:
-        """Whether a tunnel runs between its flow's own hosts."""
+        """Return whether a tunnel runs between its flow's own hosts."""
         return "{}" in self.tunnel_near
 
     def gateways(self, hops: int = 1) -> tuple[str, ...]:
-        """The hosts behind the paths that lie one behind the other, where tunnels may end."""
+        """Return the hosts behind paths in series, where tunnels may end."""
         names = (f"{self.tunnel_gateway}{'' if hop == 1 else hop}" for hop in range(1, hops + 1))
         return tuple(names) if self.tunnel_gateway else ()
 
     def tunnel_way(self, placement: str, hops: int, sender: str, receiver: str) -> tuple[str, ...]:
-        """The hosts of a tunnel's ends, the near one first; () where none fits."""
+        """Return the hosts of a tunnel's ends, the near end first; () if no tunnel fits."""
         if self.tunnel_by_flow:
             return (sender, receiver) if placement == "endpoint" else ()
         gateways = self.gateways(hops)
@@ -73,23 +78,23 @@ class Topology:
         return (self.tunnel_near, *gateways[: hops - 1], *last) if all(last) and last else ()
 
     def tunnel_nodes(self, hops: int = 1) -> tuple[str, ...]:
-        """The hosts that a tunnel may end on, of those that are not a flow's own."""
+        """Return the hosts that a tunnel may end on, except for a flow's own hosts."""
         if not self.tunnel_near or self.tunnel_by_flow:
             return ()
         return (self.tunnel_near, self.tunnel_endpoint, *self.gateways(hops))
 
     def link_names(self, hops: int, nodes: int) -> tuple[str, ...]:
-        """What the links are called that may have a path of their own; () where all share one."""
+        """Return the names of links that may have their own path; () if all links share one."""
         if self.shape:
             return tuple(f"n{one}-n{two}" for one, two in graph_topologies.links(self.shape, nodes))
         return tuple(f"hop{hop}" for hop in range(1, hops + 1)) if self.most_hops > 1 else ()
 
     @property
     def wrong(self) -> str:
-        """What of it does not fit; "" if nothing."""
-        for word in self.size:
-            if word not in SIZES:
-                return f"size: {word!r} is none of {', '.join(SIZES)}"
+        """Return a contradiction in the declaration, or ""."""
+        for size in self.size:
+            if size not in SIZES:
+                return f"size: {size!r} is none of {', '.join(SIZES)}"
         if bool(self.tunnel_near) != bool(self.tunnel_endpoint):
             return "tunnel_near and tunnel_endpoint belong together"
         return ""
@@ -97,30 +102,30 @@ class Topology:
 
 @cache
 def topologies(file: Path = TOPOLOGY_FILE) -> dict[str, Topology]:
-    """Every topology by name, in topo.py's order. Raises BadInput for half a declaration."""
+    """Return every topology by name, in topo.py's order. Raises BadInput."""
     if "TOPOLOGY" in static_loader.DECLARED:
-        kept = (Topology(**values) for values in static_loader.DECLARED["TOPOLOGY"])
-        return {topology.name: topology for topology in kept}
+        cached = (Topology(**values) for values in static_loader.DECLARED["TOPOLOGY"])
+        return {topology.name: topology for topology in cached}
     classes = [
         node for node in static_loader.parse_source(file).body if isinstance(node, ast.ClassDef)
     ]
-    found: dict[str, Topology] = {}
+    by_name: dict[str, Topology] = {}
     for node in classes:
         if any(isinstance(base, ast.Name) and base.id == "Topo" for base in node.bases):
             topology = read_topology(file, node)
-            if topology.name in found:
+            if topology.name in by_name:
                 raise BadInput(f"{from_root(file)}: two topologies are called {topology.name}")
-            found[topology.name] = topology
-    return found
+            by_name[topology.name] = topology
+    return by_name
 
 
 def topology_of(name: str) -> Topology:
-    """The topology of a name. Raises BadInput if there is none."""
+    """Return the topology of a name. Raises BadInput if there is none."""
     return static_loader.one_called(name, topologies(), "topology")
 
 
 def read_topology(file: Path, node: ast.ClassDef) -> Topology:
-    """What a class declares. Raises BadInput."""
+    """Return the declaration of a class. Raises BadInput."""
     origin = f"{from_root(file)}:{node.lineno}: {node.name}"
     values = {
         name: static_loader.literal_of(file, f"{node.name}.{name}", value)

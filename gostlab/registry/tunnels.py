@@ -1,7 +1,7 @@
-"""The kinds of tunnel: what each file in gostlab/tunnels/ declares.
+"""Declare the types of tunnels, from the files in gostlab/tunnels/.
 
-A tunnel is one file there: `TUNNEL = TunnelKind(...)` says what it is, `start(launch)` starts it.
-Every other place takes the names from here.
+A tunnel is one file: `TUNNEL = TunnelKind(...)` describes it, `start(launch)` starts it. All other
+modules get the names from here.
 """
 
 import math
@@ -13,38 +13,42 @@ from typing import Any
 from gostlab.registry.folders import TUNNELS
 from gostlab.registry.static_loader import declared_in, one_called
 
-# The program that set-up provides: a real GOST where one is found, else the lab's own relay.
+# The program provided by the installation: a real GOST if one is found, else the bundled relay.
 GOST = "gost"
-# What controls congestion across the path where a program sends datagrams: the kernel's does not.
+# The congestion control across the path if a program sends datagrams, which the kernel's does not
+# control.
 QUIC_GO = "quic-go (New Reno)"
 KCP = "KCP (a window of its own, no congestion control)"
-# The TCP connections that one stream of the application can be made of. A forwarder ends the
-# application's and makes two more; a VPN carries packets, so the application's own connection goes
-# from end to end inside it.
-APP = "app"  # application to the near end
-WAN = "wan"  # near end to far end, across the path
-EXIT = "exit"  # far end to the sink
-INNER = "inner"  # application to sink, inside a VPN
-# Of a chain, whose middle end stands between two paths.
-WAN2 = "wan2"  # middle end to far end, across the second path
-JOIN = "join"  # within the middle, where one program takes it from the path and another goes on
+# The TCP connections that one stream of the application may consist of. A forwarder ends the
+# application's connection and makes two more; a VPN carries packets, so the application's
+# connection goes from end to end inside it.
+APP = "app"  # The leg from the application to the near end.
+WAN = "wan"  # The leg from the near end to the far end, across the path.
+EXIT = "exit"  # The leg from the far end to the sink.
+INNER = "inner"  # The leg from application to sink, inside a VPN.
+# The further legs of a chain, whose middle end is between two paths.
+WAN2 = "wan2"  # The leg from the middle end to the far end, across the second path.
+# The leg within the middle, if one program receives from the path and another continues.
+JOIN = "join"
 LEGS = (APP, WAN, JOIN, WAN2, EXIT, INNER)
-CHAIN_LEGS = (APP, WAN, WAN2, EXIT)  # of a middle end that dials on unasked
-JOINED_LEGS = (APP, WAN, JOIN, WAN2, EXIT)  # of one that consists of two ends
-DATAGRAM_LEGS = (APP, EXIT)  # of a forwarder whose own connection is in datagrams
-# OpenSSH's CHAN_TCP_WINDOW_DEFAULT, and channelWindowSize of golang.org/x/crypto/ssh.
+CHAIN_LEGS = (APP, WAN, WAN2, EXIT)  # The legs of a chain whose middle end connects by itself.
+JOINED_LEGS = (APP, WAN, JOIN, WAN2, EXIT)  # The legs of a chain whose middle consists of two ends.
+DATAGRAM_LEGS = (APP, EXIT)  # The legs of a forwarder whose own connection uses datagrams.
+# The windows of OpenSSH's CHAN_TCP_WINDOW_DEFAULT, and channelWindowSize of
+# golang.org/x/crypto/ssh.
 SSH_WINDOWS_BYTES = (2 * 2**20, 2 * 2**20)
-# golang.org/x/net/http2: what a server takes before it grants more (MaxUploadBufferPerStream, and
-# as much per connection), and a client of each stream (transportDefaultStreamFlow).
+# The windows of golang.org/x/net/http2: what a server accepts before it grants more
+# (MaxUploadBufferPerStream, and as much per connection), and a client per stream
+# (transportDefaultStreamFlow).
 HTTP2_WINDOWS_BYTES = (2**20, 4 * 2**20)
 HTTP2_CONNECTION_BYTES = (2**20, 2**30)
-ETHERNET_BYTES = 14  # the header; what the kernel counts of a frame
-IP_TCP_BYTES = 20 + 20 + 12  # IPv4 and TCP, with timestamps
+ETHERNET_BYTES = 14  # The Ethernet header, as far as the kernel counts it.
+IP_TCP_BYTES = 20 + 20 + 12  # The headers of IPv4 and TCP, with timestamps.
 
 
 @dataclass(frozen=True)
 class TunnelKind:
-    """What a tunnel says of itself.
+    r"""Represent the declaration of a tunnel.
 
     name  as an experiment writes it
     says  what it is, in a few words, for tables and legends
@@ -52,47 +56,58 @@ class TunnelKind:
 
     name: str
     says: str
-    module: str = ""  # the file in gostlab/tunnels/, without .py
-    # GOST (found or built by set-up), the name of a program on PATH, or a path; "": no tunnel
+    module: str = ""  # The file in gostlab/tunnels/, without .py.
+    # GOST (found or built by the installation), the name of a program on PATH, or a path; "" means
+    # no tunnel.
     program: str = ""
-    helpers: tuple[str, ...] = ()  # further programs that its ends are started with
-    packages: tuple[str, ...] = ()  # of Debian's, that its program is in: set-up installs them
-    # the same where the machine lacks a program: set-up unpacks them for the lab alone
+    # The programs, besides `program`, that its ends are started with.
+    helpers: tuple[str, ...] = ()
+    # The Debian packages of its program, which the installation installs.
+    packages: tuple[str, ...] = ()
+    # The Debian packages that the installation unpacks for gostlab alone if the machine lacks a
+    # program.
     unpacked: tuple[str, ...] = ()
-    version_words: tuple[str, ...] = ("--version",)  # what prints its version
-    version_pattern: str = r"\d+(?:\.\w+)+"  # of what it prints: the first group, or all
-    # which TCP connections one stream is made of: app, wan and exit of a forwarder; of a VPN inner,
-    # and wan as well where it runs over TCP
+    # The arguments with which the program prints its version.
+    version_words: tuple[str, ...] = ("--version",)
+    # The version in the program's output is the first group, or the whole match.
+    version_pattern: str = r"\d+(?:\.\w+)+"
+    # The TCP connections that one stream consists of: app, wan and exit of a forwarder; inner of a
+    # VPN, and wan as well if it runs over TCP.
     legs: tuple[str, ...] = (APP, WAN, EXIT)
-    chain: tuple[str, ...] = ()  # the same over two paths with an end between; (): no chain
-    over: str = "tcp"  # what carries it across the path: tcp | udp
-    # what controls congestion across the path, if it sends datagrams of its own pace
+    # The legs over two paths with an end between them; () means no chain.
+    chain: tuple[str, ...] = ()
+    over: str = "tcp"  # The transport across the path: tcp | udp.
+    # The congestion control across the path, if the tunnel sends datagrams at its own pace.
     sent_by: str = ""
-    since: str = ""  # of GOST's: the first version that has it, where the lab's relay has not
-    carries: tuple[str, ...] = ("tcp",)  # what the application may send through it: tcp, udp
-    # settings that are its own: sndbuf, rcvbuf, tun_queue, nagle, shared, kcp_mode
+    since: str = ""  # The first version of GOST that has the tunnel, if the bundled relay lacks it.
+    # The protocols that the application may send through the tunnel: tcp, udp.
+    carries: tuple[str, ...] = ("tcp",)
+    # The settings that are options of the tunnel: sndbuf, rcvbuf, tun_queue, nagle, shared,
+    # kcp_mode.
     options: tuple[str, ...] = ()
-    held_by: str = ""  # what of its program's defaults holds its rate, and which settings end that
-    # of a forwarder: what frames the data across the path, the innermost first: at most so many
-    # bytes, so many around them; over UDP the last is the whole packet with Ethernet's header
+    # The default of its program that limits the rate, and the settings that lift the limit.
+    held_by: str = ""
+    # The framing of a forwarder across the path, innermost first: the maximum payload and the
+    # overhead, in bytes; over UDP the last frame is the whole packet with Ethernet's header.
     frames: tuple[tuple[int, int], ...] = ()
-    # of a VPN: what a packet inside has around it: over UDP all headers from the outer IP's on,
-    # over TCP what it adds to the stream
+    # The overhead of a VPN per inner packet: over UDP all headers from the outer IP header on, over
+    # TCP what is added to the stream.
     packet_bytes: int = 0
-    mtu_less: int = 0  # of a VPN: by how much its device's MTU is less than the link's
-    most_streams: int = 0  # how many of them it carries at once; 0: any number
-    one_connection: bool = False  # whether all streams share one across the path
-    # what one stream may have in flight by its program's own flow control, bytes from the near end
-    # to the far one and back (0: as much as the path holds), and the name of that flow control
+    mtu_less: int = 0  # The difference of the link's MTU and the MTU of a VPN's device.
+    most_streams: int = 0  # The maximum number of streams at once; 0 means any number.
+    one_connection: bool = False  # Whether all streams share one connection across the path.
+    # The data that one stream may have in flight by the program's own flow control, in bytes from
+    # the near end to the far end and back (0: unlimited); windows_by names that flow control.
     stream_windows: tuple[int, int] = (0, 0)
-    connection_windows: tuple[int, int] = (0, 0)  # of all streams of a flow together
+    connection_windows: tuple[int, int] = (0, 0)  # The windows of all streams of a flow together.
     windows_by: str = ""
-    spellings: tuple[str, ...] = ()  # further names by which an experiment may ask for it
-    charged_as: str = ""  # whose costs in machines/ its ends have; "": its own name's
+    spellings: tuple[str, ...] = ()  # The aliases by which an experiment may name the tunnel.
+    # The tunnel whose costs in machines/ its ends have; "" means the tunnel itself.
+    charged_as: str = ""
 
     @property
     def cost_name(self) -> str:
-        """The program under which a machine's table has its costs."""
+        """Return the program under which a machine's table has the tunnel's costs."""
         return self.charged_as or self.name
 
     @property
@@ -101,48 +116,50 @@ class TunnelKind:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Every program of the machine's, or of Debian's, that it runs."""
+        """Return every program of the machine, or of Debian, that the tunnel runs."""
         return (self.program, *self.helpers) if self.program not in ("", GOST) else self.helpers
 
     def legs_over(self, hops: int) -> tuple[str, ...]:
-        """Which TCP connections one stream is made of over so many paths in a row."""
+        """Return the TCP connections that one stream consists of over paths in series."""
         return self.chain if hops > 1 and self.chain else self.legs
 
     def ends_over(self, hops: int) -> int:
-        """How many of so many paths in a row lie between its ends: of a VPN's the first alone."""
+        """Return the number of paths between the tunnel's ends; a VPN spans only one."""
         return 1 if self.is_vpn else hops
 
     @property
     def path_leg(self) -> str:
-        """The leg that meets the path by TCP, of a VPN over UDP the inner one; "" for none."""
+        """Return the leg that crosses the path by TCP (the inner leg of a VPN over UDP), or ""."""
         return next((leg for leg in (WAN, INNER) if leg in self.legs), "")
 
     @property
     def is_vpn(self) -> bool:
-        """Whether it carries the application's own packets, and ends none of its connections."""
+        """Return whether the tunnel carries the application's packets and ends no connections."""
         return INNER in self.legs
 
     def inner_mtu(self, link_mtu: int) -> int:
-        """The MTU of a VPN's device, for a link's."""
+        """Return the MTU of a VPN's device for a link's MTU."""
         return link_mtu - self.mtu_less
 
     def wire_ratio(self, link_mtu: int) -> float:
-        """How many bytes cross a link for each that an application hands over, by the formats: in
-        the direction of the data, on Ethernet, in full packets and without anything sent twice.
-        Handshakes, keep-alives and the ACKs of the other direction are left out.
+        """Return the bytes on a link per byte of the application, computed from the formats.
+
+        The ratio holds in the direction of the data, on Ethernet, for full packets and without
+        retransmissions. Handshakes, keep-alives and the ACKs of the other direction are omitted.
         """
-        by_tcp = (link_mtu + ETHERNET_BYTES) / (link_mtu - IP_TCP_BYTES)  # of a byte in a segment
+        # The ratio of a byte in a TCP segment.
+        by_tcp = (link_mtu + ETHERNET_BYTES) / (link_mtu - IP_TCP_BYTES)
         if not self.is_vpn:
-            framed = math.prod(1 + around / most for most, around in self.frames)
+            framed = math.prod(1 + overhead / payload for payload, overhead in self.frames)
             return framed * (1 if self.sent_by else by_tcp)
-        inside = self.inner_mtu(link_mtu)
-        outside = inside + self.packet_bytes
-        on_link = outside * by_tcp if self.over == "tcp" else outside + ETHERNET_BYTES
-        return on_link / (inside - IP_TCP_BYTES)
+        inner_bytes = self.inner_mtu(link_mtu)
+        outer_bytes = inner_bytes + self.packet_bytes
+        on_link = outer_bytes * by_tcp if self.over == "tcp" else outer_bytes + ETHERNET_BYTES
+        return on_link / (inner_bytes - IP_TCP_BYTES)
 
     @property
     def wrong(self) -> str:
-        """What of it no tunnel can have; "" if nothing."""
+        """Return a contradiction in the declaration, or ""."""
         for leg in (*self.legs, *self.chain):
             if leg not in LEGS:
                 return f"legs: {leg!r} is none of {', '.join(LEGS)}"
@@ -155,31 +172,31 @@ class TunnelKind:
         return ""
 
 
-def gost_relay(transport: str, **said: Any) -> TunnelKind:
-    """GOST's relay over one of its transports; what is said is TunnelKind's, the rest follows."""
+def gost_relay(transport: str, **given: Any) -> TunnelKind:
+    """Return the declaration of GOST's relay over a transport; keywords override its defaults."""
     legs: dict[str, Any] = {"chain": CHAIN_LEGS}
-    if said.get("over") == "udp":
+    if given.get("over") == "udp":
         legs = {"legs": DATAGRAM_LEGS, "chain": DATAGRAM_LEGS}
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "name": f"gost+{transport}",
         "spellings": (f"relay+{transport}",),
         "program": GOST,
         "carries": ("tcp", "udp"),
-        "options": ("shared",) if said.get("one_connection") else ("nagle",),
+        "options": ("shared",) if given.get("one_connection") else ("nagle",),
         **legs,
     }
-    return TunnelKind(**{**usual, **said})
+    return TunnelKind(**{**defaults, **given})
 
 
 @cache
 def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
-    """Every tunnel by each of its names, direct first. Raises BadInput for half a declaration."""
+    """Return every tunnel by each of its names, direct first. Raises BadInput."""
     kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", globals())
     return dict(sorted(kinds.items(), key=lambda pair: not pair[1].is_direct))
 
 
 def tunnel_kind(name: str) -> TunnelKind:
-    """The tunnel of a name. Raises BadInput if there is none."""
+    """Return the tunnel of a name. Raises BadInput if there is none."""
     return one_called(name, tunnel_kinds(), "tunnel")
 
 

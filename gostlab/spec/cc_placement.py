@@ -1,8 +1,8 @@
-"""Congestion control by end: one for all, or who sends with which.
+"""Assign congestion controls to ends: one for all, or different ones.
 
-An end is a host (`client`, `target`, `gost`, a dumbbell's `s1`) with all of its sockets, or one of
-a tunnel's legs (`app`, `wan`, `exit`; of a chain `wan2`; of a VPN `inner`) with the sockets at both
-of its ends. What is said of a leg is stronger than what is said of a host.
+An end is a host (`client`, `target`, `gost`, a dumbbell's `s1`) with all of its sockets, or a
+tunnel's leg (`app`, `wan`, `exit`; of a chain `wan2`; of a VPN `inner`) with the sockets at both of
+its ends. The congestion control of a leg overrides that of a host.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,50 +17,57 @@ from gostlab.spec.workload import RequestedFlow, wan_sender
 
 @dataclass(frozen=True)
 class CcPlacement:
-    """The congestion control of every end, in one form, however it was written: `of_the_rest` is
-    what the first flow's data are sent with across the WAN, and only what differs is named.
+    """Represent the congestion control of every end, in a canonical form.
+
+    `of_the_rest` is that of the first flow's data across the WAN; only ends that differ are named.
     """
 
     of_the_rest: str
-    by_end: Mapping[str, str]  # hosts and legs with another; {}: all the same
+    by_end: Mapping[str, str]  # The hosts and legs that differ from of_the_rest.
 
-    def sent_with(self, flow: RequestedFlow, asked: RunRequest) -> str:
-        """What a flow's data meet the path with: of a VPN over UDP the inner connection's."""
-        leg = asked.tunnel.path_leg if flow.takes_tunnel else "wan"
-        return cc_at(self.of_the_rest, self.by_end, wan_sender(flow, asked), leg)
+    def sent_with(self, flow: RequestedFlow, request: RunRequest) -> str:
+        """Return the congestion control of a flow's data on the path.
+
+        With a VPN over UDP, it is that of the inner connection.
+        """
+        leg = request.tunnel.path_leg if flow.takes_tunnel else "wan"
+        return cc_at(self.of_the_rest, self.by_end, wan_sender(flow, request), leg)
 
 
 def resolve_ends(
-    asked: RunRequest, flows: Sequence[RequestedFlow], hosts: Sequence[str]
+    request: RunRequest, flows: Sequence[RequestedFlow], hosts: Sequence[str]
 ) -> CcPlacement:
-    """What was asked of each end: by `cc: bbr`, `cc: {client: bbr}` or `cc.client`. Raises BadInput
-    for one that is neither among `hosts` nor a leg.
+    """Return the congestion control of each end, of `cc: bbr`, `cc: {client: bbr}` or `cc.client`.
+
+    Raises BadInput for an end that is neither among `hosts` nor a leg.
     """
-    narrow = {name[3:]: each for name, each in asked.written.items() if name.startswith("cc.")}
-    node = next(iter(narrow.values())).node if narrow else asked.node("cc")
-    named, rest = {}, asked["cc"]
-    if isinstance(rest, Mapping):
-        named, rest = dict(rest), settings.default_setting("cc").value
-    named |= {end: each.value for end, each in narrow.items()}
+    narrow = {
+        name[3:]: setting for name, setting in request.written.items() if name.startswith("cc.")
+    }
+    node = next(iter(narrow.values())).node if narrow else request.node("cc")
+    named, default = {}, request["cc"]
+    if isinstance(default, Mapping):
+        named, default = dict(default), settings.default_setting("cc").value
+    named |= {end: setting.value for end, setting in narrow.items()}
     if not named:
-        return CcPlacement(rest, {})
+        return CcPlacement(default, {})
     for flow in flows:
         if "cc" in flow.fields:
             raise flow.bad("cc of its own, and cc by end besides (one of them)")
-    kind, legs = asked.tunnel, asked.tunnel.legs_over(asked["hops"])
+    tunnel, legs = request.tunnel, request.tunnel.legs_over(request["hops"])
     for end in named:
-        if end in LEGS and end not in legs and kind.is_direct:
+        if end in LEGS and end not in legs and tunnel.is_direct:
             raise node.bad(f"{end}: a leg of a tunnel, and this run has none (tunnel: direct)")
         if end in LEGS and end not in legs:
             raise node.bad(
-                f"{end}: tunnel {kind.name} has no such leg (it has {' and '.join(legs)})"
+                f"{end}: tunnel {tunnel.name} has no such leg (it has {' and '.join(legs)})"
             )
         if end not in LEGS and end not in hosts:
             raise node.bad(
                 f"{end}: no connection ends on such a host here (they end on {', '.join(hosts)})"
             )
-    first = CcPlacement(rest, named).sent_with(flows[0], asked)
-    by_host = {host: named.get(host, rest) for host in hosts}
+    first = CcPlacement(default, named).sent_with(flows[0], request)
+    by_host = {host: named.get(host, default) for host in hosts}
     by_leg = {leg: cc for leg, cc in named.items() if leg in LEGS}
     differing = {host: cc for host, cc in by_host.items() if cc != first}
     if not differing and set(by_leg.values()) == {first}:

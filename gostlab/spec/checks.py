@@ -1,7 +1,7 @@
-"""What was looked at in a run, each with what was asked and what was got, and the one verdict.
+"""Represent the checks of a run, each with expected and actual value, and the run's verdict.
 
-`ok`: nothing speaks against the number. `degraded`: something other than the network and the
-congestion control had a say, and the reason says what. `invalid`: the number is not an answer to
+`ok`: nothing speaks against the result. `degraded`: something other than the network and the
+congestion control had an influence, which the reason names. `invalid`: the result does not answer
 the question.
 """
 
@@ -14,10 +14,10 @@ VERDICTS = ("ok", "degraded", "invalid")
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """Represent one check of a run."""
 
     name: str
-    verdict: str  # one of VERDICTS
+    verdict: str  # The verdict is one of VERDICTS.
     asked: Any
     got: Any
     unit: str
@@ -25,7 +25,7 @@ class Check:
 
 
 def worst(checks: Sequence[Check]) -> str:
-    """The verdict of a run: that of its worst check."""
+    """Return the verdict of a run: that of its worst check."""
     return max((check.verdict for check in checks), key=VERDICTS.index, default="ok")
 
 

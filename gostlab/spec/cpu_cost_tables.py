@@ -1,9 +1,9 @@
-"""What programs cost on a measured machine: the tables in machines/, and what of them a run pays.
+"""Read the CPU costs of programs on a measured machine, from the tables in machines/.
 
-A call of a program takes c0 + c1 · bytes that it moves. A byte costs more where many streams share
-the CPU's cache, so a table may have c1 by the number of streams. `./lab bench --costs` measures
-both for the lab's own programs and writes such a table. The rules are in
-docs/explanation/machine-model.md.
+A call of a program takes c0 + c1 · bytes that it moves. A byte costs more if many streams share the
+CPU's cache, so a table may have c1 by the number of streams. `./lab bench --costs` measures both
+for gostlab's own programs and writes such a table. docs/explanation/machine-model.md explains the
+rules.
 """
 
 import itertools
@@ -35,9 +35,9 @@ from gostlab.spec.yaml_source import (
     text_of,
 )
 
-# No table: every program pays syscall_cost and byte_cost.
+# The name for no table: every program pays syscall_cost and byte_cost.
 UNIFORM = "uniform"
-# A program, and its role where roles differ, as the kernel takes it (kernel/patches, NAME_BYTES).
+# A program, and its role if roles differ, in the kernel's format (kernel/patches, NAME_BYTES).
 PROGRAM = re.compile(r"[a-z0-9][a-z0-9+.-]{0,19}(/[a-z]{1,10})?")
 STREAMS = re.compile(r"[1-9]\d{0,3}")
 CALL = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
@@ -46,23 +46,23 @@ BYTE = bounded(TIME, "0ns", "1us", int, per=10**12, step="0.001ns")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a program's calls cost on the virtual clock."""
+    """Represent the cost of a program's calls on the virtual clock."""
 
-    call_ns: int  # each
-    byte_ps: int  # each byte that a call moves, on top
+    call_ns: int  # The cost of each call.
+    byte_ps: int  # The additional cost of each byte that a call moves.
 
 
 @dataclass(frozen=True)
 class MeasuredCost:
-    """What a program's calls cost on a measured machine."""
+    """Represent the cost of a program's calls on a measured machine."""
 
-    call_ns: int = key(CALL, "what each call costs", "1200ns", named="call")
-    # by how many streams it was measured with; one cost is that of any number
+    call_ns: int = key(CALL, "cost of each call", "1200ns", named="call")
+    # The cost by the number of streams of its measurement; a single cost holds for any number.
     byte_ps: Mapping[int, int] = key(
         either(
             BYTE.to(lambda byte_ps: {1: byte_ps}),
             by_name(STREAMS, BYTE, "number of streams", "{16: 0.11ns}").to(
-                lambda found: {int(streams): byte_ps for streams, byte_ps in found.items()}
+                lambda costs: {int(streams): byte_ps for streams, byte_ps in costs.items()}
             ),
         ),
         "what each byte costs that a call moves, on top; or that by number of streams",
@@ -71,7 +71,7 @@ class MeasuredCost:
     )
 
     def at(self, streams: int) -> Cost:
-        """The cost with so many streams: between two measured, on a line over their logarithm."""
+        """Return the cost with some streams, interpolated linearly over their logarithm."""
         known = sorted(self.byte_ps.items())
         for (few, less), (many, more) in itertools.pairwise(known):
             if few <= streams <= many:
@@ -82,13 +82,13 @@ class MeasuredCost:
 
 @dataclass(frozen=True)
 class MeasuredMachine:
-    """A table: a machine, and what programs cost on it."""
+    """Represent a table: a machine, and the costs of programs on it."""
 
-    name: str = key(text_of, "the file's own name, without .yaml")
-    cpu: str = key(text_of, "its CPU, as /proc/cpuinfo names it")
-    kernel: str = key(text_of, "the kernel that it was measured on")
-    measured: str = key(text_of, "when", "2026-11-22")
-    note: str = key(text_of, "what else to know of it", default="")
+    name: str = key(text_of, "name of the file without .yaml")
+    cpu: str = key(text_of, "CPU, as /proc/cpuinfo names it")
+    kernel: str = key(text_of, "kernel of the measurement")
+    measured: str = key(text_of, "date of the measurement", "2026-11-22")
+    note: str = key(text_of, "further information", default="")
     programs: Mapping[str, MeasuredCost] = key(
         by_name(PROGRAM, record(MeasuredCost), "program", "{gost+ws/near: {…}}"),
         "what each program costs",
@@ -96,12 +96,12 @@ class MeasuredMachine:
 
 
 def machine_names(folder: Path = MACHINES) -> tuple[str, ...]:
-    """What an experiment may write as its machine."""
+    """Return the valid names of an experiment's machine."""
     return (UNIFORM, *names_in(folder))
 
 
 def load_measured(name_or_path: str, folder: Path = MACHINES) -> MeasuredMachine:
-    """A table by its name, or a file. Raises BadInput."""
+    """Return a table by its name or file. Raises BadInput."""
     path = find_document(name_or_path, folder, "machine")
     document = load_document(path)
     machine = record(MeasuredMachine)(document)
@@ -112,7 +112,7 @@ def load_measured(name_or_path: str, folder: Path = MACHINES) -> MeasuredMachine
 
 @takes(text_of.schema)
 def read_machine(node: Node) -> str:
-    """uniform, or a machine that has a table. Raises BadInput."""
+    """Return uniform, or the name of a machine that has a table. Raises BadInput."""
     name = text_of(node)
     if name == UNIFORM:
         return name
@@ -125,42 +125,56 @@ def read_machine(node: Node) -> str:
     return name
 
 
-# -- what a run pays
+# -- costs of a run
 
 
 def resolve_costs(
-    machine: str, kinds: Collection[str], tunnel: str, iperf3: str, gost: str, streams: int = 1
+    machine: str,
+    traffic_types: Collection[str],
+    tunnel: str,
+    iperf3: str,
+    gost: str,
+    streams: int = 1,
 ) -> dict[str, dict[str, int]]:
-    """What each program of a run costs by the name it is charged under, if the table has it."""
+    """Return the cost of each program of a run by its charged name, if the table has it."""
     if machine == UNIFORM:
         return {}
     known = load_measured(machine).programs
-    found = {}
-    for name, spellings in charged_programs(kinds, tunnel, iperf3, gost).items():
-        named = next((each for each in spellings if each in known), None)
-        if named is not None:
-            found[name] = asdict(known[named].at(streams))
-    return found
+    costs = {}
+    for name, spellings in charged_programs(traffic_types, tunnel, iperf3, gost).items():
+        table_name = next((spelling for spelling in spellings if spelling in known), None)
+        if table_name is not None:
+            costs[name] = asdict(known[table_name].at(streams))
+    return costs
 
 
 def charged_programs(
-    kinds: Collection[str], tunnel: str, iperf3: str, gost: str = ""
+    traffic_types: Collection[str], tunnel: str, iperf3: str, gost: str = ""
 ) -> dict[str, tuple[str, ...]]:
-    """Every program of a run as gostlab.guest charges it, and the names a table may have it by, the
-    narrowest first; of a GOST (`gost`) the lab's relay's last.
+    """Return the charged name of every program of a run, and its possible names in a table.
+
+    The most specific name comes first; for a GOST (`gost`), the names of the bundled relay come
+    last.
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for name in dict.fromkeys(name for each in kinds for name in traffic_kind(each).charged):
+    programs: dict[str, tuple[str, ...]] = {}
+    for name in dict.fromkeys(
+        name for traffic_type in traffic_types for name in traffic_kind(traffic_type).charged
+    ):
         program, _, role = name.partition("/")
         if role:
             version = f"{program}-{iperf3}"
-            found[name] = (f"{version}/{role}", version, name, program)
+            programs[name] = (f"{version}/{role}", version, name, program)
         elif name:
-            found[name] = (name,)
-    kind = tunnel_kind(tunnel)
-    if not kind.is_direct:
-        mine = kind.cost_name.replace("gost+", f"gost-{gost.lower()}+", 1)
+            programs[name] = (name,)
+    declaration = tunnel_kind(tunnel)
+    if not declaration.is_direct:
+        version_name = declaration.cost_name.replace("gost+", f"gost-{gost.lower()}+", 1)
         for end in ("near", "far"):
-            spellings = (f"{mine}/{end}", mine, f"{kind.cost_name}/{end}", kind.cost_name)
-            found[f"{kind.cost_name}/{end}"] = tuple(dict.fromkeys(spellings))
-    return found
+            spellings = (
+                f"{version_name}/{end}",
+                version_name,
+                f"{declaration.cost_name}/{end}",
+                declaration.cost_name,
+            )
+            programs[f"{declaration.cost_name}/{end}"] = tuple(dict.fromkeys(spellings))
+    return programs

@@ -1,8 +1,7 @@
-"""A guest as a machine: its clock and memory, and whose CPU pays for what programs do on the
-virtual clock, beside the cost of a call.
+"""Represent a guest as a machine: its clock, memory, and the CPU costs of its programs.
 
-docs/explanation/machine-model.md has the rules. The defaults: one CPU for all hosts, bytes are
-free, a look at the clock is a call like any other.
+docs/explanation/machine-model.md explains the rules. By default, all hosts share one CPU, bytes are
+free, and a clock read costs as much as any other call.
 """
 
 from collections.abc import Mapping
@@ -14,11 +13,12 @@ from gostlab.spec.run_spec import RunSpec
 
 @dataclass(frozen=True)
 class CpuModel:
-    """Who pays for calls, and what for."""
+    """Represent the CPUs of hosts, and the costs of bytes and clock reads."""
 
-    host_cpus: int = 0  # CPUs of every host's own; 0: one CPU for all hosts together
-    byte_cost_ns: float = 0.0  # per byte that a call moves, to the ps
-    clock_reads_are_free: bool = False  # as on a real machine, where they are no system calls
+    host_cpus: int = 0  # CPUs per host; 0 means that all hosts share one CPU.
+    byte_cost_ns: float = 0.0  # The cost per byte that a call moves, with a resolution of 1 ps.
+    # Clock reads are free on a real machine, where they are no system calls.
+    clock_reads_are_free: bool = False
 
     @classmethod
     def of(cls, run: RunSpec) -> Self:
@@ -30,12 +30,12 @@ ONE_FOR_ALL = CpuModel()
 
 @dataclass(frozen=True)
 class MachineModel:
-    """What the sandbox's kernel is told of the machine that it is."""
+    """Represent the machine parameters that the sandbox's kernel gets."""
 
     memory_mib: int
-    clock: str = "virtual"  # | real
+    clock: str = "virtual"  # virtual | real
     syscall_cost_us: float = 0.0
-    seed: int = 1  # of its random numbers, on the virtual clock
+    seed: int = 1  # The seed of the kernel's random numbers, on the virtual clock.
     cpus: CpuModel = ONE_FOR_ALL
 
     @classmethod
@@ -43,7 +43,7 @@ class MachineModel:
         return cls(run.memory_mib, run.clock, run.syscall_cost_us, run.seed, CpuModel.of(run))
 
 
-def cost_words(costs: Mapping[str, Mapping[str, int]], program: str) -> str | None:
-    """What a program writes to the kernel before it starts; None where it pays as all others do."""
+def format_cost(costs: Mapping[str, Mapping[str, int]], program: str) -> str | None:
+    """Return the line in which a program tells the kernel its costs; None for default costs."""
     cost = costs.get(program)
     return None if cost is None else f"{program} {cost['call_ns']} {cost['byte_ps']}"

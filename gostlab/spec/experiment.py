@@ -549,7 +549,7 @@ def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> N
 
 
 def experiment_schema() -> dict[str, Any]:
-    """The JSON Schema of an experiment's file."""
+    """Return the JSON Schema of an experiment's file."""
     return {
         **document_schema("A gostlab experiment", keys_of(ExperimentFile)),
         "$defs": settings_schemas(),

@@ -1,7 +1,8 @@
-"""What a fitted path says of its fit: a profile's `fitted`, written by ./lab fit.
+"""Represent the result of a fit: a profile's `fitted`, written by ./lab fit.
 
-Which numbers it was fitted on and which it was judged on, what the lab makes of each, and all the
-paths that fit as well as this one: as ranges, as pairs of parameters that trade off, as a sample.
+It lists the values that the path was fitted to and those that it was judged by, the lab's value for
+each, and all the paths that fit equally well: as ranges, as pairs of parameters that trade off, as
+a sample.
 """
 
 from collections.abc import Mapping
@@ -26,42 +27,46 @@ USES = (FIT, JUDGE)
 
 @dataclass(frozen=True)
 class FittedParameter:
-    """A number that the fit was free to choose. Values are as a setting has them: 0.01%."""
+    """Represent a fitted parameter. Values are written like a setting's: 0.01%."""
 
-    name: str = key(text_of, "what the measurements call it")
-    sets: str = key(text_of, "the setting, as --set has it")
-    value: str = key(text_of, "the best")
-    least: str = key(text_of, "the least that fits as well")
-    most: str = key(text_of, "the most that fits as well")
-    searched_from: str = key(text_of, "where the search began")
-    searched_to: str = key(text_of, "where it ended")
-    scale: str = key(one_of("log", "linear"), "how it was searched")
+    name: str = key(text_of, "name in the measurements")
+    sets: str = key(text_of, "setting, as for --set")
+    value: str = key(text_of, "best value")
+    least: str = key(text_of, "minimum that fits equally well")
+    most: str = key(text_of, "maximum that fits equally well")
+    searched_from: str = key(text_of, "lower bound of the search")
+    searched_to: str = key(text_of, "upper bound of the search")
+    scale: str = key(one_of("log", "linear"), "scale of the search")
 
     @property
     def open_below(self) -> bool:
-        """Whether what fits as well goes on where the search ended."""
+        """Return whether equally good values reach the lower bound of the search."""
         return self.least == self.searched_from
 
     @property
     def open_above(self) -> bool:
-        """The same at the other end."""
+        """Return whether equally good values reach the upper bound of the search."""
         return self.most == self.searched_to
 
 
 @dataclass(frozen=True)
 class FittedRow:
-    """A measured number beside the lab's, in Mbit/s; the lab's are None where no run counts."""
+    """Represent a measured value and the lab's, in Mbit/s; None if no run counts."""
 
-    label: str = key(text_of, "which number")
-    use: str = key(one_of(*USES), "fitted on it, or judged by it")
-    asked_mbit: float = key(NUMBER, "as measured", unit="Mbit/s")
-    band_least_mbit: float = key(NUMBER, "its uncertainty, from", unit="Mbit/s")
-    band_most_mbit: float = key(NUMBER, "and to", unit="Mbit/s")
-    lab_mbit: float | None = key(NUMBER, "the lab's, on this path", unit="Mbit/s", default=None)
-    least_mbit: float | None = key(
-        NUMBER, "the least on paths that fit as well", unit="Mbit/s", default=None
+    label: str = key(text_of, "label of the value")
+    use: str = key(one_of(*USES), "whether the path was fitted to the value, or judged by it")
+    asked_mbit: float = key(NUMBER, "measured value", unit="Mbit/s")
+    band_least_mbit: float = key(NUMBER, "lower end of the uncertainty", unit="Mbit/s")
+    band_most_mbit: float = key(NUMBER, "upper end of the uncertainty", unit="Mbit/s")
+    lab_mbit: float | None = key(
+        NUMBER, "value of the lab, on this path", unit="Mbit/s", default=None
     )
-    most_mbit: float | None = key(NUMBER, "the most on them", unit="Mbit/s", default=None)
+    least_mbit: float | None = key(
+        NUMBER, "minimum on paths that fit equally well", unit="Mbit/s", default=None
+    )
+    most_mbit: float | None = key(
+        NUMBER, "maximum on paths that fit equally well", unit="Mbit/s", default=None
+    )
 
     @property
     def ratio(self) -> float | None:
@@ -69,7 +74,7 @@ class FittedRow:
 
     @property
     def in_band(self) -> bool:
-        """Whether the best path's number lies within the measurement's uncertainty."""
+        """Return whether the best path's value lies within the measurement's uncertainty."""
         return (
             self.lab_mbit is not None
             and self.band_least_mbit <= self.lab_mbit <= self.band_most_mbit
@@ -77,7 +82,7 @@ class FittedRow:
 
     @property
     def in_reach(self) -> bool:
-        """Whether the numbers of the paths that fit as well reach into the measurement's band."""
+        """Return whether the values of equally good paths overlap the measurement's uncertainty."""
         return (
             self.least_mbit is not None
             and self.most_mbit is not None
@@ -88,37 +93,39 @@ class FittedRow:
 
 @dataclass(frozen=True)
 class TradeOff:
-    """Two parameters that make up for each other among the paths that fit as well."""
+    """Represent two parameters that trade off among the paths that fit equally well."""
 
-    between: tuple[str, ...] = key(list_of(text_of, least=2), "two parameters")
-    correlation: float = key(number(-1, 1).to(float), "of their ranks, -1 to 1")
+    between: tuple[str, ...] = key(list_of(text_of, least=2), "names of the two parameters")
+    correlation: float = key(number(-1, 1).to(float), "rank correlation, -1 to 1")
 
 
 @dataclass(frozen=True)
 class FitRecord:
-    """A fit and what came of it."""
+    """Represent a fit and its results."""
 
-    by: str = key(text_of, "the lab that fitted it")
-    base: str = key(text_of, "the profile that it began with")
-    measurements: str = key(text_of, "what it was fitted to")
-    sha256: str = key(text_of, "of the measurements' file")
-    seed: int = key(COUNT, "of search and runs")
-    points: int = key(COUNT, "paths that were tried")
-    runs: int = key(COUNT, "runs that were made")
+    by: str = key(text_of, "gostlab version that fitted it")
+    base: str = key(text_of, "profile that the fit started with")
+    measurements: str = key(text_of, "measurements that it was fitted to")
+    sha256: str = key(text_of, "SHA-256 of the measurements' file")
+    seed: int = key(COUNT, "seed of search and runs")
+    points: int = key(COUNT, "number of paths tried")
+    runs: int = key(COUNT, "number of runs made")
     misfit: float = key(
-        NUMBER, "the root of the mean square of the fitted rows' residuals, in their uncertainty"
+        NUMBER, "root mean square of the fitted rows' residuals, in units of their uncertainty"
     )
     explained: bool = key(yes_no, "whether every fitted row is within its band")
     settings: Mapping[str, str] = key(
-        TEXTS_BY_NAME, "what the runs had besides the path", default={}
+        TEXTS_BY_NAME, "settings of the runs besides the path", default={}
     )
     parameters: tuple[FittedParameter, ...] = key(
-        list_of(record(FittedParameter)), "what the fit was free to choose"
+        list_of(record(FittedParameter)), "fitted parameters"
     )
-    rows: tuple[FittedRow, ...] = key(list_of(record(FittedRow)), "each number beside the lab's")
+    rows: tuple[FittedRow, ...] = key(
+        list_of(record(FittedRow)), "each measured value and the lab's"
+    )
     trade_offs: tuple[TradeOff, ...] = key(
-        list_of(record(TradeOff)), "pairs of parameters that make up for each other", default=()
+        list_of(record(TradeOff)), "pairs of parameters that trade off", default=()
     )
     alike: tuple[Mapping[str, str], ...] = key(
-        list_of(TEXTS_BY_NAME), "a sample of the paths that fit as well", default=()
+        list_of(TEXTS_BY_NAME), "sample of the paths that fit equally well", default=()
     )

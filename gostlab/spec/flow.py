@@ -1,6 +1,6 @@
-"""A run's flows: who sends what to whom, from when to when, with which congestion control.
+"""Represent a run's flows: sender, receiver, traffic, times and congestion control.
 
-A run without `flows` has one, called flow1: the load of a tunnel matrix.
+A run without `flows` has one flow, flow1: the load of a tunnel matrix.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,29 +18,32 @@ DATAGRAM_BYTES = 1448
 
 @dataclass(frozen=True)
 class FlowSpec:
-    """One flow, from `sender` to `receiver`; a download's data come from the receiver."""
+    """Represent a flow from `sender` to `receiver`; a download's data come from the receiver."""
 
     name: str
     kind: str  # tcp | udp | http | short | ping | command
-    cc: str | None  # None: udp and ping have none
+    cc: str | None  # None for udp and ping, which have no congestion control.
     streams: int
     direction: str  # upload | download
-    start_s: float  # from the start of the load
-    duration_s: float  # http: how long it may take at most
-    sender: str  # node names
+    start_s: float  # The start after the load's start.
+    duration_s: float  # The duration; for http, its maximum.
+    sender: str  # The sender and the receiver are node names.
     receiver: str
-    rtt_ms: float  # its own idle round trip
-    buffers: Any  # "system" | {rmem, wmem}, bytes
-    rate_bps: int | None = None  # udp: what it offers
-    size_bytes: int | None = None  # http: what it fetches
-    sizes_bytes: list[int] = later([])  # short: what it fetches, one after another, again and again
-    interval_ms: float = later(0.0)  # ping, short: how far its requests are apart
-    through_tunnel: bool = later(False)  # udp: through the run's tunnel, not beside it
-    connects_at_start: bool = later(False)  # tcp: else before the load, where a run has several
-    datagram_bytes: int = later(DATAGRAM_BYTES)  # udp: payload of each
-    server: str = later("")  # command: what its two ends run
+    rtt_ms: float  # The idle round trip of this flow.
+    buffers: Any  # "system" | {rmem, wmem} in bytes
+    rate_bps: int | None = None  # The sending rate of a udp flow.
+    size_bytes: int | None = None  # The download size of an http flow.
+    sizes_bytes: list[int] = later([])  # The download sizes of a short flow, in turn.
+    interval_ms: float = later(0.0)  # The interval between requests of ping and short flows.
+    through_tunnel: bool = later(False)  # Whether a udp flow goes through the run's tunnel.
+    # Whether a tcp flow connects at its start; otherwise before the load, if the run has several
+    # flows.
+    connects_at_start: bool = later(False)
+    datagram_bytes: int = later(DATAGRAM_BYTES)  # The payload of a udp flow's datagrams.
+    server: str = later("")  # The programs of a command flow's two ends.
     client: str = later("")
-    ecn: str = later("")  # whether its hosts ask for ECN: off | on | l4s; "": as the run's do
+    # Whether the flow's hosts negotiate ECN: off | on | l4s; "" means the run's setting.
+    ecn: str = later("")
 
     @property
     def traffic(self) -> TrafficKind:
@@ -48,58 +51,61 @@ class FlowSpec:
 
     @property
     def is_tcp(self) -> bool:
-        """Whether a congestion control sends its data."""
+        """Return whether a congestion control sends the flow's data."""
         return self.traffic.is_tcp
 
     @property
     def takes_tunnel(self) -> bool:
-        """Whether it goes through the run's tunnel: background traffic takes the path alone."""
+        """Return whether the flow goes through the run's tunnel; background traffic bypasses it."""
         return self.traffic.takes_tunnel or self.through_tunnel
 
     @property
     def end_s(self) -> float:
-        """When it is over, from the start of the load."""
+        """Return the end of the flow, after the load's start."""
         return self.start_s + self.duration_s
 
     @property
     def data_way(self) -> str:
-        """The direction of the path that carries its data."""
+        """Return the direction of the path that carries the flow's data."""
         return "forward" if self.direction == "upload" else "reverse"
 
     @property
     def data_sender(self) -> str:
-        """The node whose congestion control is at work."""
+        """Return the node whose congestion control sends the data."""
         return self.sender if self.direction == "upload" else self.receiver
 
 
 def cc_at(of_the_rest: str, by_end: Mapping[str, str], host: str, leg: str) -> str:
-    """A socket's congestion control: its leg's, else its host's, else that of the rest."""
+    """Return a socket's congestion control: its leg's, else its host's, else the default."""
     return by_end.get(leg) or by_end.get(host) or of_the_rest
 
 
 def delays_ms(flows: Sequence[FlowSpec], path: Mapping[str, Any]) -> dict[str, float]:
-    """The delay in front of each host where flows have own round trips: half the least of a
-    receiver's, and what is left before a sender. Raises ValueError if a sender would need two
-    delays.
+    """Return the delay in front of each host if flows have their own round trips.
+
+    A receiver's delay is its share of its shortest round trip; the rest is in front of the sender.
+    Raises ValueError if a sender would need two delays.
     """
-    own: dict[str, float] = {}
+    host_delays: dict[str, float] = {}
     base = path["forward"]["delay_ms"] + path["reverse"]["delay_ms"]
     share = path["forward"]["delay_ms"] / base if base else 0.5
     for flow in flows:
-        own[flow.receiver] = min(own.get(flow.receiver, flow.rtt_ms * share), flow.rtt_ms * share)
+        host_delays[flow.receiver] = min(
+            host_delays.get(flow.receiver, flow.rtt_ms * share), flow.rtt_ms * share
+        )
     for flow in flows:
-        back = flow.rtt_ms - own[flow.receiver]
-        if abs(own.setdefault(flow.sender, back) - back) > 1e-9:
+        rest = flow.rtt_ms - host_delays[flow.receiver]
+        if abs(host_delays.setdefault(flow.sender, rest) - rest) > 1e-9:
             raise ValueError(
                 f"{flow.sender}: its flows' rtt would need two different delays in front of it"
             )
-    return own
+    return host_delays
 
 
 def topology_size(
     topology: Topology, flows: Sequence[FlowSpec], sites: Mapping[str, Any] | None, hops: int = 1
 ) -> dict[str, int]:
-    """The numbers that a topology is built with for a run: `senders=3, receivers=2`."""
+    """Return the numbers that a topology is built with for a run: `senders=3, receivers=2`."""
 
     def largest(pattern: str, hosts: list[str]) -> int:
         return max(int(host.removeprefix(pattern.partition("{}")[0])) for host in hosts)
@@ -113,4 +119,4 @@ def topology_size(
         ),
         "hops": lambda: hops,
     }
-    return {word: counts[word]() for word in topology.size}
+    return {name: counts[name]() for name in topology.size}

@@ -1,4 +1,4 @@
-"""What the socket buffers of a run's flows allow, on its kernel and with its packets."""
+"""Compute the windows of a run's flows from socket buffers, kernel and packet sizes."""
 
 from gostlab.registry.kernels import version_of
 from gostlab.registry.tunnels import IP_TCP_BYTES, tunnel_kind
@@ -8,7 +8,7 @@ from gostlab.tcpmodel import buffer_sizing
 
 
 def flow_windows(run: RunSpec, flow: FlowSpec) -> buffer_sizing.Windows:
-    """Return what a flow's buffers allow on the leg that crosses the path."""
+    """Return the windows that a flow's buffers allow on the leg that crosses the path."""
     mss_bytes = tunnel_kind(run.tunnel).inner_mtu(run.mtu) - IP_TCP_BYTES
     version = version_of(run.kernel)
     return buffer_sizing.socket_windows(

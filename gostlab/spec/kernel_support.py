@@ -1,7 +1,7 @@
-"""What a run asks of its kernel, and what a kernel that cannot do it makes of that.
+"""Fit a run's settings to the features of its kernel.
 
-What nobody wrote gives way: the setting takes the value that needs nothing. What somebody wrote
-for a kernel that cannot do it is refused, with what to write instead.
+A default that the kernel does not support is replaced by a value that it supports. An explicit
+setting that the kernel does not support is an error, with an alternative.
 """
 
 from dataclasses import replace
@@ -13,8 +13,8 @@ from gostlab.registry.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.spec.request import RunRequest
 from gostlab.spec.settings import DEFAULTS, Settings, default_setting, read_override
 
-# What a feature of the kernel's serves, and the value of that setting that needs nothing.
-NEEDS = (
+# The kernel features that settings require, and the value of each setting that requires nothing.
+FEATURE_SETTINGS = (
     ("time travel", "clock", "real"),
     ("costs", "syscall_cost", "0us"),
     ("costs", "byte_cost", "0ns"),
@@ -29,20 +29,20 @@ NEEDS = (
     ("moderated", "receive", "packet"),
 )
 
-# From this version on Linux has no other way to detect losses than RACK.
+# From this version on, RACK is Linux's only loss detection.
 RACK_ALONE = (6, 17)
 
 
 def fit_settings(written: Settings, machine: str) -> tuple[RunRequest, Kernel]:
-    """A run's settings as its kernel can have them, and that kernel. Raises BadInput."""
+    """Return a run's settings as its kernel supports them, and the kernel. Raises BadInput."""
     settings = {name: written.get(name) or default_setting(name) for name in DEFAULTS}
-    asked = settings["kernel"]
-    kernel = kernels.kernel_named(asked.value)
-    if machine == "native" and asked.value != SHIPPED:
-        # What an experiment is made for gives way, and the run's verdict says so.
-        if "settings." not in asked.node.key:
+    kernel_setting = settings["kernel"]
+    kernel = kernels.kernel_named(kernel_setting.value)
+    if machine == "native" and kernel_setting.value != SHIPPED:
+        # A kernel setting of the experiment is replaced, and the run's verdict reports it.
+        if "settings." not in kernel_setting.node.key:
             raise SandboxOnly(
-                asked.node.bad_value(
+                kernel_setting.node.bad_value(
                     "a native run has this machine's own kernel: another is the sandbox's"
                     " (--machine sandbox)"
                 )
@@ -50,16 +50,21 @@ def fit_settings(written: Settings, machine: str) -> tuple[RunRequest, Kernel]:
         kernel = replace(kernels.kernel_named(SHIPPED), name=kernel.name)
     fitted = dict(settings)
     declared = kernels.declared_kernels()
-    for feature, setting, instead in NEEDS:
+    for feature, setting, replacement in FEATURE_SETTINGS:
         if feature in kernel.features:
             continue
-        [free] = read_override(setting, instead)
-        own = written.get(setting)
-        if own is not None and own.value not in (free.value, "auto"):
-            having = [name for name, each in declared.items() if feature in each.features]
-            raise own.node.bad_value(
-                f"kernel {kernel.name} has no {FEATURES[feature].says}: write {setting}: {instead},"
-                f" or kernel: {' or '.join(having)}"
+        [free] = read_override(setting, replacement)
+        explicit = written.get(setting)
+        if explicit is not None and explicit.value not in (free.value, "auto"):
+            supporting = [
+                name
+                for name, declared_kernel in declared.items()
+                if feature in declared_kernel.features
+            ]
+            raise explicit.node.bad_value(
+                f"kernel {kernel.name} has no {FEATURES[feature].says}: write {setting}:"
+                f" {replacement},"
+                f" or kernel: {' or '.join(supporting)}"
             )
         fitted[setting] = free
     queue = qdisc_kind(fitted["queue"].value)
@@ -68,17 +73,21 @@ def fit_settings(written: Settings, machine: str) -> tuple[RunRequest, Kernel]:
             f"kernel {kernel.name} has no qdisc {queue.name}: another queue, or another kernel"
         )
     if fitted["loss_detection"].value == "dupacks" and kernel.version >= RACK_ALONE:
-        older = [name for name, each in declared.items() if each.version < RACK_ALONE]
+        older = [
+            name
+            for name, declared_kernel in declared.items()
+            if declared_kernel.version < RACK_ALONE
+        ]
         raise fitted["loss_detection"].node.bad_value(
             f"kernel {kernel.name} detects losses by time alone: write loss_detection: rack, or"
             f" kernel: {' or '.join(older)}"
         )
     return RunRequest(
-        fitted, {name: fitted.get(name, each) for name, each in written.items()}
+        fitted, {name: fitted.get(name, setting) for name, setting in written.items()}
     ), kernel
 
 
 def where_queues_act() -> list[str]:
-    """The bottlenecks under which a queue has packets to decide on, the usual one first."""
-    kinds = [kind for kind in map(qdisc_kind, names_for(BOTTLENECK)) if kind.takes_queue]
-    return [kind.name for kind in sorted(kinds, key=lambda kind: not kind.usual)]
+    """Return the bottlenecks under which a queue has packets to decide on, the default first."""
+    qdiscs = [qdisc for qdisc in map(qdisc_kind, names_for(BOTTLENECK)) if qdisc.takes_queue]
+    return [qdisc.name for qdisc in sorted(qdiscs, key=lambda qdisc: not qdisc.usual)]

@@ -1,4 +1,4 @@
-"""Links in a row or in a net: which of them a flow crosses, and what those are together."""
+"""Compute the links that a flow crosses in a chain or graph, and their combined path."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,18 +7,18 @@ from typing import Any
 from gostlab.registry import graph_topologies
 from gostlab.registry.topologies import Topology
 
-Path = Mapping[str, Any]  # as run.json has one: forward and reverse
+Path = Mapping[str, Any]  # The keys are forward and reverse, as in run.json.
 
 
 def nodes_named(hosts: Iterable[str]) -> int:
-    """How many nodes a network needs for some hosts (s1, r3): those they name, at least three."""
+    """Return the number of nodes that contains the named hosts (s1, r3), at least three."""
     return max(3, *(int(host[1:]) for host in hosts))
 
 
 def links_crossed(
     topology: Topology, hops: int, nodes: int, sender: str, receiver: str
 ) -> list[tuple[str, bool]]:
-    """The links between two hosts in order, each with whether it is crossed forward."""
+    """Return the links between two hosts in order, each with whether it is crossed forward."""
     names = topology.link_names(hops, nodes)
     if not topology.shape:
         return [(name, True) for name in names]
@@ -30,50 +30,55 @@ def links_crossed(
     ]
 
 
-def touches(change: Mapping[str, Any], link: str, own: Iterable[str]) -> bool:
-    """Whether a change is of a link: the one that it names, else each not in `own`."""
-    return change["link"] == link if "link" in change else link not in own
+def touches(change: Mapping[str, Any], link: str, own_links: Iterable[str]) -> bool:
+    """Return whether a change concerns a link: by its name, or else as a link not in `own`."""
+    return change["link"] == link if "link" in change else link not in own_links
 
 
 def reversed_path(path: Path) -> dict[str, Any]:
-    """A path as seen from its other end."""
+    """Return a path as seen from its other end."""
     return {"forward": path["reverse"], "reverse": path["forward"]}
 
 
 def paths_crossed(
-    path: Path, own: Mapping[str, Path], crossed: Sequence[tuple[str, bool]]
+    path: Path, own_paths: Mapping[str, Path], crossed: Sequence[tuple[str, bool]]
 ) -> list[Path]:
-    """The path of each link crossed, as the sender sees it; `own`: those other than the run's."""
+    """Return the path of each crossed link, as the sender sees it; `own` are links' own paths."""
     if not crossed:
         return [path]
-    found = [(own.get(name, path), ahead) for name, ahead in crossed]
-    return [each if ahead else reversed_path(each) for each, ahead in found]
+    link_paths = [(own_paths.get(name, path), is_forward) for name, is_forward in crossed]
+    return [
+        link_path if is_forward else reversed_path(link_path)
+        for link_path, is_forward in link_paths
+    ]
 
 
 def round_trip_ms(paths: Sequence[Path]) -> float:
-    """The idle round trip over paths that lie one behind the other."""
-    return math.fsum(each[way]["delay_ms"] for each in paths for way in ("forward", "reverse"))
+    """Return the idle round trip over paths in series."""
+    return math.fsum(
+        path[direction]["delay_ms"] for path in paths for direction in ("forward", "reverse")
+    )
 
 
 def in_a_row(paths: Sequence[Path]) -> dict[str, Any]:
-    """Paths in a row as one, for sizes: the least rate, and the sum of delays, jitters and room."""
-    found = {}
-    for way in ("forward", "reverse"):
-        each = [path[way] for path in paths]
-        rates = [one["rate_bps"] for one in each if one["rate_bps"] is not None]
-        room = [one["buffer_pkts"] for one in each if one["buffer_pkts"] is not None]
-        found[way] = {
-            **each[0],
+    """Combine paths in series: the minimum rate, and the sums of delays, jitters and buffers."""
+    combined = {}
+    for direction in ("forward", "reverse"):
+        states = [path[direction] for path in paths]
+        rates = [state["rate_bps"] for state in states if state["rate_bps"] is not None]
+        buffers = [state["buffer_pkts"] for state in states if state["buffer_pkts"] is not None]
+        combined[direction] = {
+            **states[0],
             "rate_bps": min(rates, default=None),
-            "delay_ms": math.fsum(one["delay_ms"] for one in each),
-            "jitter_ms": math.fsum(one["jitter_ms"] for one in each),
-            "buffer_pkts": sum(room) if room else None,
+            "delay_ms": math.fsum(state["delay_ms"] for state in states),
+            "jitter_ms": math.fsum(state["jitter_ms"] for state in states),
+            "buffer_pkts": sum(buffers) if buffers else None,
         }
-    return found
+    return combined
 
 
 def memory_path(path: Path, links: Mapping[str, Path], hops: int) -> Path:
-    """What the guest's memory has to hold at once, as one path."""
+    """Return the path whose content the guest's memory must hold."""
     if hops > 1:
         return in_a_row([path, links.get("hop2", path)])
     return in_a_row([path, *links.values()]) if links else path

@@ -126,7 +126,7 @@ def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Cha
     profiles. A trace that was imported with the run's profile restarts at its recording's end, like
     Mahimahi's; the length of any other trace is unknown, and its last row remains in effect.
     """
-    folders_ = (Path(setting.node.origin).parent, *folders.places(folders.PROFILES))
+    folders_ = (Path(setting.node.origin).parent, *folders.search_paths(folders.PROFILES))
     path = first_file(Path(setting.value), *(folder / setting.value for folder in folders_))
     if path is None:
         raise setting.node.bad_value("no such file, here or in netem_profiles/")

@@ -1,4 +1,4 @@
-"""What is asked of a run: every setting with what holds, and which of them somebody wrote."""
+"""Represent the settings requested of a run, with defaults, and which of them are explicit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from gostlab.spec.yaml_source import Node
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The settings of one run, as its kernel can have them."""
+    """Represent the settings of one run, as its kernel supports them."""
 
-    settings: Mapping[str, Setting]  # all, defaults included
-    written: Settings  # those that somebody wrote, and the narrower ones: forward.loss, cc.client
+    settings: Mapping[str, Setting]  # All settings, including defaults.
+    written: Settings  # The explicit settings, including narrower ones: forward.loss, cc.client.
 
     def __getitem__(self, name: str) -> Any:
         return self.settings[name].value
 
     def node(self, name: str) -> Node:
-        """Where a setting stands; a flow's or a path's too, where it is written."""
+        """Return the node of a setting; a flow's or a path's too, if it is explicit."""
         return (self.written.get(name) or self.settings[name]).node
 
     @property
@@ -38,5 +38,5 @@ class RunRequest:
 
 
 def topologies_with(fits: Callable[[Topology], Any]) -> str:
-    """The names of the topologies that something fits, for people."""
-    return " or ".join(each.name for each in topologies().values() if fits(each))
+    """Return the names of the topologies that satisfy a condition, as text."""
+    return " or ".join(topology.name for topology in topologies().values() if fits(topology))

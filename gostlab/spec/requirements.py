@@ -1,7 +1,7 @@
-"""What some runs need of the set-up.
+"""Determine the installed parts that some runs need.
 
-`python3 -m gostlab.spec.requirements EXPERIMENT [--quick]` prints it of an experiment, as
-JSON: the set-up asks so, as it does not read YAML itself.
+`python3 -m gostlab.spec.requirements EXPERIMENT [--quick]` prints them for an experiment, as JSON:
+the installation calls it, because it does not read YAML.
 """
 
 import json
@@ -23,27 +23,27 @@ def needs_of(runs: Iterable[RunSpec]) -> RunRequirements:
     runs = list(runs)
     flows = [flow.traffic for run in runs for flow in run.flows]
     by_iperf3 = [run.iperf3 for run in runs if any(flow.traffic.by_iperf3 for flow in run.flows)]
-    kinds = [(tunnel_kind(run.tunnel), run.gost) for run in runs]
+    tunnels = [(tunnel_kind(run.tunnel), run.gost) for run in runs]
     return RunRequirements(
-        kernels=once(run.kernel for run in runs if run.machine == "sandbox"),
-        iperf3s=once(version for version in by_iperf3 if version in OWN),
-        gosts=once(gost for kind, gost in kinds if kind.program == GOST),
-        tunnels=once(kind.name for kind, _ in kinds if kind.unpacked),
-        programs=once(NGINX for kind in flows if kind.by_nginx),
+        kernels=unique(run.kernel for run in runs if run.machine == "sandbox"),
+        iperf3s=unique(version for version in by_iperf3 if version in OWN),
+        gosts=unique(gost for tunnel, gost in tunnels if tunnel.program == GOST),
+        tunnels=unique(tunnel.name for tunnel, _ in tunnels if tunnel.unpacked),
+        programs=unique(NGINX for traffic in flows if traffic.by_nginx),
         root=any(run.machine == "sandbox" and not run.is_of_the_host for run in runs),
         iproute2=any(run.machine == "sandbox" and run.is_of_the_host for run in runs),
     )
 
 
-def once(names: Iterable[str]) -> tuple[str, ...]:
-    """Each name once, in their order."""
+def unique(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the distinct names in their order."""
     return tuple(dict.fromkeys(names))
 
 
-def main(words: Sequence[str]) -> int:
-    name, *more = words
+def main(args: Sequence[str]) -> int:
+    name, *options = args
     try:
-        runs = expand(load_experiment(name), quick="--quick" in more)
+        runs = expand(load_experiment(name), quick="--quick" in options)
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2

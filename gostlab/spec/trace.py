@@ -1,11 +1,11 @@
-"""Traces: how a path's delay, loss and rate changed over time, as a CSV file beside the profiles.
+r"""Read traces: CSV files of a path's delay, loss and rate over time, beside the profiles.
 
     time_s,delay_ms,loss,rate_bps
     0,84.2,0,
     2,,,50000000
 
-COLUMN_SAYS has the columns. Read strictly: whatever the text, the only error that comes out is
-BadInput, naming file and line.
+COLUMN_SAYS describes the columns. Traces are read strictly: whatever the text, the only error
+raised is BadInput with file and line.
 """
 
 import re
@@ -21,34 +21,34 @@ from gostlab.spec.yaml_source import BadInput, load_text, meant, shown_path
 MAX_ROWS = 100_000
 MAX_BYTES = 100 * MAX_ROWS
 MAX_TIME_S = 10**7
-# What a column may say, and the range of its numbers.
+# The columns that may change, and the range of their values.
 RANGES = {
     "delay_ms": (0.0, 1000.0 * MAX_DELAY_S),
     "loss": (0.0, 1.0),
     "rate_bps": (float(MIN_RATE_BPS), float(MAX_RATE_BPS)),
 }
 COLUMN_SAYS = {
-    "time_s": "seconds after the load's start: 0 in the first row, then rising (needed)",
-    "direction": "forward or reverse; without the column, forward",
-    "delay_ms": "one way, ms, from then on; empty: what it was",
-    "loss": "of each packet, a share from 0 to 1",
-    "rate_bps": "the bottleneck's, bit/s",
+    "time_s": "seconds after the load's start: 0 in the first row, then increasing (required)",
+    "direction": "forward or reverse (default: forward)",
+    "delay_ms": "new one-way delay in ms; empty: no change",
+    "loss": "new loss probability per packet, from 0 to 1",
+    "rate_bps": "new rate of the bottleneck in bit/s",
 }
 COLUMNS = tuple(COLUMN_SAYS)
 
 
-# What a path becomes at a time after the load's begin, as run.json has it: at_s, direction, and of
-# RANGES what changes.
+# A change of the path at a time after the load's start, as in run.json: at_s, direction, and the
+# changed columns of RANGES.
 Change = dict[str, Any]
 
 
 def changes_of(path: Path) -> tuple[Change, ...]:
-    """The changes that a trace says, sorted by time. Raises BadInput."""
+    """Return the changes of a trace, sorted by time. Raises BadInput."""
     return parse_trace(load_text(path, MAX_BYTES), shown_path(path))
 
 
 def parse_trace(text: str, origin: str) -> tuple[Change, ...]:
-    """The changes that a trace's text says. Raises BadInput."""
+    """Return the changes of a trace's text. Raises BadInput."""
     header, *lines = text.rstrip("\n").split("\n")
     columns = read_header(header, origin)
     if len(lines) > MAX_ROWS:
@@ -57,21 +57,21 @@ def parse_trace(text: str, origin: str) -> tuple[Change, ...]:
         raise BadInput(f"{origin}: no rows below the header")
     changes: list[Change] = []
     latest: dict[str, float] = {}
-    for number, line in enumerate(lines, 2):
-        change = read_row(line, columns, f"{origin}:{number}")
-        at_s, way = change["at_s"], change["direction"]
+    for line_number, line in enumerate(lines, 2):
+        change = read_row(line, columns, f"{origin}:{line_number}")
+        at_s, direction = change["at_s"], change["direction"]
         if not changes and at_s != 0:
-            raise BadInput(f"{origin}:{number}: time_s begins at {at_s:g}, not at 0")
-        # Rows of the two directions may share a time; within one, time rises.
-        if at_s < max(latest.values(), default=0) or at_s <= latest.get(way, -1):
-            raise BadInput(f"{origin}:{number}: time_s {at_s:g} does not rise")
-        latest[way] = at_s
+            raise BadInput(f"{origin}:{line_number}: time_s begins at {at_s:g}, not at 0")
+        # Rows of the two directions may share a time; within one direction, time increases.
+        if at_s < max(latest.values(), default=0) or at_s <= latest.get(direction, -1):
+            raise BadInput(f"{origin}:{line_number}: time_s {at_s:g} does not rise")
+        latest[direction] = at_s
         changes.append(change)
     return tuple(changes)
 
 
 def read_header(line: str, origin: str) -> list[str]:
-    """The columns. Raises BadInput."""
+    """Return the columns of a header. Raises BadInput."""
     columns = [word.strip() for word in line.split(",")]
     for name in columns:
         if name not in COLUMNS:
@@ -86,32 +86,32 @@ def read_header(line: str, origin: str) -> list[str]:
 
 
 def read_row(line: str, columns: list[str], where: str) -> Change:
-    """One change. Raises BadInput."""
-    words = [word.strip() for word in line.split(",")]
-    if len(words) != len(columns):
-        raise BadInput(f"{where}: {len(words)} fields under {len(columns)} columns")
-    fields = dict(zip(columns, words, strict=True))
+    """Return the change of a row. Raises BadInput."""
+    values = [word.strip() for word in line.split(",")]
+    if len(values) != len(columns):
+        raise BadInput(f"{where}: {len(values)} fields under {len(columns)} columns")
+    fields = dict(zip(columns, values, strict=True))
     direction = fields.get("direction", DIRECTIONS[0])
     if direction not in DIRECTIONS:
         raise BadInput(f"{where}: direction {quoted(direction)}: not {' or '.join(DIRECTIONS)}")
     at_s = read_number("time_s", fields["time_s"], (0.0, float(MAX_TIME_S)), where)
-    numbers = {
+    changed = {
         name: read_number(name, fields[name], bounds, where)
         for name, bounds in RANGES.items()
         if fields.get(name)
     }
-    if not numbers:
+    if not changed:
         raise BadInput(f"{where}: nothing changes in this row")
-    if "rate_bps" in numbers:
-        rate_bps, said = numbers["rate_bps"], f"{where}: rate_bps {quoted(fields['rate_bps'])}"
+    if "rate_bps" in changed:
+        rate_bps, position = changed["rate_bps"], f"{where}: rate_bps {quoted(fields['rate_bps'])}"
         if rate_bps != int(rate_bps):
-            raise BadInput(f"{said}: not a whole number of bits per second")
-        numbers["rate_bps"] = int(rate_bps)
-    return {"at_s": at_s, "direction": direction, **numbers}
+            raise BadInput(f"{position}: not a whole number of bits per second")
+        changed["rate_bps"] = int(rate_bps)
+    return {"at_s": at_s, "direction": direction, **changed}
 
 
 def read_number(column: str, text: str, bounds: tuple[float, float], where: str) -> float:
-    """A plain number within bounds. Raises BadInput."""
+    """Return a number within bounds. Raises BadInput."""
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
         hint = " (a share from 0 to 1)" if column == "loss" and "%" in text else ""
         raise BadInput(f"{where}: {column} {quoted(text)}: not a plain number{hint}")

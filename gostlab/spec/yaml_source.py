@@ -98,21 +98,21 @@ def load_document(path: Path) -> Node:
 
 def load_text(path: Path, max_bytes: int) -> str:
     """Return a file's text without its byte order mark. Raises BadInput."""
-    shown = shown_path(path)
+    label = shown_path(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise BadInput(f"{shown}: not a file")
+            raise BadInput(f"{label}: not a file")
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except (OSError, ValueError) as error:  # A NUL in the path raises ValueError.
-        raise BadInput(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
+        raise BadInput(f"{label}: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > max_bytes:
-        raise BadInput(f"{shown}: larger than any such file should be ({max_bytes} bytes)")
+        raise BadInput(f"{label}: larger than any such file should be ({max_bytes} bytes)")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise BadInput(f"{shown}:{line}: not UTF-8 text") from None
+        raise BadInput(f"{label}:{line}: not UTF-8 text") from None
 
 
 def is_path(name_or_path: str) -> bool:
@@ -131,7 +131,7 @@ def find_document(name_or_path: str, folder: Path, what: str, beside: Path = Pat
         if path is None:
             raise BadInput(f"{what} {quoted(name)}: no such file")
         return path
-    path = first_file(*(directory / f"{name}.yaml" for directory in folders.places(folder)))
+    path = first_file(*(directory / f"{name}.yaml" for directory in folders.search_paths(folder)))
     if path is None:
         advice = meant(name, names_in(folder))
         raise BadInput(f"{what} {quoted(name)}: not in {folder.name}/ ({advice})")
@@ -145,7 +145,9 @@ def first_file(*paths: Path) -> Path | None:
 
 def names_in(folder: Path) -> list[str]:
     """Return the names of the YAML files in a folder, sorted."""
-    files = [path for directory in folders.places(folder) for path in directory.glob("*.yaml")]
+    files = [
+        path for directory in folders.search_paths(folder) for path in directory.glob("*.yaml")
+    ]
     return sorted({path.stem for path in files})
 
 

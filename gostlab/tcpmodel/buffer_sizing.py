@@ -1,4 +1,4 @@
-"""How large a run's socket buffers and memory must be, and whether packets may travel in lumps."""
+"""Compute the sizes of socket buffers and memory, and whether super-packets do no harm."""
 
 import copy
 import math
@@ -9,35 +9,36 @@ from typing import Any
 from gostlab.tcpmodel.constants import MAX_BUFFER_BYTES, MIB, MTU_BYTES, UNLIMITED_BPS
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
 
-# Debian 11's and 12's on a machine of 1 GiB or more: least, initial, most. The kernel's own follow
-# its memory (and from 6.16 end at 32 MiB), so a sandbox of another size would be another machine:
-# hence written down.
+# The sizes of Debian 11 and 12 on a machine of 1 GiB or more: min, initial, max. The kernel's
+# defaults depend on its memory (and from 6.16 on end at 32 MiB), so they would vary with the
+# sandbox's memory.
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6 * MIB], "wmem": [4096, 16384, 4 * MIB]}
-# Below this share of the rate no queue builds that would care for lumps of up to 64 kB.
+# Below this share of the rate no queue builds that super-packets of up to 64 kB would affect.
 OFFLOAD_SHARE = 0.9
-# Of a send buffer, what a sender at the path's rate has in flight (socket_windows).
+# The share of a send buffer that a sender at the path's rate has in flight (socket_windows).
 SEND_BUFFER_SHARE = 0.6
-# The first Linux whose receive windows follow sk_buffs (tcp: use scaling_ratio, dfa2f0483360).
+# The first Linux whose receive windows depend on sk_buffs (tcp: use scaling_ratio, dfa2f0483360).
 SCALING_RATIO_SINCE = (6, 6)
-# What an sk_buff takes besides its data, as veth delivers it (measured for MTUs of 1280 to 9000).
+# The overhead of an sk_buff besides its data, as veth delivers it (measured for MTUs of 1280 to
+# 9000).
 SKB_OVERHEAD_BYTES = 832
-# Kernel memory that one full-size packet takes: its data, sk_buff and page rounding.
+# The kernel memory of one full-size packet: its data, sk_buff and page rounding.
 PACKET_MEMORY_BYTES = 2500
-# How many times what path and queue hold the sockets of one stream hold at most, and those of any
-# number (tcp_memory_needed_mib has what was measured).
+# The maximum memory of the sockets of one stream, and of any number of streams, in multiples of the
+# content of path and queue (tcp_memory_needed_mib has the measurements).
 MEMORY_PER_STREAM = 8
 MEMORY_PER_PATH = 16
-# More flows are counted together: each for itself they would need more memory than there is.
+# More flows are counted together: counted singly they would need more memory than there is.
 MANY_FLOWS = 64
-FLOW_MEMORY_MIB = 5  # of a flow's programs, beyond BASE_MEMORY_MIB
-BASE_MEMORY_MIB = 384  # kernel, Mininet's shells, iperf3, the tunnel's two ends
+FLOW_MEMORY_MIB = 5  # The memory of a flow's programs, beyond BASE_MEMORY_MIB.
+BASE_MEMORY_MIB = 384  # The memory of kernel, Mininet's shells, iperf3, and the tunnel's two ends.
 MAX_MEMORY_MIB = 64 * 1024
 
 Buffers = str | Mapping[str, list[int]]
 
 
 def lossless(loss: Mapping[str, Any]) -> bool:
-    """Whether a loss model, as run.json has it, never loses anything."""
+    """Return whether a loss model, as in run.json, never loses a packet."""
     return not (loss["p"] or loss.get("one_minus_k"))
 
 
@@ -46,7 +47,7 @@ def round_trip_s(path: Mapping[str, Any]) -> float:
 
 
 def bytes_in_path(path: Mapping[str, Any]) -> float:
-    """What the fuller direction can hold, in flight and queued."""
+    """Return the bytes that the fuller direction can hold, in flight and queued."""
     return max(
         bdp_bytes(direction["rate_bps"] or UNLIMITED_BPS, round_trip_s(path))
         + (direction["buffer_pkts"] or 0) * MTU_BYTES
@@ -55,30 +56,34 @@ def bytes_in_path(path: Mapping[str, Any]) -> float:
 
 
 def resolve_buffers(buffers: Buffers, path: Mapping[str, Any]) -> Buffers:
-    """Socket buffers as numbers, but for `system`. `bdp`: half of a receive buffer is window, and a
-    packet's overhead counts for sending, hence four times what path and queue can hold.
+    """Return socket buffers as numbers, except for `system`.
+
+    `bdp`: half of a receive buffer is window, and a packet's overhead counts in a send buffer,
+    hence four times the content of path and queue.
     """
     if buffers == "debian":
         return copy.deepcopy(DEBIAN_BUFFERS)
     if buffers == "bdp":
-        most = min(MAX_BUFFER_BYTES, math.ceil(4 * bytes_in_path(path)))
+        max_bytes = min(MAX_BUFFER_BYTES, math.ceil(4 * bytes_in_path(path)))
         return {
-            name: [least, initial, max(most, debian)]
-            for name, (least, initial, debian) in DEBIAN_BUFFERS.items()
+            name: [min_bytes, initial_bytes, max(max_bytes, debian_bytes)]
+            for name, (min_bytes, initial_bytes, debian_bytes) in DEBIAN_BUFFERS.items()
         }
     return buffers
 
 
 def queue_never_decides(path: Mapping[str, Any], data_direction: str, window_bytes: float) -> bool:
-    """Whether super-packets meet no queue: nothing is lost or reordered, and all streams' windows
-    stay so far below the rate that the bottleneck's queue decides nothing.
+    """Return whether super-packets never meet a queue.
+
+    Then nothing is lost or reordered, and all streams' windows stay so far below the rate that the
+    bottleneck's queue decides nothing.
     """
     if any(
         not lossless(direction["loss"]) or direction["jitter_ms"] for direction in path.values()
     ):
         return False
     rate_bps = path["forward" if data_direction == "upload" else "reverse"]["rate_bps"]
-    if math.isinf(window_bytes) or round_trip_s(path) == 0:  # nobody knows the windows
+    if math.isinf(window_bytes) or round_trip_s(path) == 0:  # The windows are unknown.
         return False
     limit_bps = window_limit_bps(window_bytes, round_trip_s(path))
     return rate_bps is None or limit_bps < OFFLOAD_SHARE * rate_bps
@@ -86,10 +91,10 @@ def queue_never_decides(path: Mapping[str, Any], data_direction: str, window_byt
 
 @dataclass(frozen=True)
 class Windows:
-    """How many bytes the socket buffers of a flow let be in flight, all streams together.
+    """Represent the bytes that a flow's socket buffers allow in flight, all streams together.
 
-    min_bytes  of a sender that never sends faster than the path carries, like BBR
-    max_bytes  of any: the receive window
+    min_bytes applies to a sender that never sends faster than the path's rate, like BBR; max_bytes,
+    the receive window, to any sender.
     """
 
     min_bytes: float
@@ -99,13 +104,13 @@ class Windows:
 def socket_windows(
     buffers: Buffers, streams: int, version: tuple[int, ...], mss_bytes: int, super_packets: bool
 ) -> Windows:
-    """What buffers allow on a Linux of a version; infinite where they are the kernel's own.
+    """Return the windows that buffers allow on a Linux version; infinite for the kernel's defaults.
 
     A writer that waits for its send buffer is woken when a third of it is free
-    (sk_stream_write_space): a sender at the path's rate has two thirds of it in flight, less what
-    sk_buffs take (measured: 0.56 to 0.67, n = 18). One that sends bursts exceeds it, up to the
-    receive window: a super-packet that the congestion window splits goes on being filled, and only
-    a new one is checked against the buffer (tcp_sendmsg_locked).
+    (sk_stream_write_space): a sender at the path's rate has two thirds of it in flight, minus the
+    overhead of sk_buffs (measured: 0.56 to 0.67, n = 18). A sender of bursts exceeds it, up to the
+    receive window: a super-packet that the congestion window splits continues to be filled, and
+    only a new one is checked against the buffer (tcp_sendmsg_locked).
     """
     if isinstance(buffers, str):
         return Windows(math.inf, math.inf)
@@ -115,11 +120,12 @@ def socket_windows(
 
 
 def receive_window_share(version: tuple[int, ...], mss_bytes: int, super_packets: bool) -> float:
-    """The share of a receive buffer that Linux offers as window.
+    """Return the share of a receive buffer that Linux advertises as window.
 
-    Before Linux 6.6 one half (tcp_adv_win_scale's default). Since then scaling_ratio / 256, which
-    tcp_measure_rcv_mss() learns from the first full segment, its bytes by its sk_buff's truesize:
-    0.63 of a buffer with packets of 1500 bytes, 0.77 where the first sk_buff has two segments.
+    Before Linux 6.6 it is one half (tcp_adv_win_scale's default). Since then it is scaling_ratio /
+    256, which tcp_measure_rcv_mss() learns from the first full segment, its bytes divided by its
+    sk_buff's truesize: 0.63 of a buffer with packets of 1500 bytes, 0.77 if the first sk_buff has
+    two segments.
     """
     if version < SCALING_RATIO_SINCE:
         return 0.5
@@ -128,39 +134,41 @@ def receive_window_share(version: tuple[int, ...], mss_bytes: int, super_packets
 
 
 def super_packets_enlarge_windows(version: tuple[int, ...]) -> bool:
-    """Whether a receive window depends on how many segments an sk_buff has."""
+    """Return whether a receive window depends on the number of segments of an sk_buff."""
     return version >= SCALING_RATIO_SINCE
 
 
 def tcp_memory_needed_mib(
     streams: int, legs: int, buffers: Buffers, path: Mapping[str, Any]
 ) -> int:
-    """tcp_mem's third number, twice the first, at which windows stop growing: enough for the
-    sockets of all legs, of iperf3's control connection too. Buffers above Debian's fill on the leg
-    that crosses the path (measured, both ends together: up to 5.7 times what path and queue hold
-    with one stream, 15 times with 8 to 32, whatever the congestion control, loss and jitter).
+    """Return the third value of tcp_mem that suffices for the sockets of all legs.
+
+    It is twice the first value, at which windows stop growing, and includes iperf3's control
+    connection. Buffers above Debian's fill on the leg that crosses the path (measured, both ends
+    together: up to 5.7 times the content of path and queue with one stream, 15 times with 8 to 32,
+    whatever the congestion control, loss and jitter).
     """
     sizes = DEBIAN_BUFFERS if isinstance(buffers, str) else buffers
     largest = sizes["rmem"][2] + sizes["wmem"][2]
     debian = DEBIAN_BUFFERS["rmem"][2] + DEBIAN_BUFFERS["wmem"][2]
-    connections, held = streams + 1, bytes_in_path(path)
-    leg = min(connections * largest, max(connections * debian, 4 * held))
+    connections, content_bytes = streams + 1, bytes_in_path(path)
+    leg = min(connections * largest, max(connections * debian, 4 * content_bytes))
     per_path = min(streams * MEMORY_PER_STREAM, MEMORY_PER_PATH)
-    full = min(streams * largest, per_path * held) if largest > debian else 0
+    full = min(streams * largest, per_path * content_bytes) if largest > debian else 0
     return max(64 + math.ceil(legs * leg / MIB), math.ceil(2 * full / MIB))
 
 
 def tcp_memory_shared_mib(flows: int, path: Mapping[str, Any]) -> int:
-    """Memory of sockets that do not fill buffers: four times the path's content, and a MiB each."""
+    """Return the memory of sockets that do not fill buffers: 4 path contents, 1 MiB per flow."""
     return 64 + flows + math.ceil(4 * bytes_in_path(path) / MIB)
 
 
 def memory_needed_mib(tcp_memory_mib: int, path: Mapping[str, Any]) -> int:
-    """The sandbox's memory: base, what sockets hold, packets in flight and in queues; in steps of
-    64 MiB.
+    """Return the sandbox's memory: base, sockets, and packets in flight and in queues.
 
-    Sockets hold no more than half of TCP's limit: from there on the kernel lets no window grow
-    (measured: 0.9 to 1.2 GiB of 3.9 GiB with 128 streams), and the run is marked.
+    The result is a multiple of 64 MiB. Sockets hold no more than half of TCP's limit: above it the
+    kernel lets no window grow (measured: 0.9 to 1.2 GiB of 3.9 GiB with 128 streams), and the run
+    is marked.
     """
     packets = sum(
         bdp_bytes(direction["rate_bps"] or UNLIMITED_BPS, direction["delay_ms"] / 1000) / MTU_BYTES
@@ -172,8 +180,9 @@ def memory_needed_mib(tcp_memory_mib: int, path: Mapping[str, Any]) -> int:
 
 
 def tcp_memory_of_machine_mib(memory_mib: int) -> int:
-    """The most that TCP may hold on a machine of so much memory: the last of tcp_mem's three
-    limits, 3/32 of it (Linux, tcp_init_mem: the second is a sixteenth of the memory that buffers
-    may have, the first three quarters of that, the last twice the first).
+    """Return the maximum memory of TCP on a machine: the last of tcp_mem's three limits.
+
+    It is 3/32 of the memory (Linux, tcp_init_mem: the second limit is a sixteenth of the memory
+    that buffers may have, the first three quarters of it, the last twice the first).
     """
     return memory_mib * 3 // 32

@@ -1,4 +1,4 @@
-"""What a path carries whose rate changes."""
+"""Compute the capacity of a path whose rate changes."""
 
 import itertools
 from bisect import bisect_right
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 class CapacityOf:
-    """How much a rate that changes in steps carries between two times."""
+    """Compute the bits that a rate that changes in steps carries between two times."""
 
     def __init__(self, steps: Sequence[tuple[float, float]]) -> None:
-        """steps: (from when, bit/s), in the order of time."""
+        """Take the steps as (begin in s, rate in bit/s), in order of time."""
         self._at_s = [at_s for at_s, _ in steps]
         self._rates_bps = [rate_bps for _, rate_bps in steps]
         lengths = (later - sooner for sooner, later in itertools.pairwise(self._at_s))

@@ -1,17 +1,18 @@
-"""How fast a TCP connection can be, by formulas, each with its source: loss, window, delay."""
+"""Compute the rate of a TCP connection by formulas with their sources: loss, window, delay."""
 
 import math
 
-# RFC 9438, 4.1 and 4.6; Linux's tcp_cubic has the same (bic_scale 41/1024, beta 717/1024).
+# RFC 9438, sections 4.1 and 4.6; Linux's tcp_cubic uses equal values (bic_scale 41/1024, beta
+# 717/1024).
 CUBIC_C = 0.4
 CUBIC_BETA = 0.7
 CUBIC_FACTOR = (CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA))) ** 0.25
-# An Ethernet packet of 1500 bytes less IPv4 (20), TCP (20) and its timestamp option (12).
+# An Ethernet packet of 1500 bytes minus IPv4 (20), TCP (20) and its timestamp option (12).
 MSS_BYTES = 1448
 
 
 def reno_window(loss: float) -> float:
-    """Mean Reno window in segments under one loss every 1/loss packets: sqrt(3/2 / p).
+    """Return the mean Reno window in segments with one loss every 1/loss packets: sqrt(3/2 / p).
 
     RFC 9438, section 5.1, AVG_W_aimd with α = 1, β = 1/2; the RFC's own table rounds sqrt(3/2) to
     1.2. CUBIC's Reno-friendly region has the same mean (section 4.3). Raises ValueError outside 0 <
@@ -22,7 +23,7 @@ def reno_window(loss: float) -> float:
 
 
 def cubic_region_window(loss: float, rtt_s: float) -> float:
-    """Mean window in segments of CUBIC in its own (not the Reno-friendly) region.
+    """Return the mean window in segments of CUBIC in its own (not the Reno-friendly) region.
 
     RFC 9438, section 5.1, figure 5: (C (3 + β) / (4 (1 − β)))^¼ · RTT^¾ / p^¾, which is 1.054 ·
     RTT^¾ / p^¾ for C = 0.4, β = 0.7. Raises ValueError outside 0 < loss <= 1, rtt_s > 0.
@@ -33,26 +34,25 @@ def cubic_region_window(loss: float, rtt_s: float) -> float:
 
 
 def cubic_window(loss: float, rtt_s: float) -> float:
-    """Mean CUBIC window in segments under one loss every 1/loss packets: the larger of both
-    regions'.
+    """Return the mean CUBIC window in segments with one loss every 1/loss packets.
 
-    RFC 9438, section 5.1. Raises ValueError outside 0 < loss <= 1, rtt_s > 0.
+    It is the larger of both regions' windows (RFC 9438, section 5.1). Raises ValueError outside 0 <
+    loss <= 1, rtt_s > 0.
     """
     return max(cubic_region_window(loss, rtt_s), reno_window(loss))
 
 
 def cubic_throughput_bps(loss: float, rtt_s: float) -> float:
-    """Rate in bit/s of a CUBIC connection that loss alone limits: a mean window per round trip."""
+    """Return the rate in bit/s of a CUBIC connection that only loss limits: a window per RTT."""
     return window_limit_bps(cubic_window(loss, rtt_s) * MSS_BYTES, rtt_s)
 
 
 def cubic_loss(rate_bps: float, rtt_s: float) -> float:
-    """The loss that explains a CUBIC connection's rate: cubic_throughput_bps turned round
-    (`rfc9438-inverse`).
+    """Return the loss that explains a CUBIC connection's rate (`rfc9438-inverse`).
 
-    A window is reached at a larger loss in the region that yields the larger window, so the larger
-    of both regions' inverses is the answer. Never above 1. Raises ValueError for a rate or RTT not
-    above 0.
+    It is the inverse of cubic_throughput_bps. A window is reached at a larger loss in the region
+    that yields the larger window, so the result is the larger of both regions' inverses, and at
+    most 1. Raises ValueError for a rate or RTT not above 0.
     """
     check_rtt(rtt_s)
     if not rate_bps > 0:
@@ -63,14 +63,14 @@ def cubic_loss(rate_bps: float, rtt_s: float) -> float:
 
 
 def cubic_epoch_s(full_window: float, rtt_s: float) -> float:
-    """How long CUBIC grows from a loss at a full window (segments) to the next.
+    r"""Return the time that CUBIC grows from a loss at a full window (segments) to the next.
 
-    RFC 9438: K = ((1 − β) W_max / C)^⅓ in its own region (4.2, equation 2); in the Reno-friendly
-    one α = 3 (1 − β) / (1 + β) segments per round trip (4.3). The sooner of both. Raises ValueError
-    for an RTT not above 0.
+    RFC 9438: K = ((1 − β) W_max / C)^⅓ in CUBIC's own region (4.2, equation 2); in the
+    Reno-friendly region the window grows by α = 3 (1 − β) / (1 + β) segments per round trip (4.3).
+    The result is the smaller of both times. Raises ValueError for an RTT not above 0.
 
-    >>> round(cubic_epoch_s(333, 0.2), 1)
-    6.3
+        >>> round(cubic_epoch_s(333, 0.2), 1)
+        6.3
     """
     check_rtt(rtt_s)
     missing = (1 - CUBIC_BETA) * full_window
@@ -79,23 +79,23 @@ def cubic_epoch_s(full_window: float, rtt_s: float) -> float:
 
 
 def window_limit_bps(window_bytes: float, rtt_s: float) -> float:
-    """Rate in bit/s with this much in flight: a window per round trip (RFC 7323, 1.1)."""
+    """Return the rate in bit/s with this much in flight: a window per RTT (RFC 7323, 1.1)."""
     check_rtt(rtt_s)
     return 8 * window_bytes / rtt_s
 
 
 def bdp_bytes(rate_bps: float, rtt_s: float) -> float:
-    """Bandwidth-delay product: what is in flight when the path is full and its queues are empty."""
+    """Return the bandwidth-delay product: the bytes in flight on a full path with empty queues."""
     return rate_bps * rtt_s / 8
 
 
 def check_loss(loss: float) -> None:
-    """Raises ValueError outside 0 < loss <= 1."""
+    """Reject a loss outside 0 < loss <= 1 with a ValueError."""
     if not 0 < loss <= 1:
         raise ValueError(f"a loss rate of {loss}: not within 0 to 1")
 
 
 def check_rtt(rtt_s: float) -> None:
-    """Raises ValueError for a round-trip time not above 0."""
+    """Reject a round-trip time that is not above 0 with a ValueError."""
     if not rtt_s > 0:
         raise ValueError(f"a round-trip time of {rtt_s} s: not above 0")

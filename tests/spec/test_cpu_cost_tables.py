@@ -12,7 +12,7 @@ from gostlab.spec.cpu_cost_tables import (
     load_measured,
     machine_names,
 )
-from gostlab.spec.cpu_model import cost_words
+from gostlab.spec.cpu_model import format_cost
 from gostlab.spec.run_spec import RunSpec
 from tests.asked import refusal, run_of
 
@@ -114,8 +114,8 @@ def test_a_gost_pays_its_own_costs_and_where_it_has_none_the_relays(tmp_path: Pa
 def test_the_kernel_is_told_name_call_and_byte() -> None:
     costs = {"gost+ws/near": asdict(Cost(3000, 250))}
 
-    assert cost_words(costs, "gost+ws/near") == "gost+ws/near 3000 250"
-    assert cost_words(costs, "gost+ws/far") is None
+    assert format_cost(costs, "gost+ws/near") == "gost+ws/near 3000 250"
+    assert format_cost(costs, "gost+ws/far") is None
 
 
 def test_a_byte_costs_what_it_did_with_so_many_streams_and_between_them_on_a_line() -> None:
