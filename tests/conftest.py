@@ -23,8 +23,8 @@ from gostlab.install.locate import (
     file_sha256,
     find_gosts,
     find_parts,
+    read_gost_version,
     require_kernel,
-    what_gost_says,
 )
 from tests import skips
 from tests.lab_command import Gost, Refused, Typed
@@ -120,8 +120,8 @@ def gost(tmp_path_factory: pytest.TempPathFactory) -> Gost:
     for packed in [*sorted(PACKED_GOSTS.glob("*.xz")), *([Path(named)] if named else [])]:
         if any(f"gost-{version}-" in packed.name for version in found):
             continue
-        program = gost_versions.unpacked(packed, tmp_path_factory.mktemp("gost"))
-        said = what_gost_says(program)
+        program = gost_versions.unpack_program(packed, tmp_path_factory.mktemp("gost"))
+        said = read_gost_version(program)
         if said is not None:
             binary = TunnelBinary(program, "gost", str(said), file_sha256(program))
             found.setdefault(said.version, binary)

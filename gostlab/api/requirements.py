@@ -99,7 +99,7 @@ def provide_parts(needed: RunRequirements, *, jobs: int, quiet: bool = False) ->
     Raises MissingPart, OSError.
     """
     steps = [step for step in main.steps(needed) if step.name not in ("tools", "packages")]
-    failed = main.take(steps, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
+    failed = main.run_locked(steps, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
     if failed:
         raise MissingPart("; ".join(f"{name}: {why}" for name, why in failed.items()))
 

@@ -31,7 +31,7 @@ from scipy.optimize import nnls
 
 from gostlab.bench.metrics import print_progress
 from gostlab.cli.common import end_process
-from gostlab.install.locate import RELAY, Parts, find_parts, tunnel_binary, why_not_through
+from gostlab.install.locate import RELAY, Parts, explain_unusable_tunnel, find_parts, tunnel_binary
 from gostlab.registry.folders import MACHINES
 from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.sandbox import usable_cpus
@@ -136,7 +136,7 @@ def hops_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Hop]:
         for transport in transports
         for name, one in programs.items()
         if PROGRAM.fullmatch(f"{name}+mwss/near")
-        and not why_not_through(tunnel_kind(f"{GOST}+{transport}"), one)
+        and not explain_unusable_tunnel(tunnel_kind(f"{GOST}+{transport}"), one)
     ]
 
 

@@ -23,7 +23,13 @@ from gostlab.guest.tunnel_context import (
     pairs_of,
     stop,
 )
-from gostlab.install.locate import AUTO, OwnProgram, TunnelBinary, tunnel_program, why_not_through
+from gostlab.install.locate import (
+    AUTO,
+    OwnProgram,
+    TunnelBinary,
+    explain_unusable_tunnel,
+    tunnel_program,
+)
 from gostlab.registry.folders import TUNNELS
 from gostlab.registry.static_loader import module_of
 from gostlab.registry.tunnels import tunnel_kind
@@ -100,7 +106,7 @@ def program_of(run: RunSpec, parts: Mapping[str, Any]) -> TunnelBinary | None:
     if program is None:
         missing = " or ".join(kind.programs or (kind.program,))
         raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")
-    if why := why_not_through(kind, program, options=run.tunnel_options):
+    if why := explain_unusable_tunnel(kind, program, options=run.tunnel_options):
         raise TunnelError(why)
     if run.clock == "virtual" and tsc_trap.go_seeds_from_tsc(program.version):
         return replace(program, cycle_counter_at=tsc_trap.place_in(program.path))

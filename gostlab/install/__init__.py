@@ -1,1 +1,1 @@
-"""What has to be there, fetched or built. It imports Python's own library alone."""
+"""Fetch, build and locate the lab's parts, by Python's standard library alone."""

@@ -1,4 +1,4 @@
-"""`python3 -m gostlab.install`: the same as ./lab setup."""
+"""Run `./lab setup` as `python3 -m gostlab.install`."""
 
 import sys
 

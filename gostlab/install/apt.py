@@ -21,7 +21,7 @@ from pathlib import Path
 from gostlab.install.build_env import SetupError
 from gostlab.install.locate import version_tuple
 
-# In the order of release. A younger codename still works, without its successors.
+# Codenames in the order of release. A newer one still works, but without its successors.
 CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "duke")
 KEYRINGS = (
     "/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -29,22 +29,22 @@ KEYRINGS = (
 )
 TARGET_FIELDS = "REPO_URI RELEASE CODENAME ORIGIN COMPONENT ARCHITECTURE SIGNED_BY".split()
 SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d/*")
-# A snapshot archive has the mirror of each moment; images of Debian name theirs in a comment.
+# A snapshot archive has the mirror's state at any time; Debian's images name it in a comment.
 SNAPSHOT = re.compile(r"(https?://\S+/archive/debian)/\d{8}T\d{6}Z")
 LIBRARY_SECTIONS = ("libs", "oldlibs")
-# What says how the machine's mirror is reached, and nothing else: above all no hooks.
+# The machine's options for reaching its mirror are copied, but nothing else: above all no hooks.
 TRANSPORT = re.compile(
     r"^Acquire::(https?|ForceIPv[46]|Check-|Max-ValidTime|Retries|Queue-Mode)", re.I
 )
 
 
 class ArchiveError(SetupError):
-    """The archive could not be read. The message says why."""
+    """An error while reading the archive; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Mirror:
-    """Where this machine gets Debian from."""
+    """A Debian mirror, as this machine's apt knows it."""
 
     uri: str
     codename: str  # the suite that the machine runs: bookworm
@@ -54,7 +54,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One package in one suite."""
+    """A package of a suite."""
 
     package: str
     version: str
@@ -62,14 +62,14 @@ class Candidate:
 
     @property
     def upstream(self) -> tuple[int, ...]:
-        """Its upstream version: 7.3.4-1~bpo13+1 is (7, 3, 4)."""
+        """Return the upstream version: 7.3.4-1~bpo13+1 is (7, 3, 4)."""
         return version_tuple(self.version.split(":")[-1])
 
     def __str__(self) -> str:
         return f"{self.package} {self.version} from {self.suite}"
 
 
-# -- pure: what apt said, and what follows
+# -- pure functions: parse apt's output
 
 
 def targets_argv(*, downloaded: bool) -> list[str]:
@@ -80,7 +80,7 @@ def targets_argv(*, downloaded: bool) -> list[str]:
 
 
 def target_fields(targets: str) -> Iterator[dict[str, str]]:
-    """Each line's fields; one that apt does not know (Debian 12's: "$(SIGNED_BY)") is empty."""
+    """Yield the fields of each line; one unknown to apt (Debian 12's "$(SIGNED_BY)") is empty."""
     for values in (line.split("\t") for line in targets.splitlines()):
         if len(values) == len(TARGET_FIELDS):
             fields = zip(TARGET_FIELDS, values, strict=True)
@@ -90,7 +90,10 @@ def target_fields(targets: str) -> Iterator[dict[str, str]]:
 def parse_mirror(
     targets: str, os_codename: str, keyrings: Iterable[str] = KEYRINGS
 ) -> Mirror | None:
-    """The mirror in such an answer; None: not Debian's. `os_codename`: where no list names one."""
+    """Return the mirror in the output of targets_argv, None if it is not Debian's.
+
+    `os_codename` is the release's codename if no list names one.
+    """
     for field in target_fields(targets):
         named = field["RELEASE"] if field["RELEASE"] in (*CODENAMES, "sid") else os_codename
         codename = field["CODENAME"] or named
@@ -114,7 +117,7 @@ def parse_mirror(
 
 
 def parse_security(targets: str, mirror: Mirror) -> Mirror | None:
-    """The security archive of the machine's apt, with the mirror's keys; None: it knows none."""
+    """Return the security archive with the mirror's keys, None if apt has none."""
     for field in target_fields(targets):
         if field["RELEASE"].endswith("-security") and field["COMPONENT"] == "main":
             return replace(mirror, uri=field["REPO_URI"])
@@ -122,8 +125,10 @@ def parse_security(targets: str, mirror: Mirror) -> Mirror | None:
 
 
 def places(folder: Path, mirror: Mirror) -> Iterator[tuple[PrivateApt, list[list[str]]]]:
-    """Where a package of any release may be, old ones included, and the suites there to look
-    through: the security archive, which goes on longest with a release, then the mirror.
+    """Yield the archives and suites in which a package of any release may be.
+
+    The security archive comes first, which supports a release longest, then the mirror; old
+    releases are included.
     """
     targets = subprocess.run(targets_argv(downloaded=True), capture_output=True, text=True).stdout
     security = parse_security(targets, mirror)
@@ -135,8 +140,9 @@ def places(folder: Path, mirror: Mirror) -> Iterator[tuple[PrivateApt, list[list
 
 
 def suite_groups(codename: str) -> list[list[str]]:
-    """The suites to look through for something newer; a group is read as one. Backports, built to
-    be added to a stable release, come before whole newer releases.
+    """Return the suites that may have something newer; those of a group are read at once.
+
+    Backports, built for a stable release, come before whole newer releases.
     """
     later = list(CODENAMES[CODENAMES.index(codename) :]) if codename in CODENAMES else [codename]
     if codename == "sid":
@@ -145,7 +151,7 @@ def suite_groups(codename: str) -> list[list[str]]:
 
 
 def parse_madison(text: str) -> list[Candidate]:
-    """The answer of `apt-cache madison`: one package, version and suite per line."""
+    """Parse the output of `apt-cache madison`: package, version and suite per line."""
     lines = re.findall(
         r"^\s*(\S+) \|\s+(\S+) \|\s+\S+ ([^\s/]+)/\S+ .*Packages$", text, re.MULTILINE
     )
@@ -153,7 +159,7 @@ def parse_madison(text: str) -> list[Candidate]:
 
 
 def newest_first(candidates: Iterable[Candidate], oldest: tuple[int, ...]) -> list[Candidate]:
-    """Those of at least version `oldest`, the newest upstream version first."""
+    """Return candidates of at least version `oldest`, the newest upstream version first."""
     return sorted(
         (one for one in candidates if one.upstream >= oldest),
         key=lambda one: (one.upstream, one.version),
@@ -162,8 +168,8 @@ def newest_first(candidates: Iterable[Candidate], oldest: tuple[int, ...]) -> li
 
 
 def apt_configuration(folder: Path, machine_dump: str) -> str:
-    """The private apt's whole configuration, of the machine's (`apt-config dump`)."""
-    own = {
+    """Return the private apt's configuration, given the machine's (`apt-config dump`)."""
+    options = {
         # The machine's own configuration files are not read on top of this one.
         "Dir::Etc::main": "/dev/null",
         "Dir::Etc::parts": "/dev/null",
@@ -175,7 +181,7 @@ def apt_configuration(folder: Path, machine_dump: str) -> str:
         "Dir::State::status": str(folder / "state/status"),
         "Dir::Cache": str(folder / "cache"),
         "Dir::Log": str(folder / "log"),
-        # Its methods work as the caller's user: the _apt user may not enter a home folder.
+        # The download methods run as the caller: the _apt user may not enter a home folder.
         "APT::Sandbox::User": "root" if os.geteuid() == 0 else "",
         "Acquire::Languages": "none",
         "Acquire::AllowInsecureRepositories": "false",
@@ -185,12 +191,12 @@ def apt_configuration(folder: Path, machine_dump: str) -> str:
     }
     transport = [line for line in machine_dump.splitlines() if TRANSPORT.match(line)]
     patience = ['Acquire::Retries "3";', 'Acquire::http::Timeout "20";']
-    lines = [*patience, *transport, *(f'{key} "{value}";' for key, value in own.items())]
+    lines = [*patience, *transport, *(f'{key} "{value}";' for key, value in options.items())]
     return "".join(f"{line}\n" for line in lines)
 
 
 def sources_list(mirror: Mirror, suites: Iterable[str], kind: str = "deb") -> str:
-    """sources.list for some suites of a mirror: their packages, or (deb-src) their sources."""
+    """Return the sources.list for some suites of a mirror, of packages or (deb-src) sources."""
     options = f"arch={mirror.architecture}"
     if mirror.keyring is not None:
         options += f" signed-by={mirror.keyring}"
@@ -201,7 +207,7 @@ def sources_list(mirror: Mirror, suites: Iterable[str], kind: str = "deb") -> st
 
 
 def find_mirror() -> Mirror | None:
-    """The mirror that this machine's apt uses; None where there is no apt, or not Debian's."""
+    """Return the mirror of this machine's apt; None without apt, or if it is not Debian's."""
     if shutil.which("apt-get") is None:
         return None
     try:
@@ -221,7 +227,7 @@ def find_mirror() -> Mirror | None:
 
 
 def private_apt(folder: Path, what: str, instead: str = "") -> PrivateApt:
-    """What packages are taken with. Raises ArchiveError, with what to do instead."""
+    """Return an apt for the machine's mirror. Raises ArchiveError with an alternative."""
     mirror = find_mirror()
     if mirror is None:
         raise ArchiveError(f"there is no Debian mirror to take {what} from{instead}")
@@ -229,17 +235,17 @@ def private_apt(folder: Path, what: str, instead: str = "") -> PrivateApt:
 
 
 def find_snapshot(sources: Iterable[str] = SOURCES) -> str | None:
-    """A snapshot archive's address: GOSTLAB_SNAPSHOT, else what sources.list names; or None."""
-    named = os.environ.get("GOSTLAB_SNAPSHOT")
-    if named:
-        return named.rstrip("/")
-    files = [Path(each) for pattern in sources for each in sorted(glob(pattern))]
+    """Return a snapshot archive's URL: GOSTLAB_SNAPSHOT, or that in sources.list, or None."""
+    variable = os.environ.get("GOSTLAB_SNAPSHOT")
+    if variable:
+        return variable.rstrip("/")
+    files = [Path(path) for pattern in sources for path in sorted(glob(pattern))]
     texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
-    return next((found[1] for text in texts if (found := SNAPSHOT.search(text))), None)
+    return next((match[1] for text in texts if (match := SNAPSHOT.search(text))), None)
 
 
 def apt_at(apt: PrivateApt, moment: str) -> PrivateApt | None:
-    """The same of a moment (20261125T000000Z); None where no snapshot archive is known."""
+    """Return an apt for a time (20261125T000000Z), None without a snapshot archive."""
     snapshot = find_snapshot()
     if snapshot is None:
         return None
@@ -248,7 +254,7 @@ def apt_at(apt: PrivateApt, moment: str) -> PrivateApt | None:
 
 
 class PrivateApt:
-    """An apt of the lab's own, in one folder; is_current: its lists must not have expired."""
+    """A private apt in one folder; is_current: its lists must not have expired."""
 
     def __init__(self, folder: Path, mirror: Mirror, *, is_current: bool = True) -> None:
         self.folder = folder
@@ -269,9 +275,10 @@ class PrivateApt:
         groups: Iterable[Sequence[str]],
         say: Callable[[str], None] = lambda _: None,
     ) -> Iterator[Candidate]:
-        """The packages of a name, as a pattern, whose upstream version will do, the newest of a
-        group first; the next group only where the taker wants more. `complaints` has apt's, but for
-        a suite that does not exist yet.
+        """Yield the packages that match a name pattern and a minimum version.
+
+        The newest of a group of suites comes first; the next group is read only if the caller goes
+        on. `complaints` collects apt's messages except those on suites that do not exist yet.
         """
         for suites in groups:
             say(f"looking in {', '.join(suites)}")
@@ -286,56 +293,63 @@ class PrivateApt:
         return sorted(into.glob(f"{candidate.package}_*.deb"))[-1]
 
     def download_current(self, packages: Sequence[str], into: Path) -> list[Path]:
-        """Fetch package files as the suites read last have them. Raises ArchiveError."""
+        """Fetch package files from the suites read last. Raises ArchiveError."""
         into.mkdir(parents=True, exist_ok=True)
-        done = self._run("apt-get", "--quiet=2", "download", *packages, cwd=into)
-        if done.returncode != 0:
+        process = self._run("apt-get", "--quiet=2", "download", *packages, cwd=into)
+        if process.returncode != 0:
             raise ArchiveError(
-                f"{', '.join(packages)} did not come: {_last_line(done.stderr.splitlines())}"
+                f"{', '.join(packages)} did not come: {_last_line(process.stderr.splitlines())}"
             )
         return sorted(into.glob("*.deb"))
 
     def download_sources(self, sources: Iterable[str], suites: Sequence[str], into: Path) -> None:
-        """Fetch the sources of packages (`bash=5.2.15-2`) that the mirror has; what came stays."""
+        """Fetch the sources (`bash=5.2.15-2`) that the mirror has; files of failed ones stay."""
         into.mkdir(parents=True, exist_ok=True)
         self.read_suites(suites, "deb-src")
-        words = ("apt-get", "--quiet=2", "source", "--download-only", "--only-source")
-        self._run(*words, *sources, cwd=into)
+        argv = ("apt-get", "--quiet=2", "source", "--download-only", "--only-source")
+        self._run(*argv, *sources, cwd=into)
 
     def versions(self, packages: Iterable[str]) -> list[Candidate]:
-        """What the suites looked in last have of some packages."""
+        """Return the versions of packages in the suites read last."""
         return parse_madison(self._run("apt-cache", "madison", *packages).stdout)
 
     def with_libraries(self, packages: Sequence[str], more: str = "$.") -> list[str]:
-        """Packages, the libraries that they depend on, and what matches. Raises ArchiveError."""
-        words = [
-            f"--no-{each}"
-            for each in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
+        """Return packages, their library dependencies, and what matches. Raises ArchiveError."""
+        options = [
+            f"--no-{relation}"
+            for relation in (
+                "recommends",
+                "suggests",
+                "conflicts",
+                "breaks",
+                "replaces",
+                "enhances",
+            )
         ]
-        said = self._run("apt-cache", "depends", "--recurse", *words, *packages)
-        names = [line for line in said.stdout.splitlines() if re.match(r"[a-z0-9]", line)]
+        depends = self._run("apt-cache", "depends", "--recurse", *options, *packages)
+        names = [line for line in depends.stdout.splitlines() if re.match(r"[a-z0-9]", line)]
         missing = [name for name in packages if name not in names]
         if missing:
             raise ArchiveError(f"the mirror does not have {', '.join(missing)}")
-        shown = self._run("apt-cache", "show", "--no-all-versions", *names).stdout
-        sections = dict(re.findall(r"^Package: (\S+)$.*?^Section: (\S+)$", shown, re.M | re.S))
-        found = (
+        records = self._run("apt-cache", "show", "--no-all-versions", *names).stdout
+        sections = dict(re.findall(r"^Package: (\S+)$.*?^Section: (\S+)$", records, re.M | re.S))
+        matching = (
             name
             for name in names
             if sections.get(name) in LIBRARY_SECTIONS or re.fullmatch(more, name)
         )
-        return list(dict.fromkeys([*packages, *found]))
+        return list(dict.fromkeys([*packages, *matching]))
 
     def read_suites(self, suites: Sequence[str], kind: str = "deb") -> None:
-        """Read the lists of some suites: what is asked from now on is asked of these."""
+        """Read the lists of some suites, which later queries refer to."""
         (self.folder / "sources.list").write_text(
             sources_list(self.mirror, suites, kind), encoding="utf-8"
         )
-        said = self._run("apt-get", "--quiet=2", "update").stderr.splitlines()
+        errors = self._run("apt-get", "--quiet=2", "update").stderr.splitlines()
         # Not every release has backports yet.
-        said = [line for line in said if "does not have a Release file" not in line]
-        if said:
-            self.complaints.append(f"apt said of {', '.join(suites)}: {_last_line(said)}")
+        errors = [line for line in errors if "does not have a Release file" not in line]
+        if errors:
+            self.complaints.append(f"apt said of {', '.join(suites)}: {_last_line(errors)}")
 
     def _run(self, *argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         environment = {
@@ -348,6 +362,6 @@ class PrivateApt:
         )
 
 
-def _last_line(said: Sequence[str]) -> str:
-    lines = [line for line in said if line.strip()]
+def _last_line(output: Sequence[str]) -> str:
+    lines = [line for line in output if line.strip()]
     return lines[-1].removeprefix("E: ") if lines else "apt gave no reason"

@@ -1,8 +1,8 @@
-"""The workbench: what every step of the set-up works with.
+"""Provide the work environment of install tasks.
 
-Programs run with their output in a log, downloads that must have a pinned sum, and folders that
-take their name only when all of their content is there, so that a step which is cut off leaves
-nothing that looks finished.
+Programs run with their output in a log, downloads must have the pinned digest, and folders get
+their final name only when all of their content is there, so that an interrupted task leaves nothing
+that looks complete.
 """
 
 import contextlib
@@ -26,37 +26,37 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 class SetupError(Exception):
-    """A step could not be done. The message says why, and what to do."""
+    """An error of an install task; the message has the reason and a remedy."""
 
 
 class HashMismatch(SetupError):
-    """A downloaded file is not the one that was pinned; it has been deleted."""
+    """An error for a downloaded file with another digest than pinned; the file is deleted."""
 
 
 @dataclass
 class Workbench:
-    """What every step works with."""
+    """The environment of an install task."""
 
     cache: Path
     jobs: int
-    say: Callable[[str], None]  # progress within a step; on a terminal it overwrites itself
-    lock_fd: int  # handed to long builds, so that the lock lives as long as they do
-    notes: list[str] = field(default_factory=list)  # said with the step's failure, if it fails
-    step: str = "setup"  # the step that works with it
+    say: Callable[[str], None]  # reports progress; on a terminal it overwrites itself
+    lock_fd: int  # passed to long builds, so that the lock lasts as long as they do
+    notes: list[str] = field(default_factory=list)  # reported with the step's failure, if it fails
+    step: str = "setup"  # name of the task
 
     @property
     def apt_folder(self) -> Path:
-        """Where a private apt of this step's own may lie: steps work side by side."""
+        """Return the folder of this task's private apt: tasks run in parallel."""
         return self.cache / "build" / f"apt-{self.step.replace(' ', '-')}"
 
     def log(self, name: str) -> Path:
-        """The log of a step."""
+        """Return the path of a log."""
         return self.cache / "log" / f"{name}.log"
 
 
 @contextlib.contextmanager
 def locked(cache: Path, say: Callable[[str], None], lock_name: str = "setup.lock") -> Iterator[int]:
-    """One set-up at a time per cache folder; yields the lock's file descriptor."""
+    """Lock a cache folder against other set-ups; yield the lock's file descriptor."""
     with open(cache / lock_name, "a+", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,7 +74,7 @@ def locked(cache: Path, say: Callable[[str], None], lock_name: str = "setup.lock
 
 
 def require_space(folder: Path, needed_bytes: int, purpose: str) -> None:
-    """Raises SetupError if a folder's file system has less free than that."""
+    """Check that a folder's file system has enough free space. Raises SetupError."""
     free = shutil.disk_usage(folder).free
     if free < needed_bytes:
         raise SetupError(
@@ -85,7 +85,10 @@ def require_space(folder: Path, needed_bytes: int, purpose: str) -> None:
 
 @contextlib.contextmanager
 def replacing(folder: Path, *, shared: bool = False) -> Iterator[Path]:
-    """A folder to fill, renamed when whole. `shared`: another may be at it; the first has it."""
+    """Yield a folder to fill, which replaces `folder` when the block ends.
+
+    `shared`: another process may do this at the same time; the first one wins.
+    """
     partial = folder.with_name(f"{folder.name}.part{os.getpid() if shared else ''}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -115,25 +118,25 @@ def run_logged(
 ) -> None:
     """Run a program with its output in a log. Raises SetupError."""
     with open(log, mode, encoding="utf-8") as output:
-        done = subprocess.run(
+        process = subprocess.run(
             argv, cwd=cwd, env=environment, stdin=stdin, stdout=output, stderr=subprocess.STDOUT
         )
-    if done.returncode != 0:
+    if process.returncode != 0:
         raise SetupError(f"{Path(argv[0]).name} failed: {last_complaint(log)} (all of it: {log})")
 
 
 def last_complaint(log: Path) -> str:
-    """The line of a log that most likely says what went wrong."""
+    """Return the line of a log that most likely states the failure."""
     text = log.read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = re.compile(
+    error_pattern = re.compile(
         r"\berror\b|\bmissing\b|^E: |^kernel: |No space left|Permission denied", re.I
     )
-    return ([line for line in lines if telling.search(line)] or lines or ["no output"])[-1]
+    return ([line for line in lines if error_pattern.search(line)] or lines or ["no output"])[-1]
 
 
 def write_json(path: Path, record: Mapping[str, object]) -> None:
-    """Write a record, by rename: it is there whole or not at all."""
+    """Write a record atomically, by rename."""
     partial = path.with_name(path.name + ".part")
     partial.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     partial.rename(path)
@@ -145,10 +148,10 @@ def fetch(url: str, into: Path, sha256: str) -> None:
     try:
         with _open_url(url) as answer, open(partial, "wb") as file:
             shutil.copyfileobj(answer, file, 1 << 20)
-        got = locate.file_sha256(partial)
-        if got != sha256:
+        actual = locate.file_sha256(partial)
+        if actual != sha256:
             raise HashMismatch(
-                f"{url} is not the file that was pinned: its SHA-256 is {got}, not {sha256} "
+                f"{url} is not the file that was pinned: its SHA-256 is {actual}, not {sha256} "
                 "(it has been deleted)"
             )
         partial.rename(into)
@@ -157,7 +160,7 @@ def fetch(url: str, into: Path, sha256: str) -> None:
 
 
 def _open_url(url: str) -> HTTPResponse:
-    """urlopen with a limit on the name look-up too, which has none of its own. Raises OSError."""
+    """Call urlopen with a timeout on the name look-up, too. Raises OSError."""
     answers: list[HTTPResponse | OSError] = []
 
     def open_it() -> None:

@@ -1,8 +1,8 @@
-"""What the kernel and the relay are built with, for who may not install it: Debian's packages,
-unpacked into the cache.
+"""Unpack Debian's build tools into the cache, for users who may not install them.
 
-A tool starts with the loader that it was built for. A compiler names others by their paths: where
-the machine has none, what compiles finds the unpacked /usr in the place of the machine's.
+The kernel and the relay are built with them. A tool starts with the loader that it was built for. A
+compiler refers to other programs by their paths: if the machine has none, the build sees the
+unpacked /usr instead of the machine's.
 """
 
 import os
@@ -19,7 +19,7 @@ from gostlab.registry.folders import cache_folder
 
 FOLDER = "build-tools"
 COMPILERS = ("gcc", "make")
-# Program -> the packages that it is in, besides its libraries.
+# Program -> its packages, besides its libraries.
 TOOLS = {
     "flex": ("flex", "m4"),
     "bison": ("bison", "m4"),
@@ -28,28 +28,30 @@ TOOLS = {
     "patch": ("patch",),
     "go": ("golang-go",),
 }
-# All that a build starts, where it is to find its compilers.
+# Packages of all programs that a build starts if the machine has no compilers.
 SYSTEM = (
     "gcc libc6-dev make bash coreutils dash diffutils findutils grep gzip hostname mawk perl-base"
     " sed tar"
 ).split()
-# What packages stand for, and what compiling needs besides libraries.
+# Dependencies of metapackages, and packages that compiling needs besides libraries.
 MORE = r"golang-1\.\d+-(go|src)|((gcc|cpp|libctf|(lib)?binutils|linux-libc).*|lib.*-dev)"
 
 
 def build_path() -> str:
-    """Where they are, to be searched last."""
+    """Return the folder of the unpacked tools, which is last in PATH."""
     return str(cache_folder() / FOLDER / "bin")
 
 
 def lacking(programs: Sequence[str]) -> list[str]:
-    """Those of some programs that this machine does not have."""
-    machines = os.pathsep.join(each for each in os.get_exec_path() if each != build_path())
-    return [name for name in programs if shutil.which(name, path=machines) is None]
+    """Return those programs that this machine does not have."""
+    machine_path = os.pathsep.join(
+        folder for folder in os.get_exec_path() if folder != build_path()
+    )
+    return [name for name in programs if shutil.which(name, path=machine_path) is None]
 
 
 def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
-    """What this machine lacks of them. Raises SetupError."""
+    """Unpack the build tools that this machine lacks. Raises SetupError."""
     wanted = [*COMPILERS, *(name for name in TOOLS if with_go or name != "go")]
     missing, compilers = lacking(wanted), lacking(COMPILERS)
     if not missing:
@@ -60,7 +62,7 @@ def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
     folder = bench.cache / FOLDER
     if all((folder / "bin" / name).is_file() for name in missing):
         return f"{', '.join(missing)} (unpacked before)"
-    packages = [each for name in missing for each in TOOLS.get(name, ())]
+    packages = [package for name in missing for package in TOOLS.get(name, ())]
     packages = list(dict.fromkeys([*packages, *(SYSTEM if compilers else [])]))
     scratch = bench.cache / "build" / FOLDER
     files = fetch_with_libraries(bench, packages, scratch, SUITE, MORE)
@@ -72,16 +74,16 @@ def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
             (finished / "tree/usr/bin/awk").symlink_to("mawk")
         (finished / "bin").mkdir()
         for name in (*missing, *(["m4"] if "m4" in packages else [])):
-            started = finished / "bin" / name
-            started.write_text(script(folder, finished, name), encoding="utf-8")
-            started.chmod(0o755)
+            wrapper = finished / "bin" / name
+            wrapper.write_text(script(folder, finished, name), encoding="utf-8")
+            wrapper.chmod(0o755)
     shutil.rmtree(scratch)
-    whose = "" if missing == wanted else ", the others are this machine's"
-    return f"{', '.join(missing)} unpacked{whose}"
+    origin = "" if missing == wanted else ", the others are this machine's"
+    return f"{', '.join(missing)} unpacked{origin}"
 
 
 def script(folder: Path, unpacked: Path, name: str) -> str:
-    """What starts a program of a folder (now: `unpacked`), with its own loader and libraries."""
+    """Return a wrapper that starts an unpacked program with its own loader and libraries."""
     tree = folder / "tree"
     if name == "go":
         root = next(unpacked.glob("tree/usr/lib/go-*")).relative_to(unpacked)
@@ -92,14 +94,14 @@ def script(folder: Path, unpacked: Path, name: str) -> str:
     )
 
 
-def mounts_of_its_own() -> None:
+def enter_mount_namespace() -> None:
     landlock.enter_namespaces(landlock.CLONE_NEWNS)
 
 
 def check_namespaces(missing: Sequence[str]) -> None:
-    """Raises SetupError where a user may not have namespaces to compile in."""
+    """Check that this user may create the namespaces of a build. Raises SetupError."""
     try:
-        subprocess.run(["true"], preexec_fn=mounts_of_its_own, check=True)
+        subprocess.run(["true"], preexec_fn=enter_mount_namespace, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(
             f"there is no {' and no '.join(missing)} here, and this machine gives its users no"
@@ -108,12 +110,13 @@ def check_namespaces(missing: Sequence[str]) -> None:
 
 
 def enter() -> None:
-    """In a process that will start what compiles: where this machine lacks compilers, it finds the
-    unpacked /usr in the place of the machine's. Raises OSError.
+    """Prepare a child process for a build: mount the unpacked /usr over the machine's.
+
+    This is done only if the machine lacks compilers. Raises OSError.
     """
     tree = cache_folder() / FOLDER / "tree/usr"
     if lacking(COMPILERS) and (tree / "bin/gcc").exists():
-        mounts_of_its_own()
-        # The lab, or its Python, may be below it.
+        enter_mount_namespace()
+        # The lab, or its Python, may be below /usr/local.
         landlock.bind(Path("/usr/local"), tree / "local")
         landlock.bind(tree, Path("/usr"))

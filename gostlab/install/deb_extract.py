@@ -1,7 +1,7 @@
-"""Programs of Debian's that run without being installed: unpacked for the lab alone.
+"""Unpack programs of Debian's packages for the lab alone, without installing them.
 
-A program that is unpacked starts no service and replaces nothing on the machine. It names its own
-dynamic loader and finds its own libraries, so that it is the same program wherever it runs.
+An unpacked program starts no service and replaces nothing on the machine. It refers to its own
+dynamic loader and libraries, so that it is the same program wherever it runs.
 """
 
 import hashlib
@@ -18,9 +18,9 @@ from gostlab.registry.iperf3_versions import OWN, Iperf3Kind
 from gostlab.registry.programs import OF_FLOWS
 from gostlab.registry.tunnels import tunnel_kinds
 
-MERGED = ("bin", "sbin", "lib", "lib64")  # links into usr
+MERGED = ("bin", "sbin", "lib", "lib64")  # symbolic links into usr
 LOADER = "ld-linux-*.so.*"
-# Where Debian's packages keep libraries (the newer ones in usr/ alone), and programs.
+# Folders of libraries and programs in Debian's packages (newer ones have only usr/).
 LIBRARY_FOLDERS = ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib", "usr/lib")
 PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
 
@@ -28,31 +28,35 @@ PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
 def provide_programs(
     bench: Workbench, tunnels: Iterable[str] | None = None, of_flows: Iterable[str] = OF_FLOWS
 ) -> str:
-    """Programs of tunnels (None: all) and flows that the machine lacks. Raises SetupError."""
+    """Unpack the programs of tunnels (None: all) and flows that are missing. Raises SetupError."""
     known = tunnel_kinds()
-    asked = known.values() if tunnels is None else [known[name] for name in tunnels]
-    wanted = {kind.programs: kind.unpacked for kind in asked if kind.unpacked}
+    kinds = known.values() if tunnels is None else [known[name] for name in tunnels]
+    wanted = {kind.programs: kind.unpacked for kind in kinds if kind.unpacked}
     wanted |= {(name,): (OF_FLOWS[name],) for name in of_flows}
     names = {name for programs in wanted for name in programs}
     missing = missing_programs(names, bench.cache)
-    packages = [each for programs in wanted if missing & {*programs} for each in wanted[programs]]
+    packages = [
+        package for programs in wanted if missing & {*programs} for package in wanted[programs]
+    ]
     if packages and archive.find_mirror() is None:
-        # Everything else works without them: a run that asks for one says what it lacks.
-        listed = ", ".join(sorted(missing))
-        return f"no Debian mirror to take {listed} from: what needs them waits until they are here"
+        # Everything else works without them: a run that needs one reports it as missing.
+        names_text = ", ".join(sorted(missing))
+        return (
+            f"no Debian mirror to take {names_text} from: what needs them waits until they are here"
+        )
     if packages:
         unpack_packages(bench, dict.fromkeys(packages))
-    if still := missing_programs(names, bench.cache):
-        raise SetupError(f"{', '.join(sorted(still))}: not in Debian's packages as they came")
-    own = locate.find_programs(bench.cache)
-    private = f", {len(own)} of them private to the lab" if own else ""
+    if unresolved := missing_programs(names, bench.cache):
+        raise SetupError(f"{', '.join(sorted(unresolved))}: not in Debian's packages as they came")
+    unpacked_programs = locate.find_programs(bench.cache)
+    private = f", {len(unpacked_programs)} of them private to the lab" if unpacked_programs else ""
     return f"{', '.join(sorted(names))}{private}"
 
 
 def missing_programs(names: Iterable[str], cache: Path) -> set[str]:
-    """Those of some programs that neither the machine nor the lab has."""
-    own = locate.find_programs(cache)
-    return {name for name in names if locate.find_program(name, own) is None}
+    """Return those programs that neither the machine nor the lab has."""
+    unpacked_programs = locate.find_programs(cache)
+    return {name for name in names if locate.find_program(name, unpacked_programs) is None}
 
 
 def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
@@ -76,7 +80,7 @@ def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
 def fetch_with_libraries(
     bench: Workbench, packages: Sequence[str], into: Path, suite: str = "", more: str = "$."
 ) -> list[Path]:
-    """Packages of a suite, their libraries, and what matches `more`. Raises SetupError."""
+    """Fetch packages of a suite, their libraries, and what matches `more`. Raises SetupError."""
     apt = archive.private_apt(bench.apt_folder, ", ".join(packages))
     bench.say(f"fetching {', '.join(packages)}")
     apt.read_suites([suite or apt.mirror.codename])
@@ -84,13 +88,13 @@ def fetch_with_libraries(
 
 
 def unpack(files: Iterable[Path], tree: Path, log: Path, left_out: Iterable[str] = ()) -> None:
-    """Packages as one tree whose merged folders are links. Raises SetupError."""
+    """Unpack packages into one tree whose merged folders are links. Raises SetupError."""
     for name in MERGED:
         (tree / "usr" / name).mkdir(parents=True, exist_ok=True)
         if not (tree / name).is_symlink():
             (tree / name).symlink_to(f"usr/{name}")
-    words = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory"]
-    script = f'dpkg-deb --fsys-tarfile "$0" | {" ".join(words)} "$@"'
+    extract = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory"]
+    script = f'dpkg-deb --fsys-tarfile "$0" | {" ".join(extract)} "$@"'
     excluded = [f"--exclude={pattern}" for pattern in left_out]
     shell: list[str | Path] = ["bash", "-o", "pipefail", "-c", script]
     for file in files:
@@ -98,13 +102,17 @@ def unpack(files: Iterable[Path], tree: Path, log: Path, left_out: Iterable[str]
 
 
 def keep_programs(
-    bench: Workbench, alone: Path, libraries: dict[str, Path], package: str, version: str
+    bench: Workbench, package_tree: Path, libraries: dict[str, Path], package: str, version: str
 ) -> None:
-    """One package's programs and the libraries that they need. Raises SetupError."""
+    """Save one package's programs with the libraries that they need. Raises SetupError."""
     log = bench.log("tunnels")
     folder = bench.cache / "programs" / package / version
-    found = [path for way in PROGRAM_FOLDERS for path in sorted(alone.glob(f"{way}/*"))]
-    programs = [path for path in found if is_program(path)]
+    candidates = [
+        path
+        for program_folder in PROGRAM_FOLDERS
+        for path in sorted(package_tree.glob(f"{program_folder}/*"))
+    ]
+    programs = [path for path in candidates if is_program(path)]
     with replacing(folder) as finished:
         (finished / "bin").mkdir()
         (finished / "lib").mkdir()
@@ -112,16 +120,16 @@ def keep_programs(
             shutil.copy2(program, finished / "bin" / program.name)
         for name in needed_libraries(programs, libraries):
             shutil.copy2(libraries[name], finished / "lib" / name)
-        sums = {path.name: sum_of(finished, path) for path in sorted(finished.glob("bin/*"))}
+        digests = {path.name: sum_of(finished, path) for path in sorted(finished.glob("bin/*"))}
         for program in sorted(finished.glob("bin/*")):
             bind(program, finished / "lib", folder / "lib", "$ORIGIN/../lib", log)
         write_json(
-            finished / "package.json", {"package": package, "version": version, "sha256": sums}
+            finished / "package.json", {"package": package, "version": version, "sha256": digests}
         )
 
 
 def is_program(path: Path) -> bool:
-    """Whether a file is compiled, and neither a script nor a link."""
+    """Return whether a file is a compiled program, neither a script nor a link."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -129,20 +137,22 @@ def is_program(path: Path) -> bool:
 
 
 def needed_libraries(programs: Sequence[Path], libraries: dict[str, Path]) -> list[str]:
-    """The names of the libraries that programs need, and those need, and the loader."""
-    wanted, waiting = set(), list(programs)
-    while waiting:
-        asked = waiting.pop()
-        done = subprocess.run(["patchelf", "--print-needed", asked], capture_output=True, text=True)
-        for name in done.stdout.split():
+    """Return the loader and the libraries that programs need, directly or indirectly."""
+    wanted, pending = set(), list(programs)
+    while pending:
+        binary = pending.pop()
+        process = subprocess.run(
+            ["patchelf", "--print-needed", binary], capture_output=True, text=True
+        )
+        for name in process.stdout.split():
             if name in libraries and name not in wanted:
                 wanted.add(name)
-                waiting.append(libraries[name])
+                pending.append(libraries[name])
     return sorted(wanted | {name for name in libraries if re.match(r"ld-linux-.*\.so", name)})
 
 
 def libraries_in(contents: Path) -> Iterator[Path]:
-    """Every shared library that was unpacked, the loader among them."""
+    """Yield every shared library that was unpacked, including the loader."""
     for folder in LIBRARY_FOLDERS:
         for path in sorted(contents.glob(f"{folder}/*.so*")):
             if path.is_file():
@@ -150,45 +160,46 @@ def libraries_in(contents: Path) -> Iterator[Path]:
 
 
 def bind(program: Path, unpacked: Path, folder: Path, search: str, log: Path) -> None:
-    """Let a program start with its loader and libraries, `unpacked` now and in `folder` then;
-    `search`: where it looks for them, from its own folder. Raises SetupError.
+    """Set a program's loader and its library search path, relative to its own folder.
+
+    The libraries are in `unpacked` now and in `folder` later. Raises SetupError.
     """
     loader = next(unpacked.glob(LOADER)).name
-    words: list[str | Path] = ["--set-interpreter", folder / loader]
-    # An RPATH, not a RUNPATH: it holds for what the libraries need too.
-    words += ["--force-rpath", "--set-rpath", search]
-    run_logged(["patchelf", *words, program], log)
+    options: list[str | Path] = ["--set-interpreter", folder / loader]
+    # An RPATH, unlike a RUNPATH, is also used for the libraries that libraries need.
+    options += ["--force-rpath", "--set-rpath", search]
+    run_logged(["patchelf", *options, program], log)
 
 
 def sum_of(folder: Path, program: Path | None = None) -> str:
-    """SHA-256 of the names and sums in a folder; `program`: of the programs this one alone."""
-    total = hashlib.sha256()
+    """Return the SHA-256 of the names and digests in a folder; `program`: only of this program."""
+    digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if program is None or path == program or path.parent.name == "lib":
-            total.update(f"{path.relative_to(folder)} {locate.file_sha256(path)}\n".encode())
-    return total.hexdigest()
+            digest.update(f"{path.relative_to(folder)} {locate.file_sha256(path)}\n".encode())
+    return digest.hexdigest()
 
 
 # -- iperf3s
 
 
 def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> str:
-    """The lab's own iperf3s. Raises SetupError naming those that must be there and are not."""
-    got, failed = [], []
-    for kind in (OWN[version] for version in versions):
-        found = locate.find_own_iperf3(kind.version, bench.cache)
+    """Unpack the lab's own iperf3s. Raises SetupError if a mandatory one is missing."""
+    provided, failed = [], []
+    for iperf3 in (OWN[version] for version in versions):
+        existing = locate.find_own_iperf3(iperf3.version, bench.cache)
         try:
-            got.append(found.version if found else unpack_iperf3(bench, kind))
+            provided.append(existing.version if existing else unpack_iperf3(bench, iperf3))
         except SetupError as error:
-            if not kind.may_lack:
-                failed.append(f"iperf3 {kind.version}: {error}")
+            if not iperf3.may_lack:
+                failed.append(f"iperf3 {iperf3.version}: {error}")
     if failed:
         raise SetupError("; ".join(failed))
-    return f"{', '.join(got)}, private to the lab"
+    return f"{', '.join(provided)}, private to the lab"
 
 
 def unpack_iperf3(bench: Workbench, kind: Iperf3Kind) -> str:
-    """Fetch and unpack one; returns its version. Raises SetupError."""
+    """Fetch and unpack one iperf3 and return its version. Raises SetupError."""
     apt = archive.private_apt(bench.apt_folder, "it", ": runs here need iperf3: system")
     bench.say(f"fetching iperf3 {kind.version} from {kind.suite}")
     version = locate.version_tuple(kind.version)
@@ -217,7 +228,7 @@ def unpack_iperf3(bench: Workbench, kind: Iperf3Kind) -> str:
 
 
 def keep_iperf3(contents: Path, folder: Path) -> str:
-    """An unpacked iperf3 and all of its libraries, as they came; their sum."""
+    """Save an unpacked iperf3 and all of its libraries unchanged; return their digest."""
     (folder / "lib").mkdir(parents=True)
     shutil.copy2(contents / "usr/bin/iperf3", folder / "iperf3")
     for library in libraries_in(contents):

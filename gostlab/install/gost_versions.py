@@ -1,6 +1,6 @@
-"""GOSTs that the user has added: versions side by side in the cache, each a level of `gost`.
+"""Add and remove versions of GOST, kept side by side in the cache: the levels of `gost`.
 
-gost/<version>/gost, gost.json    the program; its version, the Go that built it, its SHA-256
+gost/<version>/gost, gost.json the program; its version, the Go that built it, its SHA-256
 """
 
 from __future__ import annotations
@@ -31,32 +31,38 @@ URL = (
 
 
 def add(what: str, name: str | None = None, cache: Path | None = None) -> locate.TunnelBinary:
-    """Keep a GOST: a file, packed or not, or a release. Raises BadInput, SetupError, OSError."""
-    kept_in = (cache or cache_folder()) / "gost"
+    """Add a GOST: a file, compressed or not, or a release. Raises BadInput, SetupError, OSError."""
+    gosts_folder = (cache or cache_folder()) / "gost"
     with tempfile.TemporaryDirectory(prefix="gostlab-gost-") as scratch:
         path = locate.home_expanded(what)
         if not path.is_file():
-            path = fetched(what, Path(scratch))
-        program = unpacked(path, Path(scratch))
-        said = locate.what_gost_says(program)
-        if said is None or locate.too_old(said):
-            raise BadInput(f"{what}: {locate.why_no_gost(program)}")
-        kept = name or said.version
-        if kept in locate.GOST_WORDS or not locate.GOST_NAME.fullmatch(kept):
+            path = fetch_release(what, Path(scratch))
+        program = unpack_program(path, Path(scratch))
+        version = locate.read_gost_version(program)
+        if version is None or locate.is_too_old(version):
+            raise BadInput(f"{what}: {locate.explain_no_gost(program)}")
+        final_name = name or version.version
+        if final_name in locate.GOST_WORDS or not locate.GOST_NAME.fullmatch(final_name):
             raise BadInput(
-                f"{kept!r}: not a name for a GOST (letters, digits, . _ + -; not"
+                f"{final_name!r}: not a name for a GOST (letters, digits, . _ + -; not"
                 f" {' or '.join(locate.GOST_WORDS)})"
             )
-        record = {"version": said.version, "go": said.go, "sha256": locate.file_sha256(program)}
-        with replacing(kept_in / kept) as folder:
+        record = {
+            "version": version.version,
+            "go": version.go,
+            "sha256": locate.file_sha256(program),
+        }
+        with replacing(gosts_folder / final_name) as folder:
             shutil.copyfile(program, folder / "gost")
             (folder / "gost").chmod(0o755)
             write_json(folder / "gost.json", record)
-    return locate.TunnelBinary(kept_in / kept / "gost", "gost", str(said), record["sha256"])
+    return locate.TunnelBinary(
+        gosts_folder / final_name / "gost", "gost", str(version), record["sha256"]
+    )
 
 
 def remove(name: str) -> Path:
-    """Delete a GOST that was added; where it was. Results made with it stay. Raises BadInput."""
+    """Delete an added GOST and return its folder. Results made with it stay. Raises BadInput."""
     folder = cache_folder() / "gost" / name
     if not locate.GOST_NAME.fullmatch(name) or not (folder / "gost").is_file():
         listed = ", ".join(locate.find_gosts()) or "none so far"
@@ -65,8 +71,8 @@ def remove(name: str) -> Path:
     return folder
 
 
-def fetched(version: str, scratch: Path) -> Path:
-    """An official release. Raises BadInput for a version that nobody has pinned, SetupError."""
+def fetch_release(version: str, scratch: Path) -> Path:
+    """Fetch an official release. Raises BadInput for a version that is not pinned, SetupError."""
     machine = GO_MACHINES.get(platform.machine(), "")
     sha256 = OFFICIAL_SHA256.get((version, machine))
     if sha256 is None:
@@ -83,15 +89,15 @@ def fetched(version: str, scratch: Path) -> Path:
     return tarball
 
 
-def unpacked(path: Path, scratch: Path) -> Path:
-    """The program in a file: it, or what .xz or .tar.gz packs. Raises BadInput, OSError."""
+def unpack_program(path: Path, scratch: Path) -> Path:
+    """Copy or decompress (.xz, .tar.gz) the program of a file. Raises BadInput, OSError."""
     program = scratch / "gost"
     try:
         if path.suffix == ".xz":
-            with lzma.open(path) as packed, program.open("wb") as file:
-                shutil.copyfileobj(packed, file)
+            with lzma.open(path) as compressed, program.open("wb") as file:
+                shutil.copyfileobj(compressed, file)
         elif path.name.endswith((".tar.gz", ".tgz")):
-            # Its content alone, whatever owner, mode or path the archive says.
+            # Only the content is used, not the owner, mode or path in the archive.
             with tarfile.open(path) as contents:
                 member = contents.extractfile("gost")
                 if member is None:

@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc,unused-ignore]
-    """Add the folder of parts that GOSTLAB_BROUGHT names, and the platform that they are for."""
+    """A build hook that adds the folder named by GOSTLAB_BROUGHT, and its platform tag."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         brought = os.environ.get("GOSTLAB_BROUGHT")

@@ -1,8 +1,8 @@
-"""The sandbox's kernel, from a source that someone vouches for to one that boots.
+"""Build the sandbox's kernel from a verified source, and boot it once.
 
-The source is Debian's newest linux-source ≥ 6.16 that the machine's own mirror offers, or where
-there is none, the kernel.org tarball pinned in kernel/pin. What was built is kept under its version
-and a hash of kernel/ (options, patches, script); the source is deleted.
+The source is Debian's newest linux-source ≥ 6.16 on the machine's own mirror, or else the
+kernel.org tarball pinned in kernel/pin. The result is saved under its version and a hash of kernel/
+(options, patches, script); the source is deleted.
 """
 
 import contextlib
@@ -41,21 +41,21 @@ OLDEST = locate.dotted(locate.OLDEST_KERNEL)
 
 
 class SourceDoesNotFit(Exception):
-    """A patch or an option of kernel/ is not for this version."""
+    """An error for a patch or an option of kernel/ that does not fit a version."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel's source, unpacked."""
+    """The unpacked source of a kernel."""
 
     tree: Path
     origin: str  # "linux-source-7.3 7.3.4-1~bpo13+1 from trixie-backports"
-    sha256: str  # of the file it came in
-    is_left_over: bool = False  # by a build that was cut off
+    sha256: str  # digest of the downloaded file
+    is_left_over: bool = False  # left by an interrupted build
 
 
 def provide_kernel(bench: Workbench) -> str:
-    """Build the sandbox's kernel, unless one of the same options, patches and script is there."""
+    """Build the sandbox's kernel unless one of the same inputs exists."""
     named = os.environ.get("GOSTLAB_KERNEL")
     if named:
         version = locate.output_of([named, "--version"]).strip()
@@ -66,8 +66,10 @@ def provide_kernel(bench: Workbench) -> str:
             )
         return f"{version} (GOSTLAB_KERNEL names {named})"
     for kernel in locate.built_kernels(bench.cache):
-        whose = "built before" if kernel.is_relative_to(bench.cache) else f"{kernel}, for all users"
-        return f"{locate.kernel_record(kernel)['version']} ({whose})"
+        origin = (
+            "built before" if kernel.is_relative_to(bench.cache) else f"{kernel}, for all users"
+        )
+        return f"{locate.kernel_record(kernel)['version']} ({origin})"
     if platform.machine() != "x86_64":
         raise SetupError(
             f"User-Mode Linux is for x86_64, this machine is {platform.machine()}: no sandbox "
@@ -87,7 +89,7 @@ def provide_kernel(bench: Workbench) -> str:
         except SourceDoesNotFit as complaint:
             complaints.append(f"{source.origin}: {complaint}")
         except SetupError:
-            # A killed build may leave a tree that cannot be gone on with: once more, from scratch.
+            # A killed build may leave an unusable tree: build once more, from scratch.
             if not source.is_left_over:
                 raise
         shutil.rmtree(folder)
@@ -98,7 +100,7 @@ def provide_kernel(bench: Workbench) -> str:
 
 
 def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
-    """Sources to try: what a cut-off build left, Debian's newest first, kernel.org's pinned one."""
+    """Yield sources to try: an interrupted build's, Debian's newest first, kernel.org's."""
     left = left_over(folder)
     if left is not None:
         yield left
@@ -118,7 +120,7 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
 
 
 def left_over(folder: Path) -> Source | None:
-    """The source that a cut-off build left in its folder."""
+    """Return the source that an interrupted build left in its folder."""
     record = locate.read_json(folder / "source.json")
     if record is None:
         return None
@@ -126,14 +128,14 @@ def left_over(folder: Path) -> Source | None:
 
 
 def tar_exclude_args() -> list[str]:
-    """What tells tar to leave out what no build reads (kernel/unread)."""
+    """Return tar's arguments that exclude the files that no build reads (kernel/unread)."""
     lines = UNREAD.read_text(encoding="utf-8").splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
     return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
 
 
 def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -> Source:
-    """The source in one of Debian's packages. Raises SetupError."""
+    """Unpack the source in one of Debian's packages. Raises SetupError."""
     sha256 = locate.file_sha256(package)
     bench.say(f"unpacking {origin}")
     contents = folder / "package"
@@ -168,14 +170,16 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
 def unpack_tarball(
     bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str
 ) -> Source:
-    """What builds read of a tarball, unpacked; fetched files are deleted. Raises SetupError."""
+    """Unpack the files of a tarball that builds read; delete downloads. Raises SetupError."""
     tree = folder / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
     extract: list[str | Path] = ["tar", "--extract", "--strip-components=1", "--no-same-owner"]
     extract += tar_exclude_args()
     if tarball.name.endswith(".xz"):
-        extract.append("--use-compress-program=xz --threads=0")  # Debian's are in many blocks
+        extract.append(
+            "--use-compress-program=xz --threads=0"
+        )  # Debian's tarballs have many blocks
     run_logged([*extract, "--file", tarball, "--directory", tree], bench.log("kernel-unpack"))
     for done_with in ("package", "download"):
         shutil.rmtree(folder / done_with, ignore_errors=True)
@@ -196,7 +200,7 @@ def _build(bench: Workbench, folder: Path, source: Source) -> str:
 
 @dataclass(frozen=True)
 class Built:
-    """A kernel that boots, where it was built."""
+    """A kernel that boots, in its build folder."""
 
     file: Path
     version: str
@@ -205,7 +209,7 @@ class Built:
 
 
 def build(bench: Workbench, folder: Path, source: Source, script: Path) -> Built:
-    """Build a source, and boot what comes of it. Raises SourceDoesNotFit or SetupError."""
+    """Build a source and boot the kernel. Raises SourceDoesNotFit or SetupError."""
     started = time.monotonic()
     file = folder / "linux"
     run_build_script(bench, source, file, script)
@@ -222,14 +226,14 @@ def keep(
     bench: Workbench,
     source: Source,
     built: Built,
-    place: Path,
+    target: Path,
     inputs_hash: str,
     more: Mapping[str, object],
 ) -> None:
-    """Keep a kernel that boots, its headers and its record (with `more`); delete its source."""
-    with replacing(place) as kept:
-        shutil.copy2(built.file, kept / "linux")
-        shutil.copy2(built.file.with_name(locate.HEADERS), kept / locate.HEADERS)
+    """Save a kernel, its headers and its record (with `more`); delete its source."""
+    with replacing(target) as folder:
+        shutil.copy2(built.file, folder / "linux")
+        shutil.copy2(built.file.with_name(locate.HEADERS), folder / locate.HEADERS)
         record: dict[str, object] = {
             "version": built.version,
             "hz": locate.kernel_hz(built.file),
@@ -240,15 +244,15 @@ def keep(
             "jobs": bench.jobs,
             "build_s": round(built.build_s, 1),
         }
-        # Which of kernel/profiles its code was arranged by, or why by none, if one was looked for.
-        said = built.file.with_name("profile")
-        record |= {"profile": said.read_text("utf-8").strip()} if said.is_file() else {}
-        write_json(kept / "kernel.json", {**record, **more})
+        # The file names the profile of kernel/profiles that was used, or why none was.
+        profile = built.file.with_name("profile")
+        record |= {"profile": profile.read_text("utf-8").strip()} if profile.is_file() else {}
+        write_json(folder / "kernel.json", {**record, **more})
     shutil.rmtree(built.file.parent)
 
 
 def run_build_script(bench: Workbench, source: Source, built: Path, script: Path) -> None:
-    """Run a build.sh, telling how far it is. Raises SourceDoesNotFit or SetupError."""
+    """Run a build.sh and report its progress. Raises SourceDoesNotFit or SetupError."""
     argv: list[str | Path] = [script, source.tree, built, str(bench.jobs)]
     log = bench.log("kernel-build")
     started = time.monotonic()
@@ -280,7 +284,7 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
         finally:
             if build.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    build.wait(1)  # the usual end: its output is closed, it is about to exit
+                    build.wait(1)  # after the end of its output the build is about to exit
             if build.returncode is None:
                 os.killpg(build.pid, signal.SIGTERM)
                 build.wait()
@@ -291,9 +295,9 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
 
 
 def build_environment(around: Mapping[str, str]) -> dict[str, str]:
-    """What a build.sh sees: the same compiler makes the same kernel on every machine."""
-    # Set and empty: else a tree within somebody's git checkout calls itself 7.3.4+. Kconfig writes
-    # the versions of Rust and of pahole down, and the kernel keeps them; no option here needs one.
+    """Return the environment of build.sh: the same compiler makes the same kernel everywhere."""
+    # With LOCALVERSION unset, a tree in a git checkout gets the version 7.3.4+. Kconfig records the
+    # versions of Rust and pahole in the kernel, though no option here needs them.
     return {**around, "LOCALVERSION": "", "GNUMAKEFLAGS": "RUSTC=false PAHOLE=false"}
 
 
@@ -306,20 +310,29 @@ sleep 10
 
 
 def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float | None:
-    """Boot a kernel into a script that turns it off; None if it does not get there. The guest sees
-    the host's files, and has its memory in `scratch`: a container's /dev/shm is often noexec.
+    """Boot a kernel with a script that powers it off; None if it fails.
+
+    The guest sees the host's files, and its memory is in `scratch`: a container's /dev/shm is often
+    noexec.
     """
     init = scratch.absolute() / f"boot-check-{os.getpid()}"
     init.write_text(BOOT_CHECK, encoding="utf-8")
     init.chmod(0o755)
     started = time.monotonic()
-    words = "mem=64M root=/dev/root rootfstype=hostfs rootflags=/ ro con=null con0=null,fd:1 quiet"
-    boot: list[str | Path] = [kernel, *words.split(), f"init={init}", *locate.seccomp_words(kernel)]
+    options = (
+        "mem=64M root=/dev/root rootfstype=hostfs rootflags=/ ro con=null con0=null,fd:1 quiet"
+    )
+    boot: list[str | Path] = [
+        kernel,
+        *options.split(),
+        f"init={init}",
+        *locate.seccomp_words(kernel),
+    ]
     try:
-        said = locate.output_of(["env", f"TMPDIR={scratch.absolute()}", *boot], timeout_s)
+        output = locate.output_of(["env", f"TMPDIR={scratch.absolute()}", *boot], timeout_s)
     finally:
         init.unlink()
-    return time.monotonic() - started if "gostlab boots" in said else None
+    return time.monotonic() - started if "gostlab boots" in output else None
 
 
 def _size_of(folder: Path) -> int:

@@ -1,11 +1,12 @@
-"""Congestion controls from C files: compiled as modules of the sandbox's kernel, and kept.
+"""Compile congestion controls from C files as modules of the sandbox's kernel.
 
-A module belongs to one kernel, and is kept with it under its control's name, a hash of all that it
-was made of and the compiler's version. The kernel's headers are unpacked beside it by the first
-compilation (70 MB): that is a third of a file's time, and a class has many files. The user's own
-files are copied into the cache folder, so that an experiment means the same tomorrow.
+A module belongs to one kernel. It is cached beside the kernel under its control's name, a digest of
+its inputs and the compiler's version. The first compilation unpacks the kernel's headers (70 MB):
+that takes a third of a file's time, and a class has many files. The user's files are copied into
+the cache folder, so that an experiment stays the same.
 
-Python's own library alone: the set-up compiles the lab's own controls before any package is there.
+Only Python's standard library is imported: the set-up compiles the lab's own controls before any
+package is installed.
 """
 
 import contextlib
@@ -28,8 +29,8 @@ from gostlab.registry import congestion_controls, folders
 from gostlab.registry.congestion_controls import Control
 from gostlab.registry.folders import from_root
 
-# What is compiled with every control, and what its file may include.
-OUR_HALF = ("gostlab_module.c", "gostlab_cc.h")
+# The source that is compiled with every control, and the header that its file may include.
+LAB_SOURCES = ("gostlab_module.c", "gostlab_cc.h")
 KBUILD = """obj-m := {module}.o
 {module}-y := control.o gostlab_module.o
 CFLAGS_control.o := -DGOSTLAB -I$(src)
@@ -37,44 +38,44 @@ CFLAGS_control.o += -Dtcp_register_congestion_control=gostlab_register_congestio
 CFLAGS_control.o += -Dtcp_unregister_congestion_control=gostlab_unregister_congestion_control
 CFLAGS_gostlab_module.o := -DGOSTLAB
 """
-# The kernel's struct module holds the name in so many bytes (MODULE_NAME_LEN, 64 bits).
+# Size of the name in the kernel's struct module (MODULE_NAME_LEN on 64-bit machines).
 MODULE_NAME_BYTES = 56
 HEADERS_BYTES = 200_000_000
-# A line of the compiler's about the control's own file, wherever it was compiled.
+# Matches the control's own file in a compiler message, whatever its folder.
 OWN_LINE = re.compile(r"(?:[^\s:]*/)?\b(?:control\.c|cc_\w+\.ko)(?=[:\s])")
 
 
-# What a compilation may have: a C file of somebody else's may include /dev/zero, or this machine's
-# secrets. So it reads its own folder and this machine's programs alone.
+# Limits of a compilation: a foreign C file may include /dev/zero, or this machine's secrets. So a
+# compilation may only read its own folder and this machine's programs.
 LIMITS = (2 << 30, 120, 512 << 20)  # memory and longest file in bytes, CPU time in seconds
 LIMIT_S = 300
-MAX_SAID_BYTES, MAX_LINES, MAX_LINE = 1 << 20, 60, 300  # of what the compiler says
+MAX_OUTPUT_BYTES, MAX_LINES, MAX_LINE = 1 << 20, 60, 300  # limits of the compiler's output
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")
 EVERYTHING = (*landlock.READING, *landlock.WRITING)
 
 
 class CompileError(BadInput):
-    """A C file does not compile; the message is the compiler's, at the file's own lines."""
+    """A compiler error in a C file; the message is the compiler's."""
 
 
 @dataclass(frozen=True)
 class Module:
     """A control as a module that a kernel can load."""
 
-    cc: str  # as the run writes it, with its parameters
+    cc: str  # the run's value, with parameters
     file: Path
-    arguments: str  # for the kernel, as on modprobe's command line
+    arguments: str  # module parameters in the format of modprobe
     compiler: str
     control: Control
 
     @property
     def record(self) -> dict[str, object]:
-        """What env.json says of it; of the user's own, with its source."""
-        source, own = self.control.source, self.control.own
-        text = source.read_text(encoding="utf-8") if own else None
+        """Return the entry of env.json, with the source of a user's control."""
+        source, is_user_file = self.control.source, self.control.own
+        text = source.read_text(encoding="utf-8") if is_user_file else None
         return {
-            "kernel_name": congestion_controls.kernel_name(self.cc),  # what sockets ask for
-            "file": source.name if own else from_root(source),
+            "kernel_name": congestion_controls.kernel_name(self.cc),  # the value of TCP_CONGESTION
+            "file": source.name if is_user_file else from_root(source),
             "sha256": self.control.sha256,
             "arguments": self.arguments,
             "compiler": self.compiler,
@@ -83,76 +84,79 @@ class Module:
 
 
 def module_for(cc: str, kernel: Path) -> Module | None:
-    """The module of a run's congestion control, compiled if need be; None for one of Linux's.
-    Raises BadInput, MissingPart, CompileError, OSError.
+    """Return the module of a run's congestion control, compiled if necessary.
+
+    It is None for one of Linux's. Raises BadInput, MissingPart, CompileError, OSError.
     """
-    asked = congestion_controls.parse_control(cc)
-    control = congestion_controls.check_known(asked)
+    parsed = congestion_controls.parse_control(cc)
+    control = congestion_controls.check_known(parsed)
     if control is None:
         return None
     file, compiler = provide(control, kernel)
-    words = [f"{name}={value}" for name, value in sorted(asked.parameters.items())]
-    words.append(f"gostlab_as={control.registers}:{asked.kernel_name}")
-    file = renamed(
+    args = [f"{name}={value}" for name, value in sorted(parsed.parameters.items())]
+    args.append(f"gostlab_as={control.registers}:{parsed.kernel_name}")
+    file = rename_module(
         file, congestion_controls.module_name(control.name), congestion_controls.module_name(cc)
     )
-    return Module(cc, file, " ".join(words), compiler, control)
+    return Module(cc, file, " ".join(args), compiler, control)
 
 
 def provide(control: Control, kernel: Path) -> tuple[Path, str]:
-    """A control's module file and its compiler. Raises MissingPart, CompileError, OSError."""
+    """Return a control's module file and compiler. Raises MissingPart, CompileError, OSError."""
     module = congestion_controls.module_name(control.name)
-    brought = brought_with(kernel, control, module)
-    compiler = brought[1] if brought else compiler_version()
+    bundled = find_bundled(kernel, control, module)
+    compiler = bundled[1] if bundled else compiler_version()
     folder = module_folder(control, kernel, compiler)
     file = folder / f"{module}.ko"
-    if not file.is_file() and brought:
+    if not file.is_file() and bundled:
         with replacing(folder, shared=True) as new:
-            shutil.copy2(brought[0], new / file.name)
+            shutil.copy2(bundled[0], new / file.name)
     elif not file.is_file():
         source = control.source.read_bytes()
-        said = control.origin or from_root(control.source)
+        label = control.origin or from_root(control.source)
         with (
-            compiled(source, said, module, kernel) as (made, _),
+            compile_module(source, label, module, kernel) as (built, _),
             replacing(folder, shared=True) as new,
         ):
-            shutil.copy2(made, new / file.name)
+            shutil.copy2(built, new / file.name)
     return file, compiler
 
 
-def brought_with(kernel: Path, control: Control, module: str) -> tuple[Path, str] | None:
-    """A module that came with a package's kernel, and the compiler that made it."""
+def find_bundled(kernel: Path, control: Control, module: str) -> tuple[Path, str] | None:
+    """Return the module in a package's kernel and its compiler, None if there is none."""
     record = locate.kernel_record(kernel) if kernel.is_relative_to(folders.BROUGHT) else {}
     compiler = str(record.get("modules_compiler"))
-    file = kernel.parent / "cc" / keyed(control, compiler) / f"{module}.ko"
+    file = kernel.parent / "cc" / cache_key(control, compiler) / f"{module}.ko"
     return (file, compiler) if file.is_file() else None
 
 
 def module_folder(control: Control, kernel: Path, compiler: str | None = None) -> Path:
-    """Where a control's module is kept: beside its kernel, or in the cache. Raises MissingPart."""
-    brought = kernel.is_relative_to(folders.BROUGHT)
-    beside = in_cache(kernel) if brought else kernel.parent
-    return beside / "cc" / keyed(control, compiler or compiler_version())
+    """Return the folder of a control's module: beside its kernel, or in the cache."""
+    is_bundled = kernel.is_relative_to(folders.BROUGHT)
+    kernel_folder = cached_kernel_folder(kernel) if is_bundled else kernel.parent
+    return kernel_folder / "cc" / cache_key(control, compiler or compiler_version())
 
 
-def in_cache(kernel: Path) -> Path:
-    """Where this user keeps what is made for a kernel that others have, too."""
+def cached_kernel_folder(kernel: Path) -> Path:
+    """Return this user's folder of files for a kernel that others use, too."""
     return folders.cache_folder() / "kernel" / kernel.parent.name
 
 
-def keyed(control: Control, compiler: str) -> str:
-    """A control's name, and a hash of what its module is made of."""
-    made_of = [control.sha256, compiler, control.name, our_half_sha256()]
-    key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:12]
+def cache_key(control: Control, compiler: str) -> str:
+    """Return a control's name with a digest of its module's inputs."""
+    inputs = [control.sha256, compiler, control.name, lab_sources_sha256()]
+    key = hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:12]
     return f"{control.name}-{key}"
 
 
 @contextlib.contextmanager
-def compiled(
-    source: bytes, said: str, module: str, kernel: Path
+def compile_module(
+    source: bytes, label: str, module: str, kernel: Path
 ) -> Iterator[tuple[Path, Sequence[str]]]:
-    """A C file's module, until the end of the block; and what the compiler warns of, of the file as
-    it is called (`said`). Raises MissingPart, CompileError, OSError.
+    """Compile a C file; yield its module and the compiler's warnings.
+
+    The module exists until the end of the block. `label` is the file's name in messages. Raises
+    MissingPart, CompileError, OSError.
     """
     headers = kernel.with_name(locate.HEADERS)
     if not headers.is_file():
@@ -160,24 +164,24 @@ def compiled(
             f"{kernel}: without its headers ({locate.HEADERS}) no congestion control can be"
             " compiled for it: run ./lab setup"
         )
-    # Nothing is written into a package, or beside a kernel that root made for all users.
-    of_others = kernel.is_relative_to(folders.BROUGHT) or not os.access(kernel.parent, os.W_OK)
-    tree = (in_cache(kernel) if of_others else kernel.parent) / "headers"
+    # The headers are not unpacked in a package, or beside a kernel that root built for all users.
+    is_shared = kernel.is_relative_to(folders.BROUGHT) or not os.access(kernel.parent, os.W_OK)
+    tree = (cached_kernel_folder(kernel) if is_shared else kernel.parent) / "headers"
     if not tree.is_dir():
-        unpack_headers(headers, tree, said)
+        unpack_headers(headers, tree, label)
     with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:
         work = Path(scratch)
         (work / "control.c").write_bytes(source)
-        for name in OUR_HALF:
+        for name in LAB_SOURCES:
             shutil.copyfile(folders.CONTROLS / name, work / name)
         (work / "Kbuild").write_text(KBUILD.format(module=module), encoding="ascii")
         make = ["make", "--silent", "ARCH=um", f"M={work}", "modules", "-C"]
-        words = run([*make, tree], said, reads=tree, writes=work)
-        yield work / f"{module}.ko", words
+        warnings = run([*make, tree], label, reads=tree, writes=work)
+        yield work / f"{module}.ko", warnings
 
 
-def unpack_headers(headers: Path, tree: Path, said: str) -> None:
-    """A kernel's headers as a folder. Raises CompileError, MissingPart, OSError."""
+def unpack_headers(headers: Path, tree: Path, label: str) -> None:
+    """Unpack a kernel's headers. Raises CompileError, MissingPart, OSError."""
     tree.parent.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(tree.parent).free < HEADERS_BYTES:
         raise locate.MissingPart(
@@ -186,12 +190,14 @@ def unpack_headers(headers: Path, tree: Path, said: str) -> None:
         )
     with replacing(tree, shared=True) as new:
         unpack = ["tar", "--extract", "--no-same-owner", "--file", str(headers)]
-        run([*unpack, "--directory", new], said, reads=headers, writes=new)
+        run([*unpack, "--directory", new], label, reads=headers, writes=new)
 
 
-def run(argv: Sequence[str | Path], said: str, *, reads: Path, writes: Path) -> list[str]:
-    """Run a step of the compilation, which reads one place and this machine's programs, and writes
-    another; what it says of the file. Raises CompileError, MissingPart.
+def run(argv: Sequence[str | Path], label: str, *, reads: Path, writes: Path) -> list[str]:
+    """Run a step of the compilation and return its messages on the file.
+
+    It may read one path and this machine's programs, and write one path. Raises CompileError,
+    MissingPart.
     """
     environ = {
         name: value
@@ -210,7 +216,7 @@ def run(argv: Sequence[str | Path], said: str, *, reads: Path, writes: Path) -> 
         if abi:
             landlock.enter(abi, landlock.READING | landlock.WRITING, allowed)
 
-    # A file, and no pipe: LIMITS holds how long it may be.
+    # The output is a file instead of a pipe, so that LIMITS bounds its length.
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
@@ -227,35 +233,39 @@ def run(argv: Sequence[str | Path], said: str, *, reads: Path, writes: Path) -> 
         try:
             status = process.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
-            raise CompileError(f"{said}: {argv[0]} did not end within {LIMIT_S} s") from None
-        finally:  # on a signal, too: whatever it has started ends with it
+            raise CompileError(f"{label}: {argv[0]} did not end within {LIMIT_S} s") from None
+        finally:  # also on a signal: end all processes of the group
             end_group(process)
         output.seek(0)
-        lines = output.read(MAX_SAID_BYTES).decode("utf-8", "replace").splitlines()
-    words = told(lines, said)
+        lines = output.read(MAX_OUTPUT_BYTES).decode("utf-8", "replace").splitlines()
+    messages = compiler_messages(lines, label)
     if status != 0:
-        raise CompileError("\n".join(words) or f"{said}: {argv[0]} ended with {status}")
-    return words
+        raise CompileError("\n".join(messages) or f"{label}: {argv[0]} ended with {status}")
+    return messages
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End all that is left of a process group, by the process that leads it."""
+    """Kill what is left of a process group, given its leader."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def told(lines: Sequence[str], said: str) -> list[str]:
-    """What the compiler said, at the file's own name, without make's own words."""
-    kept = [line for line in lines if not re.match(r"(?:make(?:\[\d+\])?:|\s*(?:CC|LD) )", line)]
-    words = [OWN_LINE.sub(lambda _: said, line)[:MAX_LINE] for line in kept if line.strip()]
-    if len(words) > MAX_LINES:
-        words[MAX_LINES:] = [f"… and {len(words) - MAX_LINES} lines more"]
-    return words
+def compiler_messages(lines: Sequence[str], label: str) -> list[str]:
+    """Return the compiler's messages with the file's own name, without make's messages."""
+    compiler_lines = [
+        line for line in lines if not re.match(r"(?:make(?:\[\d+\])?:|\s*(?:CC|LD) )", line)
+    ]
+    messages = [
+        OWN_LINE.sub(lambda _: label, line)[:MAX_LINE] for line in compiler_lines if line.strip()
+    ]
+    if len(messages) > MAX_LINES:
+        messages[MAX_LINES:] = [f"… and {len(messages) - MAX_LINES} lines more"]
+    return messages
 
 
-def renamed(file: Path, old: str, new: str) -> Path:
-    """A module's file under another name, by which the kernel may have it a second time."""
+def rename_module(file: Path, old: str, new: str) -> Path:
+    """Return a module's file with another name, so that a kernel can load it a second time."""
     if old == new:
         return file
     other = file.with_name(f"{new}.ko")
@@ -271,24 +281,24 @@ def renamed(file: Path, old: str, new: str) -> Path:
 
 @cache
 def compiler_version() -> str:
-    """The compiler's first line. Raises MissingPart."""
+    """Return the first line of the compiler's version. Raises MissingPart."""
     unpacked = Path(build_tools.build_path(), "gcc")
-    words: list[list[str | Path]] = [["gcc", "--version"], [unpacked, "--version"]]
-    said = (locate.output_of(words[0]) or locate.output_of(words[1])).splitlines()
-    if not said:
+    commands: list[list[str | Path]] = [["gcc", "--version"], [unpacked, "--version"]]
+    lines = (locate.output_of(commands[0]) or locate.output_of(commands[1])).splitlines()
+    if not lines:
         raise locate.MissingPart("gcc is missing: run ./lab setup")
-    return said[0]
+    return lines[0]
 
 
 @cache
-def our_half_sha256() -> str:
-    """A hash of what is compiled with every control."""
-    texts = [(folders.CONTROLS / name).read_bytes() for name in OUR_HALF]
+def lab_sources_sha256() -> str:
+    """Return the digest of what is compiled with every control."""
+    texts = [(folders.CONTROLS / name).read_bytes() for name in LAB_SOURCES]
     return hashlib.sha256(b"\0".join([*texts, KBUILD.encode()])).hexdigest()
 
 
 def provide_shipped(kernel: Path, say: Callable[[str], None]) -> str:
-    """Compile the lab's own controls; what came of it. Raises MissingPart, CompileError."""
+    """Compile the lab's own controls; return their names. Raises MissingPart, CompileError."""
     for control in congestion_controls.shipped_controls().values():
         say(f"compiling {from_root(control.source)} as {control.name}")
         provide(control, kernel)
@@ -300,7 +310,7 @@ def provide_shipped(kernel: Path, say: Callable[[str], None]) -> str:
 
 @dataclass(frozen=True)
 class AddedModule:
-    """What became of a file."""
+    """The result of adding a C file."""
 
     control: Control
     warnings: tuple[str, ...]
@@ -313,26 +323,35 @@ Loads = Callable[[Path, str], Sequence[str]]
 def check(
     path: Path, name: str | None, kernel: Path, loads: Loads, *, keep: bool = False
 ) -> AddedModule:
-    """Compile a C file and load it into a kernel that ends with the question; keep: as a level of
-    `cc`. `loads`: a module file and its arguments -> the names that the kernel then knows. Raises
-    BadInput, CompileError, MissingPart, OSError.
+    """Compile a C file and load it into the kernel of a temporary guest.
+
+    `keep` saves it as a level of `cc`. `loads` maps a module file and its arguments to the names
+    that the kernel then has. Raises BadInput, CompileError, MissingPart, OSError.
     """
     text = congestion_controls.source_text(path)
     source = text.encode()
     if name is not None:
         check_name(name)
-    said = congestion_controls.REGISTERED.findall(text)
+    registered = congestion_controls.REGISTERED.findall(text)
     if name is None:
-        for each in said:
-            check_free(each)  # a kernel that has it says so less well
-    # A kernel has each name once: a file that registers one of Linux's own is loaded under another.
-    theirs = [each for each in said if each in congestion_controls.IN_LINUX] if name else []
-    arguments = f"gostlab_as={theirs[0]}:{name}" if theirs else ""
-    guess = name or next(iter(said), "unnamed")
+        for registered_name in registered:
+            check_free(registered_name)  # the kernel's own message would be less clear
+    # Names are unique in a kernel: a file that registers one of Linux's is loaded under another.
+    in_linux = (
+        [
+            registered_name
+            for registered_name in registered
+            if registered_name in congestion_controls.IN_LINUX
+        ]
+        if name
+        else []
+    )
+    arguments = f"gostlab_as={in_linux[0]}:{name}" if in_linux else ""
+    guess = name or next(iter(registered), "unnamed")
     module = congestion_controls.module_name(
         guess if congestion_controls.NAME.fullmatch(guess) else "unnamed"
     )
-    with compiled(source, str(path), module, kernel) as (file, warnings):
+    with compile_module(source, str(path), module, kernel) as (file, warnings):
         try:
             registers = loads(file, arguments)
         except CompileError as error:
@@ -351,7 +370,7 @@ def check(
         replaced = wanted in congestion_controls.own_controls()
         control = Control(
             wanted,
-            theirs[0] if theirs else registers[0],
+            in_linux[0] if in_linux else registers[0],
             path,
             congestion_controls.parameters_in(text),
             hashlib.sha256(source).hexdigest(),
@@ -359,17 +378,17 @@ def check(
             origin=str(path.absolute()),
         )
         if keep:
-            control = keep_own(control, source)
+            control = save_user_control(control, source)
             folder = module_folder(control, kernel)
             if not folder.is_dir():
                 with replacing(folder, shared=True) as new:
-                    kept = renamed(file, module, congestion_controls.module_name(wanted))
-                    shutil.copy2(kept, new / kept.name)
+                    copy = rename_module(file, module, congestion_controls.module_name(wanted))
+                    shutil.copy2(copy, new / copy.name)
     return AddedModule(control, tuple(warnings), replaced)
 
 
 def check_name(name: str) -> None:
-    """Raises BadInput for a name that cannot be, or is somebody else's."""
+    """Check that a name is valid and free. Raises BadInput."""
     if not congestion_controls.NAME.fullmatch(name):
         raise BadInput(
             f"{name!r}: not a name for a congestion control (at most"
@@ -379,35 +398,37 @@ def check_name(name: str) -> None:
 
 
 def check_free(name: str) -> None:
-    """Raises BadInput for a name that is Linux's or the lab's."""
+    """Check that a name is not Linux's or the lab's. Raises BadInput."""
     if name in congestion_controls.IN_LINUX or name in congestion_controls.shipped_controls():
-        whose = "Linux's own" if name in congestion_controls.IN_LINUX else "the lab's own"
-        raise BadInput(f"{name}: there is {whose} of that name: choose another with --name")
+        owner = "Linux's own" if name in congestion_controls.IN_LINUX else "the lab's own"
+        raise BadInput(f"{name}: there is {owner} of that name: choose another with --name")
 
 
-def keep_own(control: Control, source: bytes) -> Control:
-    """Keep a copy of a control's file; the control as it lies there. Raises OSError."""
+def save_user_control(control: Control, source: bytes) -> Control:
+    """Save a copy of a control's file; return the saved control. Raises OSError."""
     with replacing(folders.own_cc_folder() / control.name) as folder:
         (folder / f"{control.name}.c").write_bytes(source)
-        said = {key: each for key, each in vars(control).items() if key not in ("source", "own")}
-        write_json(folder / congestion_controls.RECORD, said)
+        record = {
+            key: value for key, value in vars(control).items() if key not in ("source", "own")
+        }
+        write_json(folder / congestion_controls.RECORD, record)
     return congestion_controls.own_controls()[control.name]
 
 
 def remove(name: str) -> Control:
-    """Forget a control of the user's; what it was. Raises BadInput."""
+    """Delete a user's control and return it. Raises BadInput."""
     control = congestion_controls.own_controls().get(name)
     if control is None:
-        own = ", ".join(congestion_controls.own_controls()) or "none so far"
-        raise BadInput(f"{name}: no congestion control of yours (there are: {own})")
+        names = ", ".join(congestion_controls.own_controls()) or "none so far"
+        raise BadInput(f"{name}: no congestion control of yours (there are: {names})")
     shutil.rmtree(control.source.parent)
     return control
 
 
 def has_changed(control: Control) -> bool:
-    """Whether the file that was added has another content now."""
+    """Return whether the original of an added file has another content now."""
     try:
-        now = hashlib.sha256(Path(control.origin).read_bytes()).hexdigest()
+        current = hashlib.sha256(Path(control.origin).read_bytes()).hexdigest()
     except OSError:
         return False
-    return now != control.sha256
+    return current != control.sha256

@@ -1,8 +1,8 @@
-"""Kernels besides the shipped one: versions of Linux from Debian's own sources, and the user's
-trees. Each is built on request, patched as far as it goes, and kept with what it was made of.
+"""Build kernels besides the shipped one: versions of Linux from Debian's sources, and user's trees.
 
-A declared version (kernel/versions) takes all of its series, or it is not built. Of a user's tree
-it is tried which patches apply, and said which were taken.
+Each is built on request, patched as far as possible, and saved with a record of its inputs. A
+declared version (kernel/versions) takes all of its patches, or it is not built. For a user's tree,
+every patch is tried, and the record names those that applied.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from gostlab.registry.kernels import ALL_PATCHES, Declared, Patch
 
 SCRIPT = folders.KERNELS / "build.sh"
 OPTIONS_FILE = folders.ROOT / "kernel" / "options"
-OLDEST = (4, 9)  # the first that a gcc of today compiles
+OLDEST = (4, 9)  # the first version that a current gcc compiles
 VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
-# Patches, by the end of their numbers, that build on others.
+# Patch -> the patch that it depends on, by the last two digits of their numbers.
 BUILDS_ON = {"07": "02", "08": "02", "15": "02", "37": "33"}
-# A tree of the user's is copied without what a build left in it (tar's patterns, from its root on:
+# Build products that are not copied from a user's tree (tar's patterns, relative to its root:
 # include/linux and vmlinux.lds.S are sources).
 BUILT = (
     "./.git ./.config* ./linux ./vmlinux ./vmlinux.* ./include/config ./include/generated"
@@ -38,25 +38,26 @@ BUILT = (
 
 @dataclass(frozen=True)
 class AddedKernel:
-    """What became of a kernel."""
+    """The result of adding a kernel."""
 
     name: str
     version: str
     kernel: Path
-    taken: tuple[str, ...]  # the patches, by number
-    refused: tuple[str, ...]  # of a user's tree: those that did not apply
-    lacks: tuple[str, ...]  # features, as declared.kernels names them
-    build_s: float | None  # None: it was there
+    taken: tuple[str, ...]  # numbers of the applied patches
+    refused: tuple[str, ...]  # numbers of the patches that did not apply to a user's tree
+    lacks: tuple[str, ...]  # missing features by their names in registry.kernels
+    build_s: float | None  # None: built before
 
 
 def add(bench: Workbench, what: str, name: str | None = None) -> AddedKernel:
-    """Build a declared version of Linux, or a tree or tarball of the user's under a name. Raises
-    BadInput, SetupError, OSError.
+    """Build a declared version of Linux, or a user's tree or tarball under a name.
+
+    Raises BadInput, SetupError, OSError.
     """
     path = None if name is None and what in declared_names() else own_path(what, name)
     for folder in ("log", "build"):
         (bench.cache / folder).mkdir(parents=True, exist_ok=True)
-    # A lock of its own: the set-up touches nothing of this, and may take as long.
+    # This lock is separate: the set-up writes none of these files, and may take as long.
     with locked(bench.cache, bench.say, "kernels.lock") as lock_fd:
         bench = replace(bench, lock_fd=lock_fd)
         if path is None or name is None:
@@ -65,11 +66,11 @@ def add(bench: Workbench, what: str, name: str | None = None) -> AddedKernel:
 
 
 def add_version(bench: Workbench, declared: Declared) -> AddedKernel:
-    """Build a declared version, unless it is there. Raises SetupError."""
+    """Build a declared version unless it exists. Raises SetupError."""
     name = declared.name
-    there = locate.built_version(name, bench.cache)
-    if there is not None:
-        return described(name, there, (), None)
+    existing = locate.built_version(name, bench.cache)
+    if existing is not None:
+        return describe(name, existing, (), None)
     folder = bench.cache / "build" / f"version-{name}-{locate.version_inputs_hash(declared)}"
     require_space(
         bench.cache, kernel_build.BUILD_BYTES, f"the source of kernel {name} while it builds"
@@ -78,27 +79,27 @@ def add_version(bench: Workbench, declared: Declared) -> AddedKernel:
         try:
             return build_version(bench, folder, left, declared)
         except SetupError:
-            # What was cut off may be half there: a tree, or the patches in it.
+            # An interrupted run may leave an incomplete tree, or only some of its patches.
             shutil.rmtree(folder)
-    return build_version(bench, folder, fetched(bench, folder, declared), declared)
+    return build_version(bench, folder, fetch_source(bench, folder, declared), declared)
 
 
 def build_version(
     bench: Workbench, folder: Path, source: kernel_build.Source, declared: Declared
 ) -> AddedKernel:
-    """Patch a version's source, and build it. Raises SetupError."""
+    """Patch and build a version's source. Raises SetupError."""
     patch_all(source.tree, declared.series)
     write_options(source.tree, declared.more, declared.may_be_missing)
     profiles = str(declared.file.parent)
     (source.tree / ".gostlab-profiles").write_text(profiles, encoding="utf-8")
-    hashed = locate.version_inputs_hash(declared)
-    taken = [patch.number for patch in declared.series]
-    place = bench.cache / "kernel"
-    return build(bench, folder, source, declared.name, hashed, taken, (), place)
+    inputs = locate.version_inputs_hash(declared)
+    numbers = [patch.number for patch in declared.series]
+    kernels_folder = bench.cache / "kernel"
+    return build(bench, folder, source, declared.name, inputs, numbers, (), kernels_folder)
 
 
 def add_own(bench: Workbench, path: Path, name: str) -> AddedKernel:
-    """Build a user's tree or tarball under a name of its own. Raises BadInput, SetupError."""
+    """Build a user's tree or tarball under a name. Raises BadInput, SetupError."""
     folder = bench.cache / "build" / f"tree-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     require_space(
@@ -107,27 +108,27 @@ def add_own(bench: Workbench, path: Path, name: str) -> AddedKernel:
     try:
         if path.is_file():
             bench.say(f"unpacking {path}")
-            summed = locate.file_sha256(path)
-            source = kernel_build.unpack_tarball(bench, folder, path, str(path), summed)
+            digest = locate.file_sha256(path)
+            source = kernel_build.unpack_tarball(bench, folder, path, str(path), digest)
         else:
-            source = copied(bench, folder, path)
+            source = copy_tree(bench, folder, path)
         version = version_of_tree(source.tree, path)
         taken, refused = patch_what_applies(source.tree, candidates(version))
-        more = {word for each in kernels.declared_kernels().values() for word in each.more}
+        more = {option for one in kernels.declared_kernels().values() for option in one.more}
         write_options(source.tree, sorted(more), (ALL_PATCHES,))
         inputs = hashlib.sha256(
             "\n".join([source.sha256, locate.versions_common_hash(), *taken]).encode()
         ).hexdigest()
         numbers = [word.rpartition("/")[2] for word in taken]
-        place = folders.own_kernels_folder()
-        return build(bench, folder, source, name, inputs, numbers, refused, place)
+        kernels_folder = folders.own_kernels_folder()
+        return build(bench, folder, source, name, inputs, numbers, refused, kernels_folder)
     except SetupError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
 def own_path(what: str, name: str | None) -> Path:
-    """The tree or tarball that a user means, with a name that it can have. Raises BadInput."""
+    """Check a user's tree or tarball and its name; return its path. Raises BadInput."""
     path = locate.home_expanded(what)
     if not path.exists():
         raise BadInput(
@@ -138,7 +139,7 @@ def own_path(what: str, name: str | None) -> Path:
         raise BadInput(f"{what}: call it something: --name NAME")
     check_name(name)
     if path.is_file():
-        # What tar can unpack and Python cannot is left to tar.
+        # Formats that only tar can unpack are left to tar.
         if not tarfile.is_tarfile(path) and not path.name.endswith((".zst", ".lz")):
             raise BadInput(f"{path}: no tarball that can be read here")
     else:
@@ -149,25 +150,25 @@ def own_path(what: str, name: str | None) -> Path:
 
 
 def remove(name: str) -> list[Path]:
-    """Delete an added kernel; the folders that are gone. Raises BadInput, OSError."""
-    own = folders.own_kernels_folder() / name
+    """Delete an added kernel; return the deleted folders. Raises BadInput, OSError."""
+    user_folder = folders.own_kernels_folder() / name
     if name in kernels.own_kernels():
-        shutil.rmtree(own)
-        return [own]
+        shutil.rmtree(user_folder)
+        return [user_folder]
     declared = kernels.declared_kernels().get(name)
-    there = None if declared is None else locate.built_version(name)
+    kernel = None if declared is None else locate.built_version(name)
     shipped = next(iter(locate.built_kernels()), None)
-    if there is None or there == shipped or not there.is_relative_to(folders.cache_folder()):
+    if kernel is None or kernel == shipped or not kernel.is_relative_to(folders.cache_folder()):
         raise BadInput(f"{name}: no kernel that was added (./lab kernel list)")
-    shutil.rmtree(there.parent)
-    return [there.parent]
+    shutil.rmtree(kernel.parent)
+    return [kernel.parent]
 
 
 # -- sources
 
 
-def fetched(bench: Workbench, folder: Path, declared: Declared) -> kernel_build.Source:
-    """A version's source from Debian. Raises SetupError."""
+def fetch_source(bench: Workbench, folder: Path, declared: Declared) -> kernel_build.Source:
+    """Fetch a version's source from Debian. Raises SetupError."""
     shutil.rmtree(folder, ignore_errors=True)
     instead = f": ./lab kernel add TARBALL --name {declared.name}-mine"
     mirror = archive.private_apt(bench.apt_folder, declared.package, instead).mirror
@@ -185,26 +186,26 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> kernel_build.
     )
 
 
-def copied(bench: Workbench, folder: Path, tree: Path) -> kernel_build.Source:
-    """A tree of the user's, copied: his own stays as it is. Raises SetupError."""
+def copy_tree(bench: Workbench, folder: Path, tree: Path) -> kernel_build.Source:
+    """Copy a user's tree, which stays unchanged. Raises SetupError."""
     bench.say(f"copying {tree}")
     copy = folder / "source"
     copy.mkdir(parents=True)
-    leave_out = [*kernel_build.tar_exclude_args(), *(f"--exclude={pattern}" for pattern in BUILT)]
+    excluded = [*kernel_build.tar_exclude_args(), *(f"--exclude={pattern}" for pattern in BUILT)]
     script = 'tar --create "$@" . | tar --extract --no-same-owner --directory "$0"'
     shell: list[str | Path] = ["bash", "-o", "pipefail", "-c", script, copy]
-    run_logged([*shell, *leave_out, "--directory", tree], bench.log("kernel-unpack"))
+    run_logged([*shell, *excluded, "--directory", tree], bench.log("kernel-unpack"))
     return kernel_build.Source(copy, str(tree), locate.hash_of_files(copy, copy.rglob("*")))
 
 
 def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
-    """A tree's version. Raises BadInput for one that is too old, or is no Linux."""
+    """Return a tree's version. Raises BadInput if it is too old, or not Linux."""
     makefile = tree / "Makefile"
     text = makefile.read_text(encoding="utf-8", errors="replace") if makefile.is_file() else ""
-    words = dict(VERSION_LINES.findall(text))
-    if "VERSION" not in words or not (tree / "arch" / "um").is_dir():
+    fields = dict(VERSION_LINES.findall(text))
+    if "VERSION" not in fields or not (tree / "arch" / "um").is_dir():
         raise BadInput(f"{path}: not a tree of Linux that has arch/um")
-    version = tuple(int(words.get(key, 0)) for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
+    version = tuple(int(fields.get(key, 0)) for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
     if version < OLDEST:
         raise BadInput(
             f"{path}: Linux {locate.dotted(version)}; today's gcc compiles {locate.dotted(OLDEST)}"
@@ -216,19 +217,19 @@ def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
 # -- patches
 
 
-# Without fuzz: a hunk whose context has changed may belong elsewhere.
+# Fuzz is disabled: a hunk whose context has changed may belong elsewhere.
 PATCH = ("patch", "--force", "--silent", "--fuzz=0", "-p1", "--no-backup-if-mismatch")
 
 
 def applies(tree: Path, patch: Patch, *options: str) -> bool:
-    """Return whether a tree takes a patch; --dry-run among patch's options leaves it as it is."""
+    """Return whether a patch applies to a tree; with --dry-run the tree is not changed."""
     argv: list[str | Path] = [*PATCH, *options, "--directory", tree]
-    done = subprocess.run(argv, input=patch.text(), text=True, capture_output=True)
-    return done.returncode == 0
+    process = subprocess.run(argv, input=patch.text(), text=True, capture_output=True)
+    return process.returncode == 0
 
 
 def apply(tree: Path, patch: Patch, *options: str) -> None:
-    """Apply all of a patch, or leave the tree as it is. Raises SetupError."""
+    """Apply a patch completely, or leave the tree unchanged. Raises SetupError."""
     if not (applies(tree, patch, "--dry-run", *options) and applies(tree, patch, *options)):
         raise SetupError(f"{from_root(patch.file)} does not apply to this source")
 
@@ -244,27 +245,31 @@ def patch_all(tree: Path, series: Sequence[Patch]) -> None:
 
 
 def candidates(version: tuple[int, ...]) -> list[list[tuple[str, Patch]]]:
-    """The series that may fit a version, likeliest first: of no newer ones, then of newer."""
+    """Return the series that may fit a version: first those of older versions, nearest first."""
     declared = list(kernels.declared_kernels().values())
-    by_version = sorted(declared, key=lambda each: each.version)
-    older = [each for each in by_version if each.version <= version[:2]]
+    by_version = sorted(declared, key=lambda version_declared: version_declared.version)
+    older = [
+        version_declared
+        for version_declared in by_version
+        if version_declared.version <= version[:2]
+    ]
     nearest = [*reversed(older), *by_version[len(older) :]]
     return [
-        [(f"{patch.file.parent.name}/{patch.number}", patch) for patch in each.series]
-        for each in nearest
+        [(f"{patch.file.parent.name}/{patch.number}", patch) for patch in version_declared.series]
+        for version_declared in nearest
     ]
 
 
 def patch_what_applies(
     tree: Path, tried: Sequence[Sequence[tuple[str, Patch]]]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Apply the series of which most applies: the patches taken, and the numbers of the others."""
-    # As far as that shows without patching it.
-    best = max(tried, key=lambda all_: sum(applies(tree, each, "--dry-run") for _, each in all_))
+    """Apply the best-fitting series; return the applied patches and the others' numbers."""
+    # The fit is estimated by dry runs on the unpatched tree.
+    best = max(tried, key=lambda all_: sum(applies(tree, patch, "--dry-run") for _, patch in all_))
     taken: list[str] = []
     groups: dict[str, list[tuple[str, Patch]]] = {}
     for word, patch in best:
-        # Those stand or fall together whose numbers end alike: 0107 finishes what 0007 began.
+        # Patches whose numbers end alike form a group: 0107 completes 0007.
         groups.setdefault(patch.number[2:], []).append((word, patch))
     done: set[str] = set()
     for group, members in groups.items():
@@ -278,26 +283,26 @@ def patch_what_applies(
 
 def apply_whole(tree: Path, group: Sequence[Patch]) -> bool:
     """Apply all patches of a group, or none."""
-    done: list[Patch] = []
+    applied_patches: list[Patch] = []
     for patch in group:
         try:
             apply(tree, patch)
         except SetupError:
-            for each in reversed(done):
-                apply(tree, each, "--reverse")
+            for applied in reversed(applied_patches):
+                apply(tree, applied, "--reverse")
             return False
-        done.append(patch)
+        applied_patches.append(patch)
     return True
 
 
 def write_options(tree: Path, more: Sequence[str], may_be_missing: Sequence[str]) -> None:
-    """What build.sh of the versions reads."""
+    """Write the files that build.sh of the versions reads."""
     lines = OPTIONS_FILE.read_text(encoding="utf-8").splitlines()
     wanted = [line for line in lines if re.match(r"[A-Z0-9]", line)]
     text = "".join(f"CONFIG_{line}\n" for line in [*wanted, *more])
     (tree / ".gostlab-options").write_text(text, encoding="utf-8")
-    words = [word if word == ALL_PATCHES else f"CONFIG_{word}=" for word in may_be_missing]
-    (tree / ".gostlab-may-be-missing").write_text("\n".join(words) + "\n", encoding="utf-8")
+    entries = [word if word == ALL_PATCHES else f"CONFIG_{word}=" for word in may_be_missing]
+    (tree / ".gostlab-may-be-missing").write_text("\n".join(entries) + "\n", encoding="utf-8")
 
 
 # -- building
@@ -311,37 +316,36 @@ def build(
     inputs: str,
     taken: Sequence[str],
     refused: Sequence[str],
-    place: Path,
+    kernels_folder: Path,
 ) -> AddedKernel:
-    """Build a patched source, boot it, and keep it in a place. `inputs`: a hash of what it is built
-    with; `taken`, `refused`: patches by number. Raises SetupError.
+    """Build and boot a patched source, and save the kernel.
+
+    `inputs`: a digest of its inputs; `taken`, `refused`: patches by number. Raises SetupError.
     """
     try:
         built = kernel_build.build(bench, folder, source, SCRIPT)
     except kernel_build.SourceDoesNotFit as complaint:
         raise SetupError(f"{source.origin}: {complaint}") from None
-    finished = place / (f"{built.version}-{inputs}" if name in declared_names() else name)
+    finished = kernels_folder / (f"{built.version}-{inputs}" if name in declared_names() else name)
     missing = built.file.with_name("missing").read_text(encoding="utf-8")
-    more = {
+    extra_fields = {
         "name": name,
         "origin": source.origin,
         "patches": list(taken),
         "patches_refused": list(refused),
-        "options_missing": [each.removeprefix("CONFIG_") for each in missing.splitlines()],
+        "options_missing": [option.removeprefix("CONFIG_") for option in missing.splitlines()],
     }
-    kernel_build.keep(bench, source, built, finished, inputs, more)
-    return described(name, finished / "linux", refused, built.build_s)
+    kernel_build.keep(bench, source, built, finished, inputs, extra_fields)
+    return describe(name, finished / "linux", refused, built.build_s)
 
 
 def declared_names() -> tuple[str, ...]:
-    """The names that are the lab's own."""
+    """Return the names of the lab's own versions."""
     return tuple(kernels.declared_kernels())
 
 
-def described(
-    name: str, kernel: Path, refused: Sequence[str], build_s: float | None
-) -> AddedKernel:
-    """What there is to say of a kernel that is there."""
+def describe(name: str, kernel: Path, refused: Sequence[str], build_s: float | None) -> AddedKernel:
+    """Return the result for an existing kernel."""
     record = locate.kernel_record(kernel)
     known = kernels.kernel_named(name)
     patches = record.get("patches")
@@ -352,7 +356,7 @@ def described(
 
 
 def check_name(name: str) -> None:
-    """Raises BadInput for a name that cannot be, or is the lab's own."""
+    """Check that a name is valid and not the lab's own. Raises BadInput."""
     if not kernels.NAME.fullmatch(name):
         raise BadInput(
             f"{name!r}: not a name for a kernel (letters, digits, _ . + and -, 32 at most)"

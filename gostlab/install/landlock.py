@@ -1,5 +1,7 @@
-"""What a process gives up for itself and all that comes of it: by Landlock (<linux/landlock.h>)
-what it does not need, by namespaces of its own the machine's folders at some paths.
+"""Restrict a process and its descendants by Landlock (<linux/landlock.h>) and namespaces.
+
+Landlock takes away rights that they do not need; mounts of their own replace the machine's folders
+at some paths.
 """
 
 import ctypes
@@ -14,7 +16,7 @@ LANDLOCK_CREATE_RULESET_VERSION, LANDLOCK_RULE_PATH_BENEATH = 1, 1
 TCP_BIND_AND_CONNECT, SCOPE_SOCKETS_AND_SIGNALS = 3, 3
 PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWNS, CLONE_NEWUSER, MS_BIND, MS_REC = 0x20000, 0x10000000, 0x1000, 0x4000
-# By the numbers of their bits.
+# Names of the rights in the order of their bits.
 RIGHTS = (
     "execute write_file read_file read_dir remove_dir remove_file make_char make_dir make_reg"
     " make_sock make_fifo make_block make_sym refer truncate ioctl_dev"
@@ -22,8 +24,8 @@ RIGHTS = (
 BITS = {name: 1 << number for number, name in enumerate(RIGHTS)}
 READING = {name: BITS[name] for name in ("execute", "read_file", "read_dir")}
 WRITING = {name: bit for name, bit in BITS.items() if name not in READING}
-SINCE = {"refer": 2, "truncate": 3, "ioctl_dev": 5}  # the ABI that brought it; the others: 1
-# What a file, and no folder, may be given.
+SINCE = {"refer": 2, "truncate": 3, "ioctl_dev": 5}  # ABI version that introduced a right, if not 1
+# The rights that may be granted on a file, not only on a folder.
 OF_FILES = ("execute", "write_file", "read_file", "truncate", "ioctl_dev")
 
 UNUSED = [ctypes.c_ulong(0)] * 3  # the further arguments of prctl(2)
@@ -32,15 +34,17 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def abi() -> int:
-    """What this host's kernel has of it; 0: nothing."""
+    """Return the Landlock ABI version of this host's kernel, 0 without Landlock."""
     version = ctypes.c_uint(LANDLOCK_CREATE_RULESET_VERSION)
-    found = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), version)
-    return max(0, int(found))
+    result = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), version)
+    return max(0, int(result))
 
 
 def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[str]]) -> None:
-    """Give up some rights but for those allowed at or below paths that are there; TCP, and signals
-    to processes outside, where the ABI has them. Needs no_new_privs. Raises OSError.
+    """Give up rights except those allowed at or below existing paths.
+
+    TCP, and signals to processes outside, are given up if the ABI supports it. Needs no_new_privs.
+    Raises OSError.
     """
     handled = {name: bit for name, bit in rights.items() if SINCE.get(name, 1) <= abi}
     attributes = (ctypes.c_uint64 * 3)(
@@ -48,17 +52,17 @@ def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[s
         TCP_BIND_AND_CONNECT if abi >= 4 else 0,
         SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
     )
-    # of struct landlock_ruleset_attr as the ABI knows it: files; networks; what is shared
+    # Size of struct landlock_ruleset_attr in the ABI: with files; networks; scopes.
     size = ctypes.c_size_t(8 if abi < 4 else 16 if abi < 6 else 24)
-    made = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, size, ctypes.c_uint(0))
-    ruleset = checked(made, "landlock")
+    result = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, size, ctypes.c_uint(0))
+    ruleset = checked(result, "landlock")
     for path, names in allowed.items():
         if not path.exists():
             continue
-        given = [name for name in names if path.is_dir() or name in OF_FILES]
+        granted = [name for name in names if path.is_dir() or name in OF_FILES]
         descriptor = os.open(path, os.O_PATH)
         # struct landlock_path_beneath_attr is packed: 64 bits of rights, 32 of descriptor
-        rule = sum(handled.get(name, 0) for name in given).to_bytes(8, sys.byteorder)
+        rule = sum(handled.get(name, 0) for name in granted).to_bytes(8, sys.byteorder)
         rule += descriptor.to_bytes(4, sys.byteorder)
         added = libc.syscall(
             SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint(0)
@@ -70,44 +74,47 @@ def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[s
 
 
 def gain_no_rights() -> None:
-    """No program that is executed from here on gains rights (set-user-id). Raises OSError."""
+    """Disable gaining rights by exec (set-user-ID). Raises OSError."""
     checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *UNUSED), "no_new_privs")
 
 
 def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
-    """Namespaces of its own, as the same user; not of_users: only root has any. Raises OSError."""
+    """Enter new namespaces as the same user.
+
+    not of_users: without a user namespace, which only root may do. Raises OSError.
+    """
     user, group = os.geteuid(), os.getegid()
     checked(libc.unshare(ctypes.c_int(kinds | (CLONE_NEWUSER if of_users else 0))), "unshare")
     if not of_users:
         return
     for name, text in (("setgroups", "deny"), ("uid_map", user), ("gid_map", group)):
-        words = text if text == "deny" else f"{text} {text} 1"
-        Path("/proc/self", name).write_text(words, encoding="ascii")
+        content = text if text == "deny" else f"{text} {text} 1"
+        Path("/proc/self", name).write_text(content, encoding="ascii")
 
 
-def bind(folder: Path, place: Path) -> None:
-    """Have a folder at another place, in mounts of its own. Raises OSError."""
+def bind(folder: Path, target: Path) -> None:
+    """Bind-mount a folder at another path, in this process's mount namespace. Raises OSError."""
     flags = ctypes.c_ulong(MS_BIND | MS_REC)
-    done = libc.mount(os.fsencode(folder), os.fsencode(place), None, flags, None)
-    checked(done, str(place))
+    result = libc.mount(os.fsencode(folder), os.fsencode(target), None, flags, None)
+    checked(result, str(target))
 
 
 def checked(result: int, what: str) -> int:
-    """A system call's result. Raises OSError with `what` as its file name."""
+    """Return a system call's result. Raises OSError with `what` as its file name."""
     if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+        error_number = ctypes.get_errno()
+        raise OSError(error_number, os.strerror(error_number), what)
     return int(result)
 
 
 def limit(memory_bytes: int, cpu_s: int, file_bytes: int) -> None:
-    """The most that this process, and each that it starts, may have of this machine."""
-    for what, most in (
+    """Limit memory, CPU time and file sizes of this process and each that it starts."""
+    for what, maximum in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(what)
-        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (least, least))
+        soft = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)
+        resource.setrlimit(what, (soft, soft))

@@ -1,24 +1,24 @@
-"""The lab's parts: what the set-up made, and where it is.
+"""Locate the lab's parts in the cache folder, on the machine and in this package.
 
 The set-up (gostlab.install) puts everything that it builds or fetches into one cache folder:
 
-    kernel/<version>-<hash of kernel/>/linux    the sandbox's kernel, with kernel.json beside it,
-                                                its headers, and the modules made with them
-    kernels/<name>/                             a kernel of the user's own
-    cc/<name>/                                  a congestion control of the user's own
-    iproute2/<version>/                         iproute2 ≥ 6.6 where the system's is older
-    iperf3/<version>/iperf3                     the lab's own iperf3s, each with lib/ of its own
+    kernel/<version>-<hash of kernel/>/linux    the sandbox's kernel, with kernel.json, its
+                                                headers, and the modules compiled with them
+    kernels/<name>/                             a kernel of the user's
+    cc/<name>/                                  a congestion control of the user's
+    iproute2/<version>/                         iproute2 ≥ 6.6 if the system's is older
+    iperf3/<version>/iperf3                     the lab's own iperf3s, each with its lib/
     programs/<package>/<version>/bin/           tunnels' and flows' programs that the system lacks
     root/<hash of its lock>/tree                the sandbox's own root
     relay/<hash of tunnel/>/relay               the lab's own relay
     gost/<version>/gost                         GOSTs that were fetched or added
     tools/                                      the checkers that `make test` needs
-    build/, log/                                what is being made, and what the makers said
+    build/, log/                                unfinished builds, and their logs
 
-`./lab setup --system` puts the same into one folder for all users of the machine, which is looked
-at after the user's own (gostlab.install.shared_install).
+`./lab setup --system` puts the same parts into one folder for all users of the machine, which is
+searched after the user's own (gostlab.install.shared_install).
 
-This module only looks; it builds, fetches and changes nothing.
+This module only reads; it builds, fetches and changes nothing.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ from gostlab.registry.kernels import SHIPPED, Declared
 from gostlab.registry.tunnels import GOST, TunnelKind
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-OLDEST_KERNEL = (6, 16)  # the first whose User-Mode Linux has seccomp=on
-HEADERS = "headers.tar.xz"  # beside a kernel: what a module of it is compiled with
-OLDEST_IPROUTE2 = (6, 6)  # the first whose tc sets netem's seed
+OLDEST_KERNEL = (6, 16)  # the first version whose User-Mode Linux has seccomp=on
+HEADERS = "headers.tar.xz"  # archive beside a kernel, with which its modules are compiled
+OLDEST_IPROUTE2 = (6, 6)  # the first version whose tc sets netem's seed
 
 
 class MissingPart(Complaint):
-    """A part of the lab is not there. The message says which, and what to do."""
+    """An error for a missing part of the lab; the message names it and a remedy."""
 
 
 @dataclass(frozen=True)
 class Iproute2:
-    """One iproute2."""
+    """An installation of iproute2."""
 
-    version: str | None  # None: there is none
-    dirs: tuple[Path, ...] = ()  # go in front of PATH; empty: the system's own
-    tc_lib_dir: Path | None = None  # where its tc finds netem's tables; None: where the system's is
+    version: str | None  # None: not installed
+    dirs: tuple[Path, ...] = ()  # prepended to PATH; empty: the system's
+    tc_lib_dir: Path | None = None  # folder of netem's tables; None: the system's
 
     @property
     def is_new_enough(self) -> bool:
@@ -69,30 +69,30 @@ class Iproute2:
 
 @dataclass(frozen=True)
 class Parts:
-    """Where each part is; None for one that is not there."""
+    """The locations of the parts, None for a missing one."""
 
     kernel: Path | None
     kernel_version: str | None
     iproute2: Iproute2
     relay: Path | None
     gost: Path | None
-    gost_says: GostSays | None
+    gost_says: GostVersion | None
     iperf3: Mapping[str, OwnProgram] = field(default_factory=dict)  # the lab's own, by version
     programs: Mapping[str, OwnProgram] = field(default_factory=dict)  # tunnels' and flows', by name
     gosts: Mapping[str, TunnelBinary] = field(default_factory=dict)  # added ones, by name
-    tunnel_why: str = ""  # why runs that name no GOST take what they take
+    tunnel_why: str = ""  # why runs without a named GOST use theirs
 
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """A program of Debian's, unpacked with its libraries for the lab alone; or the machine's."""
+    """A program of Debian's unpacked with its libraries for the lab alone, or the machine's."""
 
     path: Path
     version: str  # Debian's: 2.6.14-0+deb12u2
-    sha256: str  # of the program and its libraries, as they came; of the machine's alone
+    sha256: str  # digest of program and libraries as packaged; the machine's: of the program
 
     def to_json(self) -> dict[str, str]:
-        """As parts.json and env.json have it."""
+        """Return the entry of parts.json and env.json."""
         return {**vars(self), "path": str(self.path)}
 
     @classmethod
@@ -108,50 +108,52 @@ class TunnelBinary:
     kind: str  # gost | relay | the program's own name
     version: str  # "gost 3.2.6", "relay 0.1, go1.26.8", "socat 1.7.4.4"
     sha256: str
-    # by name the further programs that its ends are started with: path, sha256
+    # The further programs of its ends, by name: path and sha256.
     helpers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # where, bytes into its file, it reads the CPU's cycle counter for random numbers, which in a
-    # run is 0 (gostlab.guest.tsc_trap); None: nowhere
+    # File offset of the instruction that reads the CPU's cycle counter for random numbers, which in
+    # a run is 0 (gostlab.guest.tsc_trap); None: no such instruction.
     cycle_counter_at: int | None = None
 
     @property
     def is_hashed_alone(self) -> bool:
-        """Whether its hash is of its file, and of no library."""
+        """Return whether the digest is of the file alone, without libraries."""
         return self.kind in (GOST, RELAY)
 
     @property
     def paths(self) -> list[Path]:
-        """Every program of it."""
-        return [self.path, *(Path(each["path"]) for each in self.helpers.values())]
+        """Return the paths of the program and its helpers."""
+        return [self.path, *(Path(helper["path"]) for helper in self.helpers.values())]
 
     def to_json(self) -> dict[str, Any]:
-        """As parts.json and env.json have it."""
-        found = {**vars(self), "path": str(self.path)}
-        return {name: value for name, value in found.items() if value not in ({}, None)}
+        """Return the entry of parts.json and env.json."""
+        values = {**vars(self), "path": str(self.path)}
+        return {name: value for name, value in values.items() if value not in ({}, None)}
 
 
 def folders_of(part: str, cache: Path | None = None) -> list[Path]:
-    """Where a part may be: in the cache (default: the user's), in what root has built for all users
-    of the machine, if that is to be trusted, and in this package. The first goes first.
+    """Return the folders in which a part may be, in order of preference.
+
+    They are in the cache (default: the user's), in what root has built for all users of the
+    machine, if that is trusted, and in this package.
     """
-    own = (cache or cache_folder()) / part
-    return list(dict.fromkeys(filter(None, (own, trusted_folder(part), BROUGHT / part))))
+    user_folder = (cache or cache_folder()) / part
+    return list(dict.fromkeys(filter(None, (user_folder, trusted_folder(part), BROUGHT / part))))
 
 
 def versions_of(part: str, pattern: str, cache: Path | None = None) -> list[Path]:
-    """What matches a pattern in a part's folders: the user's first, each in no order."""
+    """Return the matches of a pattern in a part's folders, the user's first."""
     return [path for folder in folders_of(part, cache) for path in folder.glob(pattern)]
 
 
 def newest_first(folders: Iterable[Path]) -> list[Path]:
-    """Folders that are named after a version, the newest first."""
+    """Sort folders named after a version, the newest first."""
     return sorted(folders, key=lambda folder: version_tuple(folder.name), reverse=True)
 
 
 def find_parts(gost: Path | None = None) -> Parts:
-    """Look for every part; `gost`: what the user named, which must be one (MissingPart)."""
+    """Locate every part; `gost`: the user's choice, which must be one (MissingPart)."""
     kernel, kernel_version = _find_kernel()
-    found_gost, gost_says, why = _find_gost(gost)
+    found_gost, gost_says, reason = _find_gost(gost)
     return Parts(
         kernel=kernel,
         kernel_version=kernel_version,
@@ -162,12 +164,12 @@ def find_parts(gost: Path | None = None) -> Parts:
         iperf3=find_iperf3s(),
         programs=find_programs(),
         gosts=find_gosts(),
-        tunnel_why=why,
+        tunnel_why=reason,
     )
 
 
 def require_kernel(parts: Parts) -> Path:
-    """The sandbox's kernel. Raises MissingPart."""
+    """Return the sandbox's kernel. Raises MissingPart."""
     if parts.kernel is not None:
         return parts.kernel
     named = os.environ.get("GOSTLAB_KERNEL")
@@ -185,7 +187,10 @@ def require_kernel(parts: Parts) -> Path:
 
 
 def tunnel_binary(parts: Parts, asked: str = "auto") -> TunnelBinary:
-    """What runs GOST's tunnels; auto: GOST if there is one, else the relay. Raises MissingPart."""
+    """Return the program of GOST's tunnels.
+
+    auto: GOST if there is one, else the relay. Raises MissingPart.
+    """
     if asked not in GOST_WORDS:
         if asked not in parts.gosts:
             there = ", ".join(parts.gosts) or "none"
@@ -202,14 +207,16 @@ def tunnel_binary(parts: Parts, asked: str = "auto") -> TunnelBinary:
     raise MissingPart("there is neither GOST nor the lab's relay: run ./lab setup")
 
 
-def why_not_through(
+def explain_unusable_tunnel(
     kind: TunnelKind,
     binary: TunnelBinary,
     others: Mapping[str, TunnelBinary] = {},
     options: Mapping[str, Any] = {},
 ) -> str:
-    """Why a program cannot run one of GOST's tunnels, and what can (of `others`); "" if it can.
-    GOST itself takes an unknown transport for plain TCP, and passes over an unknown word.
+    """Return why a program cannot run one of GOST's tunnels and which of `others` can.
+
+    "" if it can. GOST itself treats an unknown transport as plain TCP, and ignores an unknown
+    option.
     """
     if options.get("nagle") == "on" and binary.kind == GOST:
         return f"nagle: {binary.version} has no switch for TCP_NODELAY: take gost: relay"
@@ -220,36 +227,39 @@ def why_not_through(
     return f"{binary.version} has no {kind.name}: GOST has it from {kind.since} on: {advice}"
 
 
-def has_since(said: str, since: str) -> bool:
-    """Whether a GOST ("gost 3.2.6, go1.26") is as new as a version; 3.0.0-rc8 is before 3.0.0."""
-    found = re.search(r"\d[\w.+-]*", said)
-    own = found[0] if found else ""
-    return (version_tuple(own), "-" not in own) >= (version_tuple(since), "-" not in since)
+def has_since(output: str, since: str) -> bool:
+    """Return whether a GOST ("gost 3.2.6, go1.26") has a version; 3.0.0-rc8 is before 3.0.0."""
+    match = re.search(r"\d[\w.+-]*", output)
+    version = match[0] if match else ""
+    return (version_tuple(version), "-" not in version) >= (version_tuple(since), "-" not in since)
 
 
 def tunnel_program(
     kind: TunnelKind, provided: TunnelBinary | None, own: Mapping[str, OwnProgram] = {}
 ) -> TunnelBinary | None:
-    """What a tunnel runs: the machine's, the lab's own or `provided`; None if any is missing."""
+    """Return the program of a tunnel, None if any of its programs is missing.
+
+    It is the machine's, the lab's own or `provided`.
+    """
     helpers = {}
     for name in kind.helpers:
-        found = find_program(name, own)
-        if found is None:
+        program = find_program(name, own)
+        if program is None:
             return None
-        helpers[name] = {"path": str(found.path), "sha256": found.sha256}
+        helpers[name] = {"path": str(program.path), "sha256": program.sha256}
     if kind.program == GOST:
         return replace(provided, helpers=helpers) if provided else None
-    found = find_program(kind.program, own)
-    if found is None:
+    program = find_program(kind.program, own)
+    if program is None:
         return None
-    name = found.path.name
-    printed = re.search(kind.version_pattern, output_of([found.path, *kind.version_words]))
+    name = program.path.name
+    printed = re.search(kind.version_pattern, output_of([program.path, *kind.version_words]))
     version = (printed[printed.re.groups and 1] or "") if printed else ""
-    return TunnelBinary(found.path, name, f"{name} {version}".strip(), found.sha256, helpers)
+    return TunnelBinary(program.path, name, f"{name} {version}".strip(), program.sha256, helpers)
 
 
 def find_program(name: str, own: Mapping[str, OwnProgram]) -> OwnProgram | None:
-    """A program by name: the machine's, else the lab's own; None if there is neither."""
+    """Return a program by name: the machine's, else the lab's own; None if neither exists."""
     path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
     if path is None:
         return own.get(name)
@@ -257,20 +267,20 @@ def find_program(name: str, own: Mapping[str, OwnProgram]) -> OwnProgram | None:
 
 
 def find_programs(cache: Path | None = None) -> dict[str, OwnProgram]:
-    """The programs that were unpacked for the lab alone, by name; of two versions the later one."""
-    found: dict[str, OwnProgram] = {}
+    """Return the programs unpacked for the lab alone, by name; the later of two versions."""
+    programs: dict[str, OwnProgram] = {}
     for record in sorted(versions_of("programs", "*/*/package.json", cache)):
-        read = read_json(record) or {}
-        for name, sha256 in read.get("sha256", {}).items():
-            found[name] = OwnProgram(record.parent / "bin" / name, read["version"], sha256)
-    return found
+        values = read_json(record) or {}
+        for name, sha256 in values.get("sha256", {}).items():
+            programs[name] = OwnProgram(record.parent / "bin" / name, values["version"], sha256)
+    return programs
 
 
 # -- the sandbox's kernel
 
 
 def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
-    """What a kernel was built with, besides its source: options, patches, scripts and profiles."""
+    """Return the digest of a kernel's inputs: options, patches, scripts and profiles."""
     patches = (folder / "patches").glob("*.patch")
     profiles = (folder / "profiles").glob("*.tar.xz")
     fixed = (folder / "options", folder / "build.sh", *(folder / "precompiled").glob("*"))
@@ -278,7 +288,7 @@ def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
 
 
 def built_kernels(cache: Path | None = None) -> list[Path]:
-    """The cache's kernels that fit today's options, patches and script; the newest first."""
+    """Return the cached kernels of today's options, patches and scripts, newest first."""
     return [
         folder / "linux"
         for folder in newest_first(versions_of("kernel", f"*-{kernel_inputs_hash()}", cache))
@@ -287,7 +297,7 @@ def built_kernels(cache: Path | None = None) -> list[Path]:
 
 
 def kernel_record(kernel: Path) -> dict[str, object]:
-    """What is known of a kernel: its kernel.json, or what it says of itself."""
+    """Return a kernel's kernel.json, or what the kernel itself prints."""
     return written_record(kernel) or {
         "version": output_of([kernel, "--version"]).strip() or None,
         "hz": kernel_hz(kernel),
@@ -295,18 +305,18 @@ def kernel_record(kernel: Path) -> dict[str, object]:
 
 
 def written_record(kernel: Path) -> dict[str, object] | None:
-    """What the build wrote of a kernel; None for one from elsewhere."""
+    """Return the record that the build wrote; None for a kernel from elsewhere."""
     return read_json(kernel.parent / "kernel.json")
 
 
 def kernel_for(name: str, parts: Parts) -> Path:
-    """A run's kernel, by its name. Raises MissingPart."""
+    """Return a run's kernel by name. Raises MissingPart."""
     if name == SHIPPED:
         return require_kernel(parts)
     if name not in kernels.declared_kernels():
-        own = own_kernels_folder() / name / "linux"
-        if os.access(own, os.X_OK):
-            return own
+        user_kernel = own_kernels_folder() / name / "linux"
+        if os.access(user_kernel, os.X_OK):
+            return user_kernel
         raise MissingPart(f"kernel {name} is not there: ./lab kernel add TREE --name {name}")
     built = built_version(name)
     if built is None:
@@ -317,50 +327,56 @@ def kernel_for(name: str, parts: Parts) -> Path:
 
 
 def built_version(name: str, cache: Path | None = None) -> Path | None:
-    """A declared version built from today's inputs, maybe as the shipped kernel; or None."""
+    """Return the kernel of a declared version built from today's inputs, or None.
+
+    It may be the shipped kernel.
+    """
     for kernel in built_kernels(cache):
         if str(kernel_record(kernel)["version"]).startswith(f"{name}."):
             return kernel
     declared = kernels.declared_kernels()[name]
     folders = versions_of("kernel", f"{name}.*-{version_inputs_hash(declared)}", cache)
-    found = (folder / "linux" for folder in newest_first(folders))
-    return next((kernel for kernel in found if os.access(kernel, os.X_OK)), None)
+    built = (folder / "linux" for folder in newest_first(folders))
+    return next((kernel for kernel in built if os.access(kernel, os.X_OK)), None)
 
 
 def version_inputs_hash(declared: Declared) -> str:
-    """What a declared version is built with, besides its source."""
-    total = hashlib.sha256(f"{versions_common_hash()}\n".encode())
-    total.update(declared.file.read_bytes())
+    """Return the digest of a declared version's inputs, besides its source."""
+    digest = hashlib.sha256(f"{versions_common_hash()}\n".encode())
+    digest.update(declared.file.read_bytes())
     for patch in declared.series:
-        total.update(patch.text().encode())
+        digest.update(patch.text().encode())
     for profile in sorted(declared.file.parent.glob("*.tar.xz")):
-        total.update(profile.read_bytes())
-    return total.hexdigest()[:12]
+        digest.update(profile.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def versions_common_hash() -> str:
-    """What every kernel besides the shipped one is built with."""
+    """Return the digest of the inputs that all kernels but the shipped one share."""
     folder = ROOT / "kernel"
     scripts = (folder / "versions" / "build.sh", *(folder / "precompiled").glob("*"))
     return hash_of_files(folder, [folder / "options", *scripts])[:12]
 
 
 def seccomp_words(kernel: Path) -> list[str]:
-    """The word of a kernel's command line for the quicker of the ways to run programs, where it has
-    it. A kernel from elsewhere is not asked: it would run with nothing to hold it, and one that
-    does not know the word leaves it to init, which does not look at it.
+    """Return the kernel argument for running programs by seccomp, if the kernel has it.
+
+    It is the faster way to run them. A kernel from elsewhere is not executed to find out: it would
+    run unconfined, and one that does not know the argument passes it to init, which ignores it.
     """
     record = written_record(kernel)
     if record is None:
         return ["seccomp=on"]
-    has_it = version_tuple(str(record.get("version") or "")) >= kernels.FEATURES["seccomp"].since
-    return ["seccomp=on"] if has_it else []
+    has_seccomp = (
+        version_tuple(str(record.get("version") or "")) >= kernels.FEATURES["seccomp"].since
+    )
+    return ["seccomp=on"] if has_seccomp else []
 
 
 def kernel_hz(kernel: Path) -> int | None:
-    """A kernel's tick rate, as it says itself; None for one that does not run."""
-    found = re.search(r"^CONFIG_HZ=(\d+)$", output_of([kernel, "--showconfig"]), re.MULTILINE)
-    return int(found[1]) if found else None
+    """Return a kernel's tick rate, None for a kernel that does not run."""
+    match = re.search(r"^CONFIG_HZ=(\d+)$", output_of([kernel, "--showconfig"]), re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def _find_kernel() -> tuple[Path | None, str | None]:
@@ -378,19 +394,22 @@ def _find_kernel() -> tuple[Path | None, str | None]:
 
 
 def find_iproute2(cache: Path | None = None) -> Iproute2:
-    """The system's iproute2 where it is new enough, else the lab's, else the system's old one."""
+    """Return the system's iproute2 if it is new enough, else the lab's, else the system's."""
     system = Iproute2(_iproute2_version(SYSTEM_PATH))
     if system.is_new_enough:
         return system
     for folder in newest_first(versions_of("iproute2", "*[0-9]", cache)):
-        private = look_at_iproute2(folder)
+        private = inspect_iproute2(folder)
         if private.is_new_enough:
             return private
     return system
 
 
-def look_at_iproute2(folder: Path) -> Iproute2:
-    """An iproute2 unpacked into a folder; its version is None unless ip, tc and ss all run here."""
+def inspect_iproute2(folder: Path) -> Iproute2:
+    """Inspect an iproute2 unpacked into a folder.
+
+    Its version is None unless ip, tc and ss all run here.
+    """
     dirs = tuple(
         folder / name for name in ("sbin", "usr/sbin", "bin", "usr/bin") if (folder / name).is_dir()
     )
@@ -402,11 +421,11 @@ def _iproute2_version(search_path: str) -> str | None:
     versions = []
     for tool in ("tc", "ip", "ss"):
         path = shutil.which(tool, path=search_path)
-        said = version_said(path, "-V") if path else ""
-        found = re.search(r"iproute2-(?:ss)?v?([\d.]*\d)", said)
-        if found is None:
+        output = read_version_output(path, "-V") if path else ""
+        match = re.search(r"iproute2-(?:ss)?v?([\d.]*\d)", output)
+        if match is None:
             return None
-        versions.append(found[1])
+        versions.append(match[1])
     return versions[0]
 
 
@@ -414,47 +433,51 @@ def _iproute2_version(search_path: str) -> str | None:
 
 
 def find_iperf3s(cache: Path | None = None) -> dict[str, OwnProgram]:
-    """The lab's own iperf3s that are there, by version; not tried."""
-    found: dict[str, OwnProgram] = {}
+    """Return the lab's own iperf3s, by version, without executing them."""
+    programs: dict[str, OwnProgram] = {}
     for version in OWN:
         for folder in folders_of("iperf3", cache):
             with contextlib.suppress(OSError, ValueError, KeyError):
-                read = json.loads((folder / version / "iperf3.json").read_text(encoding="utf-8"))
+                values = json.loads((folder / version / "iperf3.json").read_text(encoding="utf-8"))
                 path = str(folder / version / "iperf3")
-                found.setdefault(version, OwnProgram.from_json({**read, "path": path}))
-    return found
+                programs.setdefault(version, OwnProgram.from_json({**values, "path": path}))
+    return programs
 
 
 def find_own_iperf3(version: str, cache: Path | None = None) -> OwnProgram | None:
-    """One of the lab's own iperf3s, tried; None if it does not run here."""
-    found = find_iperf3s(cache).get(version)
-    said = re.match(r"iperf (\d[\d.]*\d)", version_said(found.path, "--version")) if found else None
-    return found if said and said[1] == version else None
+    """Return one of the lab's own iperf3s; None if it does not run here."""
+    program = find_iperf3s(cache).get(version)
+    match = (
+        re.match(r"iperf (\d[\d.]*\d)", read_version_output(program.path, "--version"))
+        if program
+        else None
+    )
+    return program if match and match[1] == version else None
 
 
 # -- tunnel programs
 
 
 def find_relay(cache: Path | None = None) -> Path | None:
-    """The relay that was built from today's source; None if there is none."""
-    found = versions_of("relay", f"{relay_inputs_hash()}/relay", cache)
-    return next((relay for relay in found if os.access(relay, os.X_OK)), None)
+    """Return the relay built from today's source; None if there is none."""
+    relays = versions_of("relay", f"{relay_inputs_hash()}/relay", cache)
+    return next((relay for relay in relays if os.access(relay, os.X_OK)), None)
 
 
 def relay_inputs_hash(folder: Path = ROOT / "tunnel") -> str:
-    """The relay's source, without its tests, and the Go that builds it."""
+    """Return the digest of the relay's source, without tests, and the Go that builds it."""
     sources = [path for path in folder.rglob("*.go") if not path.name.endswith("_test.go")]
     names = ("go.mod", "go.sum", "toolchain")
     return hash_of_files(folder, [*sources, *(folder / name for name in names)])[:12]
 
 
 def relay_version(relay: Path) -> str:
-    """The relay's version and the Go that built it: "relay 0.1, go1.26.8"."""
-    found = re.match(r"(relay \S+)(?: \((go\S+))?", version_said(relay, "-V"))
-    return ", ".join(filter(None, found.groups())) if found else "relay"
+    """Return the version of the relay and its Go: "relay 0.1, go1.26.8"."""
+    match = re.match(r"(relay \S+)(?: \((go\S+))?", read_version_output(relay, "-V"))
+    return ", ".join(filter(None, match.groups())) if match else "relay"
 
 
-# How an experiment may call a GOST, and what it may write in its place.
+# Names of GOSTs in an experiment, and the reserved words in their place.
 GOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}")
 AUTO, RELAY = "auto", "relay"
 GOST_WORDS = (AUTO, RELAY)
@@ -464,8 +487,8 @@ ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True)
-class GostSays:
-    """What `gost -V` says."""
+class GostVersion:
+    """The output of `gost -V`."""
 
     version: str  # 3.2.6
     go: str  # go1.26.8
@@ -474,58 +497,62 @@ class GostSays:
         return f"gost {self.version}, {self.go}" if self.go else f"gost {self.version}"
 
 
-def what_gost_says(binary: Path) -> GostSays | None:
-    """A GOST's version and the Go that built it; None for a program that is not GOST."""
-    found = re.match(r"gost\s+v?(\d+\.\d+\S*)(?:\s+\((go\S+))?", version_said(binary, "-V"))
-    return GostSays(found[1], found[2] or "") if found else None
+def read_gost_version(binary: Path) -> GostVersion | None:
+    """Return the version of a GOST and its Go; None for a program that is not GOST."""
+    match = re.match(r"gost\s+v?(\d+\.\d+\S*)(?:\s+\((go\S+))?", read_version_output(binary, "-V"))
+    return GostVersion(match[1], match[2] or "") if match else None
 
 
-def said_when_added(binary: Path) -> GostSays | None:
-    """What a GOST that was added said then, if its file is as it was and may be executed."""
+def recorded_gost_version(binary: Path) -> GostVersion | None:
+    """Return the recorded version of an added GOST if its file is unchanged and executable."""
     record = binary.with_name("gost.json")
     with contextlib.suppress(OSError, KeyError, TypeError):
         if binary.stat().st_mtime_ns <= record.stat().st_mtime_ns and os.access(binary, os.X_OK):
-            read = read_json(record) or {}
-            return GostSays(read["version"], read["go"])
+            values = read_json(record) or {}
+            return GostVersion(values["version"], values["go"])
     return None
 
 
-def too_old(said: GostSays) -> bool:
-    """Whether a GOST has none of the lab's tunnels: its relay protocol came with 2.11."""
+def is_too_old(said: GostVersion) -> bool:
+    """Return whether a GOST lacks the relay protocol, which came with 2.11."""
     return version_tuple(said.version) < OLDEST_GOST
 
 
-def why_no_gost(program: Path) -> str:
-    """Why a program is no GOST for the lab, in words behind its name."""
+def explain_no_gost(program: Path) -> str:
+    """Return why a program is no GOST for the lab, as a predicate."""
     if not program.is_file():
-        there = f"neither a file nor a GOST that was added ({', '.join(find_gosts()) or 'none'})"
-        return f"{there}; {SEVERAL_GOSTS}" if "," in program.name else there
-    said = what_gost_says(program)
-    if said is not None and too_old(said):
-        return f"{said} is too old: it has no relay protocol, which came with {dotted(OLDEST_GOST)}"
+        reason = f"neither a file nor a GOST that was added ({', '.join(find_gosts()) or 'none'})"
+        return f"{reason}; {SEVERAL_GOSTS}" if "," in program.name else reason
+    version = read_gost_version(program)
+    if version is not None and is_too_old(version):
+        return (
+            f"{version} is too old: it has no relay protocol, which came with {dotted(OLDEST_GOST)}"
+        )
     with program.open("rb") as file:
         head = file.read(20)
     machine = int.from_bytes(head[18:20], "little") if head.startswith(ELF) else None
-    if machine is not None and machine != own_machine():
+    if machine is not None and machine != elf_machine():
         return "a program for another processor architecture than this machine's"
     return "not a GOST that runs here (its -V names none)"
 
 
-def own_machine() -> int:
-    """The architecture in this machine's own ELF programs (e_machine)."""
+def elf_machine() -> int:
+    """Return the architecture (e_machine) of this machine's own ELF programs."""
     with open(os.path.realpath("/proc/self/exe"), "rb") as file:
         return int.from_bytes(file.read(20)[18:20], "little")
 
 
 def find_gosts(cache: Path | None = None) -> dict[str, TunnelBinary]:
-    """The GOSTs that were added or fetched, by the name that an experiment calls them."""
-    found: dict[str, TunnelBinary] = {}
+    """Return the GOSTs that were added or fetched, by their names in an experiment."""
+    gosts: dict[str, TunnelBinary] = {}
     for binary in sorted(versions_of("gost", "*/gost", cache)):
         record = read_json(binary.with_name("gost.json")) or {}
-        said = GostSays(str(record.get("version") or binary.parent.name), str(record.get("go", "")))
+        version = GostVersion(
+            str(record.get("version") or binary.parent.name), str(record.get("go", ""))
+        )
         sha256 = str(record.get("sha256") or file_sha256(binary))
-        found.setdefault(binary.parent.name, TunnelBinary(binary, "gost", str(said), sha256))
-    return found
+        gosts.setdefault(binary.parent.name, TunnelBinary(binary, "gost", str(version), sha256))
+    return gosts
 
 
 def home_expanded(path: str | Path) -> Path:
@@ -533,52 +560,52 @@ def home_expanded(path: str | Path) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def _find_gost(named: Path | None) -> tuple[Path | None, GostSays | None, str]:
-    """The GOST that runs take which do not ask for one, what it says, and why it."""
+def _find_gost(named: Path | None) -> tuple[Path | None, GostVersion | None, str]:
+    """Return the GOST of runs that request none, its version, and the reason."""
     env = os.environ.get("GOSTLAB_GOST")
-    for asked, why in ((named, "--gost"), (Path(env) if env else None, "GOSTLAB_GOST")):
-        if asked is not None:
-            if str(asked) == RELAY:
-                return None, None, f"{why} says so"
-            added = find_gosts().get(str(asked))
-            binary = added.path if added else home_expanded(asked).resolve()
-            said = what_gost_says(binary)
-            if said is None or too_old(said):
-                raise MissingPart(f"{asked} ({why}): {why_no_gost(binary)}")
-            return binary, said, f"{why} names it"
+    for choice, reason in ((named, "--gost"), (Path(env) if env else None, "GOSTLAB_GOST")):
+        if choice is not None:
+            if str(choice) == RELAY:
+                return None, None, f"{reason} says so"
+            added = find_gosts().get(str(choice))
+            binary = added.path if added else home_expanded(choice).resolve()
+            version = read_gost_version(binary)
+            if version is None or is_too_old(version):
+                raise MissingPart(f"{choice} ({reason}): {explain_no_gost(binary)}")
+            return binary, version, f"{reason} names it"
     on_path = shutil.which("gost")
     candidates = [(Path(on_path).resolve(), "it is on PATH")] if on_path else []
-    newest = sorted(find_gosts().items(), key=lambda each: version_tuple(each[0]), reverse=True)
-    candidates += [(kept.path, "it was added or fetched") for _, kept in newest]
-    for binary, why in candidates:
-        said = said_when_added(binary) or what_gost_says(binary)
-        # A version 2 is passed over: its logs and exit codes differ. --gost still takes it.
-        if said is not None and said.version.startswith("3."):
-            return binary, said, why
+    newest = sorted(find_gosts().items(), key=lambda item: version_tuple(item[0]), reverse=True)
+    candidates += [(gost.path, "it was added or fetched") for _, gost in newest]
+    for binary, reason in candidates:
+        version = recorded_gost_version(binary) or read_gost_version(binary)
+        # GOST 2 is not chosen: its logs and exit codes differ. --gost still accepts it.
+        if version is not None and version.version.startswith("3."):
+            return binary, version, reason
     return None, None, "there is no GOST: ./lab gost add FILE"
 
 
-# -- shared by the above
+# -- helpers
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version: "7.3.4-1~bpo13+1" is (7, 3, 4)."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(number) for number in found[0].split(".")) if found else ()
+    """Return the leading numbers of a version: "7.3.4-1~bpo13+1" is (7, 3, 4)."""
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(number) for number in match[0].split(".")) if match else ()
 
 
 def dotted(version: tuple[int, ...]) -> str:
-    """The same again: 7.3.4."""
+    """Format a version tuple: 7.3.4."""
     return ".".join(map(str, version))
 
 
 def read_pin(text: str) -> dict[str, str]:
-    """A file of pins: `name=value` lines and comments."""
+    """Parse a file of pins: `name=value` lines and comments."""
     return dict(re.findall(r"^(\w+)=(\S+)$", text, re.MULTILINE))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A record that the set-up wrote; None for one that is not there or cannot be read."""
+    """Return a record of the set-up; None if it is missing or unreadable."""
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return record
@@ -587,28 +614,30 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's content."""
+    """Return the SHA-256 of a file's content."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def version_said(program: str | Path, word: str) -> str:
-    """What a program prints for `-V` and the like, asked once as long as its file stays."""
+def read_version_output(program: str | Path, word: str) -> str:
+    """Return a program's output for `-V` and the like, cached while its file is unchanged."""
     try:
         file = os.stat(program)
     except OSError:
         return ""
-    return _version_said(str(program), word, file.st_ino, file.st_size, file.st_mtime_ns)
+    return _cached_version_output(str(program), word, file.st_ino, file.st_size, file.st_mtime_ns)
 
 
 @functools.cache
-def _version_said(program: str, word: str, *_file: int) -> str:
+def _cached_version_output(program: str, word: str, *_file: int) -> str:
     return output_of([program, word])
 
 
 def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
-    """What a program prints, standard error included; empty for one that cannot run or does not
-    end. An emulated machine takes more than five seconds to start a GOST.
+    """Return a program's output, standard error included.
+
+    It is empty for a program that cannot run or does not end. An emulated machine needs more than
+    five seconds to start a GOST.
     """
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(
@@ -622,14 +651,14 @@ def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
 
 
 def hash_of_files(folder: Path, files: Iterable[Path]) -> str:
-    """SHA-256 of what is in some files below a folder: of their names and contents."""
-    there = (path for path in sorted(files) if path.is_file())
-    return hash_of_named((str(path.relative_to(folder)), path) for path in there)
+    """Return the SHA-256 of the names and contents of files below a folder."""
+    existing = (path for path in sorted(files) if path.is_file())
+    return hash_of_named((str(path.relative_to(folder)), path) for path in existing)
 
 
 def hash_of_named(files: Iterable[tuple[str, Path]]) -> str:
-    """The same of files by names that they have elsewhere."""
-    total = hashlib.sha256()
+    """Return the SHA-256 of files under the given names."""
+    digest = hashlib.sha256()
     for name, path in files:
-        total.update(f"{name}\0{file_sha256(path)}\n".encode("utf-8", "replace"))
-    return total.hexdigest()
+        digest.update(f"{name}\0{file_sha256(path)}\n".encode("utf-8", "replace"))
+    return digest.hexdigest()

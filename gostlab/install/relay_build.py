@@ -1,8 +1,8 @@
-"""The lab's own relay, built from tunnel/ by a Go of its own.
+"""Build the lab's own relay from tunnel/ with a Go of its own.
 
-tunnel/toolchain pins that Go. It comes as a module through whichever module proxy the machine's Go
-asks, must have the pinned sum, and is deleted once the relay is built. Where it cannot be had the
-machine's Go builds the relay, and the set-up says what that costs.
+tunnel/toolchain pins that Go. It is fetched as a module through the module proxy of the machine's
+Go, must have the pinned checksum, and is deleted after the build. If it is not available, the
+machine's Go builds the relay, and the set-up reports the consequences.
 """
 
 import json
@@ -24,15 +24,15 @@ RETRY_PINNED_AFTER_S = 3600.0
 
 
 def provide_relay(bench: Workbench) -> str:
-    """Build the lab's own relay, unless that has been done. Raises SetupError."""
+    """Build the lab's own relay unless it exists. Raises SetupError."""
     folder = bench.cache / "relay" / locate.relay_inputs_hash()
     shared = locate.find_relay(bench.cache)
     if shared is not None and shared.parent != folder and not _wants_pinned(shared.parent):
         return f"{locate.output_of([shared, '-V']).strip()} ({shared}, for all users)"
-    said = locate.output_of([folder / "relay", "-V"]).strip()
-    if said and not _wants_pinned(folder):
-        return f"{said} (built before)"
-    # Debian's, or another on PATH.
+    version = locate.output_of([folder / "relay", "-V"]).strip()
+    if version and not _wants_pinned(folder):
+        return f"{version} (built before)"
+    # Debian's Go is preferred to another one on PATH.
     installed = "/usr/bin/go" if os.access("/usr/bin/go", os.X_OK) else shutil.which("go")
     if installed is None:
         raise SetupError("there is no Go to build the relay with: install golang-go")
@@ -41,11 +41,11 @@ def provide_relay(bench: Workbench) -> str:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     try:
-        go, why_not = _pinned_go(bench, installed, pin, scratch)
+        go, reason = _pinned_go(bench, installed, pin, scratch)
         bench.say("building")
-        # Which module proxy to ask is the environment's business.
+        # The environment decides on the module proxy.
         environment = {**go_environ(scratch), "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
-        if why_not is None:
+        if reason is None:
             environment |= {"GOCACHE": str(scratch / "cache")}
             environment.pop("GOROOT", None)
         with replacing(folder) as finished:
@@ -55,37 +55,45 @@ def provide_relay(bench: Workbench) -> str:
                 cwd=folders.ROOT / "tunnel",
                 environment=environment,
             )
-            write_json(finished / "relay.json", {"pinned_go": why_not is None, "at": time.time()})
+            write_json(finished / "relay.json", {"pinned_go": reason is None, "at": time.time()})
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    said = locate.output_of([folder / "relay", "-V"]).strip()
-    if not said:
+    version = locate.output_of([folder / "relay", "-V"]).strip()
+    if not version:
         shutil.rmtree(folder)
         raise SetupError("the relay was built but does not answer -V")
-    return said if why_not is None else f"{said}, not by {pin['version']} ({why_not}){_cost(go)}"
+    return (
+        version if reason is None else f"{version}, not by {pin['version']} ({reason}){_cost(go)}"
+    )
 
 
 def go_environ(scratch: Path) -> dict[str, str]:
-    """The environment for a Go. Without a home folder, as in an image's build, it keeps its modules
-    and its database of sums in a scratch folder; it would end otherwise.
+    """Return the environment of a Go command.
+
+    Without HOME, as in an image's build, Go would fail; its modules and its checksum database then
+    are in a scratch folder.
     """
     if "HOME" in os.environ:
         return dict(os.environ)
     flags = f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()
-    own = {"GOPATH": str(scratch / "path"), "GOCACHE": str(scratch / "cache"), "GOFLAGS": flags}
-    return {**own, **os.environ, "GOFLAGS": flags}
+    defaults = {
+        "GOPATH": str(scratch / "path"),
+        "GOCACHE": str(scratch / "cache"),
+        "GOFLAGS": flags,
+    }
+    return {**defaults, **os.environ, "GOFLAGS": flags}
 
 
 def _cost(go: Path) -> str:
-    """What it costs that a relay was built by another Go than the pinned one."""
-    said = locate.output_of([go, "env", "GOVERSION"]).strip()
-    if locate.version_tuple(said.removeprefix("go")) >= OLDEST_THAT_REPEATS:
+    """Return the consequences of building the relay with another Go than the pinned one."""
+    version = locate.output_of([go, "env", "GOVERSION"]).strip()
+    if locate.version_tuple(version.removeprefix("go")) >= OLDEST_THAT_REPEATS:
         return ""
     return ": two runs of one seed through a tunnel will differ a little"
 
 
 def _wants_pinned(folder: Path) -> bool:
-    """Whether a relay was built by another Go, and not just now."""
+    """Return whether a relay was built by another Go, and the pinned one should be retried."""
     record = locate.read_json(folder / "relay.json") or {"pinned_go": False, "at": 0.0}
     return not record["pinned_go"] and time.time() - record["at"] > RETRY_PINNED_AFTER_S
 
@@ -93,13 +101,13 @@ def _wants_pinned(folder: Path) -> bool:
 def _pinned_go(
     bench: Workbench, installed: str, pin: dict[str, str], scratch: Path
 ) -> tuple[Path, str | None]:
-    """The pinned Go, unpacked into a scratch folder; or the installed one, and why."""
+    """Return the pinned Go, unpacked into a scratch folder; or the installed one, and why."""
     machine = GO_MACHINES.get(platform.machine(), "")
     if machine not in pin:
         return Path(installed), f"none is pinned for {platform.machine()}"
     module = f"{TOOLCHAIN}@v0.0.1-{pin['version']}.linux-{machine}"
     bench.say(f"fetching {pin['version']}, about 70 MB")
-    done = subprocess.run(
+    process = subprocess.run(
         [installed, "mod", "download", "-json", module],
         cwd=scratch,  # outside of any module
         env={
@@ -113,15 +121,17 @@ def _pinned_go(
         text=True,
     )
     try:
-        got = json.loads(done.stdout)
+        module_info = json.loads(process.stdout)
     except ValueError:
-        got = {"Error": done.stderr}
-    if got.get("Error") or "Dir" not in got:
-        lines = str(got.get("Error") or done.stderr).strip().splitlines()
+        module_info = {"Error": process.stderr}
+    if module_info.get("Error") or "Dir" not in module_info:
+        lines = str(module_info.get("Error") or process.stderr).strip().splitlines()
         return Path(installed), lines[-1] if lines else "go mod download gave no reason"
-    if got.get("Sum") != pin[machine]:
-        raise SetupError(f"{module} is not the one that was pinned: its sum is {got.get('Sum')}")
-    toolchain = Path(got["Dir"])
+    if module_info.get("Sum") != pin[machine]:
+        raise SetupError(
+            f"{module} is not the one that was pinned: its sum is {module_info.get('Sum')}"
+        )
+    toolchain = Path(module_info["Dir"])
     for program in (*toolchain.glob("bin/*"), *toolchain.glob("pkg/tool/*/*")):
-        program.chmod(0o755)  # a module's files are no programs
+        program.chmod(0o755)  # files of a module are not executable
     return toolchain / "bin" / "go", None

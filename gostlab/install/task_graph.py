@@ -1,4 +1,4 @@
-"""The set-up's steps side by side: each in a process, as soon as what it waits for is done."""
+"""Run install tasks in parallel, each in its own process, as soon as its dependencies are done."""
 
 import multiprocessing
 import os
@@ -21,16 +21,16 @@ FORK = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the set-up."""
+    """A task of the set-up."""
 
     name: str
-    does: Callable[[Workbench], str]  # what is there then, in words; it raises SetupError
-    after: tuple[str, ...] = ()  # the steps that it waits for, if they are taken at all
-    needs: tuple[str, ...] = ()  # those of them without which it is not begun
+    does: Callable[[Workbench], str]  # returns a text on the result; raises SetupError
+    after: tuple[str, ...] = ()  # steps that must end before, if they are run at all
+    needs: tuple[str, ...] = ()  # those steps whose failure prevents this one
 
 
 class InstallProgress:
-    """Says what the steps do: a line for each that is done, and how far the long ones are."""
+    """The progress output: a line for each task that is done, and the state of long ones."""
 
     def __init__(self, total: int, quiet: bool, out: TextIO | None = None) -> None:
         self.total = total
@@ -38,18 +38,18 @@ class InstallProgress:
         self.line = OneLine(out or sys.stdout)
         self._done = 0
         self._began: dict[str, float] = {}
-        self._said: dict[str, str] = {}
+        self._status: dict[str, str] = {}
         self._next_plain_line: dict[str, float] = {}
 
     def begin(self, name: str) -> None:
         self._began[name] = time.monotonic()
 
     def say(self, name: str, text: str) -> None:
-        """Overwritten on a terminal; elsewhere a line, but not more than one in half a minute."""
+        """Report progress: overwritten on a terminal; else at most one line per half a minute."""
         if self.quiet:
             return
         now = time.monotonic()
-        self._said[name] = text
+        self._status[name] = text
         self._show()
         if not self.line.is_terminal and now >= self._next_plain_line.get(name, now):
             self.line.keep(f"{name}: {text}")
@@ -57,7 +57,7 @@ class InstallProgress:
 
     def end(self, name: str, text: str, word: str) -> None:
         self._done += 1
-        self._said.pop(name, None)
+        self._status.pop(name, None)
         if self.quiet and word == "ok":
             return
         took = time.monotonic() - self._began.get(name, time.monotonic())
@@ -66,33 +66,33 @@ class InstallProgress:
         self._show()
 
     def _show(self) -> None:
-        self.line.show(" · ".join(f"{name}: {text}" for name, text in self._said.items()))
+        self.line.show(" · ".join(f"{name}: {text}" for name, text in self._status.items()))
 
 
 @dataclass
 class Working:
-    """The steps that are under way, by the end of the pipe on which each says how it goes."""
+    """The running tasks, by the pipes on which they report."""
 
     bench: Workbench
     progress: InstallProgress
     steps: dict[Connection, tuple[Step, ForkProcess]] = field(default_factory=dict)
 
     def begin(self, step: Step) -> None:
-        heard, said = FORK.Pipe(duplex=False)
-        process = FORK.Process(target=_work, args=(step, self.bench, said), name=step.name)
+        receiver, sender = FORK.Pipe(duplex=False)
+        process = FORK.Process(target=_work, args=(step, self.bench, sender), name=step.name)
         self.progress.begin(step.name)
         process.start()
-        said.close()  # so that its end is seen
-        self.steps[heard] = step, process
+        sender.close()  # otherwise the end of the process would not close the pipe
+        self.steps[receiver] = step, process
 
     def hear(self) -> dict[str, str | None]:
-        """Wait until some step says something; why those failed that ended, or None, by name."""
+        """Wait for reports; return the failure or None of each task that ended, by name."""
         ended: dict[str, str | None] = {}
-        for heard in wait(list(self.steps)):
-            assert isinstance(heard, Connection)
-            step, process = self.steps[heard]
+        for receiver in wait(list(self.steps)):
+            assert isinstance(receiver, Connection)
+            step, process = self.steps[receiver]
             try:
-                word, text = heard.recv()
+                word, text = receiver.recv()
             except EOFError:
                 process.join()
                 word, text = "FAILED", f"it ended with status {process.exitcode}"
@@ -100,20 +100,20 @@ class Working:
                 self.progress.say(step.name, text)
                 continue
             process.join()
-            del self.steps[heard]
+            del self.steps[receiver]
             self.progress.end(step.name, text, word)
             ended[step.name] = None if word == "ok" else text
         return ended
 
     def stop(self) -> None:
-        """End what is under way, and wait until it is gone."""
+        """End the running tasks, and wait for their end."""
         processes = [process for _, process in self.steps.values()]
         for process in processes:
             process.terminate()
         for process in processes:
             assert process.pid is not None
-            # Not yet reaped, so that its number names no other group. The signal may find it
-            # between the start of a program and the call that would end that program.
+            # The process is not yet reaped, so that its ID names no other group. It may have died
+            # after starting a program, before it could end that program.
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -123,7 +123,7 @@ class Working:
 def take_steps(
     steps: Sequence[Step], progress: InstallProgress, bench: Workbench
 ) -> dict[str, str]:
-    """Take steps, as many side by side as can be; by name why some failed or were not begun."""
+    """Run tasks in parallel; return why some failed or were not started, by name."""
     by_name = {step.name: step for step in steps}
     order = TopologicalSorter(
         {step.name: [name for name in step.after if name in by_name] for step in steps}
@@ -134,35 +134,35 @@ def take_steps(
     try:
         while order.is_active():
             for name in order.get_ready():
-                lacks = [need for need in by_name[name].needs if need in failed]
-                if lacks:
-                    failed[name] = f"not begun, without {' and '.join(lacks)}"
+                failed_needs = [need for need in by_name[name].needs if need in failed]
+                if failed_needs:
+                    failed[name] = f"not begun, without {' and '.join(failed_needs)}"
                     order.done(name)
                     progress.end(name, failed[name], "FAILED")
                 else:
                     working.begin(by_name[name])
-            for name, why in (working.hear() if working.steps else {}).items():
+            for name, reason in (working.hear() if working.steps else {}).items():
                 order.done(name)
-                if why is not None:
-                    failed[name] = why
+                if reason is not None:
+                    failed[name] = reason
     finally:
         working.stop()
     return failed
 
 
-def _work(step: Step, bench: Workbench, said: Connection) -> None:
-    """What a step's process does, and leads the group of what it starts."""
+def _work(step: Step, bench: Workbench, sender: Connection) -> None:
+    """Run a task in its process, which leads the group of all that it starts."""
     os.setpgid(0, 0)
 
     def say(text: str) -> None:
-        said.send(("…", text))
+        sender.send(("…", text))
 
-    own = replace(bench, say=say, notes=[], step=step.name)
+    task_bench = replace(bench, say=say, notes=[], step=step.name)
     try:
-        said.send(("ok", step.does(own)))
+        sender.send(("ok", step.does(task_bench)))
     except SetupError as error:
-        said.send(("FAILED", "; ".join([str(error), *own.notes])))
+        sender.send(("FAILED", "; ".join([str(error), *task_bench.notes])))
     except OSError as error:
-        said.send(("FAILED", f"{error.filename or own.cache}: {error.strerror or error}"))
+        sender.send(("FAILED", f"{error.filename or task_bench.cache}: {error.strerror or error}"))
     except KeyboardInterrupt:
         raise SystemExit(130) from None

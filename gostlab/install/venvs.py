@@ -1,6 +1,7 @@
-"""Python packages of the lab's own, each by version and SHA-256 of its wheel, in an environment
-beside the machine's Python: what a part of the lab needs and Debian has not, and all that an
-ordinary user's lab imports.
+"""Install Python packages of the lab's own in environments beside the machine's Python.
+
+Each wheel is pinned by version and SHA-256. The environments have packages that a part of the lab
+needs and Debian lacks, and all packages that an ordinary user's lab imports.
 """
 
 import shutil
@@ -14,34 +15,34 @@ from gostlab.install.build_env import Workbench, run_logged
 from gostlab.install.locate import MissingPart, cache_folder
 from gostlab.install.rootfs import inputs_hash
 
-# What an ordinary user's lab imports, and what its tests import besides.
+# Packages that an ordinary user's lab imports, and further ones that its tests import.
 LIBRARIES = Path(__file__).with_name("python.txt")
 TEST_LIBRARIES = Path(__file__).with_name("python-test.txt")
-PYTHON = "python"  # their folder in the cache
-# What some verbs need besides, by its folder: in words, and what brings it (./lab setup --with).
+PYTHON = "python"  # their environment in the cache
+# Environments of some verbs: a description, and the argument of ./lab setup --with.
 SITE_TOOLS, SEARCH_TOOLS = "site-tools", "search-tools"
 EXTRAS = {
     SITE_TOOLS: ("the site's generator", "site"),  # Sphinx with MyST's Markdown
     SEARCH_TOOLS: ("the optimiser (Optuna)", "worst"),
 }
-# Debian's pip, where ensurepip is in a package that is not installed: suite, package, file.
+# Debian's pip, if ensurepip's package is not installed: suite, package, file.
 PIP = ("trixie", "python3-pip-whl", "usr/share/python-wheels/pip-*.whl")
 
 
 def provide_libraries(bench: Workbench, *, with_tests: bool = False) -> str:
-    """All that the lab imports, and its tests; nothing of the machine's packages is seen."""
+    """Install all packages that the lab (and its tests) import, apart from the machine's."""
     complete, both = bench.cache / PYTHON / "complete", (LIBRARIES, TEST_LIBRARIES)
     with_tests |= complete.is_file() and complete.read_text(encoding="utf-8") == text_of(both)
-    said = provide_environment(bench, PYTHON, both if with_tests else (LIBRARIES,), alone=True)
+    summary = provide_environment(bench, PYTHON, both if with_tests else (LIBRARIES,), alone=True)
     if with_tests:
-        # They import what runs in a guest, and that Mininet, which the guest's own root has.
+        # The tests import guest modules, which import Mininet; it is in the guest's own root.
         modules = bench.cache / "root" / inputs_hash() / "tree/usr/lib/python3/dist-packages"
         (packages_in(bench.cache / PYTHON) / "guest.pth").write_text(f"{modules}\n")
-    return said
+    return summary
 
 
 def own_python() -> str:
-    """The Python that has them; this one where there is none."""
+    """Return the Python of that environment, or this one if there is none."""
     folder = cache_folder() / PYTHON
     return str(folder / "bin/python") if (folder / "complete").is_file() else sys.executable
 
@@ -53,23 +54,24 @@ def text_of(files: Sequence[Path]) -> str:
 def provide_environment(
     bench: Workbench, name: str, pinned: Sequence[Path] = (), *, alone: bool = False
 ) -> str:
-    """Install what files (default: NAME.txt) pin, unless it is there; what they name. `alone`: the
-    machine's packages are not seen.
+    """Install the packages pinned in files (default: NAME.txt) and return their names.
+
+    `alone`: the environment does not see the machine's packages.
     """
     pinned = pinned or [Path(__file__).with_name(f"{name}.txt")]
     wanted = text_of(pinned)
     lines = [line.split()[0] for line in wanted.splitlines() if line[:1].isalpha()]
     names = f"{len(lines)} Python packages" if alone else ", ".join(lines)
-    words: list[str | Path] = ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
-    words += [word for file in pinned for word in ("--requirement", file)]
-    seen = [] if alone else ["--system-site-packages"]
-    return install(bench, name, wanted, names, words, *seen)
+    args: list[str | Path] = ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
+    args += [word for file in pinned for word in ("--requirement", file)]
+    options = [] if alone else ["--system-site-packages"]
+    return install(bench, name, wanted, names, args, *options)
 
 
 def install(
     bench: Workbench, name: str, wanted: str, names: str, words: Sequence[str | Path], *how: str
 ) -> str:
-    """A Python environment with what pip's words name; `names`. `how`: words for venv."""
+    """Install what pip's arguments name into an environment; `how`: arguments of venv."""
     folder = bench.cache / name
     complete = folder / "complete"
     if complete.is_file() and complete.read_text(encoding="utf-8") == wanted:
@@ -82,13 +84,13 @@ def install(
     return names
 
 
-def make_environment(bench: Workbench, folder: Path, *words: str) -> Path:
-    """Make a new Python environment and return its pip. Raises SetupError."""
+def make_environment(bench: Workbench, folder: Path, *options: str) -> Path:
+    """Create a new Python environment and return its pip. Raises SetupError."""
     log = bench.log(folder.name)
     shutil.rmtree(folder, ignore_errors=True)
-    venv = [base_python(), "-m", "venv", *words]
-    found = find_spec("ensurepip")
-    if found is not None and found.origin is not None:
+    venv = [base_python(), "-m", "venv", *options]
+    ensurepip = find_spec("ensurepip")
+    if ensurepip is not None and ensurepip.origin is not None:
         run_logged([*venv, folder], log)
         return folder / "bin/pip"
     run_logged([*venv, "--without-pip", folder], log)
@@ -103,26 +105,26 @@ def make_environment(bench: Workbench, folder: Path, *words: str) -> Path:
 
 
 def base_python() -> str:
-    """The Python that environments are made with: never one of them."""
+    """Return the Python that creates environments, which is in none itself."""
     return getattr(sys, "_base_executable", "") or sys.executable
 
 
 def find_environment(name: str) -> Path:
-    """The folder of one of EXTRAS. Raises MissingPart."""
-    folder, (what, extra) = cache_folder() / name, EXTRAS[name]
+    """Return the folder of one of EXTRAS. Raises MissingPart."""
+    folder, (description, extra) = cache_folder() / name, EXTRAS[name]
     if not (folder / "complete").is_file():
-        raise MissingPart(f"{what} is not there: run ./lab setup --with {extra}")
+        raise MissingPart(f"{description} is not there: run ./lab setup --with {extra}")
     return folder
 
 
 def let_import(name: str) -> None:
-    """Let Python find what one of EXTRAS has, behind all that it has. Raises MissingPart."""
+    """Append the packages of one of EXTRAS to sys.path. Raises MissingPart."""
     folder = str(packages_in(find_environment(name)))
     if folder not in sys.path:
         sys.path.append(folder)
 
 
 def packages_in(folder: Path) -> Path:
-    """Where an environment has its packages."""
+    """Return the site-packages folder of an environment."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return folder / "lib" / version / "site-packages"

@@ -24,11 +24,11 @@ from gostlab.install.locate import (
     SYSTEM_PATH,
     MissingPart,
     Parts,
+    explain_unusable_tunnel,
     file_sha256,
     find_program,
     kernel_for,
     tunnel_binary,
-    why_not_through,
 )
 from gostlab.install.rootfs import Root, chosen_root
 from gostlab.registry.folders import CODE
@@ -300,7 +300,7 @@ def require_programs_in(root: Root | None, run: RunSpec, iperf3: str | None, par
     kind = tunnel_kind(run.tunnel)
     if kind.program == GOST:
         binary = tunnel_binary(parts, run.gost)
-        if reason := why_not_through(kind, binary, parts.gosts, run.tunnel_options):
+        if reason := explain_unusable_tunnel(kind, binary, parts.gosts, run.tunnel_options):
             raise MissingPart(reason)
     for program in kind.programs:
         location = (

@@ -14,7 +14,7 @@ from pathlib import Path
 from gostlab.spec.run_spec import RunSpec
 
 # Folders with files of packages, which everybody may read. /usr has too many files to check each.
-SYSTEM = tuple(Path(each) for each in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
+SYSTEM = tuple(Path(path) for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
 USR, LOCAL = Path("/usr"), Path("/usr/local")
 MIXED = (Path("/etc"), Path("/opt"), LOCAL)
 # A guest has its own mounts at these paths; paths below them in a command are ignored.

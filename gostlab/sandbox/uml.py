@@ -419,8 +419,8 @@ class Guest(TimedProcess):
                 if cause and self._try_boot is not None:
                     # A program of the run may have written the kernel's message into the log.
                     self._try_boot()
-                    told = f"its kernel ended, and other guests boot here ({cause})"
-                    self.complaint = self._explain_module_crash() if self._modules else told
+                    other_cause = f"its kernel ended, and other guests boot here ({cause})"
+                    self.complaint = self._explain_module_crash() if self._modules else other_cause
                 elif self.complaint:
                     self.from_outside = True
                 elif self._modules:

@@ -131,22 +131,22 @@ def test_of_several_the_newest_is_taken_whatever_others_are_called(
 def test_a_program_is_asked_for_its_version_once_as_long_as_it_stays(tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     gost = script(tmp_path / "gost", f"#!/bin/sh\necho >>{asked}; echo gost 3.2.6\n")
-    assert {str(locate.what_gost_says(gost)) for _ in range(3)} == {"gost 3.2.6"}
+    assert {str(locate.read_gost_version(gost)) for _ in range(3)} == {"gost 3.2.6"}
     assert asked.read_text() == "\n"
     script(gost, "#!/bin/sh\necho gost 3.0.0-rc8\n")
-    assert str(locate.what_gost_says(gost)) == "gost 3.0.0-rc8"
+    assert str(locate.read_gost_version(gost)) == "gost 3.0.0-rc8"
 
 
 def test_a_gost_that_was_added_is_not_asked_again_while_its_file_is_as_it_was(
     tmp_path: Path,
 ) -> None:
     gost = script(tmp_path / "gost", "#!/bin/sh\necho gost 3.9\n")
-    assert locate.said_when_added(gost) is None
+    assert locate.recorded_gost_version(gost) is None
     (tmp_path / "gost.json").write_text('{"version": "3.2.6", "go": "go1.26.8"}')
-    assert str(locate.said_when_added(gost)) == "gost 3.2.6, go1.26.8"
+    assert str(locate.recorded_gost_version(gost)) == "gost 3.2.6, go1.26.8"
     gost.chmod(0o644)
-    assert locate.said_when_added(gost) is None
+    assert locate.recorded_gost_version(gost) is None
     gost.chmod(0o755)
     later_ns = gost.with_name("gost.json").stat().st_mtime_ns + 1
     os.utime(gost, ns=(later_ns, later_ns))
-    assert locate.said_when_added(gost) is None
+    assert locate.recorded_gost_version(gost) is None

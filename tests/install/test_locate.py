@@ -171,7 +171,7 @@ def test_gost_on_path_must_be_version_3(cache: Path, monkeypatch: pytest.MonkeyP
     old = program(cache / "bin" / "gost", "gost 2.12.0 (go1.23.4 linux/amd64)")
     assert locate.find_parts().gost is None
     # ... unless it is requested by name
-    assert locate.find_parts(gost=old).gost_says == locate.GostSays("2.12.0", "go1.23.4")
+    assert locate.find_parts(gost=old).gost_says == locate.GostVersion("2.12.0", "go1.23.4")
     program(cache / "bin" / "gost", "gost v3.3.0 (go1.25.4 linux/amd64)")
     assert str(locate.find_parts().gost_says) == "gost 3.3.0, go1.25.4"
 

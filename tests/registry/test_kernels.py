@@ -249,11 +249,11 @@ def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_anoth
         (tree / name).write_text("VERSION = 6\n", encoding="utf-8")
     bench = Workbench(tmp_path, 1, lambda _: None, -1)
     bench.log("kernel").parent.mkdir()
-    first = building.copied(bench, tmp_path / "one", tree)
+    first = building.copy_tree(bench, tmp_path / "one", tree)
     there = {str(path.relative_to(first.tree)) for path in first.tree.rglob("*") if path.is_file()}
     assert there == set(sources)
     (tree / "Makefile").write_text("VERSION = 7\n", encoding="utf-8")
-    second = building.copied(bench, tmp_path / "two", tree)
+    second = building.copy_tree(bench, tmp_path / "two", tree)
     assert first.sha256 != second.sha256
     assert (tree / "init" / "main.o").is_file()  # his own stays as it is
 
@@ -278,7 +278,9 @@ def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
         return "built"
 
     monkeypatch.setattr(building, "build_version", build)
-    monkeypatch.setattr(building, "fetched", lambda *_: kernel_build.Source(tmp_path, "new", ""))
+    monkeypatch.setattr(
+        building, "fetch_source", lambda *_: kernel_build.Source(tmp_path, "new", "")
+    )
     monkeypatch.setattr(building.locate, "built_version", lambda *_: None)
     bench = Workbench(tmp_path, 1, lambda _: None, -1)
     assert building.add_version(bench, declared) == "built"
