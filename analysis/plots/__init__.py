@@ -1,1 +1,1 @@
-"""The drawings: one file each, whose name is its word; see gostlab.analysis.plotting.plot."""
+"""Contain one plot per file, named after its `draw:` word; see plotting.plot."""

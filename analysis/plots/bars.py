@@ -1,4 +1,4 @@
-"""Goodput by condition."""
+"""Plot goodput by condition."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -21,51 +21,52 @@ from gostlab.analysis.plotting.style import fits, wrapped
 from gostlab.analysis.stats.statistics import best_mean
 from gostlab.analysis.stats.text_table import cc_name, percent, rate
 
-# More conditions than this in a row and their names run into each other; wider rows break.
+# Maximum conditions in a row, so that names do not overlap; longer rows are split.
 CONDITIONS_IN_A_ROW = 6
-LONE_BARS_IN_A_ROW = 8  # of conditions with one bar each
-ROW = 70  # letters below a row of bars
+LONE_BARS_IN_A_ROW = 8  # maximum conditions with one bar each
+ROW = 70  # characters below a row of bars
 WIDTH = 0.84
 
 
 def groups_of(table: pd.DataFrame) -> list[facet.Group]:
-    """The conditions and their cells."""
+    """Return the conditions and their cells."""
     named = list(by_condition(table, varying_factors(table)))
-    words = told_apart([each for each, _ in named])
-    return [(name, rows) for name, (_, rows) in zip(words, named, strict=True)]
+    text = told_apart([item for item, _ in named])
+    return [(name, rows) for name, (_, rows) in zip(text, named, strict=True)]
 
 
 def alone(table: pd.DataFrame) -> bool:
-    """Whether the condition decides the congestion control: each has one bar, in its middle.
-    Elsewhere each congestion control keeps its place.
+    """Return whether the condition determines the congestion control.
+
+    Then each condition has one centred bar; otherwise each congestion control has its position.
     """
     return all(rows["cc"].nunique() == 1 for _, rows in groups_of(table))
 
 
 def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.FacetSeries]:
-    """One of each congestion control, or one for all."""
+    """Return one series per congestion control, or a single one."""
     return facet.alike(table, rows) if alone(table) else facet.by_cc(table, rows)
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
-    """As many rows as the conditions' names need."""
+    """Return as many rows as the conditions' names need."""
     table, groups = sheet.rows, groups_of(sheet.rows)
     most = LONE_BARS_IN_A_ROW if alone(table) else CONDITIONS_IN_A_ROW
-    abreast = conditions_abreast([words for words, _ in groups], most)
+    abreast = conditions_abreast([text for text, _ in groups], most)
     room = min(abreast, len(groups))
     how = "across" if room * len(series(table, table)) <= 9 else "upright"
     value = facet.Value(facet.from_zero(1.22, least=0.0), mark=partial(facet.bar, how=how))
     lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
     return [
-        facet.in_groups("", [(wrapped(words, ROW // room), rows) for words, rows in line], value)
+        facet.in_groups("", [(wrapped(text, ROW // room), rows) for text, rows in line], value)
         for line in lines
     ]
 
 
 def conditions_abreast(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) -> int:
-    """How many conditions stand in a row: two, or up to `most` whose names have room."""
+    """Return the conditions per row: two, or up to `most` if their names fit."""
     for count in range(most, 2, -1):
-        if all(fits(words, ROW // min(count, len(names))) for words in names):
+        if all(fits(name, ROW // min(count, len(names))) for name in names):
             return count
     return 2
 
@@ -73,8 +74,10 @@ def conditions_abreast(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) ->
 def name_places(
     ax: Axes, panels: Sequence[facet.FacetPanel], lines: Sequence[facet.FacetSeries]
 ) -> None:
-    """Every row as long as the first. A lone bar has its name under itself: it leaves room for the
-    study's value; where nothing but the congestion control varies each bar has one.
+    """Name the positions, with rows of equal length.
+
+    A single bar has its name below and leaves space for the study's value; if only the congestion
+    control varies, each bar has a name.
     """
     ax.set_xlim(-0.55, len(panels[0].names) - 0.45)
     width = WIDTH / len(lines)
@@ -87,7 +90,7 @@ def name_places(
 
 
 def download_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Of each cell that fetches one file: the mean rate of its fastest three runs, and its time."""
+    """Describe cells with one file: mean rate of the fastest three runs, and time."""
     for cell in sweep.matrix.cells:
         sizes = {
             flow.size_bytes for run in cell.counted for flow in run.flows if flow.kind == "http"
@@ -103,25 +106,25 @@ def download_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
 
 
 def jitter_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """How many segments overtook others, where jitter may reorder and where the path keeps the
-    order. Not where it loses as well: behind a lost segment every other is ahead of one that is
-    due.
+    """Compare reordering with and without order-preserving jitter.
+
+    Paths with loss are excluded: after a lost segment all others arrive out of order.
     """
-    for ordered, words in (
+    for ordered, text in (
         (False, "With jitter that may reorder"),
         (True, "With jitter on a path that keeps the order"),
     ):
-        found = []
+        result = []
         for cell in sweep.matrix.cells:
             run, shares = cell.example, map(reordered_share, cell.counted)
             if run.jitter_ms and not run.loss_p and run.ordered == ordered:
                 known = [share for share in shares if share is not None]
-                found += [(float(np.median(known)), cell.label)] if known else []
-        if found:
-            (low, low_at), (high, high_at) = min(found), max(found)
-            most = f" to {percent(high)} ({high_at})" if len(found) > 1 else ""
+                result += [(float(np.median(known)), cell.label)] if known else []
+        if result:
+            (low, low_at), (high, high_at) = min(result), max(result)
+            most = f" to {percent(high)} ({high_at})" if len(result) > 1 else ""
             yield (
-                f"{words}, {percent(low)} ({low_at}){most} of the segments arrived ahead of one"
+                f"{text}, {percent(low)} ({low_at}){most} of the segments arrived ahead of one"
                 " that was due, those behind one that a queue dropped included."
             )
 

@@ -1,4 +1,4 @@
-"""Goodput, and what the WAN leg sent again, by the size of the bottleneck's queue."""
+"""Plot goodput and WAN retransmissions by bottleneck buffer size."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -41,28 +41,28 @@ STUDY_LINE = (0, (1, 1.5))
 
 
 def levels_across(table: pd.DataFrame, called: str = "study") -> list[tuple[float, str, str, dict]]:
-    """(Mbit/s, what it is called in the figure and in its legend, how it looks) of what the study
-    published, and of the bottlenecks.
-    """
-    found: list[tuple[float, str, str, dict]] = []
+    """Return horizontal lines: (Mbit/s, labels, style) of study and bottlenecks."""
+    result: list[tuple[float, str, str, dict]] = []
     for cc in ccs_of(table):
         for study in table.loc[table["cc"] == cc, "goodput_study"].dropna().unique():
             look = {"color": cc_colour(cc), "linestyle": STUDY_LINE, "linewidth": 1.6}
-            found.append((study, f"study {cc}", f"the {called}, {cc_name(cc)}: {study:,.0f}", look))
+            result.append(
+                (study, f"study {cc}", f"the {called}, {cc_name(cc)}: {study:,.0f}", look)
+            )
     for link in table["rate_mbit"].dropna().unique():
         look = {"color": FAINT, "linewidth": 1.0}
-        found.append((link, "bottleneck", f"bottleneck: {link:,.0f}", look))
-    return found
+        result.append((link, "bottleneck", f"bottleneck: {link:,.0f}", look))
+    return result
 
 
 def goodputs(table: pd.DataFrame) -> list[float]:
-    """All that is shown as a rate."""
+    """Return all plotted rates."""
     rates = facet.known_values(table, "rate_mbit")
     return figure_values(table, "goodput", link=False) + rates
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
-    """Goodput above what was sent again."""
+    """Return the goodput panel above the retransmissions panel."""
 
     def behind(ax: Axes) -> None:
         for mbit, name, _, look in levels_across(sheet.rows):
@@ -82,13 +82,13 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
 def buffer_axis(
     ax: Axes, panels: Sequence[facet.FacetPanel], lines: Sequence[facet.FacetSeries]
 ) -> None:
-    """A log axis, with the levels that there is room to name."""
+    """Set a log axis with labels of the levels that fit."""
     ax.set_xscale("log")
     name_ticks(ax.xaxis, apart([at for at, _ in panels[0].places]), bdp_words)
 
 
 def axis_name(table: pd.DataFrame) -> str:
-    """What one BDP is, where the cells have one path."""
+    """Return the axis label, with the size of one BDP if cells share a path."""
     if table["bdp_pkts"].nunique() != 1:
         return "Bottleneck buffer (BDP of each path)"
     bdp, mtu = float(table["bdp_pkts"].iloc[0]), float(table["mtu_bytes"].iloc[0])
@@ -97,9 +97,9 @@ def axis_name(table: pd.DataFrame) -> str:
 
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
-    """What the study published, and the bottlenecks."""
-    found = levels_across(sheet.rows, sheet.called)
-    return [key(words, **look) for _, _, words, look in found]
+    """Return the legend entries of study and bottlenecks."""
+    result = levels_across(sheet.rows, sheet.called)
+    return [key(text, **look) for _, _, text, look in result]
 
 
 def cells(sweep: Sweep) -> Joined:
@@ -107,7 +107,7 @@ def cells(sweep: Sweep) -> Joined:
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
-    """At which buffer does the lab meet the study's goodput, of one control and of both?"""
+    """Find the buffer at which the lab equals the study's goodput."""
     valid = valid_rows(table)
     valid = valid[valid["buffer_bdp"].notna()].sort_values("buffer_bdp")
     asks = f"Which buffer explains the {sweep.study.called}?"
@@ -120,8 +120,8 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
 
 
 def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
-    """Of each control where its published value is met; of both together; their ratio."""
-    said: list[str] = []
+    """State where each control, and both, reach the published value, and their ratio."""
+    text: list[str] = []
     met: dict[str, set[float]] = {}
     for cc in ccs_of(rows):
         mine = rows[rows["cc"] == cc]
@@ -131,7 +131,7 @@ def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
         got = [mine["goodput"].min(), mine["goodput"].max()]
         span_words = " to ".join(dict.fromkeys(map(rate, got)))
         if targets.empty:
-            said.append(f"{cc_name(cc)} gets {span_words} Mbit/s over buffers of {tried}.")
+            text.append(f"{cc_name(cc)} gets {span_words} Mbit/s over buffers of {tried}.")
             continue
         target = float(targets.iloc[0])
         near = mine[(mine["goodput"] / target - 1).abs() <= NEAR]
@@ -142,29 +142,29 @@ def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
             where = listed([f"{bdp_words(bdp)} BDP ({rate(mbit)})" for bdp, mbit in pairs], 6)
             if len(near) == len(mine) > 1:
                 where = f"every buffer tried ({tried})"
-            told = f"is met within {whole_percent(NEAR)} at {where}; {over}."
+            claim = f"is met within {whole_percent(NEAR)} at {where}; {over}."
         elif crossed := crossings(mine, target):
             passed = f"passed between {' and between '.join(crossed)}"
-            told = f"is met at no buffer tried, but {passed}; {over}."
+            claim = f"is met at no buffer tried, but {passed}; {over}."
         else:
             side = "above" if mine["goodput"].min() > target else "below"
-            told = f"is met nowhere: {over}, always {side} it."
-        said.append(f"{cc_name(cc)}'s {rate(target)} Mbit/s {told}")
+            claim = f"is met nowhere: {over}, always {side} it."
+        text.append(f"{cc_name(cc)}'s {rate(target)} Mbit/s {claim}")
     if len(met) > 1:
         both = set.intersection(*met.values())
         names = " and ".join(cc_name(cc) for cc in met)
-        told = f"No buffer tried gives {names} their values at once."
+        claim = f"No buffer tried gives {names} their values at once."
         if both:
             shared = listed([f"{bdp_words(level)} BDP" for level in sorted(both)], 6)
-            told = f"{names} meet their values at the same buffer of {shared}."
-        said.append(told)
+            claim = f"{names} meet their values at the same buffer of {shared}."
+        text.append(claim)
     for base, versus in others_against_base(rows):
-        said += gain_sentences(rows, base, versus, called)
-    return tuple(said)
+        text += gain_sentences(rows, base, versus, called)
+    return tuple(text)
 
 
 def crossings(rows: pd.DataFrame, target: float) -> list[str]:
-    """Neighbouring buffers with the target between their goodputs."""
+    """Return neighbouring buffers with the target between their goodputs."""
     above = [(bdp_words(row["buffer_bdp"]), row["goodput"] - target) for _, row in rows.iterrows()]
     return [
         f"{first} and {second} BDP"
@@ -174,22 +174,22 @@ def crossings(rows: pd.DataFrame, target: float) -> list[str]:
 
 
 def gain_sentences(rows: pd.DataFrame, base: str, versus: str, called: str) -> list[str]:
-    """The gain of one over the other: over which range the buffer moves it."""
+    """State the range over which the buffer changes the gain."""
     first, second = (
         rows[rows["cc"] == cc].set_index("buffer_bdp")[["goodput", "goodput_study"]]
         for cc in (base, versus)
     )
     gains = (second / first).replace(math.inf, math.nan).reset_index()
     published = gains["goodput_study"].dropna()
-    said = span(
+    text = span(
         gains,
         "goodput",
         f"{cc_name(versus)} / {cc_name(base)}",
         ratio,
         where=lambda row: f"at {bdp_words(row['buffer_bdp'])} BDP",
     )
-    beside = f" The {called} has {ratio(published.iloc[-1])}." if len(published) and said else ""
-    return [said + beside] if said else []
+    beside = f" The {called} has {ratio(published.iloc[-1])}." if len(published) and text else ""
+    return [text + beside] if text else []
 
 
 def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:

@@ -1,4 +1,4 @@
-"""Goodput by loss."""
+"""Plot goodput by loss."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -44,23 +44,23 @@ from gostlab.analysis.stats.throughput_model import (
     payload_mbit,
 )
 
-# Losses that span less than this are named one by one.
+# Losses within this ratio are labelled individually.
 NEAR_LOSSES = 60
 
 
 def losses_of(table: pd.DataFrame) -> tuple[list[float], float | None]:
-    """The losses but none, and where none has its place, if it was tried."""
+    """Return the losses above zero, and the position of zero if it was tried."""
     losses = sorted(loss for loss in table["loss_p"].dropna().unique() if loss > 0) or [1e-3]
     return losses, losses[0] / 10 if (table["loss_p"] == 0).any() else None
 
 
 def curves_of(sheet: Sheet) -> list[ThroughputModel]:
-    """The models that the study names, else the usual ones."""
+    """Return the models of the study's file, or the default ones."""
     return list(models_for(ccs_of(sheet.rows), sheet.sweep.study.models or GENERAL))
 
 
 def value_of(table: pd.DataFrame, figure: str) -> facet.Value:
-    """From zero up; logarithmic where the values span more than a decade."""
+    """Return a metric's axis, logarithmic for values over more than a decade."""
     seen = figure_values(table, figure)
     top, bottom = max([1.0, *seen]), min([value for value in seen if value > 0] or [1.0])
     logarithmic = top / bottom > WIDE
@@ -81,7 +81,7 @@ def value_of(table: pd.DataFrame, figure: str) -> facet.Value:
 
 
 def panels(sheet: Sheet, figure: str = "goodput") -> list[facet.FacetPanel]:
-    """One of each round-trip time, with the models' curves and what a full link carries."""
+    """Return a panel per RTT, with the models' curves and the link's capacity."""
     table, curves, value = sheet.rows, curves_of(sheet), value_of(sheet.rows, figure)
     losses, none_at = losses_of(table)
 
@@ -92,22 +92,20 @@ def panels(sheet: Sheet, figure: str = "goodput") -> list[facet.FacetPanel]:
 
     return [
         facet.FacetPanel(
-            words,
+            text,
             [(loss or none_at or 0.0, cells) for loss, cells in facet.at_levels(rows, "loss_p")],
             (),
             value,
             partial(behind, rows=rows),
         )
-        for words, rows in facets_of(table, known=("cc", "loss_p"), first="rtt_ms")
+        for text, rows in facets_of(table, known=("cc", "loss_p"), first="rtt_ms")
     ]
 
 
 def loss_axis(
     ax: Axes, panels: Sequence[facet.FacetPanel], series: Sequence[facet.FacetSeries]
 ) -> None:
-    """A log axis of loss: decades, or the levels themselves where they are few and near; none has a
-    place at its left.
-    """
+    """Set a log axis of loss with decades, or few close levels, as ticks; zero is at the left."""
     losses, none_at = losses_of(pd.concat([panel.rows for panel in panels]))
     narrow = grid(len(panels))[1] > 2
     ax.set_xscale("log")
@@ -116,8 +114,8 @@ def loss_axis(
         times, letters = 1.5, 18 if narrow else 30
         while True:
             marks = apart(losses, times)
-            words = [f"{100 * loss:.3g}" for loss in marks]
-            if len(" ".join(words)) <= letters:
+            text = [f"{100 * loss:.3g}" for loss in marks]
+            if len(" ".join(text)) <= letters:
                 break
             times *= 1.2
     else:
@@ -127,10 +125,10 @@ def loss_axis(
         )
         every = math.ceil((last - first + 1) / (4 if narrow else 6))
         marks = [10.0**power for power in range(last, first - 1, -every)][::-1]
-        words = [f"10{superscript(round(math.log10(mark)))}" for mark in marks]
+        text = [f"10{superscript(round(math.log10(mark)))}" for mark in marks]
     if none_at is not None:
-        marks, words = [none_at, *marks], ["0", *words]
-    name_ticks(ax.xaxis, marks, lambda loss: dict(zip(marks, words, strict=True)).get(loss, ""))
+        marks, text = [none_at, *marks], ["0", *text]
+    name_ticks(ax.xaxis, marks, lambda loss: dict(zip(marks, text, strict=True)).get(loss, ""))
 
 
 def axis_name(table: pd.DataFrame) -> str:
@@ -156,13 +154,13 @@ FACET = facet.Facet(
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    """Goodput by loss; where the study publishes mean windows, those too, or those alone."""
+    """Plot goodput by loss, and mean windows if the study publishes them."""
     study, rows = sheet.sweep.study, sheet.rows
     published = {
-        merit_of(asked.figure).key
-        for each in study.published
-        if each.matrix == sheet.sweep.matrix.name
-        for asked in claims_of(each)
+        merit_of(requested.figure).key
+        for item in study.published
+        if item.matrix == sheet.sweep.matrix.name
+        for requested in claims_of(item)
     }
     windows = "window_pkts" in published and rows["window_pkts"].notna().any()
     chosen = ["goodput"] if published != {"window_pkts"} or not windows else []
@@ -174,9 +172,7 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 
 def halves(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Of each congestion control and round-trip time (and of every level of what else varies) the
-    least loss at which less than half of the link's payload is left.
-    """
+    """State the lowest loss that halves the goodput, per congestion control and RTT."""
     known = valid_rows(table)
     for aside, cells in facets_of(known, known=("cc", "loss_p", "rtt_ms", "rate_mbit")):
         there = cells[cells["goodput"].notna()].sort_values("loss_p")

@@ -1,6 +1,4 @@
-"""Every tunnel on every path as a map: what the large flow carries, and how long a short download
-beside it takes.
-"""
+"""Plot each tunnel on each path as a map: large flow and short downloads."""
 
 from collections.abc import Collection, Iterator
 from functools import partial
@@ -21,49 +19,50 @@ from gostlab.spec.labels import level_words
 
 PATH, TUNNEL, FETCH = "factor:path", "factor:tunnel", "fetch_median_s"
 OF_ALL = "goodput"
-SHARED = "tunnel_options.shared"  # among tunnels that have one connection no option of one alone
-MAX_PATHS = 6  # of a map's columns, whose numbers can be read
+SHARED = "tunnel_options.shared"  # options common to all tunnels with one connection
+MAX_PATHS = 6  # maximum columns of a readable map
 
 
 def goodput_of(rows: pd.DataFrame) -> str:
-    """The column of what is compared: the large flow's where another flow is beside it."""
-    own = (f"goodput:{name[3:]}" for name in rows if name.startswith("cc:"))
-    totals = {name: float(rows[name].sum()) for name in own if name in rows}
+    """Return the column to compare: the large flow's if there are several flows."""
+    goodput_columns = (f"goodput:{name[3:]}" for name in rows if name.startswith("cc:"))
+    totals = {name: float(rows[name].sum()) for name in goodput_columns if name in rows}
     return max(totals, key=totals.__getitem__, default=OF_ALL)
 
 
 def with_tunnels(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells that count, if they have a tunnel each."""
+    """Return the counted cells if they have a tunnel each."""
     return valid_rows(table) if TUNNEL in table else table.head(0)
 
 
 def with_paths(table: pd.DataFrame) -> pd.DataFrame:
-    """Cells with their paths in words, the congestion control apart; tunnels and paths sorted."""
+    """Return cells with path labels, sorted by tunnel and path."""
     rows = table.copy()
     rest = [name for name in factor_columns(rows) if name not in (TUNNEL, "factor:cc")]
     varied = [name for name in rest if rows[name].nunique() > 1]
-    # a round trip tells more paths apart than a loss does: it stands first
+    # sort by RTT first: it distinguishes more paths than loss
     varied.sort(key=lambda name: (name != "factor:rtt", name))
     keys = [tuple(rows.loc[at, varied]) for at in rows.index]
     names = [name.removeprefix("factor:") for name in varied]
-    words = {key: ", ".join(map(level_words, names, key)) or "all" for key in keys}
-    order = sorted(words, key=lambda key: [natural(str(each)) for each in key])
-    rows[PATH] = pd.Categorical([words[key] for key in keys], [words[key] for key in order])
+    text = {key: ", ".join(map(level_words, names, key)) or "all" for key in keys}
+    order = sorted(text, key=lambda key: [natural(str(item)) for item in key])
+    rows[PATH] = pd.Categorical([text[key] for key in keys], [text[key] for key in order])
     rows[TUNNEL] = pd.Categorical(rows["tunnel"], tunnels_of(rows))
     return rows
 
 
 def rtts_of(rows: pd.DataFrame) -> list[float]:
-    """The round trips, the middle one of those with cells enough first: a part may have run."""
+    """Return the RTTs, the middle one of those with enough cells first."""
     cells = rows.groupby("rtt_ms", sort=True).size()
     fullest = list(cells[cells >= cells.max() / 2].index)
     first = fullest[(len(fullest) - 1) // 2]
-    return [first, *(each for each in cells.index if each != first)]
+    return [first, *(item for item in cells.index if item != first)]
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    """Figures of the goodput, and of the short downloads; a map of each congestion control. Many
-    paths have a figure for each round trip.
+    """Plot goodput and short downloads, one map per congestion control.
+
+    Many paths are split by RTT.
     """
     rows = with_paths(sheet.rows)
     if rows[PATH].nunique() <= MAX_PATHS:
@@ -75,7 +74,7 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 
 def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Iterator[ReportFigure]:
-    """A figure of the goodput, and one of the short downloads, of some paths."""
+    """Plot goodput and short downloads of some paths."""
     of = "" if rtt_ms is None else f", {rtt_ms:g} ms RTT"
     by_cc = [(cc_name(cc), some) for cc, some in rows.groupby("cc", sort=False)]
     facets = [(f"{name}{of}", some) for name, some in sorted(by_cc, key=facet_order)]
@@ -83,8 +82,13 @@ def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Itera
         if figure not in rows or not rows[figure].notna().any():
             continue
         merit = merit_of(figure)
-        told: dict[str, Any] = {"x": PATH, "y": TUNNEL, "figure": figure, "footer": sheet.footer}
-        plot = partial(plot_heatmap, scale=norm_of(rows, figure), columns=2, **told)
+        map_args: dict[str, Any] = {
+            "x": PATH,
+            "y": TUNNEL,
+            "figure": figure,
+            "footer": sheet.footer,
+        }
+        plot = partial(plot_heatmap, scale=norm_of(rows, figure), columns=2, **map_args)
         name = merit.name if rtt_ms is None else f"{merit.name}-{rtt_ms:g}ms"
         yield from pictures(
             facets, plot, f"{merit.axis} by tunnel and path{of}", name=name, medians=True
@@ -92,9 +96,7 @@ def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Itera
 
 
 def ends(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """By congestion control, where least and where most is lost: which tunnels carry most and
-    least, and what goes without one; then the short downloads.
-    """
+    """Describe fastest and slowest tunnels at the lowest and the highest loss."""
     rows = with_paths(with_tunnels(table))
     if rows.empty:
         return
@@ -117,15 +119,16 @@ def is_tuned(cell: Cell) -> bool:
 
 
 def of_a_path(rows: pd.DataFrame, goodput: str, untuned: Collection[str] = ()) -> Iterator[str]:
-    """What tunnels carry on one path with one congestion control; of the slowest what holds it, if
-    it is one of those with its program's defaults.
+    """Describe the tunnels on one path with one congestion control.
+
+    The limit of the slowest is stated if it has its program's defaults.
     """
     known = rows[rows[goodput].notna()]
     tunnelled = known[known["tunnel"] != DIRECT]
     if tunnelled.empty:
         return
     first = tunnelled.iloc[0]
-    place = f"{cc_name(first['cc'])}, {first['rtt_ms']:g} ms, {100 * first['loss_p']:g} % loss"
+    index = f"{cc_name(first['cc'])}, {first['rtt_ms']:g} ms, {100 * first['loss_p']:g} % loss"
     ranked = tunnelled.sort_values(goodput, ascending=False, kind="stable")
     most, least = ranked.iloc[0], ranked.iloc[-1]
     level = ranked[[reach(row, most, goodput) for _, row in ranked.iterrows()]]
@@ -134,20 +137,20 @@ def of_a_path(rows: pd.DataFrame, goodput: str, untuned: Collection[str] = ()) -
     which = listed(names) if len(names) < 4 else f"{names[0]} and {others}"
     rates = " to ".join(dict.fromkeys(rate(level.iloc[at][goodput]) for at in (0, -1)))
     if len(names) == 1:
-        said = f"{place}: {which} carries most, {rates} Mbit/s"
+        text = f"{index}: {which} carries most, {rates} Mbit/s"
     else:
-        said = f"{place}: {which} carry most, {rates} Mbit/s (their runs overlap)"
+        text = f"{index}: {which} carry most, {rates} Mbit/s (their runs overlap)"
     if len(level) < len(ranked):
-        said += f", {least['tunnel']} least, {rate(least[goodput])}"
+        text += f", {least['tunnel']} least, {rate(least[goodput])}"
         held_by = tunnel_kind(str(least["tunnel"])).held_by
-        said += f" ({held_by})" if held_by and least["tunnel"] in untuned else ""
+        text += f" ({held_by})" if held_by and least["tunnel"] in untuned else ""
     for alone in known.loc[known["tunnel"] == DIRECT, goodput]:
-        said += f"; without a tunnel {rate(alone)}"
-    yield f"{said}."
+        text += f"; without a tunnel {rate(alone)}"
+    yield f"{text}."
 
 
 def reach(row: pd.Series, other: pd.Series, figure: str) -> bool:
-    """Whether the best of a cell's runs reaches the worst of another's."""
+    """Return whether the best run of a cell reaches the worst of another's."""
     return max(row[f"{figure}_values"]) >= min(other[f"{figure}_values"])
 
 

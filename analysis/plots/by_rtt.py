@@ -1,6 +1,4 @@
-"""Goodput by round-trip time: a line per congestion control, or per flow where several share the
-bottleneck.
-"""
+"""Plot goodput by RTT: one line per congestion control, or per competing flow."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,35 +18,35 @@ from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import cc_name, rate
 from gostlab.analysis.stats.throughput_model import Path, ThroughputModel, models_for
 
-# The models that are drawn where the file names none: one of each congestion control.
+# Default models: one of each congestion control.
 ONE_EACH = ("rfc9438", "reno", "bbr")
 
 
 def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.FacetSeries]:
-    """One of each flow where cells have several, else of each congestion control."""
+    """Return a series per flow if cells have several, else per congestion control."""
     return [
         facet.FacetSeries(
             {},
             cc_colour(str(rows[f"cc:{flow}"].dropna().iloc[0])),
             f"lab {flow}",
-            marks.look_of(place),
-            dashes=marks.FLOW_DASHES[place % len(marks.FLOW_DASHES)],
+            marks.look_of(index),
+            dashes=marks.FLOW_DASHES[index % len(marks.FLOW_DASHES)],
             flow=flow,
         )
-        for place, flow in enumerate(flows_of(table))
+        for index, flow in enumerate(flows_of(table))
         if rows[f"cc:{flow}"].notna().any()
     ] or facet.by_cc_look(table, rows)
 
 
 def curves_of(sheet: Sheet) -> list[ThroughputModel]:
-    """The models that the study names, else one of each; none where flows share the path."""
+    """Return the models of the study's file, or one of each; none for several flows."""
     if flows_of(sheet.rows):
         return []
     return list(models_for(ccs_of(sheet.rows), sheet.sweep.study.models or ONE_EACH))
 
 
 def mark(place: marks.Place, line: facet.FacetSeries) -> None:
-    """A cell as a point, and what the study published of it, with the flow's name if several."""
+    """Mark a cell as a point with the published value, and the flow's name if several."""
     marks.draw_band_beside(place)
     facet.point(place, line, study="behind")
     published = marks.number(place.row, f"{place.figure}_study")
@@ -57,13 +55,13 @@ def mark(place: marks.Place, line: facet.FacetSeries) -> None:
 
 
 def shown_values(table: pd.DataFrame) -> list[float]:
-    """Of every line."""
+    """Return the values of all lines."""
     lines = [f"goodput:{flow}" for flow in flows_of(table)] or ["goodput"]
     return [value for line in lines for value in marks.figure_values(table, line)]
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
-    """One of everything else that varies, with the models' curves and what a full link carries."""
+    """Return a panel per other level, with models and the link's capacity."""
     table, flows, axis = sheet.rows, flows_of(sheet.rows), rtt_column(sheet.rows)
     rtts = sorted(table[axis].dropna().unique())
     steps = np.geomspace(max(rtts[0], 0.1), max(rtts[-1], 0.2), marks.STEPS)
@@ -76,18 +74,18 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
 
     return [
         facet.FacetPanel(
-            words,
+            text,
             facet.at_levels(rows, axis),
             (),
             facet.Value(facet.up_to(shown_values, 1.12), mark=mark),
             partial(behind, rows=rows),
         )
-        for words, rows in facets_of(table, known=(axis, *(() if flows else ("cc",))))
+        for text, rows in facets_of(table, known=(axis, *(() if flows else ("cc",))))
     ]
 
 
 def paths_at_losses(rows: pd.DataFrame) -> list[Path]:
-    """The paths of some cells at each of their losses, whatever their round-trip times."""
+    """Return the paths of some cells at each loss, without their RTTs."""
     others = {
         replace(path, rtt_ms=0.0, loss=float(loss))
         for path in marks.paths_of(rows)
@@ -101,7 +99,7 @@ def paths_at_losses(rows: pd.DataFrame) -> list[Path]:
 def rtt_axis(
     ax: Axes, panels: Sequence[facet.FacetPanel], lines: Sequence[facet.FacetSeries]
 ) -> None:
-    """The round-trip times that there is room to name; logarithmic where they lie far apart."""
+    """Label the RTTs that fit, on a log axis for a wide range."""
     rtts = sorted({at for panel in panels for at, _ in panel.places})
     logarithmic = rtts[-1] / max(rtts[0], 1e-3) > WIDE
     if logarithmic:
@@ -126,7 +124,7 @@ def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
 
 
 def falls(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Of each line from which round-trip time on it is clearly below what it is at the shortest."""
+    """State the RTT from which each line is clearly below its value at the shortest."""
     valid = valid_rows(table)
     axis, flows = rtt_column(valid), flows_of(valid)
     lines = [(f"goodput:{flow}", flow, valid) for flow in flows] or [

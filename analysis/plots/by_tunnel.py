@@ -1,4 +1,4 @@
-"""Goodput by tunnel."""
+"""Plot goodput by tunnel."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +17,7 @@ KNOWN = ("tunnel", "cc")
 
 
 def beside_direct(place: Place, line: facet.FacetSeries) -> None:
-    """A cell as a point; what goes without a tunnel as a dashed line through all tunnels too."""
+    """Mark a cell as a point; direct is also a dashed line through all tunnels."""
     facet.point(place, line)
     value, look = place.row[place.figure], {"linestyle": "--", "linewidth": 1.0, "zorder": 1}
     if place.row["tunnel"] == "direct" and is_known(value):
@@ -28,16 +28,16 @@ GOODPUT = facet.Value(facet.from_zero(1.08, least=0.1), mark=beside_direct, own=
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
-    """One of each condition, a line for each tunnel."""
+    """Return a panel per condition, with a line for each tunnel."""
     tunnels = tunnels_of(sheet.rows)
     return [
-        facet.in_groups(words, [(name, rows[rows["tunnel"] == name]) for name in tunnels], GOODPUT)
-        for words, rows in facets_of(sheet.rows, known=KNOWN)
+        facet.in_groups(text, [(name, rows[rows["tunnel"] == name]) for name in tunnels], GOODPUT)
+        for text, rows in facets_of(sheet.rows, known=KNOWN)
     ]
 
 
 def slowest_and_fastest(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Of each condition and congestion control: the slowest tunnel and the fastest, beside none."""
+    """Compare the slowest and the fastest tunnel with direct, per condition."""
     for heading, rows in facets_of(valid_rows(table), known=KNOWN):
         for cc in ccs_of(rows):
             mine = rows[(rows["cc"] == cc) & rows["goodput"].notna()]
@@ -51,7 +51,7 @@ def slowest_and_fastest(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
 
 
 def tunnel_words(row: pd.Series, direct: float | None) -> str:
-    """A tunnel, and its share of what goes without one."""
+    """Format a tunnel and its share of direct goodput."""
     share = f", {ratio(row['goodput'] / direct)} of direct" if direct else ""
     return f"{row['tunnel']}{share}"
 

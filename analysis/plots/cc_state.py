@@ -1,4 +1,4 @@
-"""What a congestion control thinks: its bandwidth, its bounds, its gains, its states."""
+"""Plot a congestion control's own state: bandwidth, bounds, gains, phases."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -39,13 +39,13 @@ FILLS = {
     "PROBE_RTT": "#DCCBEA",
 }
 MORE_FILLS = ("#F5EFA9", "#C9EDE6")
-# More figures than this on a page and nobody looks at any.
+# Maximum figures on a page.
 MAX_SHOWN = 8
 
 
 @styled
 def plot_state(run: RunFolder, state: CcStateHistory, footer: str = "", note: str = "") -> Figure:
-    """One socket's congestion control over time: a panel per unit, its states as bands behind."""
+    """Plot one socket's state over time: a panel per unit, phases as bands."""
     fills = fills_of(list(dict.fromkeys(word for _, _, word in state.phases())))
     panels = [
         TimelinePanel(label, partial(draw_panel, state=state, fills=fills, names=names[:most]))
@@ -62,14 +62,14 @@ def plot_state(run: RunFolder, state: CcStateHistory, footer: str = "", note: st
 
 
 def fills_of(words: Sequence[str]) -> dict[str, str]:
-    """State -> the colour of its bands."""
+    """Return the colour of each phase's bands."""
     left = [fill for word, fill in FILLS.items() if word not in words]
     others = itertools.cycle([*left, *MORE_FILLS])
     return {word: FILLS.get(word) or next(others) for word in words}
 
 
 def title_of(run: RunFolder, state: CcStateHistory) -> str:
-    """Which run, and of several flows and sockets which."""
+    """Name the run, and the flow and socket if there are several."""
     cc = next((flow.cc for flow in run.flows if flow.name == state.flow), None)
     parts = [run_title(run)]
     if len(run.flows) > 1:
@@ -82,12 +82,10 @@ def title_of(run: RunFolder, state: CcStateHistory) -> str:
 def draw_panel(
     ax: Axes, state: CcStateHistory, fills: dict[str, str], names: Sequence[str]
 ) -> None:
-    """A band for each time that a state lasted; a line per name, from zero up, where a gap is a
-    time in which it was not set.
-    """
+    """Plot a band per phase and a line per variable; gaps are unset values."""
     for word, fill in fills.items():
         ax.broken_barh(
-            [(begin, end - begin) for begin, end, each in state.phases() if each == word],
+            [(begin, end - begin) for begin, end, item in state.phases() if item == word],
             (0.0, 1.0),
             facecolor=fill,
             linewidth=0,
@@ -104,7 +102,7 @@ def draw_panel(
             color=colour,
             linestyle=dashes,
             linewidth=1.1,
-            drawstyle="steps-post",  # it holds until it says otherwise
+            drawstyle="steps-post",  # a value holds until the next sample
             label=without_unit(name) + unset,
             zorder=3,
         )
@@ -124,8 +122,10 @@ def draw_panel(
 
 
 def usual_top(value: np.ndarray) -> float:
-    """What an axis has to reach: all of it, unless a hundredth lies more than three times above
-    the rest, as a window does that Startup overshot.
+    """Return the upper limit of an axis.
+
+    If a hundredth of the values is more than three times above the rest, as after Startup, it is
+    cut off.
     """
     known = value[np.isfinite(value)]
     if not len(known):
@@ -135,21 +135,21 @@ def usual_top(value: np.ndarray) -> float:
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    """A figure per flow of one run of each cell; of many cells, of those most worth a look."""
+    """Plot one figure per flow of one run of each cell, or of selected cells."""
     there = sum(bool(cell.counted) for cell in sheet.sweep.matrix.cells)
     runs = typical_runs(sheet.sweep.matrix.cells, FILE)
-    found: list[tuple[Cell, RunFolder, CcStateHistory]] = []
-    shown = 0
+    result: list[tuple[Cell, RunFolder, CcStateHistory]] = []
+    formatted = 0
     for cell, run in runs if len(runs) <= MAX_SHOWN else most_telling(runs):
-        if found and len(found) + len(states(run)) > MAX_SHOWN:
+        if result and len(result) + len(states(run)) > MAX_SHOWN:
             break
-        shown += 1
-        found += [(cell, run, state) for state in states(run)]
-    note = f"{shown} of {there} cells are shown." if shown < there else ""
-    for cell, run, state in found:
-        words = cell_and_variant(cell)
+        formatted += 1
+        result += [(cell, run, state) for state in states(run)]
+    note = f"{formatted} of {there} cells are shown." if formatted < there else ""
+    for cell, run, state in result:
+        text = cell_and_variant(cell)
         several = len(states(run)) > 1
-        named = f"{words}, {state.flow}" if several else words
+        named = f"{text}, {state.flow}" if several else text
         yield ReportFigure(
             plot_state(run, state, made_by_line([run]), note),
             " ".join(
@@ -161,7 +161,7 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 
 def sampling_note(state: CcStateHistory) -> str:
-    """How often it was asked, as a sentence: what is shorter is not seen."""
+    """State the sampling period, which hides shorter changes."""
     steps = [
         after - before for before, after in itertools.pairwise(state.table["t_s"]) if after > before
     ]

@@ -1,4 +1,4 @@
-"""Goodput of any matrix: a line per cell, its levels as its name."""
+"""Plot the goodput of any matrix, one line per cell."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,23 +9,23 @@ from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, with_ab
 from gostlab.analysis.plotting.sentences import in_general
 from gostlab.analysis.plotting.style import cc_colour, cut, note, tunnel_marker
 
-# More rows than this make no figure that anyone reads.
+# Maximum rows of a readable figure.
 MAX_ROWS = 60
 
 
 def mark(place: Place, line: facet.FacetSeries) -> None:
-    """A cell in its congestion control's colour, by its tunnel's marker; or why it has no run."""
+    """Mark a cell by its congestion control's colour and tunnel's marker, or its absence."""
     row = place.row
-    own = replace(place, colour=cc_colour(row["cc"]))
+    coloured = replace(place, colour=cc_colour(row["cc"]))
     if row["n"]:
-        draw_point(own, f"lab {row['cc']}", marker=tunnel_marker(row["tunnel"]))
+        draw_point(coloured, f"lab {row['cc']}", marker=tunnel_marker(row["tunnel"]))
     else:
         note(place.ax, row["absent"], (0, place.at), (4, 0), va="center", fontsize=9)
-    draw_study(own)
+    draw_study(coloured)
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
-    """The only one: a place for each cell. All pages have one axis."""
+    """Return the panel with a position for each cell; all pages share its axis."""
     rows = sheet.rows
     groups = [(cut(rows["cell"].iloc[at], 60), rows.iloc[at : at + 1]) for at in range(len(rows))]
     all_rows = rows if sheet.all_rows is None else sheet.all_rows
@@ -46,14 +46,14 @@ FACET = facet.Facet(
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    """So many figures that each has rows which people can read."""
+    """Plot as many figures as the rows need."""
     pages = range(0, len(sheet.rows), MAX_ROWS)
     for number, first in enumerate(pages, 1):
         rows = sheet.rows.iloc[first : first + MAX_ROWS]
         page = replace(sheet, rows=rows, all_rows=sheet.rows)
         if len(pages) > 1:
-            words = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
-            page = replace(page, levels=words, note="")
+            text = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
+            page = replace(page, levels=text, note="")
         yield from FACET(page, name=str(number) if len(pages) > 1 else "")
 
 

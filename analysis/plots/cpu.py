@@ -1,4 +1,4 @@
-"""Goodput, and the CPU's idle share below it, by what a system call costs; the real clock apart."""
+"""Plot goodput and CPU idle share by system call cost; the real clock is separate."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -42,35 +42,35 @@ STUDY_LINE = (0, (1, 1.5))
 
 
 def by_cost(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Group]:
-    """Some of a table's cells by what a system call costs, and last those on the real clock."""
+    """Group cells by system call cost, with the real clock last."""
     real = table["clock"] == "real"
     costs = sorted(table.loc[~real, "syscall_cost_us"].unique())
     on_real = rows["clock"] == "real"
-    found = [(f"{each:g}", rows[~on_real & (rows["syscall_cost_us"] == each)]) for each in costs]
+    result = [(f"{cost:g}", rows[~on_real & (rows["syscall_cost_us"] == cost)]) for cost in costs]
     if real.any():
         unlike = table.loc[real, "offloads"].max() > table.loc[~real, "offloads"].max()
-        words = "real clock,\noffloads on" if unlike else "real\nclock"
-        found.append((words, rows[on_real]))
-    return found
+        text = "real clock,\noffloads on" if unlike else "real\nclock"
+        result.append((text, rows[on_real]))
+    return result
 
 
 def in_percent(table: pd.DataFrame, figure: str) -> pd.DataFrame:
-    """The cells with a share in per cent."""
+    """Convert a column of shares to percent."""
     ends = {f"{figure}{end}": 100 * table[f"{figure}{end}"] for end in ("", "_low", "_high")}
-    values = [tuple(100 * each for each in some) for some in table[f"{figure}_values"]]
-    states = [() for _ in values]  # an idle share is not drawn by states
+    values = [tuple(100 * item for item in some) for some in table[f"{figure}_values"]]
+    states = [() for _ in values]  # idle shares are plotted without clusters
     return table.assign(**ends, **{f"{figure}_values": values, f"{figure}_states": states})
 
 
 def scale_idle(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """From none to all, and where there is no time left."""
+    """Set an axis from 0 to 100 % with the limit of a saturated CPU."""
     ax.set_ylim(-3, 103)
     ax.axhspan(0, 100 * IDLE_SHARE_LOW, color=STARVED, zorder=0, label="no time left")
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
-    """Goodput above the CPU's idle share, a column of each number of streams."""
-    found = []
+    """Return panels of goodput and CPU idle share, one column per stream count."""
+    result = []
     goodput = facet.Value(facet.from_zero(1.08))
     idle = facet.Value(scale_idle, "idle_share", label="CPU idle (% of a second)")
     counts = sorted(sheet.rows["streams"].unique())
@@ -87,31 +87,31 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
                         ax.axhline(study, color=line.colour, **look)
 
             heading = count_of(number, "stream") if value is goodput else ""
-            found.append(facet.in_groups(heading, by_cost(table, rows), value, behind=behind))
-    return found
+            result.append(facet.in_groups(heading, by_cost(table, rows), value, behind=behind))
+    return result
 
 
 def axis_name(table: pd.DataFrame) -> str:
-    """What it costs, at length where there is room."""
+    """Return the axis label, in full if it fits."""
     if table["streams"].nunique() > 1:
         return "Cost of a system call (µs)"
     return "Cost of a system call (µs of virtual time), and the real clock"
 
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
-    """The study's value, and where a CPU has no time left."""
-    found: list[Any] = []
+    """Return the legend entries of study and saturated CPU."""
+    result: list[Any] = []
     if sheet.rows["goodput_study"].notna().any():
-        words = f"the {sheet.called}, in its colour"
-        found.append(key(words, color=FAINT, linestyle=STUDY_LINE))
+        text = f"the {sheet.called}, in its colour"
+        result.append(key(text, color=FAINT, linestyle=STUDY_LINE))
     starved = f"idle < {100 * IDLE_SHARE_LOW:.0f} %: no time left"
-    return [*found, Patch(facecolor=STARVED, label=starved)]
+    return [*result, Patch(facecolor=STARVED, label=starved)]
 
 
 FACET = facet.BY_PAIR(
     panels=panels,
     more_keys=more_keys,
-    step=0.14,  # so that equal values of two do not hide each other
+    step=0.14,  # distance that keeps equal values visible
     joined=lambda row: bool(row["clock"] != "real"),
     ends=(0.4, 0.4),
     places=axis_name,
@@ -133,7 +133,7 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 
 def cells(sweep: Sweep) -> Joined:
-    """The sweep's, with the points that other matrices add: the real clock, the default cost."""
+    """Return the sweep's cells with points of other matrices: real clock, default cost."""
     matrix = sweep.matrix
     for other in sweep.matrices:
         larger = "cpu" in other.draw and len(other.cells) > len(matrix.cells)
@@ -143,15 +143,15 @@ def cells(sweep: Sweep) -> Joined:
 
 
 def by_sweep(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Does the cost of a system call set the rate?"""
+    """State whether the system call cost limits the rate."""
     known = ("clock", "syscall_cost_us", "cc")
     for tunnel, count, aside, cells in sweeps_of(valid_rows(table), known):
-        if said := cpu_sentence(cells, f"{tunnel} ({aside})" if aside else tunnel, count):
-            yield said
+        if text := cpu_sentence(cells, f"{tunnel} ({aside})" if aside else tunnel, count):
+            yield text
 
 
 def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
-    """One tunnel and number of streams over the costs, and what follows."""
+    """Describe one tunnel and stream count over the costs."""
     parts, moved, starved = [], [], []
     for cc in ccs_of(rows):
         mine = rows[rows["cc"] == cc]
@@ -175,19 +175,19 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
             )
     if not parts:
         return ""
-    said = f"{tunnel}, {count_of(count, 'stream')}: {'; '.join(parts)}."
+    text = f"{tunnel}, {count_of(count, 'stream')}: {'; '.join(parts)}."
     if moved and max(moved) < UNMOVED:
-        said += (
+        text += (
             f" The cost moves the rate by less than {whole_percent(UNMOVED)}: it is not the CPU's."
         )
     elif moved and any(starved):
-        said += (
+        text += (
             " The rate follows the cost, and at the highest the CPU has no time left while the"
             " bottleneck has room: there it is the CPU's, whatever the congestion control."
         )
     elif moved:
-        said += " The rate follows the cost although the CPU has time left."
-    return said
+        text += " The rate follows the cost although the CPU has time left."
+    return text
 
 
 def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
@@ -202,8 +202,8 @@ def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
         Column("study_mbit", f"{sweep.study.called.capitalize()} (Mbit/s)", rate),
         VERDICT,
     )
-    title, kept = "Goodput by what a system call costs", ("clock", "syscall_cost_us")
-    yield sweep_table(f"{name}-cpu", title, costs, columns, kept)
+    title, selected = "Goodput by what a system call costs", ("clock", "syscall_cost_us")
+    yield sweep_table(f"{name}-cpu", title, costs, columns, selected)
 
 
 DRAWING = Drawing(

@@ -1,4 +1,4 @@
-"""Congestion windows, run beside run."""
+"""Plot congestion windows of runs side by side."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -32,9 +32,9 @@ from gostlab.analysis.stats.text_table import cc_name
 
 CONDITION_WIDTH = 15
 SSTHRESH = {"color": FAINT, "linewidth": 1.0, "linestyle": (0, (3, 1.5))}
-# More rows than this and a figure is longer than a page.
+# Maximum rows of a figure that fits a page.
 MAX_CONDITIONS = 10
-# Rows whose windows lie further apart than this each get a scale of their own, and say so.
+# Rows whose windows differ by a greater ratio get individual scales.
 ONE_SCALE = 4.0
 
 
@@ -42,13 +42,13 @@ ONE_SCALE = 4.0
 def plot_cwnd_grid(
     runs: Sequence[RunFolder], footer: str = "", *, title: str = "", note: str = ""
 ) -> Figure:
-    """cwnd and ssthresh at every ACK: a row per condition, a column per congestion control.
+    """Plot cwnd and ssthresh at every ACK: conditions by congestion controls.
 
     Raises ValueError for two runs at one place.
     """
     ccs = sorted({run.cc for run in runs}, key=cc_rank)
     conditions = list(dict.fromkeys(condition_of(run) for run in runs))
-    shown = dict(zip(conditions, told_apart(conditions), strict=True))
+    formatted = dict(zip(conditions, told_apart(conditions), strict=True))
     at = {(condition_of(run), run.cc): run for run in runs}
     if len(at) < len(runs):
         raise ValueError(f"{len(runs)} runs at {len(at)} places")
@@ -63,12 +63,12 @@ def plot_cwnd_grid(
     for row, condition in enumerate(conditions):
         there = [(axes[row, column], at.get((condition, cc))) for column, cc in enumerate(ccs)]
         tops.append(max([1.0, *(draw_cwnd(ax, run) for ax, run in there)]))
-        label = textwrap.wrap(shown[condition], CONDITION_WIDTH)
+        label = textwrap.wrap(formatted[condition], CONDITION_WIDTH)
         axes[row, 0].set_ylabel("\n".join([*label[:3], *(["…"] if len(label) > 3 else [])]))
         thousands(axes[row, 0].yaxis)
     alike = bool(tops) and max(tops) <= ONE_SCALE * min(tops)
     for row, top in enumerate(tops):
-        # Rows share their axis: the limit of the first is that of all.
+        # rows share their axis: the limit of the first applies to all
         axes[row, 0].set_ylim(0, 1.08 * (max(tops) if alike else top))
     for ax, cc in zip(axes[0], ccs, strict=False):
         ax.set_title(cc_name(cc))
@@ -77,13 +77,13 @@ def plot_cwnd_grid(
         ax.set_xlabel("Time (s)")
     figure.supylabel("cwnd (segments)", fontsize=10.5)
     scale = "" if alike or len(tops) < 2 else "Each row has a scale of its own."
-    said = " ".join(part for part in (scale, note) if part)
-    finish(figure, window_handles(runs), footer, title, said)
+    text = " ".join(part for part in (scale, note) if part)
+    finish(figure, window_handles(runs), footer, title, text)
     return figure
 
 
 def window_handles(runs: Sequence[RunFolder]) -> list[Any]:
-    """The legend's entries: what a line is, and which flow's where there are several."""
+    """Return the legend entries of lines, and of flows if there are several."""
     names = list(dict.fromkeys(flow.name for run in runs for flow in run.competitors))
     if len(names) < 2:
         names = ["cwnd, in its congestion control's colour"]
@@ -97,14 +97,12 @@ def window_handles(runs: Sequence[RunFolder]) -> list[Any]:
 
 
 def dashes_of(place: int) -> Any:
-    """The line of the first, second, … flow of a run."""
+    """Return the line style of the first, second, … flow of a run."""
     return FLOW_DASHES[place % len(FLOW_DASHES)]
 
 
 def condition_of(run: RunFolder) -> str:
-    """A run's levels but for the congestion control that its column names, and a model of loss
-    whose other levels say all.
-    """
+    """Return a run's levels without congestion control and implied loss model."""
     names = {name for name, _ in run.factors}
     return ", ".join(
         named_level(name, level(value))
@@ -115,13 +113,13 @@ def condition_of(run: RunFolder) -> str:
 
 
 def draw_cwnd(ax: Axes, run: RunFolder | None) -> float:
-    """The windows of every flow of a run, at every ACK, else as sampled; the greatest cwnd."""
+    """Plot the windows of every flow of a run and return the maximum cwnd."""
     if run is None:
         say_inside(ax, "no valid run")
         return 1.0
     shows(ax.patch, cell_key(run))
     top = 0.0
-    for place, flow in enumerate(run.competitors):
+    for index, flow in enumerate(run.competitors):
         cwnd, ssthresh = window_of(run, flow.name), ssthresh_of(run, flow.name)
         if not len(cwnd):
             continue
@@ -129,14 +127,14 @@ def draw_cwnd(ax: Axes, run: RunFolder | None) -> float:
         ax.plot(
             *min_max(ssthresh.t_s, ssthresh.value),
             **SSTHRESH,
-            drawstyle="steps-post",  # it holds from one ACK or sample to the next
+            drawstyle="steps-post",  # a value holds until the next ACK or sample
             label="ssthresh",
             zorder=2,
         )
         ax.plot(
             *min_max(cwnd.t_s, cwnd.value),
             color=cc_colour(flow.cc or run.cc),
-            linestyle=dashes_of(place),
+            linestyle=dashes_of(index),
             linewidth=1.1,
             label=f"lab {flow.cc or run.cc}",
             zorder=3,
@@ -149,7 +147,7 @@ def draw_cwnd(ax: Axes, run: RunFolder | None) -> float:
 
 
 def window_of(run: RunFolder, flow: str) -> TimeSeries:
-    """A flow's congestion window in packets."""
+    """Return a flow's congestion window in packets."""
     table = acks(run)
     table = table[table["flow"] == flow]
     if len(table):
@@ -158,14 +156,14 @@ def window_of(run: RunFolder, flow: str) -> TimeSeries:
 
 
 def say_inside(ax: Axes, words: str) -> None:
-    """Why there is nothing."""
+    """Write the reason for missing data."""
     ax.text(
         0.5, 0.5, words, ha="center", va="center", fontsize=9, color=FAINT, transform=ax.transAxes
     )
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    """The first run of every cell, in so many figures that each is no longer than a page."""
+    """Plot the first run of every cell, on figures of at most a page."""
     cells = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
     runs = [cell.counted[0] for cell in cells]
     most = max(len(cell.counted) for cell in cells)

@@ -1,4 +1,4 @@
-"""When flows fall below their own rate, and what that costs: BBR's ProbeRTT, for one."""
+"""Plot when flows fall below their own rate, and the cost, such as BBR's ProbeRTT."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ from gostlab.analysis.stats.cells import Cell, cell_key
 from gostlab.analysis.stats.text_table import cc_name, count_of
 from gostlab.analysis.stats.throughput_dips import DEEP, Dips, dips_of
 
-Dipping = tuple[str, RunFolder, FlowRecord, Dips]  # in words, whose, which
+Dipping = tuple[str, RunFolder, FlowRecord, Dips]  # label, run, flow, dips
 PANELS_ON_A_FIGURE = 8
 SHADE = "#F3D9C6"
 MEDIAN: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.0}
@@ -37,11 +37,11 @@ MEDIAN: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.0}
 
 @styled
 def plot_dips(runs: Sequence[Dipping], title: str) -> Figure:
-    """A panel per flow: its rate over time, its dips shaded, and what they cost."""
+    """Plot a panel per flow: its rate over time, and its dips with their cost."""
     figure, axes = new_figure(1.3 + 1.05 * len(runs), len(runs), 1, sharex=True)
-    for ax, (words, run, flow, dips) in zip(axes[:, 0], runs, strict=True):
+    for ax, (text, run, flow, dips) in zip(axes[:, 0], runs, strict=True):
         draw_flow(ax, flow, dips)
-        ax.set_title(words, fontsize=9.5)
+        ax.set_title(text, fontsize=9.5)
         corner = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
         ax.text(1.0, 1.02, short_words(dips), fontsize=9, color=FAINT, **corner)
         shows(ax.patch, cell_key(run))
@@ -57,14 +57,14 @@ def plot_dips(runs: Sequence[Dipping], title: str) -> Figure:
 
 
 def draw_flow(ax: Axes, flow: FlowRecord, dips: Dips) -> None:
-    """One flow's rate, its median, and its dips."""
+    """Plot one flow's rate, median and dips."""
     for begin, end in dips.spans:
         ax.axvspan(begin, end, color=SHADE, linewidth=0, zorder=1)
     t_s, value = min_max(dips.rates.t_s, dips.rates.value)
     look = {"color": cc_colour(flow.cc or ""), "linewidth": 1.2, "zorder": 3}
     ax.plot(t_s, value, label=f"lab {flow.name}", **look)
     ax.axhline(dips.median_mbit, zorder=2, **MEDIAN)
-    # A burst at the start is cut off rather than all else pressed flat.
+    # cut off a burst at the start, which would flatten everything else
     ax.set_ylim(0, 1.35 * dips.median_mbit)
     thousands(ax.yaxis)
 
@@ -77,15 +77,15 @@ def short_words(dips: Dips) -> str:
 
 
 def flows_with_dips(cells: Sequence[Cell]) -> Iterator[Dipping]:
-    """(words, run, flow, its dips) of a run of each cell, and of each of its flows."""
+    """Return (label, run, flow, dips) for each flow of a run of each cell."""
     for cell, run in typical_runs(cells):
         for flow in run.flows:
             dips = dips_of(run, flow.name, rate_window_s(run))
             if dips is None:
                 continue
-            words = [cell_and_variant(cell), flow.name if len(run.flows) > 1 else ""]
+            text = [cell_and_variant(cell), flow.name if len(run.flows) > 1 else ""]
             verdict = "" if run.verdict in ("ok", None) else f" [{run.verdict}]"
-            yield ", ".join(filter(None, words)) + verdict, run, flow, dips
+            yield ", ".join(filter(None, text)) + verdict, run, flow, dips
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
@@ -99,11 +99,11 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 
 def costs(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    for words, _, flow, dips in flows_with_dips(sweep.matrix.cells):
+    for text, _, flow, dips in flows_with_dips(sweep.matrix.cells):
         who = cc_name(flow.cc) if flow.cc else flow.name
         if not dips.spans:
             yield (
-                f"{words}: {who} never falls below {DEEP:g} of its median rate of"
+                f"{text}: {who} never falls below {DEEP:g} of its median rate of"
                 f" {dips.median_mbit:.3g} Mbit/s (one run)."
             )
             continue
@@ -114,7 +114,7 @@ def costs(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
             if at_s - dips.window_s >= dips.first_s - 1e-9
         )
         yield (
-            f"{words}: {who} falls below {DEEP:g} of its median rate of {dips.median_mbit:.3g}"
+            f"{text}: {who} falls below {DEEP:g} of its median rate of {dips.median_mbit:.3g}"
             f" Mbit/s {count_of(len(dips.spans), 'time')}{apart}, to {lowest:.3g} Mbit/s at the"
             f" lowest; that costs {100 * dips.lost_share:.1f} % of what it would have carried (one"
             " run)."

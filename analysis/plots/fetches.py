@@ -1,4 +1,4 @@
-"""How long short downloads take, by their size."""
+"""Plot the duration of short downloads by size."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -24,31 +24,32 @@ POINT: dict[str, Any] = {"marker": "o", "markersize": 4}
 
 
 def size_words(size_bytes: float) -> str:
-    """A download's size as people write it: 10 kB, 1 MB."""
+    """Format a download's size: 10 kB, 1 MB."""
     if size_bytes >= 1e6:
         return f"{size_bytes / 1e6:g}{NBSP}MB"
     return f"{size_bytes / 1e3:g}{NBSP}kB"
 
 
 def times_s(runs: Sequence[RunFolder], what: str) -> dict[float, float]:
-    """Size in bytes -> the median over runs of what such downloads took (`median_s`, `p95_s`)."""
-    found: dict[float, list[float]] = {}
-    for each in (each for run in runs for flow in run.flows for each in flow.fetches):
-        found.setdefault(each["size_bytes"], []).append(each[what])
-    return {size: median(took_s) for size, took_s in sorted(found.items())}
+    """Return the median over runs of a statistic (`median_s`, `p95_s`) by size."""
+    result: dict[float, list[float]] = {}
+    for item in (item for run in runs for flow in run.flows for item in flow.fetches):
+        result.setdefault(item["size_bytes"], []).append(item[what])
+    return {size: median(took_s) for size, took_s in sorted(result.items())}
 
 
 @styled
 def plot_fetches(facets: Sequence[Condition], title: str, footer: str) -> Figure:
-    """A facet per condition, a line per congestion control: the median time by size, and a thin
-    line up to what 95 % did not exceed.
+    """Plot median times by size, with thin lines up to the 95 % quantile.
+
+    There is a facet per condition and a line per congestion control.
     """
     figure, axes = condition_figure(facets, 2.3, "Size of the download", "Time to complete (s)")
     seen: list[float] = []
     sizes: set[float] = set()
     for ax, (_, runs) in zip(axes.flat, facets, strict=False):
-        for cc, own in of_each_cc(runs):
-            middle, p95 = times_s(own, "median_s"), times_s(own, "p95_s")
+        for cc, cc_runs in of_each_cc(runs):
+            middle, p95 = times_s(cc_runs, "median_s"), times_s(cc_runs, "p95_s")
             places, medians_s, colour = list(middle), list(middle.values()), cc_colour(cc)
             look = {"color": colour, "linewidth": 1.5, "label": f"lab {cc}", "zorder": 3}
             ax.plot(places, medians_s, **look, **POINT)
@@ -72,20 +73,20 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 
 def measured(sweep: Sweep) -> Sequence[Condition]:
-    """The runs that had short downloads, by condition."""
+    """Return the runs with short downloads, by condition."""
     return conditions(sweep.matrix.cells, lambda run: any(flow.fetches for flow in run.flows))
 
 
 def ends(sweep: Sweep, table: object) -> Iterator[str]:
-    """What the smallest and the largest take, condition by condition."""
-    for words, runs in measured(sweep):
-        for cc, own in of_each_cc(runs):
-            took_s = times_s(own, "median_s")
+    """Describe the times of the smallest and the largest download, by condition."""
+    for text, runs in measured(sweep):
+        for cc, cc_runs in of_each_cc(runs):
+            took_s = times_s(cc_runs, "median_s")
             parts = [
                 f"{size_words(size)} in {took_s[size]:.3g}{NBSP}s"
                 for size in dict.fromkeys((min(took_s), max(took_s)))
             ]
-            yield f"{words + ', ' if words else ''}{cc_name(cc)}: {', '.join(parts)}."
+            yield f"{text + ', ' if text else ''}{cc_name(cc)}: {', '.join(parts)}."
 
 
 DRAWING = Drawing(

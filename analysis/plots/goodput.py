@@ -1,4 +1,4 @@
-"""Goodput by the number of streams: a panel per tunnel, a bar per congestion control."""
+"""Plot goodput by stream count: a panel per tunnel, a bar per congestion control."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +13,7 @@ GOODPUT = facet.Value(facet.from_zero(1.2), mark=facet.bar)
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
-    """Does the congestion control matter; is the study met; where did the CPU decide."""
+    """Compare congestion controls, the study, and list CPU-bound cells."""
     valid = valid_rows(table)
     if valid.empty:
         return
@@ -21,8 +21,8 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
     if valid["goodput_study"].notna().any():
         heading = f"Lab against {sweep.study.called}"
         yield PlotFinding(heading, agreement(valid, sweep.study.called))
-    if said := cpu_decided(valid, sweep.title):
-        yield PlotFinding("Where the CPU decided", said)
+    if text := cpu_decided(valid, sweep.title):
+        yield PlotFinding("Where the CPU decided", text)
 
 
 DRAWING = Drawing(

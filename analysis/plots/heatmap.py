@@ -1,4 +1,4 @@
-"""Two factors as a map: what a number is at every pair of their levels."""
+"""Plot a metric over pairs of levels of two factors as a map."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -30,17 +30,17 @@ from gostlab.analysis.stats.cells import file_name, natural
 from gostlab.analysis.stats.metrics import merit_of
 from gostlab.analysis.stats.statistics import is_known
 
-# What is mapped, each on a figure of its own where the runs know it and it is not everywhere alike.
+# Mapped metrics; each gets a figure if it is known and not constant.
 MERITS = ("goodput", "srtt_median_ms", "queue_delay_p95_ms", "jain")
 SHARE = "share:"
-# Uniform to the eye from dark to bright, and made for every kind of colour vision (Nuñez, Anderton
+# Perceptually uniform, and suitable for all types of colour vision (Nuñez, Anderton
 # & Renslow, PLoS ONE 13(7), 2018).
 COLOURS = "cividis"
 ENDS = "{title}: the map's ends"
 FACETS_ON_A_FIGURE = 6
-# Wider than this and numbers do not fit their cells; then facets stand one below the other.
+# Maximum columns whose numbers fit side by side; wider facets are stacked.
 LEVELS_ABREAST = 5
-# The columns for across and down; None where a table has not two that could be.
+# The columns for across and down; None if a table lacks two.
 Choose = Callable[[pd.DataFrame], "tuple[str, str] | None"]
 
 
@@ -56,8 +56,7 @@ def plot_heatmap(
     scale: Normalize,
     columns: int = 0,
 ) -> Figure:
-    """A facet per level of everything else, its rows and columns the levels of two factors, in each
-    field its number. One scale of colours for all; a field without a valid run is empty.
+    """Plot a map per facet, with the levels of two factors as rows and columns.
 
     x, y     columns of the tables
     figure   a figure of merit, as its column is called
@@ -76,7 +75,7 @@ def plot_heatmap(
         value, degraded = number(row, figure), row["verdict"] == "degraded"
         if not is_known(value):
             return MapTile(math.nan, "–", (row["key"],), degraded)
-        # How bright it looks, 0 to 1 (ITU-R BT.709's weights).
+        # relative brightness, 0 to 1 (weights of ITU-R BT.709)
         bright = float(np.dot((0.2126, 0.7152, 0.0722), colormaps[COLOURS](scale(value))[:3]))
         ink = "white" if bright < 0.5 else style.INK
         return MapTile(value, style.short(value), (row["key"],), degraded, ink)
@@ -84,8 +83,8 @@ def plot_heatmap(
     drawn, bar = map_figure(
         facets,
         field,
-        across=[style.wrapped(level_words(x, each), room) for each in across],
-        down=[style.cut(level_words(y, each), 26) for each in down],
+        across=[style.wrapped(level_words(x, item), room) for item in across],
+        down=[style.cut(level_words(y, item), 26) for item in down],
         x=factor_heading(x),
         y=factor_heading(y),
         colours=COLOURS,
@@ -104,16 +103,16 @@ def plot_heatmap(
 
 
 def norm_of(table: pd.DataFrame, figure: str) -> Normalize:
-    """One scale for all: logarithmic where the values lie far apart."""
-    found = [float(value) for value in table[figure] if is_known(value)]
-    low, high = min(found, default=0.0), max(found, default=1.0)
+    """Return a common colour scale, logarithmic for a wide range."""
+    result = [float(value) for value in table[figure] if is_known(value)]
+    low, high = min(result, default=0.0), max(result, default=1.0)
     if low > 0 and high / low > style.WIDE:
         return LogNorm(low, high)
     return Normalize(min(0.0, low) if high == low else low, high)
 
 
 def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
-    """A factor's levels in order, which is a column's own where it has one."""
+    """Return a factor's sorted levels, from its numeric column if it has one."""
     if isinstance(table[factor].dtype, pd.CategoricalDtype):
         seen = set(table[factor])
         return [each for each in table[factor].cat.categories if each in seen]
@@ -124,8 +123,10 @@ def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
 
 
 def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:
-    """The two factors of a map whose file names none: those with most levels, the longer one
-    across, the congestion control only where there is no other; None where fewer than two vary.
+    """Return the default factors of a map, or None if fewer than two vary.
+
+    Those with most levels are used, the longer one across; the congestion control only without
+    another.
     """
     varied = [name for name in factor_columns(table) if table[name].nunique(dropna=False) > 1]
     ranked = sorted(varied, key=lambda name: (name.endswith("cc"), -table[name].nunique()))
@@ -137,7 +138,7 @@ def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:
 
 
 def mapped(table: pd.DataFrame) -> list[str]:
-    """The figures of merit that are worth a map; where flows compete the first one's share too."""
+    """Return the metrics to map; for competing flows also the first one's share."""
     shares = [f"{SHARE}{flow}" for flow in flows_of(table)[:1]]
     return [
         figure
@@ -147,20 +148,20 @@ def mapped(table: pd.DataFrame) -> list[str]:
 
 
 def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
-    """A figure per figure of merit, of several facets; more facets than fit make another."""
+    """Plot a figure per metric with several facets; further facets make another."""
     pair = choose(sheet.rows)
     if pair is None:
         return
     figures = mapped(sheet.rows)
     of_flows = {name: 100 * sheet.rows[name] for name in figures if name.startswith(SHARE)}
-    rows = sheet.rows.assign(**of_flows)  # in percent, as the scale says
+    rows = sheet.rows.assign(**of_flows)  # shares in percent, as labelled
     facets = sorted(facets_of(rows, known=pair), key=facet_order)
     for figure in figures:
         scale = Normalize(0, 100) if figure in of_flows else norm_of(rows, figure)
-        told: dict[str, Any] = {"x": pair[0], "y": pair[1], "footer": sheet.footer}
+        map_args: dict[str, Any] = {"x": pair[0], "y": pair[1], "footer": sheet.footer}
         yield from pictures(
             facets,
-            partial(plot_heatmap, figure=figure, scale=scale, **told),
+            partial(plot_heatmap, figure=figure, scale=scale, **map_args),
             f"{what_of(figure)} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
             name=merit_of(figure).name.replace("_", "-"),
             most=FACETS_ON_A_FIGURE,
@@ -169,37 +170,37 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
 
 
 def plain(factor: str) -> str:
-    """A factor within a sentence."""
-    words = factor_heading(factor).replace("_", " ")
-    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+    """Return a factor's name for a sentence."""
+    text = factor_heading(factor).replace("_", " ")
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
 def facet_order(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
-    """Facets as legends have congestion controls, then as they came."""
+    """Sort facets by congestion control, then by table order."""
     return cc_rank(str(facet[1]["cc"].iloc[0])), facet[0]
 
 
 def ends(sweep: Sweep, table: pd.DataFrame, choose: Choose = axes_of) -> Iterator[str]:
-    """Where the map is highest and lowest."""
+    """State where the map is highest and lowest."""
     rows = valid_rows(table)
     for figure in mapped(rows) if choose(rows) else ():
         yield span(rows, figure, what_of(figure), merit_of(figure).show)
 
 
 def what_of(figure: str) -> str:
-    """A figure of merit in words, and whose it is."""
+    """Return the label of a metric and its flow."""
     flow = figure.partition(":")[2]
     axis = merit_of(figure).axis
     return f"{flow}: {axis}" if flow else axis
 
 
 def mappable(table: pd.DataFrame, choose: Choose = axes_of) -> pd.DataFrame:
-    """The cells, if they make a map."""
+    """Return the cells if they form a map."""
     return table if choose(table) and (table["n"] > 0).any() else table.head(0)
 
 
 def over(drawing: Drawing, across: str, down: str) -> Drawing:
-    """The map over the two factors that a file names."""
+    """Return the map over the two factors that a file names."""
 
     def choose(table: pd.DataFrame) -> tuple[str, str] | None:
         pair = f"factor:{across}", f"factor:{down}"

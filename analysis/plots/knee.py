@@ -1,6 +1,4 @@
-"""Goodput by the window that the socket buffers allow, with the knee: from where on the path, and
-no more the window, sets the rate.
-"""
+"""Plot goodput by the socket buffers' window, with the knee where the path is full."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -24,35 +22,35 @@ from gostlab.tcpmodel.buffer_sizing import socket_windows
 from gostlab.tcpmodel.constants import MTU_BYTES
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
 
-# Payload of a full frame, as the rate of a path counts it.
+# Payload share of a full frame in a path's rate.
 PAYLOAD_SHARE = 1448 / 1514
-# From this share of the path's own rate on, the window no longer says anything.
+# Minimum share of the path's rate at which the window is no limit.
 FULL = 0.9
 POINT: dict[str, Any] = {"marker": "o", "markersize": 5}
-Place = tuple[str, float]  # tunnel, round trip in ms
+Place = tuple[str, float]  # tunnel, RTT in ms
 
 
 def window_of(cell: Cell) -> float | None:
-    """The window that a cell's buffers allow any sender on its kernel, bytes; None where nobody
-    wrote them.
-    """
-    asked = read_run_json(cell.example.folder)
-    if not isinstance(asked.get("buffers"), dict):
+    """Return the window in bytes that a cell's buffers allow, or None if unknown."""
+    requested = read_run_json(cell.example.folder)
+    if not isinstance(requested.get("buffers"), dict):
         return None
-    mss_bytes = asked.get("mtu", MTU_BYTES) - IP_TCP_BYTES
-    version = version_of(asked.get("kernel", SHIPPED))
-    streams, super_packets = cell.example.streams, bool(asked.get("offloads"))
-    return socket_windows(asked["buffers"], streams, version, mss_bytes, super_packets).min_bytes
+    mss_bytes = requested.get("mtu", MTU_BYTES) - IP_TCP_BYTES
+    version = version_of(requested.get("kernel", SHIPPED))
+    streams, super_packets = cell.example.streams, bool(requested.get("offloads"))
+    return socket_windows(
+        requested["buffers"], streams, version, mss_bytes, super_packets
+    ).min_bytes
 
 
 def places(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:
-    """Tunnel and round trip -> (window, cell) by window, of the cells with a run that counts."""
-    found: dict[Place, list[tuple[float, Cell]]] = {}
+    """Return (window, cell) of counted cells by tunnel and RTT."""
+    result: dict[Place, list[tuple[float, Cell]]] = {}
     for cell in cells:
         window, run = window_of(cell), cell.example
         if window and run.rtt_ms and run.rate_bps and cell.counted:
-            found.setdefault((run.tunnel, run.rtt_ms), []).append((window, cell))
-    return {key: sorted(some, key=lambda pair: pair[0]) for key, some in found.items()}
+            result.setdefault((run.tunnel, run.rtt_ms), []).append((window, cell))
+    return {key: sorted(some, key=lambda pair: pair[0]) for key, some in result.items()}
 
 
 def goodput_of(cell: Cell) -> float:
@@ -61,9 +59,7 @@ def goodput_of(cell: Cell) -> float:
 
 @styled
 def plot_knee(found: dict[Place, list[tuple[float, Cell]]], footer: str, title: str) -> Figure:
-    """A facet per tunnel and round trip: points are cells, the line is what window over round trip
-    allows up to the path's rate, and the upright one the knee.
-    """
+    """Plot a facet per tunnel and RTT: cells, the limit by window, and the knee."""
     facets = [(f"{tunnel}, RTT {rtt_ms:g} ms", rtt_ms) for tunnel, rtt_ms in found]
     label = "Window that the buffers allow"
     figure, axes = condition_figure(facets, 2.3, label, "Goodput (Mbit/s)")
@@ -71,8 +67,8 @@ def plot_knee(found: dict[Place, list[tuple[float, Cell]]], footer: str, title: 
     for ax, ((_, rtt_ms), some) in zip(axes.flat, found.items(), strict=False):
         draw_limit(ax, some[0][1], rtt_ms, min(windows), max(windows))
         for cc in sorted({cell.example.cc for _, cell in some}, key=cc_rank):
-            own = [(window, cell) for window, cell in some if cell.example.cc == cc]
-            points = [(window, goodput_of(cell)) for window, cell in own]
+            cc_cells = [(window, cell) for window, cell in some if cell.example.cc == cc]
+            points = [(window, goodput_of(cell)) for window, cell in cc_cells]
             look = {"color": cc_colour(cc), "linewidth": 1.2, "label": f"lab {cc}", "zorder": 3}
             ax.plot(*zip(*points, strict=True), **look, **POINT)
     for ax in axes.flat:
@@ -93,25 +89,25 @@ def plot_knee(found: dict[Place, list[tuple[float, Cell]]], footer: str, title: 
 
 
 def draw_limit(ax: Axes, cell: Cell, rtt_ms: float, low: float, high: float) -> None:
-    """What the window allows on a path, and where it stops to matter."""
+    """Plot the limit by the window and the knee."""
     rate_bps = cell.example.rate_bps or 0.0
     knee = bdp_bytes(rate_bps, rtt_ms / 1000)
     windows = np.geomspace(low / 1.5, high * 1.5, 200)
     allowed = [window_limit_bps(float(window), rtt_ms / 1000) for window in windows]
-    limit = [min(each, rate_bps * PAYLOAD_SHARE) / 1e6 for each in allowed]
+    limit = [min(item, rate_bps * PAYLOAD_SHARE) / 1e6 for item in allowed]
     ax.plot(windows, limit, color=INK, linestyle=":", linewidth=1.2, label="limit", zorder=2)
     if low / 1.5 <= knee <= high * 1.5:
         ax.axvline(knee, color=FAINT, linewidth=1.2, label="knee", zorder=1)
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    found = places(sheet.sweep.matrix.cells)
-    if found:
-        yield ReportFigure(plot_knee(found, sheet.footer, sheet.title))
+    result = places(sheet.sweep.matrix.cells)
+    if result:
+        yield ReportFigure(plot_knee(result, sheet.footer, sheet.title))
 
 
 def least_windows(sweep: Sweep, table: object) -> Iterator[str]:
-    """From which window on each path is full, as measured, and its rate times its round trip."""
+    """State the smallest window that fills each path, and its BDP."""
     for (tunnel, rtt_ms), some in places(sweep.matrix.cells).items():
         rate_bps = some[0][1].example.rate_bps or 0.0
         knee = bdp_bytes(rate_bps, rtt_ms / 1000)

@@ -1,6 +1,4 @@
-"""Pings by condition, and under load goodput and what was sent again beside them: what one costs
-the others.
-"""
+"""Plot pings by condition, with goodput and retransmissions under load."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -28,33 +26,35 @@ ROWS = known_rows(MEDIAN)
 
 
 def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """In per cent; what has sent nothing again is seen whole."""
+    """Set an axis in percent that keeps zero visible."""
     top = max([1e-3, *known_values(table, RESENT)])
     set_limits(ax, way, -0.04 * top, 1.08 * top)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
 
 
 def is_loaded(sweep: Sweep) -> bool:
-    """Whether anything but pings is sent."""
+    """Return whether there is traffic other than pings."""
     return any(flow.kind != "ping" for cell in sweep.matrix.cells for flow in cell.example.flows)
 
 
 def panels(sheet: Sheet) -> list[FacetPanel]:
-    """Pings; under load beside them goodput, and what the runs sent again across the path."""
-    told = conditions(sheet.rows)
+    """Return panels of pings, and under load of goodput and retransmissions."""
+    by_condition = conditions(sheet.rows)
     if not is_loaded(sheet.sweep):
-        return [delays(told, "Ping (ms)", MEDIAN, P95, idle=True)]
-    found = [
-        in_groups("", told, Value(to_median(1.08, "goodput", least=1e-3))),
-        delays(told, "Ping under load (ms)", MEDIAN, P95, idle=True),
+        return [delays(by_condition, "Ping (ms)", MEDIAN, P95, idle=True)]
+    result = [
+        in_groups("", by_condition, Value(to_median(1.08, "goodput", least=1e-3))),
+        delays(by_condition, "Ping under load (ms)", MEDIAN, P95, idle=True),
     ]
     if sheet.rows[RESENT].notna().any():
-        found.append(in_groups("", told, Value(scale_resent, RESENT, label="Sent again (%)")))
-    return found
+        result.append(
+            in_groups("", by_condition, Value(scale_resent, RESENT, label="Sent again (%)"))
+        )
+    return result
 
 
 def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
-    """How long pings take where they wait the least and the longest; under load, the goodput."""
+    """Describe the shortest and the longest pings, and goodput under load."""
     rows = ROWS(table)
     if len(rows) < 2:
         return

@@ -1,4 +1,4 @@
-"""The round trip and the bottleneck's queue while the load ran, by condition."""
+"""Plot RTT and bottleneck queue under load by condition."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,10 +16,10 @@ from gostlab.analysis.plotting.style import FAINT, INK, WIDE, key, log_axis, tho
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import cc_name, delay
 
-# A queue of less than this is as good as none, and a log axis has no place for none.
+# Minimum queue on a log axis, which has no zero.
 MIN_MS = 0.1
 NAME_WIDTH = 24
-# The idle round trip, the end of 95 % of the time, and a median that has no place on the axis.
+# Styles of the idle RTT, the 95 % quantile, and a median beyond the axis.
 IDLE: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
 TO_P95: dict[str, Any] = {"marker": "|", "markersize": 8}
 LESS: dict[str, Any] = {"marker": "<", "markersize": 5}
@@ -27,10 +27,10 @@ SRTT, SRTT_P95 = "srtt_median_ms", "srtt_p95_ms"
 
 
 def scale_axis(ax: Axes, table: pd.DataFrame, median: str, p95: str, *, idle: bool) -> None:
-    """The x axis of one panel: from 0, or logarithmic where the values lie far apart."""
+    """Set a panel's x axis from 0, or logarithmic for a wide range."""
     values = facet.known_values(table, median, p95)
     if idle:
-        values += [each for _, row in table.iterrows() for each in idle_ms_of(row)]
+        values += [item for _, row in table.iterrows() for item in idle_ms_of(row)]
     top = max(values, default=1.0)
     seen = [value for value in values if value >= MIN_MS]
     if not seen or top / min(seen) <= WIDE:
@@ -41,7 +41,7 @@ def scale_axis(ax: Axes, table: pd.DataFrame, median: str, p95: str, *, idle: bo
 
 
 def idle_ms_of(row: pd.Series) -> list[float]:
-    """The idle round trips of a cell's flows, the shortest first."""
+    """Return the idle RTTs of a cell's flows, shortest first."""
     names = [
         name
         for name in row.index
@@ -51,36 +51,37 @@ def idle_ms_of(row: pd.Series) -> list[float]:
 
 
 def draw_delays(place: Place, line: facet.FacetSeries, p95: str) -> None:
-    """One cell's median and 95 %. What is too short for a log axis stands at its edge."""
+    """Plot one cell's median and 95 %; values too small for a log axis are at its edge."""
     values = [number(place.row, name) for name in (place.figure, p95)]
     if not all(map(is_known, values)):
         return
     least = place.ax.get_xlim()[0]
     ends = [max(least, value) for value in values]
-    own = {"color": place.colour}
-    place.plot(ends, linewidth=1.3, zorder=3, label="to the 95 %", **own)
-    place.plot(ends[1:], zorder=3, label="95 %", **TO_P95, **own)
+    style_of_cell = {"color": place.colour}
+    place.plot(ends, linewidth=1.3, zorder=3, label="to the 95 %", **style_of_cell)
+    place.plot(ends[1:], zorder=3, label="95 %", **TO_P95, **style_of_cell)
     if values[0] > least:
         draw_point(place, line.name)
     else:
-        place.plot([least], label="less", clip_on=False, zorder=5, **LESS, **own)
+        place.plot([least], label="less", clip_on=False, zorder=5, **LESS, **style_of_cell)
 
 
 def conditions(table: pd.DataFrame) -> list[facet.Group]:
     named = factors.by_condition(table, factors.varying_factors(table))
-    return [(wrapped(words, NAME_WIDTH), rows) for words, rows in named]
+    return [(wrapped(text, NAME_WIDTH), rows) for text, rows in named]
 
 
 def delays(
     groups: Sequence[facet.Group], label: str, median: str, p95: str, *, idle: bool
 ) -> facet.FacetPanel:
-    """A panel of delays: the median as a point, and a line to what 95 % did not exceed; idle: the
-    idle round trips of a condition as grey lines across its row.
+    """Return a panel of medians with lines to the 95 % quantile.
+
+    idle: plot a condition's idle RTTs as grey lines.
     """
 
     def behind(ax: Axes) -> None:
         for y, (_, rows) in enumerate(groups) if idle else ():
-            for idle_ms in sorted({each for _, row in rows.iterrows() for each in idle_ms_of(row)}):
+            for idle_ms in sorted({item for _, row in rows.iterrows() for item in idle_ms_of(row)}):
                 ax.plot([idle_ms, idle_ms], [y - 0.5, y + 0.5], label="idle", zorder=2, **IDLE)
 
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
@@ -91,16 +92,16 @@ def delays(
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
-    told = conditions(sheet.rows)
+    by_condition = conditions(sheet.rows)
     queue = ("Bottleneck's queue (ms)", "queue_delay_median_ms", "queue_delay_p95_ms")
     return [
-        delays(told, "Round trip under load (ms)", SRTT, SRTT_P95, idle=True),
-        delays(told, *queue, idle=False),
+        delays(by_condition, "Round trip under load (ms)", SRTT, SRTT_P95, idle=True),
+        delays(by_condition, *queue, idle=False),
     ]
 
 
 def delay_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
-    """What the lines are, and medians that are too short for their axis, if there are any."""
+    """Return the legend entries of lines and of clipped medians."""
     less = any(line.get_label() == "less" for ax in axes.flat for line in ax.lines)
     edge = key("a median left of the axis", color=INK, linestyle="none", **LESS)
     return [
@@ -110,7 +111,7 @@ def delay_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     ]
 
 
-# A row per condition, the congestion controls one below the other.
+# One row per condition, with stacked congestion controls.
 BY_CONDITION = partial(
     facet.Facet,
     keys=cc_handles,
@@ -129,43 +130,47 @@ BY_CONDITION = partial(
 
 
 def sampled_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells whose runs sampled a round trip or a queue."""
+    """Return the cells with samples of RTT or queue."""
     known = table["srtt_median_ms"].notna() | table["queue_delay_median_ms"].notna()
     return valid_rows(table[known])
 
 
 def under_load(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """How much each congestion control adds to the idle round trip, and how they compare."""
+    """Describe the RTT that each congestion control adds, and compare them."""
     yield from added_sentences(sampled_rows(table))
     yield from compared_sentences(sampled_rows(table))
 
 
 def added_sentences(rows: pd.DataFrame) -> Iterator[str]:
-    """Of each congestion control the least and the most that it adds."""
+    """State the minimum and maximum RTT that each congestion control adds."""
     for cc in factors.ccs_of(rows):
-        own = rows[(rows["cc"] == cc) & rows["srtt_median_ms"].notna()]
-        idle = np.array([idle_ms_of(row)[0] for _, row in own.iterrows()])
-        added = own["srtt_median_ms"].to_numpy(float) - idle
-        if not len(own):
+        cc_rows = rows[(rows["cc"] == cc) & rows["srtt_median_ms"].notna()]
+        idle = np.array([idle_ms_of(row)[0] for _, row in cc_rows.iterrows()])
+        added = cc_rows["srtt_median_ms"].to_numpy(float) - idle
+        if not len(cc_rows):
             continue
-        least, most = own.iloc[int(np.argmin(added))], own.iloc[int(np.argmax(added))]
-        words = (
-            f"{cc_name(cc)}{' adds most' if len(own) > 1 else ''}{where_of(most)}: the median round"
-            f" trip is {delay(most['srtt_median_ms'])} ms, 95 % of the time it is no longer than"
-            f" {delay(most['srtt_p95_ms'])} ms, and idle it is"
-            f" {' or '.join(delay(each) for each in idle_ms_of(most))} ms."
+        least, most = cc_rows.iloc[int(np.argmin(added))], cc_rows.iloc[int(np.argmax(added))]
+        text = (
+            f"{cc_name(cc)}{' adds most' if len(cc_rows) > 1 else ''}{where_of(most)}: the median"
+            f" round trip is {delay(most['srtt_median_ms'])} ms, 95 % of the time it is no longer"
+            f" than {delay(most['srtt_p95_ms'])} ms, and idle it is"
+            f" {' or '.join(delay(item) for item in idle_ms_of(most))} ms."
         )
-        if len(own) > 1:
-            words += f" It adds least{where_of(least)}: {delay(max(0.0, added.min()))} ms."
-        yield words
+        if len(cc_rows) > 1:
+            text += f" It adds least{where_of(least)}: {delay(max(0.0, added.min()))} ms."
+        yield text
 
 
 def where_of(row: pd.Series) -> str:
-    """A cell's place without its congestion control, after a space; "" where nothing else is told:
-    " at 4 BDP of buffer", " through gost+ws".
+    """Return a cell's location without congestion control, after a space, or "".
+
+    Examples: " at 4 BDP of buffer", " through gost+ws".
     """
-    told = (cc_name(row["cc"]), row["matrix"])  # without any factor a cell is called by its matrix
-    parts = [part for part in row["cell"].split(", ") if part not in told]
+    omitted = (
+        cc_name(row["cc"]),
+        row["matrix"],
+    )  # a cell without factors is labelled by its matrix
+    parts = [part for part in row["cell"].split(", ") if part not in omitted]
     if not parts:
         return ""
     lead = "tunnel" if parts[0] == row["tunnel"] else ""
@@ -173,7 +178,7 @@ def where_of(row: pd.Series) -> str:
 
 
 def compared_sentences(rows: pd.DataFrame) -> Iterator[str]:
-    """Every other congestion control against the base: where its median round trip is shorter."""
+    """State where each congestion control has a shorter median RTT than the base."""
     conditions = [cells for _, cells in factors.by_condition(rows, factors.varying_factors(rows))]
     for base, other in others_against_base(rows):
         ratios = []
@@ -185,7 +190,7 @@ def compared_sentences(rows: pd.DataFrame) -> Iterator[str]:
             low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
             yield (
                 f"{cc_name(other)}'s median round trip is shorter than {cc_name(base)}'s in"
-                f" {sum(each < 1 for each in ratios)} of {len(ratios)} cells that both have;"
+                f" {sum(ratio < 1 for ratio in ratios)} of {len(ratios)} cells that both have;"
                 f" it is {low if low == high else f'{low} to {high}'} times as long."
             )
 

@@ -1,4 +1,4 @@
-"""Goodput of every site of a star."""
+"""Plot the goodput of every site of a star."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
 
 
 def panels(sheet: Sheet) -> list[FacetPanel]:
-    """One of each direction, a line for each site; a thin one between places they are seen from."""
+    """Return a panel per direction, with a line per site and rules between vantage points."""
     table = sheet.rows
     sites, rtt = sites_of(table), table.groupby("profile")["rtt_ms"].min()
 
@@ -47,9 +47,7 @@ def panels(sheet: Sheet) -> list[FacetPanel]:
 
 
 def sites_of(table: pd.DataFrame) -> list[str]:
-    """The profiles, nearest first; those seen from one place together, where a few share the first
-    word of their name.
-    """
+    """Return the profiles, nearest first, grouped by vantage point."""
     rtt = table.groupby("profile")["rtt_ms"].min()
     heads = {site: site.split("-")[0] for site in rtt.index}
     together = 1 < len(set(heads.values())) <= len(heads) / 3
@@ -57,23 +55,23 @@ def sites_of(table: pd.DataFrame) -> list[str]:
 
 
 def cells(sweep: Sweep) -> Joined:
-    """Those of every matrix of the star, in the figure of the first."""
+    """Return the cells of every matrix of the star, plotted with the first."""
     together = sites_together(sweep.matrix, sweep.matrices)
     if together[0] is not sweep.matrix:
         return Joined(sweep.matrix.cells, f"“{sweep.study.matrix_title(together[0].name)}”")
-    return Joined(tuple(cell for each in together for cell in each.cells))
+    return Joined(tuple(cell for item in together for cell in item.cells))
 
 
 def sites_together(matrix: MatrixResults, matrices: Sequence[MatrixResults]) -> list[MatrixResults]:
-    """The matrices of one map: of one star, ways and streams apart, each in its fullest variant."""
+    """Return the matrices of one map, each in its largest variant."""
     alike = [
         other
         for other in matrices
         if "map" in other.draw and other.cells[0].example.sites == matrix.cells[0].example.sites
     ]
-    found = {other.name: other for other in alike[::-1]}
+    result = {other.name: other for other in alike[::-1]}
     first = list(dict.fromkeys(other.name for other in alike))
-    return [found[name] for name in first] if found.get(matrix.name) is matrix else [matrix]
+    return [result[name] for name in first] if result.get(matrix.name) is matrix else [matrix]
 
 
 DRAWING = Drawing(

@@ -1,6 +1,4 @@
-"""What a queue marks and which host hears of it (ECN), by tunnel: the bottleneck's queue, the
-sender across the path, and the sender inside the tunnel.
-"""
+"""Plot ECN marks by tunnel: at the queue, the path's sender, and the inner sender."""
 
 from collections.abc import Callable, Iterator, Mapping
 from statistics import median
@@ -27,12 +25,12 @@ HEADINGS = {
 
 
 def told_of(*legs: str) -> Callable[[RunFolder], int | None]:
-    """The packets of some legs that were marked, as their senders are told; None without a leg."""
+    """Return the marked packets reported to some legs' senders; None without a leg."""
     return lambda run: sum_known(leg.marked_pkts for leg in run.legs if leg.name in legs)
 
 
 POINT: dict[str, Any] = {"marker": "o", "markersize": 5.5, "linestyle": "none"}
-# A tunnel over UDP has nobody across the path to be told.
+# A tunnel over UDP has no TCP sender across the path.
 COUNTED: Mapping[str, Callable[[RunFolder], int | None]] = {
     "marked": bottleneck_marks,
     "across": told_of("wan"),
@@ -41,32 +39,32 @@ COUNTED: Mapping[str, Callable[[RunFolder], int | None]] = {
 
 
 def numbers(sweep: Sweep) -> list[dict[str, Any]]:
-    """The medians of each cell."""
-    found = []
+    """Add the medians of each cell."""
+    result = []
     for cell in sweep.matrix.cells:
         row: dict[str, Any] = {"cell": cell.label, "runs": len(cell.counted)}
         row |= {"tunnel": cell.example.tunnel, "cc": cell.example.cc}
         for name, of_run in COUNTED.items():
-            known = [each for run in cell.counted if (each := of_run(run)) is not None]
+            known = [item for run in cell.counted if (item := of_run(run)) is not None]
             row[name] = median(known) if known else None
-        found.append(row)
-    return found
+        result.append(row)
+    return result
 
 
 def counted(place: Place, line: facet.FacetSeries) -> None:
-    """How many there were, as a point; nothing where there is nobody to be told."""
+    """Mark a count as a point, if there is a receiver of marks."""
     if is_known(place.row[place.figure]):
         look = {"color": cc_colour(place.row["cc"]), "clip_on": False, **POINT}
         place.ax.plot(place.row[place.figure], place.at, **look)
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
-    """One of each who marks or is told, a line for each tunnel; none if the queue cannot mark."""
-    found, tunnels = pd.DataFrame(numbers(sheet.sweep)), tunnels_of(sheet.rows)
-    found = found[found["cell"].isin(sheet.rows["cell"])]
-    if found["marked"].isna().all():
+    """Return a panel per marking or receiving end; none if the queue cannot mark."""
+    result, tunnels = pd.DataFrame(numbers(sheet.sweep)), tunnels_of(sheet.rows)
+    result = result[result["cell"].isin(sheet.rows["cell"])]
+    if result["marked"].isna().all():
         return []
-    lines = [(tunnel, found[found["tunnel"] == tunnel]) for tunnel in tunnels]
+    lines = [(tunnel, result[result["tunnel"] == tunnel]) for tunnel in tunnels]
     scale = facet.to_median(1.1, *HEADINGS)
     return [
         facet.in_groups(
@@ -77,7 +75,7 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
 
 
 def each_tunnel(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Of each tunnel and congestion control: what was marked, and who heard of it."""
+    """State the marks and their receivers per tunnel and congestion control."""
     rows = numbers(sweep)
     more_varies = len({(row["tunnel"], row["cc"]) for row in rows}) < len(rows)
     for row in rows:
@@ -87,15 +85,15 @@ def each_tunnel(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
             if row[key] is not None
         ]
         if row["marked"] is not None:
-            said = [f"{count(row['marked'])} packets are marked", *heard]
+            text = [f"{count(row['marked'])} packets are marked", *heard]
             where = row["cell"] if more_varies else f"{row['tunnel']}, {cc_name(row['cc'])}"
-            yield f"{where}: {', '.join(said)}."
+            yield f"{where}: {', '.join(text)}."
 
 
 def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
     columns = (
         *text_columns(cell="Cell", tunnel="Tunnel", cc="cc"),
-        *(Column(key, words, count) for key, words in HEADINGS.items()),
+        *(Column(key, text, count) for key, text in HEADINGS.items()),
         Column("runs", "n", str),
     )
     note = "Medians of packets. A TCP tunnel's sender inside is on loopback, a VPN's in the VPN."

@@ -1,4 +1,4 @@
-"""Round trips measured while others load the path: over time, and how they are distributed."""
+"""Plot RTTs measured under load, over time and as distributions."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
@@ -20,19 +20,19 @@ IDLE: dict[str, Any] = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.
 
 @cache
 def pings(run: RunFolder) -> tuple[np.ndarray, np.ndarray]:
-    """When requests left, s since the load began, and their round trips, ms; NaN: no answer."""
+    """Return send times in s since the load began and RTTs in ms; NaN without an answer."""
     rows = read_series(run.folder, "pings")
     rtts = [row["rtt_ms"] if is_number(row.get("rtt_ms")) else np.nan for row in rows]
     return np.array([row["t_s"] for row in rows]), np.array(rtts, float)
 
 
 def idle_ms(run: RunFolder) -> float:
-    """The idle round trip of a run's ping flow."""
+    """Return the idle RTT of a run's ping flow."""
     return next((flow.rtt_ms for flow in run.flows if flow.kind == "ping"), run.rtt_ms)
 
 
 def draw_over_time(ax: Axes, run: RunFolder) -> None:
-    """One run's round trips as they came; a gap where none did."""
+    """Plot one run's RTTs over time, with gaps for lost pings."""
     t_s, rtt_ms = pings(run)
     line = {"color": style.cc_colour(run.cc), "linewidth": 1.1, "label": f"lab {run.cc}"}
     ax.plot(*min_max(t_s, rtt_ms), **line)
@@ -40,7 +40,7 @@ def draw_over_time(ax: Axes, run: RunFolder) -> None:
 
 
 def draw_distribution(ax: Axes, run: RunFolder) -> None:
-    """One run's steps: what was never answered keeps them below 1."""
+    """Plot one run's distribution; lost pings keep it below 1."""
     _, rtt_ms = pings(run)
     answered = np.sort(rtt_ms[~np.isnan(rtt_ms)])
     if len(answered):
@@ -54,7 +54,7 @@ def draw_distribution(ax: Axes, run: RunFolder) -> None:
 def plot_pings(
     facets: Sequence[panels.Condition], title: str, footer: str, over_time: bool
 ) -> Figure:
-    """A facet per condition, a line per run: as they came, or how they are distributed."""
+    """Plot a facet per condition with a line per run."""
     rtt = "Round trip (ms)"
     x, y = ("Time since the load began (s)", rtt) if over_time else (rtt, "Share of the requests")
     draw_run = draw_over_time if over_time else draw_distribution
@@ -76,9 +76,7 @@ def plot_pings(
 
 
 def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[RunFolder]) -> None:
-    """An axis of round trips from 0, or logarithmic where they lie far apart: one for all facets,
-    which are to be compared.
-    """
+    """Set a common axis of RTTs, from 0 or logarithmic for a wide range."""
     seen = np.concatenate([*(pings(run)[1] for run in runs), [idle_ms(run) for run in runs]])
     low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
     if high / max(low, 1e-3) > style.WIDE:
@@ -89,22 +87,22 @@ def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[RunFold
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    """Over time and distributed, as many figures of each as its facets need."""
-    found = panels.conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
+    """Plot both forms on as many figures as their facets need."""
+    result = panels.conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
     for name, caption in (("time", OVER_TIME), ("cdf", DISTRIBUTION)):
         plot = partial(plot_pings, footer=sheet.footer, over_time=name == "time")
-        yield from panels.pictures(found, plot, caption, name=name)
+        yield from panels.pictures(result, plot, caption, name=name)
 
 
 def loaded_pings(sweep: Sweep, table: object) -> Iterator[str]:
-    """What the load makes of a ping, condition by condition."""
+    """Describe the effect of load on pings, by condition."""
     for cell in sweep.matrix.cells:
         median, p95, p99 = (cell.summary(f"ping_{name}_ms") for name in ("median", "p95", "p99"))
         if median is None or p95 is None or p99 is None:
             continue
         trips = [flow.round_trips for run in cell.counted for flow in run.flows if flow.round_trips]
-        lost = sum(each.get("lost", 0) for each in trips)
-        sent = sum(each.get("sent", 0) for each in trips)
+        lost = sum(trip.get("lost", 0) for trip in trips)
+        sent = sum(trip.get("sent", 0) for trip in trips)
         yield (
             f"{cell.label}: half of the pings took no longer than {delay(median.median)}{NBSP}ms,"
             f" 95{NBSP}% no longer than {delay(p95.median)}{NBSP}ms, 99{NBSP}% no longer than"

@@ -1,4 +1,4 @@
-"""The lab's goodput over the study's, by the number of streams, on a log axis; 1 is agreement."""
+"""Plot lab / study goodput by stream count on a log axis; 1 is agreement."""
 
 from functools import partial
 from typing import Literal
@@ -13,12 +13,12 @@ from gostlab.analysis.plotting.plot import Drawing, Sheet
 from gostlab.analysis.plotting.style import GRID, INK, ratio_axis
 from gostlab.analysis.stats.statistics import is_known
 
-# More lines than this and their numbers meet.
+# Maximum lines whose numbers do not overlap.
 MAX_NUMBERED = 6
 
 
 def numbered(place: Place, line: facet.FacetSeries) -> None:
-    """A cell's ratio as a point (of each state that its runs fall into), and in figures above."""
+    """Mark a cell's ratio (of each cluster) as a point with its number above."""
     facet.point(place, line)
     ax, at, row = place.ax, place.at, place.row
     for state in row["ratio_states"]:

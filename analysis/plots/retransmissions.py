@@ -1,4 +1,4 @@
-"""Segments sent again, on the WAN and by iperf3's own count, by the number of streams."""
+"""Plot retransmissions on the WAN and by iperf3's count, by stream count."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,17 +19,17 @@ from gostlab.analysis.plotting.plot import Drawing, Sheet, with_absent
 from gostlab.analysis.plotting.style import FAINT, INK, key
 from gostlab.analysis.stats.statistics import is_known
 
-# (what is counted, how far from the middle of a cell's place, its marker, whether it is filled)
+# (metric, offset from a cell's position, marker, whether it is filled)
 COUNTED = (("wan", -0.26, "o", True), ("retr", 0.0, "s", False))
 
 
 def counts(place: Place, line: facet.FacetSeries) -> None:
-    """A cell's three counts side by side."""
+    """Mark a cell's three counts side by side."""
     row, colour = place.row, place.colour
     for name, aside, marker, filled in COUNTED:
-        own = replace(place, at=place.at + aside * place.width, figure=name)
+        shifted = replace(place, at=place.at + aside * place.width, figure=name)
         if is_known(number(row, name)):
-            point = own.plot(
+            point = shifted.plot(
                 typical(row, name),
                 linestyle="none",
                 marker=marker,
@@ -41,7 +41,7 @@ def counts(place: Place, line: facet.FacetSeries) -> None:
                 zorder=4,
             )
             shows_row(point, row)
-            draw_spread(own)
+            draw_spread(shifted)
     draw_study(replace(place, at=place.at + 0.26 * place.width))
     if row["verdict"] == "degraded":
         top = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
@@ -58,11 +58,11 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     look, hollow = {"linestyle": "none", "color": FAINT}, {"markerfacecolor": "white"}
-    told = sheet.rows["retr_study"].notna().any()
+    has_study = sheet.rows["retr_study"].notna().any()
     return [
         key("WAN leg, lab", marker="o", **look),
         key("iperf3's Retr, lab", marker="s", markeredgewidth=1.5, **look, **hollow),
-        *([study_handle(f"iperf3's Retr, the {sheet.called}")] if told else []),
+        *([study_handle(f"iperf3's Retr, the {sheet.called}")] if has_study else []),
     ]
 
 
@@ -83,6 +83,6 @@ DRAWING = Drawing(
         medians=False,
     ),
     shows=("streams", "tunnel", "cc"),
-    rows=with_absent,  # a published Retr has its place although no run of the cell counts
+    rows=with_absent,  # a published Retr is plotted even without a counted run
     borrows=True,
 )

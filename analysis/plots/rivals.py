@@ -1,5 +1,6 @@
-"""Who does what to whom: of two flows that share a bottleneck, the share that each congestion
-control gets beside each other one (as Prudentia shows services beside services).
+"""Plot the share of each congestion control against each other one on a bottleneck.
+
+The layout follows Prudentia's maps of services.
 """
 
 import math
@@ -27,18 +28,19 @@ FACETS_ON_A_FIGURE = 6
 
 @dataclass(frozen=True)
 class Meeting:
-    """What one congestion control's flow gets beside another's."""
+    """The share of one congestion control's flow against another's."""
 
-    share: Summary  # of what both carry, over the runs
+    share: Summary  # share of both flows' total, over the runs
     degraded: bool
-    keys: tuple[str, ...] = ()  # of its cells
+    keys: tuple[str, ...] = ()  # keys of its cells
 
 
 def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
-    """(who, beside whom) -> its share, of all cells of two flows; who started first or has which
-    place does not count here. Beside its own kind it is the first flow's.
+    """Return the share of each pair (control, rival), over all cells of two flows.
+
+    Order of start and position are ignored; between equals it is the first flow's share.
     """
-    met: dict[tuple[str, str], list[tuple[pd.Series, str]]] = {}  # cells, and whose share there
+    met: dict[tuple[str, str], list[tuple[pd.Series, str]]] = {}  # (cell, flow) of each pair
     names = flows_of(rows)
     if len(names) != 2:
         return {}
@@ -47,14 +49,14 @@ def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
         met.setdefault((ccs[0], ccs[1]), []).append((row, names[0]))
         if ccs[0] != ccs[1]:
             met.setdefault((ccs[1], ccs[0]), []).append((row, names[1]))
-    found = {}
+    result = {}
     for pair, cells in met.items():
-        share = summarise([each for row, name in cells for each in row[f"share:{name}_values"]])
+        share = summarise([item for row, name in cells for item in row[f"share:{name}_values"]])
         if share is not None:
             degraded = any(row["verdict"] == "degraded" for row, _ in cells)
             keys = tuple(str(row.get("key") or "") for row, _ in cells)
-            found[pair] = Meeting(share, degraded, keys)
-    return found
+            result[pair] = Meeting(share, degraded, keys)
+    return result
 
 
 @styled
@@ -64,9 +66,7 @@ def plot_rivals(
     rows: pd.DataFrame,
     footer: str,
 ) -> Figure:
-    """A facet per condition: a line per congestion control, a column per rival, in each field the
-    share that the line's flow gets beside the column's, in per cent, and from how many runs.
-    """
+    """Plot a map per condition: shares in percent of lines against columns, with n."""
     ccs = sorted({cc for _, found in facets for pair in found for cc in pair}, key=cc_rank)
     columns = 1 if len(facets) == 1 or len(ccs) > 4 else 2
 
@@ -99,11 +99,11 @@ def plot_rivals(
 
 
 def conditions(table: pd.DataFrame) -> list[tuple[str, dict[tuple[str, str], Meeting]]]:
-    """What each met, for every level of all factors but who the two are."""
+    """Return the meetings for every level of all other factors."""
     who = [f"cc:{name}" for name in flows_of(table)]
-    told = [*who, "cc", *(name for name in factor_columns(table) if name.endswith("cc"))]
-    facets = [(words, meetings(rows)) for words, rows in facets_of(table, known=told)]
-    return [(words, found) for words, found in facets if found]
+    known_columns = [*who, "cc", *(name for name in factor_columns(table) if name.endswith("cc"))]
+    facets = [(text, meetings(rows)) for text, rows in facets_of(table, known=known_columns)]
+    return [(text, result) for text, result in facets if result]
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
@@ -116,28 +116,28 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 
 def most_taken(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Who takes most from whom, and whether anybody shares alike."""
+    """State who takes most from whom, and whether any share is equal."""
     facets = conditions(valid_rows(table))
     met = [
-        (found.share, own, other, words)
-        for words, meeting in facets
-        for (own, other), found in meeting.items()
-        if own != other
+        (result.share, stronger, other, text)
+        for text, meeting in facets
+        for (stronger, other), result in meeting.items()
+        if stronger != other
     ]
     if not met:
         return
-    share, own, other, words = max(met, key=lambda each: each[0].median)
-    where = f", {words}" if words else ""
+    share, stronger, other, text = max(met, key=lambda each: each[0].median)
+    where = f", {text}" if text else ""
     ends = share.interval
     spread = f" ({100 * ends.low:.0f} to {100 * ends.high:.0f}, " if ends else " ("
     yield (
-        f"{cc_name(own)} leaves {cc_name(other)} {100 * (1 - share.median):.0f}{NBSP}% and"
+        f"{cc_name(stronger)} leaves {cc_name(other)} {100 * (1 - share.median):.0f}{NBSP}% and"
         f" takes {100 * share.median:.0f}{NBSP}%{spread}n = {share.n}{where})."
     )
 
 
 def meeting_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells in which two flows with congestion controls met."""
+    """Return the cells with two competing flows."""
     names = flows_of(table)
     if len(names) != 2:
         return table.head(0)

@@ -1,4 +1,4 @@
-"""One run over time."""
+"""Plot one run over time."""
 
 import itertools
 import math
@@ -44,12 +44,12 @@ from gostlab.analysis.stats.throughput_model import payload_mbit
 from gostlab.results import is_number, read_series
 from gostlab.spec.checks import Check
 
-# Short enough for BBR's ProbeRTT (200 ms) to show.
+# Maximum window that shows BBR's ProbeRTT (200 ms).
 RATE_WINDOW_S = 0.1
-# More changes than this are a trace: the step line shows them, marks would hide everything else.
+# Maximum marked changes; more are a trace, which the step line displays.
 MAX_MARKS = 8
 FULL: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (7, 2))}
-# More runs over time than this on a page and nobody looks at any.
+# Maximum runs over time on a page.
 MAX_SERIES = 16
 
 
@@ -64,8 +64,9 @@ class TimelinePanel:
 
 @styled
 def plot_series(run: RunFolder, footer: str = "", note: str = "") -> Figure:
-    """One run: every flow's rate, cwnd and smoothed RTT, the bottleneck's queue, and through a
-    tunnel the CPU's idle share; starts, stops and changes marked. `note` stands below.
+    """Plot a run's rates, cwnd, RTT, queue and, with a tunnel, CPU idle share.
+
+    Starts, stops and changes are marked. `note` is added below.
     """
     looks = looks_of(run.flows)
     rates = flow_rates(run, rate_window_s(run))
@@ -87,7 +88,7 @@ def plot_series(run: RunFolder, footer: str = "", note: str = "") -> Figure:
 def over_time(
     run: RunFolder, panels: Sequence[TimelinePanel], around_in: float, panel_in: float
 ) -> tuple[Figure, np.ndarray]:
-    """Panels of a run, one below the other, with its marks."""
+    """Plot stacked panels of a run with its marks."""
     heights = [panel.height for panel in panels] or [1.0]
     height_in, shares = around_in + panel_in * sum(heights), {"height_ratios": heights}
     figure, axes = new_figure(height_in, len(heights), 1, sharex=True, gridspec_kw=shares)
@@ -123,31 +124,31 @@ def panels_of(
 
 
 def rate_window_s(run: RunFolder) -> float:
-    """Short enough for ProbeRTT, no shorter than a round trip (ACKs come in bursts) or sampling."""
+    """Return a window short enough for ProbeRTT, at least an RTT and a sampling period."""
     windows = socket_series(run, "cwnd_pkts").values()
-    steps = [step for each in windows for step in np.diff(each.t_s) if step > 0]
+    steps = [step for window in windows for step in np.diff(window.t_s) if step > 0]
     sampled = float(np.median(steps)) if steps else RATE_WINDOW_S
     rtts_s = (flow.rtt_ms / 1000 for flow in run.competitors)
     return round(max([RATE_WINDOW_S, sampled, *rtts_s]), 3)
 
 
 def looks_of(flows: Sequence[FlowRecord]) -> dict[str, tuple[str, Any]]:
-    """Flow -> (its congestion control's colour, a line style of its own in that colour)."""
-    found: dict[str, tuple[str, Any]] = {}
+    """Return each flow's colour (of its congestion control) and line style."""
+    result: dict[str, tuple[str, Any]] = {}
     for flow in flows:
         colour = cc_colour(flow.cc) if flow.cc else FAINT
-        alike = sum(other == colour for other, _ in found.values())
-        found[flow.name] = colour, FLOW_DASHES[alike % len(FLOW_DASHES)]
-    return found
+        alike = sum(other == colour for other, _ in result.values())
+        result[flow.name] = colour, FLOW_DASHES[alike % len(FLOW_DASHES)]
+    return result
 
 
 def flow_words(run: RunFolder, flow: FlowRecord) -> str:
-    """A flow in a legend: its name where there are several, what sends it, its round-trip time."""
+    """Return a flow's legend entry: name if several, sender, RTT."""
     offered = f" {flow.rate_bps / 1e6:g} Mbit/s" if flow.rate_bps else ""
-    kind = cc_name(flow.cc) if flow.cc else flow.kind.upper() + offered
+    type_name = cc_name(flow.cc) if flow.cc else flow.kind.upper() + offered
     streams = f" × {flow.streams}" if flow.streams > 1 else ""
     return ", ".join(
-        [*([flow.name] if len(run.flows) > 1 else []), kind + streams, f"{flow.rtt_ms:g} ms"]
+        [*([flow.name] if len(run.flows) > 1 else []), type_name + streams, f"{flow.rtt_ms:g} ms"]
     )
 
 
@@ -161,12 +162,12 @@ def run_title(run: RunFolder) -> str:
 def draw_rates(
     ax: Axes, run: RunFolder, rates: Mapping[str, TimeSeries], looks: Mapping[str, tuple[str, Any]]
 ) -> None:
-    """Flows' rates, what the bottleneck carries at most, and flows' names at the lines' ends."""
+    """Plot flows' rates with their names, and the bottleneck's capacity."""
     draw_flows(ax, rates, looks)
     steps = rate_steps(run)
     top = top_of(rates)
     full = max((rate for _, rate in steps), default=0.0)
-    # A burst at the start is cut off rather than all else pressed flat; an empty link is not.
+    # cut off a burst at the start, which would flatten everything else, but not an empty link
     ax.set_ylim(0, min(top, 1.25 * full) * 1.08 if full and top > 0.3 * full else top * 1.1)
     if steps and min(rate for _, rate in steps) < ax.get_ylim()[1]:
         look = {"where": "post", "label": "bottleneck", "zorder": 2, **FULL}
@@ -176,21 +177,23 @@ def draw_rates(
 
 
 def rate_steps(run: RunFolder) -> list[tuple[float, float]]:
-    """(time, what the bottleneck carries of payload in Mbit/s) in the direction of the data, from
-    each change to the next.
-    """
+    """Return (t_s, payload capacity in Mbit/s) steps in the data direction."""
     if run.rate_bps is None:
         return []
-    way = data_direction(run.direction)
-    changes = [change for change in run.changes if change.direction == way and change.rate_bps]
+    direction = data_direction(run.direction)
+    changes = [
+        change for change in run.changes if change.direction == direction and change.rate_bps
+    ]
     now = {
-        link: next((each.rate_bps for each in directions if each.name == way), None)
+        link: next((item.rate_bps for item in directions if item.name == direction), None)
         for link, directions in (("", run.path), *run.links)
     }
-    own = {link for link, _ in run.links}
+    separate_links = {link for link, _ in run.links}
     rates = [(0.0, run.rate_bps)]
     for change in changes:
-        for link in [change.link] if change.link else [each for each in now if each not in own]:
+        for link in (
+            [change.link] if change.link else [item for item in now if item not in separate_links]
+        ):
             now[link] = change.rate_bps
         rates.append((change.at_s, min(rate for rate in now.values() if rate)))
     return [
@@ -213,14 +216,14 @@ def draw_flows(
 
 
 def top_of(lines: Mapping[str, TimeSeries]) -> float:
-    """The greatest of all their values; 1 of none."""
-    return max((float(np.max(each.value)) for each in lines.values() if len(each)), default=0) or 1
+    """Return the maximum of all values; 1 without any."""
+    return max((float(np.max(line.value)) for line in lines.values() if len(line)), default=0) or 1
 
 
 def name_ends(
     ax: Axes, rates: Mapping[str, TimeSeries], looks: Mapping[str, tuple[str, Any]]
 ) -> None:
-    """The flows' names at the right, each near where its line ends, none on another."""
+    """Write the flows' names near the ends of their lines, without overlap."""
     low, high = ax.get_ylim()
     apart = 0.13 * (high - low)
     ends = sorted(
@@ -232,18 +235,18 @@ def name_ends(
     for end, _ in ends:
         places.append(max(end, places[-1] + apart) if places else end)
     over = max(0.0, places[-1] - (high - apart / 3)) if places else 0.0
-    for (_, name), place in zip(ends, places, strict=True):
-        name_at_right(ax, name, place - over, looks[name][0])
+    for (_, name), index in zip(ends, places, strict=True):
+        name_at_right(ax, name, index - over, looks[name][0])
 
 
 def name_at_right(ax: Axes, words: str, y: float, colour: str) -> None:
-    """Words beside the axes, at a value."""
+    """Write text beside the axes, at a value."""
     right = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
     note(ax, words, (1.0, y), (4, 0), fontsize=9, color=colour, **right)
 
 
 def draw_queue(ax: Axes, run: RunFolder, queue: TimeSeries) -> None:
-    """The bottleneck's backlog, and its limit where it comes near."""
+    """Plot the bottleneck's backlog, and its limit if it is near."""
     t_s, value = min_max(queue.t_s, queue.value)
     ax.plot(t_s, value, color=INK, linewidth=1.1, label="queue")
     top = max(float(np.max(queue.value)), 1.0)
@@ -255,13 +258,13 @@ def draw_queue(ax: Axes, run: RunFolder, queue: TimeSeries) -> None:
 
 
 def draw_marks(axes: np.ndarray, run: RunFolder) -> None:
-    """A thin line through all panels at every start, stop and change, its words at the top."""
+    """Plot a labelled thin line at every start, stop and change."""
     marks = event_labels(run)
     if len(marks) > MAX_MARKS:
         marks = {
-            at_s: words
-            for at_s, words in marks.items()
-            if any("start" in word or "stop" in word for word in words)
+            at_s: label
+            for at_s, label in marks.items()
+            if any("start" in word or "stop" in word for word in label)
         }
     for ax in axes:
         for at_s in marks:
@@ -269,35 +272,36 @@ def draw_marks(axes: np.ndarray, run: RunFolder) -> None:
                 at_s, color=FAINT, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1, label="mark"
             )
     ends = [-math.inf, -math.inf]
-    # About what a letter of 8.5 points takes of the axis.
+    # approximate width of a character of 8.5 points
     letter_s = max(run.load_s, 1.0) * 0.0125
-    for at_s, words in sorted(marks.items()):
-        said = ", ".join(words)
+    for at_s, label in sorted(marks.items()):
+        text = ", ".join(label)
         row = 0 if at_s >= ends[0] else 1
         if at_s < ends[row]:
             continue
-        width = letter_s * len(said)
+        width = letter_s * len(text)
         left = min(at_s, max(0.0, run.load_s - width))
         ends[row] = left + width + letter_s
         above = {"xycoords": ("data", "axes fraction"), "annotation_clip": False}
-        note(axes[0], said, (left, 1.0), (0, 3 + 11 * row), ha="left", va="bottom", **above)
+        note(axes[0], text, (left, 1.0), (0, 3 + 11 * row), ha="left", va="bottom", **above)
 
 
 def draw_limit(ax: Axes, value: float) -> None:
-    """Where something is full, by name."""
+    """Plot a named limit."""
     ax.axhline(value, color=FAINT, linestyle=(0, (4, 2)), linewidth=1.1, label="limit")
     name_at_right(ax, "limit", value, FAINT)
 
 
 def memory_check(run: RunFolder) -> Check | None:
-    """The check of the kernel's limit of TCP memory, where that had a say in the run."""
-    found = (check for check in run.checks if check.name == "tcp_memory")
-    return next((check for check in found if check.verdict != "ok"), None)
+    """Return the check of the kernel's TCP memory limit if it affected the run."""
+    result = (check for check in run.checks if check.name == "tcp_memory")
+    return next((check for check in result if check.verdict != "ok"), None)
 
 
 def draw_memory(ax: Axes, run: RunFolder, limit: Check) -> None:
-    """What each host's TCP sockets hold together (of shared memory: all hosts'), and from where on
-    the kernel lets no window grow.
+    """Plot the memory of each host's TCP sockets and the kernel's pressure limit.
+
+    Shared memory is that of all hosts.
     """
     held: dict[str, list[tuple[float, float]]] = {}
     for row in read_series(run.folder, "hosts"):
@@ -320,7 +324,7 @@ def draw_memory(ax: Axes, run: RunFolder, limit: Check) -> None:
 
 
 def idle_by_interval(run: RunFolder) -> TimeSeries:
-    """The CPU's idle share of each interval, at its end."""
+    """Return the CPU's idle share of each interval, at its end."""
     rows = [(0.0, 0.0, 0.0)]
     rows += [
         (float(row["t_s"]), float(row["cpu_busy_s"]), float(row["cpu_idle_s"]))
@@ -339,16 +343,16 @@ def draw_idle(ax: Axes, shares: TimeSeries) -> None:
 
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    """A figure per run: one run of each cell; of many cells those that are most worth a look."""
+    """Plot one run of each cell, or of selected cells."""
     runs = typical_runs(sheet.sweep.matrix.cells)
-    shown = runs if len(runs) <= MAX_SERIES else most_telling(runs)
-    note = f"{len(shown)} of {len(runs)} cells are shown." if len(shown) < len(runs) else ""
-    for cell, run in shown:
-        words = cell_and_variant(cell)
+    formatted = runs if len(runs) <= MAX_SERIES else most_telling(runs)
+    note = f"{len(formatted)} of {len(runs)} cells are shown." if len(formatted) < len(runs) else ""
+    for cell, run in formatted:
+        text = cell_and_variant(cell)
         yield ReportFigure(
             plot_series(run, made_by_line([run]), note),
-            " ".join(filter(None, [f"{words}: {run.name} over time.", note, DRAWING.caption])),
-            file_name(words),
+            " ".join(filter(None, [f"{text}: {run.name} over time.", note, DRAWING.caption])),
+            file_name(text),
             medians=False,
         )
 
@@ -360,17 +364,17 @@ def cell_and_variant(cell: Cell) -> str:
 def typical_runs(
     cells: Sequence[Cell], file: str = "sockets.jsonl"
 ) -> list[tuple[Cell, RunFolder]]:
-    """The cells with such a file, each with the run whose goodput is the median, or next above."""
-    found = []
+    """Return the cells with such a file, each with its (upper) median run."""
+    result = []
     for cell in cells:
         runs = [run for run in cell.counted if (run.folder / file).exists()]
         runs.sort(key=lambda run: (run.goodput_mbit or 0.0, run.repetition))
-        found += [(cell, run) for run in runs[len(runs) // 2 :][:1]]
-    return found
+        result += [(cell, run) for run in runs[len(runs) // 2 :][:1]]
+    return result
 
 
 def most_telling(runs: Sequence[tuple[Cell, RunFolder]]) -> list[tuple[Cell, RunFolder]]:
-    """Every control at one place: through a tunnel, 16 streams, a buffer of one BDP, or nearest."""
+    """Return all controls at one location: with a tunnel, 16 streams, 1 BDP, or nearest."""
 
     def far(cell: Cell) -> tuple[float, bool, float]:
         run = cell.example

@@ -1,4 +1,4 @@
-"""Flows' shares of a bottleneck."""
+"""Plot flows' shares of a bottleneck."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,24 +36,24 @@ FAIR: dict[str, Any] = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (
 
 @style.styled
 def plot_shares(sheet: Sheet) -> Figure:
-    """Flows' shares of what all carry, by the factor with most levels; Jain's index above."""
+    """Plot flows' shares of the total by the factor with most levels, with Jain's index."""
     table = sheet.rows
     flows, swept = flows_of(table), swept_factor(table)
     facets = list(facets_of(table, known=(swept,)))
     few = max(len(rows) for _, rows in facets) <= 4
     shape = abreast(len(facets), min(2, len(facets)) if few else 1)
     drawn, axes = panel_figure(
-        [words for words, _ in facets], 2.45, around_in=1.3, shape=shape, pad=8, sharey=True
+        [text for text, _ in facets], 2.45, around_in=1.3, shape=shape, pad=8, sharey=True
     )
     width = 0.82 / max(1, len(flows))
     for ax, (_, rows) in zip(axes.flat, facets, strict=False):
         ax.axhline(100 / max(1, len(flows)), zorder=3, label="fair", **FAIR)
         for index, (_, row) in enumerate(rows.iterrows()):
             study = study_shares(row, flows)
-            for place, flow in enumerate(flows):
-                x = index + (place - (len(flows) - 1) / 2) * width
-                own = marks.Place(ax, x, row, f"share:{flow}", style.INK, width, scale=100)
-                draw_share(own, flow, marks.shade_of(row, flows, place), study.get(flow))
+            for position, flow in enumerate(flows):
+                x = index + (position - (len(flows) - 1) / 2) * width
+                bar_place = marks.Place(ax, x, row, f"share:{flow}", style.INK, width, scale=100)
+                draw_share(bar_place, flow, marks.shade_of(row, flows, position), study.get(flow))
             if is_known(row["jain"]):
                 look = {"ha": "center", "va": "bottom", "fontsize": 9.5, "label": "jain"}
                 ax.annotate(f"{row['jain']:.2f}", (index, 107), **look)
@@ -68,7 +68,7 @@ def plot_shares(sheet: Sheet) -> Figure:
             for value in rows[swept]
         ]
         ax.set_xticks(range(len(rows)), names)
-        # One pair of bars as broad as the page says no more than a narrow one.
+        # keep a single pair of bars narrow
         aside = 0.6 if len(rows) > 1 else 1.4
         ax.set_xlim(-aside, len(rows) - 1 + aside)
         ax.grid(False, axis="x")
@@ -77,14 +77,16 @@ def plot_shares(sheet: Sheet) -> Figure:
     shares = [f"share:{flow}" for flow in flows]
     if any(study_shares(row, flows) for _, row in table.iterrows()):
         handles.append(marks.study_handle(f"the {sheet.called}"))
-    handles += [each for each in marks.study_handles(table, *shares) if isinstance(each, Patch)]
+    handles += [
+        handle for handle in marks.study_handles(table, *shares) if isinstance(handle, Patch)
+    ]
     handles += [*marks.spread_handles(table, shares[0]), *marks.degraded_handles(table, bar=True)]
     style.finish(drawn, handles, sheet.footer, sheet.title)
     return drawn
 
 
 def draw_share(place: marks.Place, flow: str, shade: int, study: float | None) -> None:
-    """One flow's bar, its runs, the study's value."""
+    """Plot one flow's bar, runs and published value."""
     row, figure, width = place.row, place.figure, place.width * 0.9
     colour = style.cc_colour(str(row[f"cc:{flow}"]))
     if is_known(marks.number(row, figure)):
@@ -98,17 +100,17 @@ def draw_share(place: marks.Place, flow: str, shade: int, study: float | None) -
 
 
 def study_shares(row: pd.Series, flows: Sequence[str]) -> dict[str, float]:
-    """The study's shares: as published, or those of the goodputs that it publishes of all flows."""
-    told = {flow: marks.number(row, f"share:{flow}_study") for flow in flows}
+    """Return the published shares, or those of the published goodputs."""
+    published_shares = {flow: marks.number(row, f"share:{flow}_study") for flow in flows}
     goodputs = {flow: marks.number(row, f"goodput:{flow}_study") for flow in flows}
     total = sum(goodputs.values())
-    if not any(map(is_known, told.values())) and total > 0:
-        told = {flow: value / total for flow, value in goodputs.items()}
-    return {flow: value for flow, value in told.items() if is_known(value)}
+    if not any(map(is_known, published_shares.values())) and total > 0:
+        published_shares = {flow: value / total for flow, value in goodputs.items()}
+    return {flow: value for flow, value in published_shares.items() if is_known(value)}
 
 
 def fairness_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Jain's range, and which flow gets most in how many cells."""
+    """State the range of Jain's index and the flow with the greatest share."""
     valid = valid_rows(table)
     flows, rows = flows_of(valid), valid[valid["jain"].notna()]
     if not flows or rows.empty:

@@ -1,4 +1,4 @@
-"""Bytes on the wire per byte carried, by tunnel: as the formats say, and as it was measured."""
+"""Plot bytes on the wire per byte carried by tunnel, computed and measured."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -25,18 +25,18 @@ from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import Column, Table
 from gostlab.registry.tunnels import tunnel_kinds
 
-# Okabe and Ito's; the points are of no congestion control.
+# colours by Okabe and Ito, of no congestion control
 MEASURED = "#0072B2"
 measured_of = cache(wire_ratio)
 
 
 def bytes_by_tunnel(sweep: Sweep) -> list[dict[str, Any]]:
-    """Of each tunnel and MTU: what the formats say, and the median of what runs measured."""
-    found: dict[tuple[str, int], list[float]] = {}
+    """Return the computed value and the median measured one per tunnel and MTU."""
+    result: dict[tuple[str, int], list[float]] = {}
     for cell in sweep.matrix.cells:
         run: RunFolder = cell.example
-        values = [value for each in cell.counted if (value := measured_of(each)) is not None]
-        found.setdefault((run.tunnel, run.mtu_bytes), []).extend(values)
+        values = [value for item in cell.counted if (value := measured_of(item)) is not None]
+        result.setdefault((run.tunnel, run.mtu_bytes), []).extend(values)
     kinds = tunnel_kinds()
     return [
         {
@@ -46,12 +46,12 @@ def bytes_by_tunnel(sweep: Sweep) -> list[dict[str, Any]]:
             "measured": median(values) if values else None,
             "runs": len(values),
         }
-        for (tunnel, mtu), values in found.items()
+        for (tunnel, mtu), values in result.items()
     ]
 
 
 def measured(place: Place, line: FacetSeries) -> None:
-    """A tick where the formats say, a point where it was."""
+    """Plot a tick at the computed and a point at the measured value."""
     at, computed, got = place.at, place.row["computed"], place.row["measured"]
     if is_known(computed):
         place.ax.plot([computed] * 2, [at - 0.36, at + 0.36], color=INK, linewidth=1.6)
@@ -60,18 +60,18 @@ def measured(place: Place, line: FacetSeries) -> None:
 
 
 def panels(sheet: Sheet) -> list[FacetPanel]:
-    """One of each MTU, a line for each tunnel; none if nothing was measured."""
-    found, tunnels = pd.DataFrame(bytes_by_tunnel(sheet.sweep)), tunnels_of(sheet.rows)
-    if found["measured"].isna().all():
+    """Return a panel per MTU with a line per tunnel; none without measurements."""
+    result, tunnels = pd.DataFrame(bytes_by_tunnel(sheet.sweep)), tunnels_of(sheet.rows)
+    if result["measured"].isna().all():
         return []
-    found = found[found["tunnel"].isin(tunnels)]
+    result = result[result["tunnel"].isin(tunnels)]
     label = "Bytes on the wire per byte carried"
     value = Value(lambda *_: None, "measured", measured, label)
     return [
         in_groups(
             f"MTU {mtu} bytes", [(name, rows[rows["tunnel"] == name]) for name in tunnels], value
         )
-        for mtu, rows in found.groupby("mtu_bytes")
+        for mtu, rows in result.groupby("mtu_bytes")
     ]
 
 
@@ -83,7 +83,7 @@ def keys(table: pd.DataFrame) -> list[Any]:
 
 
 def most_and_worst(sweep: Sweep, table: Any) -> Iterator[str]:
-    """How far the measured is from the computed, and who takes most."""
+    """State the deviation from the computed values and the greatest overhead."""
     rows = [row for row in bytes_by_tunnel(sweep) if row["measured"] and row["computed"]]
     if not rows:
         return
