@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gostlab.search.level_set import LAST_TURNS, RunRequest
+from gostlab.search.level_set import LAST_TURNS, TrialRun
 from gostlab.search.observations import Measurements, Observation
 from gostlab.search.parameters import Free
 from gostlab.search.prior_mean import Limits, limits_of
@@ -79,7 +79,7 @@ class FitOrder:
         least_s = max(MIN_SHORT_S, math.ceil(MIN_ROUND_TRIPS * rtt_s))
         return min(whole_s, max(least_s, math.ceil(whole_s / SHORT_SHARE)))
 
-    def run(self, ask: RunRequest) -> RunSpec:
+    def run(self, ask: TrialRun) -> RunSpec:
         """Return the run that answers a request. Raises BadInput."""
         row = self.rows[ask.number]
         chosen = {
@@ -109,7 +109,7 @@ class FitOrder:
             return None
         least, most = 0.0, math.inf
         for number, row in enumerate(self.measurements.used(FIT)):
-            run = self.run(RunRequest((0.5,) * len(self.free), number, True))
+            run = self.run(TrialRun((0.5,) * len(self.free), number, True))
             rate_bps, rtt_s = run.path[run.data_direction]["rate_bps"], run.flows[0].rtt_ms / 1000
             at_rate = rate_bps and row.most_bps >= PAYLOAD_AT_MAX * rate_bps
             if at_rate or not rtt_s or not all(flow.is_tcp for flow in run.flows):
@@ -158,7 +158,7 @@ class Expected:
         return np.log([limits(number, position).goodput_bps for position in positions.tolist()])
 
     def _by_a_run(self, number: int, position: Sequence[float]) -> Limits:
-        return limits_of(self._order.run(RunRequest(tuple(position), number, True)))
+        return limits_of(self._order.run(TrialRun(tuple(position), number, True)))
 
     def _quickly(self, number: int, position: Sequence[float]) -> Limits:
         changed: dict[str, Any] = {}
