@@ -1,7 +1,7 @@
-"""commands.sh: what the lab ran, written as a script that repeats it by hand with `ip netns`.
+"""Write commands.sh: what the lab ran, as a script that repeats it by hand with `ip netns`.
 
-The script's functions are in commands_prelude.sh. `FORMAT` changes when a script cannot be
-replayed as those before it.
+The script's functions are in commands_prelude.sh. `FORMAT` changes when new scripts can no longer
+be replayed like earlier ones.
 """
 
 import base64
@@ -14,8 +14,8 @@ from typing import IO
 
 PRELUDE = Path(__file__).with_name("commands_prelude.sh")
 FORMAT = "# format: 2 (./lab replay reads it)"
-STEPS = "\n# -- what the lab did\n"  # reports show what follows
-END_OF_FILE = "END_OF_FILE"  # of the here-documents
+STEPS = "\n# -- what the lab did\n"  # reports show the lines after this one
+END_OF_FILE = "END_OF_FILE"  # delimiter of the here-documents
 ABOUT = """# What the lab ran, in order, as a script that repeats it on this machine's own kernel:
 #     sudo sh commands.sh [FOLDER]      its reports go to FOLDER, by default a new one under /tmp
 # It says what it lacks before it begins, waits where the lab waited, prints what each flow got, and
@@ -25,18 +25,18 @@ ABOUT = """# What the lab ran, in order, as a script that repeats it on this mac
 
 @dataclass(frozen=True)
 class ScriptRequirements:
-    """What a run's script must find before it begins."""
+    """The requirements of a run's script, checked before it begins."""
 
     nodes: Sequence[str] = ()
-    programs: Sequence[str] = ()  # beside those that every run needs
+    programs: Sequence[str] = ()  # programs besides those that every run needs
     congestion_controls: Sequence[str] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)  # program's path -> SHA-256
-    environ: Mapping[str, str] = field(default_factory=dict)  # of every command
-    tcp_memory_mib: int | None = None  # what all TCP sockets together could hold in the run
+    environ: Mapping[str, str] = field(default_factory=dict)  # environment of every command
+    tcp_memory_mib: int | None = None  # memory limit of all TCP sockets in the run
 
 
 class CommandLog:
-    """The script as it grows: each method writes what repeats one thing that the lab did."""
+    """The script while it is written: each method writes what repeats one action of the lab."""
 
     def __init__(self, path: Path, title: str, needs: ScriptRequirements) -> None:
         self._file: IO[str] = path.open("w", encoding="utf-8", buffering=1)
@@ -60,7 +60,7 @@ class CommandLog:
         self.write(STEPS)
 
     def _write_environment(self, environ: Mapping[str, str]) -> None:
-        """The environment of every command; of its PATH the folders that are there."""
+        """Write the environment of all commands; of its PATH, the existing folders."""
         for folder in reversed(environ.get("PATH", "").split(os.pathsep)):
             if folder:
                 quoted = shlex.quote(folder)
@@ -70,7 +70,7 @@ class CommandLog:
             self.write(f"export TC_LIB_DIR={shlex.quote(environ['TC_LIB_DIR'])}")
 
     def write(self, line: str) -> None:
-        """A line to be run in the root namespace."""
+        """Write a line to be run in the root namespace."""
         self._file.write(line + "\n")
 
     def run(
@@ -88,12 +88,15 @@ class CommandLog:
     def serve(
         self, node: str, argv: Sequence[str], report: str, environ: Mapping[str, str] = {}
     ) -> None:
-        """A process that stays until the load is over."""
+        """Write the start of a process that stays until the load is over."""
         command = shlex.join(with_environ(argv, environ))
         self.write(f"serve {node} {shlex.quote(report)} {command}")
 
     def charge(self, cost: str | None) -> None:
-        """What the next program's calls cost on the virtual clock; None: what all programs' do."""
+        """Write the cost of the next program's calls on the virtual clock.
+
+        None: the cost of all programs applies.
+        """
         if cost is not None:
             self.write(f"charge {shlex.quote(cost)}")
 
@@ -101,41 +104,44 @@ class CommandLog:
         self.write(f"flow {shlex.quote(name)} {node} {shlex.quote(report)} {shlex.join(argv)}")
 
     def listening(self, node: str, protocol: str, port: int) -> None:
-        """The lab waited until somebody listened there."""
+        """Write that the lab waited until a process listened on a port."""
         self.write(f"listening {node} {protocol} {port}")
 
     def load_begins(self) -> None:
-        """From here on times are counted."""
+        """Write the start of the load, from which times are counted."""
         self.write("load_begins")
 
     def at(self, instant_s: float) -> None:
-        """What follows happened so long after the load began."""
+        """Write that the next lines happened this long after the start of the load."""
         self.write(f"at {instant_s:.9g}")
 
     def load_ends(self, reports: Mapping[str, tuple[str, str]]) -> None:
-        """The lab waited until every flow was over. `reports`: each flow's kind and report."""
+        """Write that the lab waited until every flow was over.
+
+        `reports` has each flow's type and report.
+        """
         self.write("load_ends")
         for name, (kind, report) in reports.items():
             self.write(f"goodput {shlex.quote(name)} {kind} {shlex.quote(report)}")
 
     def write_file(self, path: Path, content: bytes, mode: int) -> None:
-        """A file that something on a node reads: a here-document, in Base64 where it is no text."""
+        """Write a file as a here-document, in Base64 if it is not text."""
         text = content.decode("utf-8", errors="replace")
-        plain = text.encode() == content and text.endswith("\n") and END_OF_FILE not in text
-        body = text if plain else base64.encodebytes(content).decode("ascii")
+        is_text = text.encode() == content and text.endswith("\n") and END_OF_FILE not in text
+        body = text if is_text else base64.encodebytes(content).decode("ascii")
         quoted = shlex.quote(str(path))
         self.write(f"make_folder {shlex.quote(str(path.parent))}")
-        self.write(f"{'cat' if plain else 'base64 -d'} >{quoted} <<'{END_OF_FILE}'")
+        self.write(f"{'cat' if is_text else 'base64 -d'} >{quoted} <<'{END_OF_FILE}'")
         self._file.write(f"{body}{END_OF_FILE}\n")
         self.write(f"chmod {mode:o} {quoted}")
 
     def close(self) -> None:
-        """The script is whole."""
+        """Close the complete script."""
         self._file.close()
 
 
 def with_environ(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """A command with variables of its own."""
+    """Return a command that sets environment variables first."""
     if not environ:
         return list(argv)
     return ["env", *(f"{name}={value}" for name, value in environ.items()), *argv]

@@ -1,10 +1,9 @@
-"""Nodes of a Mininet that are namespaces alone, and how to be inside of one for a moment.
+"""Provide Mininet nodes that are only namespaces, and enter a namespace temporarily.
 
-Mininet gives each node a shell and configures it by typing into it: about twenty programs a node,
-a second of every run. A run types nothing, so its nodes are held by a process that does nothing;
-what Mininet would have typed to lay out links is left to `gostlab.guest.network`, which does the
-same by netlink, from what Mininet knows. Mininet's prompt (`./lab shell`) has nodes
-with shells.
+Mininet gives each node a shell and configures it by typing into it: about twenty programs per node,
+a second of every run. A run types nothing, so a process that does nothing holds its nodes.
+`gostlab.guest.network` sets up the links by netlink, as Mininet describes them. Mininet's prompt
+(`./lab shell`) has nodes with shells.
 """
 
 import contextlib
@@ -23,9 +22,9 @@ from mininet.topo import Topo
 from gostlab.install.landlock import CLONE_NEWNS, MS_REC, checked, libc
 
 CLONE_NEWNET, MS_PRIVATE = 0x40000000, 1 << 18  # <linux/sched.h>, <linux/mount.h>
-TT_READ_ON = 0x676F7374  # prctl(2) of the lab's own (arch/um/kernel/readon.c)
-MAX_OF_A_SYSCTL = 4096  # bytes
-# What Mininet types to lay out links and addresses.
+TT_READ_ON = 0x676F7374  # the lab's prctl(2) option (arch/um/kernel/readon.c)
+MAX_OF_A_SYSCTL = 4096  # maximum size of a sysctl's value in bytes
+# The commands that Mininet types to set up links and addresses.
 TYPED_FOR_LINKS = re.compile(
     r"ip link (add|del) .*|ifconfig \S+ (\S+/\d+ )?up|ip route del default; ip route add default .*"
 )
@@ -33,30 +32,32 @@ TYPED_FOR_LINKS = re.compile(
 
 @contextlib.contextmanager
 def inside(namespace: int | Path) -> Iterator[None]:
-    """Be in the network namespace of a process, or of a file: this thread, and what it starts.
+    """Enter the network namespace of a process or a file: this thread, and what it starts.
+
     Raises OSError.
     """
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    old_namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
-        file = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
-        other = os.open(file, os.O_RDONLY)
+        path = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
+        new_namespace = os.open(path, os.O_RDONLY)
         try:
-            checked(libc.setns(other, CLONE_NEWNET), "setns")
+            checked(libc.setns(new_namespace, CLONE_NEWNET), "setns")
             try:
                 yield
             finally:
-                checked(libc.setns(own, CLONE_NEWNET), "setns")
+                checked(libc.setns(old_namespace, CLONE_NEWNET), "setns")
         finally:
-            os.close(other)
+            os.close(new_namespace)
     finally:
-        os.close(own)
+        os.close(old_namespace)
 
 
 @contextlib.contextmanager
 def reading_on(size: int) -> Iterator[None]:
-    """What is started meanwhile gets its reads of so many bytes made by the kernel until its buffer
-    is full; 0: it makes them all itself. Saying so takes no time, and a kernel that does not know
-    the word refuses it.
+    """Let the kernel continue the reads, of this size, of processes started meanwhile.
+
+    It reads until their buffer is full; with 0 processes make all reads themselves. The call takes
+    no time, and a kernel that does not know the option refuses it.
     """
     libc.prctl(TT_READ_ON, ctypes.c_ulong(size))
     try:
@@ -66,7 +67,7 @@ def reading_on(size: int) -> Iterator[None]:
 
 
 def without_shells(topology: Topo) -> Topo:
-    """A topology whose nodes are to be namespaces alone."""
+    """Return a topology whose nodes are only namespaces."""
     for name in topology.hosts():
         info = topology.nodeInfo(name)
         info["cls"] = held(info["cls"])
@@ -75,7 +76,7 @@ def without_shells(topology: Topo) -> Topo:
 
 @cache
 def held(kind: type) -> type:
-    """A kind of node without its shell."""
+    """Return a Mininet node class without its shell."""
     return type(f"Held{kind.__name__}", (NamespaceHolder, kind), {})
 
 
@@ -87,13 +88,15 @@ class NamespaceHolder:
 
     @classmethod
     def checkSetup(cls) -> None:
-        """Mininet looks for programs here that it then types."""
+        """Skip Mininet's search for the programs that it types."""
 
     def startShell(self, _mnopts: str | None = None) -> None:
-        """Start what holds the namespaces, called as Mininet calls its shells. It hears no signal:
-        Python asks for no handler of those, by a call each. And it needs no words of a language's.
+        """Start the process that holds the namespaces, as Mininet starts its shells.
+
+        It blocks all signals: Python would otherwise query each signal's handler by a call. It
+        needs no locale.
         """
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             with inside_new_namespaces():
                 self.shell: Any = subprocess.Popen(
@@ -105,29 +108,32 @@ class NamespaceHolder:
                     env={"LC_ALL": "C"},
                 )
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
         self.pid = self.shell.pid
         self.stdin = self.stdout = self.shell.stdin
-        self.kept: list[str] = []
+        self.saved: list[str] = []
 
-    def cmd(self, *words: object, **_options: object) -> str:
-        """A command of the node's `config`, kept for `run_kept`; what lays out links is dropped."""
-        command = " ".join(map(str, words))
+    def cmd(self, *args: object, **_options: object) -> str:
+        """Save a command of the node's `config` for `run_saved`; drop those that set up links."""
+        command = " ".join(map(str, args))
         routes = {f"ip route add {to} via {via}" for to, via in self.params.get("routes", ())}
         if command not in routes and not TYPED_FOR_LINKS.fullmatch(command):
-            self.kept.append(command)
+            self.saved.append(command)
         return ""
 
-    def run_kept(self) -> None:
-        """Run what a topology's own node requested. Raises OSError or CalledProcessError."""
-        for command in self.kept:
+    def run_saved(self) -> None:
+        """Run the commands that a topology's node saved.
+
+        Raises OSError or CalledProcessError.
+        """
+        for command in self.saved:
             sysctl = re.fullmatch(r"sysctl -qw (\S+)=(\S+)", command)
             with inside(self.pid):
                 if sysctl:
                     write_sysctls({sysctl[1]: sysctl[2]})
                 else:
                     subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, check=True)
-        self.kept = []
+        self.saved = []
 
     def terminate(self) -> None:
         """End the node, and with it its interfaces and qdiscs."""
@@ -141,15 +147,18 @@ class NamespaceHolder:
 
 
 def sysctl_file(name: str) -> Path:
-    """The file of a sysctl, of whichever namespace the caller is in."""
+    """Return the file of a sysctl, for the namespace that the caller is in."""
     return Path(f"/proc/sys/{name.replace('.', '/')}")
 
 
 def write_sysctls(values: Mapping[str, str]) -> None:
-    """Set sysctls of the caller's namespace. Raises OSError whose filename is the one refused."""
+    """Set sysctls of the caller's namespace.
+
+    Raises OSError whose filename is the refused sysctl.
+    """
     for name, value in values.items():
         try:
-            # Python's own way takes twice as many calls, and there are a hundred.
+            # Path.write_text() makes twice as many calls, and there are a hundred sysctls.
             file = os.open(sysctl_file(name), os.O_WRONLY)
             try:
                 os.write(file, value.encode("ascii"))
@@ -160,41 +169,43 @@ def write_sysctls(values: Mapping[str, str]) -> None:
 
 
 def read_sysctls(names: Iterable[str]) -> dict[str, str]:
-    """Those of some sysctls that the kernel has, their values' blanks made one."""
-    found = {}
+    """Return the sysctls that the kernel has among those named, whitespace normalised."""
+    values = {}
     for name in names:
         with contextlib.suppress(FileNotFoundError):
             file = os.open(sysctl_file(name), os.O_RDONLY)
             try:
-                found[name] = " ".join(os.read(file, MAX_OF_A_SYSCTL).decode("ascii").split())
+                values[name] = " ".join(os.read(file, MAX_OF_A_SYSCTL).decode("ascii").split())
             finally:
                 os.close(file)
-    return found
+    return values
 
 
 @contextlib.contextmanager
 def inside_new_namespaces() -> Iterator[None]:
-    """Be in a network and mounts of their own, for what is started there, and come back. A child
-    that entered them itself, between fork and exec, would be a copy of all of this process first:
-    eight times as long in the sandbox. This process must have one thread. Raises OSError.
+    """Enter new network and mount namespaces, and come back on leaving.
+
+    A child that entered them itself, between fork and exec, would first be a copy of this whole
+    process: in the sandbox that takes eight times as long. This process must have one thread.
+    Raises OSError.
     """
     folder = os.open(".", os.O_PATH)
-    own = [
+    old_namespaces = [
         (os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY), flag)
         for kind, flag in (("mnt", CLONE_NEWNS), ("net", CLONE_NEWNET))
     ]
     try:
         try:
-            # as `mnexec -n` makes them
+            # `mnexec -n` makes the same namespaces
             checked(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
             private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
             checked(libc.mount(b"none", b"/", None, private, None), "mount /")
             checked(libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys")
             yield
         finally:
-            for namespace, flag in own:
+            for namespace, flag in old_namespaces:
                 checked(libc.setns(namespace, flag), "setns")
-            os.fchdir(folder)  # coming back to the mounts leads to their root
+            os.fchdir(folder)  # entering a mount namespace changes to its root
     finally:
-        for descriptor in (folder, *(namespace for namespace, _ in own)):
+        for descriptor in (folder, *(namespace for namespace, _ in old_namespaces)):
             os.close(descriptor)

@@ -1,7 +1,7 @@
-"""The emulated network: a Mininet built from a topology, and commands run on its nodes.
+"""Build the emulated network with Mininet from a topology, and run commands on its nodes.
 
-The only module that imports mininet.net. Everything that is run on a node goes through `Network`,
-which writes it down in `commands.sh` so that a reader can build the same network by hand.
+This is the only module that imports mininet.net. Everything that runs on a node goes through
+`Network`, which records it in `commands.sh`, so that a reader can build the same network by hand.
 """
 
 import os
@@ -31,17 +31,19 @@ from gostlab.spec.flow import topology_size
 from gostlab.spec.run_spec import RunSpec
 
 NO_REQUIREMENTS = ScriptRequirements()
-CHECKED_OFFLOADS = tuple(OFFLOADS)[:3]  # not every kernel has the last one
+CHECKED_OFFLOADS = tuple(OFFLOADS)[:3]  # not every kernel has the last of OFFLOADS
 
 
 class NetworkError(Exception):
-    """A command on a node failed, or the kernel did not install what was requested."""
+    """A command that failed on a node, or a setting that the kernel did not install."""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """One end of a link. `role` is what the path does there, if anything; `hosts` are those whose
-    flows it is for, where it is not for all.
+    """One end of a link.
+
+    `role` is the part of the path that it emulates, if any; `hosts` are those whose flows it is
+    for, if it is not for all.
     """
 
     node: str
@@ -49,12 +51,12 @@ class Interface:
     ip: str
     role: str | None  # bottleneck | delay
     direction: str | None  # forward | reverse
-    hosts: tuple[str, ...] = ()  # dumbbell: the one behind a delay line; star: the path's site
-    link: str = ""  # of several, each of which may have a path of its own
+    hosts: tuple[str, ...] = ()  # dumbbell: the host behind a delay line; star: the path's site
+    link: str = ""  # name of the link, if there are several, each of which may have its own path
 
 
 def interface_of(node: str, intf: Any) -> Interface:
-    """An end of a link with what topo.py says of it: (role, direction[, hosts[, link]])."""
+    """Return an end of a link, with its role in topo.py (role, direction[, hosts[, link]])."""
     role, direction, *more = intf.params.get("role") or (None, None)
     hosts = more[0] if more else ()
     hosts = (hosts,) if isinstance(hosts, str) else hosts
@@ -64,14 +66,14 @@ def interface_of(node: str, intf: Any) -> Interface:
 
 @dataclass(frozen=True)
 class Command:
-    """A process that stays, or runs beside others."""
+    """A process that stays, or runs in parallel with others."""
 
     node: str
     argv: Sequence[str]
-    report: str  # where its output goes
-    charged_as: str = ""  # the program whose costs it and all its children have
+    report: str  # file of its output
+    charged_as: str = ""  # program whose costs apply to the process and its children
     environ: Mapping[str, str] = field(default_factory=dict)
-    flow: str | None = None  # whose client it is; None: a server, or a tunnel's end
+    flow: str | None = None  # flow whose client it is; None: a server, or a tunnel's end
 
 
 class Network:
@@ -98,27 +100,30 @@ class Network:
         self._tc_pipes: dict[str, TcPipe] = {}
 
     def close(self) -> None:
-        """End what was left running for the lab's own commands."""
+        """End the `tc` processes that were started for the lab's commands."""
         while self._tc_pipes:
             self._tc_pipes.popitem()[1].close()
 
     def pid(self, node: str) -> int:
-        """The process that holds the node's network namespace."""
+        """Return the process that holds the node's network namespace."""
         return int(self.mininet[node].pid)
 
     def ip(self, node: str) -> str:
-        """The node's first IPv4 address."""
+        """Return the node's first IPv4 address."""
         return str(self.mininet[node].IP())
 
-    def way(self, one: str, other: str) -> list[tuple[str, str, str, str]]:
-        """The links from a node to another by the shortest way: a node, the one behind it, and the
-        addresses that each has on their link.
+    def links_between(self, one: str, other: str) -> list[tuple[str, str, str, str]]:
+        """Return the links of the shortest path from a node to another.
+
+        Each is a node, the next node, and the addresses of both on their link.
         """
         ends = [(link.intf1, link.intf2) for link in self.mininet.links]
         reached: dict[str, list[tuple[str, str, str, str]]] = {one: []}
         waiting = [one]
-        for node in waiting:  # grows
-            for near, far in (pair for each in ends for pair in (each, each[::-1])):
+        for node in waiting:  # the loop appends to it
+            for near, far in (
+                pair for pair_of_ends in ends for pair in (pair_of_ends, pair_of_ends[::-1])
+            ):
                 if near.node.name == node and far.node.name not in reached:
                     link = (node, far.node.name, str(near.ip), str(far.ip))
                     reached[far.node.name] = [*reached[node], link]
@@ -127,7 +132,7 @@ class Network:
 
     @property
     def shaped(self) -> tuple[Interface, ...]:
-        """The interfaces that make the path, or paths."""
+        """Return the interfaces that emulate the path, or paths."""
         return tuple(interface for interface in self.interfaces if interface.role)
 
     def start(
@@ -139,12 +144,12 @@ class Network:
         reads_on: int | None = None,
         cycle_counter_at: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process and leave it running, in a session of its own. Raises NetworkError.
+        """Start a process and leave it running, in a new session. Raises NetworkError.
 
-        folder    of its report
-        recorded  whether commands.sh is told
-        reads_on  the size of its reads that the kernel goes on with; None: nothing is said
-        cycle_counter_at  where it reads the CPU's cycle counter, which reads 0 then; None: nowhere
+        folder    folder of its report
+        recorded  whether commands.sh records it
+        reads_on  size of its reads that the kernel continues; None: no setting
+        cycle_counter_at  file offset of the RDTSC to replace, so that it reads 0; None: none
         """
         cost = format_cost(self.program_costs, command.charged_as)
         with (folder / command.report).open("wb") as output:
@@ -166,7 +171,7 @@ class Network:
             return process
 
     def record(self, command: Command) -> None:
-        """Write into commands.sh that a process starts."""
+        """Record the start of a process in commands.sh."""
         self.log.charge(format_cost(self.program_costs, command.charged_as))
         if command.flow is None:
             self.log.serve(command.node, command.argv, command.report, command.environ)
@@ -176,7 +181,10 @@ class Network:
     def _popen(
         self, node: str, argv: Sequence[str], environ: Mapping[str, str], **options: Any
     ) -> subprocess.Popen[bytes]:
-        """A process in a node's network. Raises NetworkError if there is no such program."""
+        """Start a process in a node's network.
+
+        Raises NetworkError if there is no such program.
+        """
         try:
             with inside(self.pid(node)):
                 return subprocess.Popen(
@@ -188,7 +196,7 @@ class Network:
             raise NetworkError(f"{node}: {shlex.join(argv)}: {error.strerror}") from error
 
     def write_file(self, path: Path, content: str | bytes, mode: int = 0o644) -> None:
-        """Write a file that something on a node reads, and into commands.sh how to write it."""
+        """Write a file that a program on a node reads, and record it in commands.sh."""
         data = content.encode() if isinstance(content, str) else content
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -206,29 +214,32 @@ class Network:
         stdout_name: str | None = None,
         stdin: str = "",
     ) -> str:
-        """Run a command on a node to its end; returns its standard output.
+        """Run a command on a node to its end and return its standard output.
 
-        stdout_name   where commands.sh is to keep what it says
-        stdin         what it reads (commands.sh does not know of it)
-        Raises NetworkError with what the command said if it fails (unless `check` is off).
+        stdout_name   file in which commands.sh saves the output
+        stdin         standard input (commands.sh does not record it)
+        Raises NetworkError with the command's output if it fails (unless `check` is off).
         """
         if logged:
             self.log.run(node, argv, environ=environ, stdout=stdout_name, may_fail=not check)
         pipe = subprocess.PIPE
-        fed = {"stdin": pipe} if stdin else {}
-        process = self._popen(node, argv, environ, stdout=pipe, stderr=pipe, **fed)
+        stdin_option = {"stdin": pipe} if stdin else {}
+        process = self._popen(node, argv, environ, stdout=pipe, stderr=pipe, **stdin_option)
         out, err = process.communicate(stdin.encode() or None)
         if check and process.returncode != 0:
-            said = (err or out).decode(errors="replace").strip().replace("\n", "; ")
+            message = (err or out).decode(errors="replace").strip().replace("\n", "; ")
             raise NetworkError(
-                f"{node}: {shlex.join(argv)}: {said or f'exit status {process.returncode}'}"
+                f"{node}: {shlex.join(argv)}: {message or f'exit status {process.returncode}'}"
             )
         return str(out.decode(errors="replace"))
 
     def change_qdiscs(
         self, node: str, commands: Sequence[Sequence[str]], shows: Sequence[Sequence[str]]
     ) -> str:
-        """Run tc commands through a tc that stays, then what `shows` print. Raises NetworkError."""
+        """Run tc commands through a tc that stays, and return the output of `shows`.
+
+        Raises NetworkError.
+        """
         for argv in commands:
             self.log.run(node, argv)
         if node not in self._tc_pipes:
@@ -240,7 +251,7 @@ class Network:
 
 
 def charged_argv(argv: Sequence[str], cost: str | None) -> list[str]:
-    """A command that becomes another once the kernel knows what that one's calls cost."""
+    """Return a command that sets its system-call cost and then executes another one."""
     if cost is None:
         return list(argv)
     script = 'echo "$0" >/proc/self/net/program_cost && exec "$@"'
@@ -248,7 +259,7 @@ def charged_argv(argv: Sequence[str], cost: str | None) -> list[str]:
 
 
 @contextmanager
-def lay_out(
+def build_network(
     run: RunSpec,
     folder: Path,
     environ: Mapping[str, str],
@@ -256,14 +267,16 @@ def lay_out(
     *,
     shells: bool = False,
 ) -> Iterator[Network]:
-    """Build the run's topology; on leaving, end every node and with it every interface and qdisc.
-    `shells`: nodes have one, for Mininet's prompt. Raises NetworkError if Mininet cannot build it.
+    """Build the run's topology; on leaving, end all nodes with their interfaces and qdiscs.
+
+    `shells` gives nodes a shell, for Mininet's prompt. Raises NetworkError if Mininet cannot build
+    it.
     """
     setLogLevel("warning")
-    # Mininet.init() would raise the host's socket-buffer and neighbour sysctls, which is not ours
-    # to do and would leak into every namespace's defaults. Root is checked by the machine.
+    # Mininet.init() would raise the host's socket-buffer and neighbour sysctls. The lab must not do
+    # that, as it would change every namespace's defaults. The machine checks for root.
     Mininet.inited = True
-    numCores.ncores = os.cpu_count()  # as Mininet has grep count them
+    numCores.ncores = os.cpu_count()  # Mininet would count CPUs with grep
     size = topology_size(topology_of(run.topology), run.flows, run.sites, run.hops)
     layout = topo.topos[run.topology](**size)
     mininet = Mininet(
@@ -289,15 +302,18 @@ def lay_out(
 
 
 def join_nodes(mininet: Mininet) -> None:
-    """Links, addresses and routes of nodes without shells. Raises NetworkError."""
-    where = "links"
+    """Set up links, addresses and routes of nodes without shells.
+
+    Raises NetworkError.
+    """
+    position = "links"
     try:
         with links_of(os.getpid()) as links:
             for link in mininet.links:
                 one, two = link.intf1, link.intf2
                 links.add_veth(one.name, one.node.pid, two.name, two.node.pid)
         for host in mininet.hosts:
-            where = host.name
+            position = host.name
             with links_of(host.pid) as links:
                 links.set_up("lo")
                 for end in (intf for intf in host.intfList() if intf.name != "lo"):
@@ -307,14 +323,16 @@ def join_nodes(mininet: Mininet) -> None:
                     links.add_route(to, f"via {via}")
                 if "defaultRoute" in host.params:
                     links.add_route("default", host.params["defaultRoute"])
-            host.run_kept()
+            host.run_saved()
     except (LinkError, OSError, subprocess.CalledProcessError) as error:
-        raise NetworkError(f"topo.py: {where}: {error}") from error
+        raise NetworkError(f"topo.py: {position}: {error}") from error
 
 
 def check_addresses(mininet: Mininet) -> None:
-    """Every interface must have the address that its link declares: Mininet gives a node's own to
-    its first link's end. Raises NetworkError naming the first that differs.
+    """Check that every interface has the address that its link declares.
+
+    Mininet gives a node's own address to its first link's end. Raises NetworkError with the first
+    that differs.
     """
     for host in mininet.hosts:
         for intf in host.intfList():
@@ -327,7 +345,7 @@ def check_addresses(mininet: Mininet) -> None:
 
 
 def record_layout(network: Network) -> None:
-    """Write the namespaces, links, addresses and routes that Mininet made into commands.sh."""
+    """Record the namespaces, links, addresses and routes that Mininet made in commands.sh."""
     log = network.log
     for node in network.nodes:
         log.write(f"namespace {node}")
@@ -352,14 +370,17 @@ def record_layout(network: Network) -> None:
 
 
 def set_mtu(network: Network, mtu: int) -> None:
-    """The MTU of every link's both ends. Raises NetworkError."""
+    """Set the MTU of both ends of every link.
+
+    Raises NetworkError.
+    """
     for node in network.nodes:
-        own = [each.name for each in network.interfaces if each.node == node]
-        for name in own:
+        devices = [interface.name for interface in network.interfaces if interface.node == node]
+        for name in devices:
             network.log.run(node, ["ip", "link", "set", name, "mtu", str(mtu)])
         try:
             with links_of(network.pid(node)) as links:
-                for name in own:
+                for name in devices:
                     links.set_mtu(name, mtu)
         except LinkError as error:
             raise NetworkError(f"{node}: {error}") from None
@@ -368,37 +389,41 @@ def set_mtu(network: Network, mtu: int) -> None:
 def set_sysctls(
     network: Network, node: str, values: Mapping[str, str], *, of_this_kernel_alone: bool = False
 ) -> dict[str, str]:
-    """Set sysctls in a node's namespace and read them back; returns what the kernel says.
+    """Set sysctls in a node's namespace, and return the values read back from the kernel.
 
-    of_this_kernel_alone  commands.sh passes over them on a kernel that has no such thing
-    Raises NetworkError naming the first one that differs from what was asked.
+    of_this_kernel_alone  commands.sh skips them on a kernel without such sysctls
+    Raises NetworkError with the first one that differs from the requested value.
     """
     flags = "-eqw" if of_this_kernel_alone else "-qw"
-    words = [f"{key}={value}" for key, value in values.items()]
-    network.log.run(node, ["sysctl", flags, *words])
+    assignments = [f"{key}={value}" for key, value in values.items()]
+    network.log.run(node, ["sysctl", flags, *assignments])
     try:
         with inside(network.pid(node)):
             write_sysctls(values)
             installed = read_sysctls(values)
     except OSError as error:
-        refused = next((word for word in words if word.startswith(f"{error.filename}=")), "sysctl")
+        refused = next(
+            (word for word in assignments if word.startswith(f"{error.filename}=")), "sysctl"
+        )
         raise NetworkError(f"{node}: {refused}: {error.strerror}") from error
-    for key, asked in values.items():
-        if installed[key] != asked:
-            raise NetworkError(f"{node}: {key}: requested {asked}, the kernel has {installed[key]}")
+    for key, requested in values.items():
+        if installed[key] != requested:
+            raise NetworkError(
+                f"{node}: {key}: requested {requested}, the kernel has {installed[key]}"
+            )
     return installed
 
 
 def set_offloads(
     network: Network, on: bool, nodes: Collection[str] | None = None
 ) -> dict[str, dict[str, bool]]:
-    """Switch segmentation and receive offloads on every interface (of some nodes); returns what the
-    kernel says of each.
+    """Switch segmentation and receive offloads on every interface (of some nodes).
 
-    Raises NetworkError naming the interface that did not take it.
+    Returns the state of each interface read back. Raises NetworkError with the interface that did
+    not accept it.
     """
-    asked, other = ("on", "off") if on else ("off", "on")
-    switches = [word for switch, _ in OFFLOADS.values() for word in (switch, asked)]
+    requested, opposite = ("on", "off") if on else ("off", "on")
+    switches = [word for switch, _ in OFFLOADS.values() for word in (switch, requested)]
     installed: dict[str, dict[str, bool]] = {}
     for interface in network.interfaces:
         if nodes is not None and interface.node not in nodes:
@@ -412,6 +437,6 @@ def set_offloads(
         installed[interface.name] = state
         for name in CHECKED_OFFLOADS:
             if state[name] != on:
-                where = f"{interface.node}: {interface.name}"
-                raise NetworkError(f"{where}: {name} is {other}, requested {asked}")
+                position = f"{interface.node}: {interface.name}"
+                raise NetworkError(f"{position}: {name} is {opposite}, requested {requested}")
     return installed

@@ -1,5 +1,7 @@
-"""The virtual clock and its random numbers, begun anew: what follows does not depend on how many
-calls came before, as whether there was byte code.
+"""Reset the virtual clock and its random numbers.
+
+What follows then does not depend on how many calls came before, for example on whether byte code
+was cached.
 """
 
 from pathlib import Path
@@ -7,9 +9,10 @@ from pathlib import Path
 BEGIN_ANEW = Path("/sys/module/kernel/parameters/tt_begin_anew")
 
 
-def begin_anew(clock: str, seed: int) -> None:
-    """Wait for a whole second of the virtual clock, and let random numbers begin anew from a seed.
-    On the real clock, and a kernel without these words of the lab's, nothing. Raises OSError.
+def reset_virtual_clock(clock: str, seed: int) -> None:
+    """Wait for a whole second of the virtual clock, and restart random numbers from a seed.
+
+    Does nothing on the real clock, and on a kernel without the lab's parameter. Raises OSError.
     """
     if clock == "virtual" and BEGIN_ANEW.exists():
         BEGIN_ANEW.write_text(f"{seed}", encoding="ascii")

@@ -1,10 +1,9 @@
-"""One run, from its description to its result folder, the same on any machine.
+"""Execute one run, from its description to its result folder, equally on any machine.
 
     python3 -m gostlab.guest.run FOLDER       FOLDER holds run.json and parts.json
 
-It needs root in its own network namespaces and a kernel with sch_netem, and knows nothing of which
-machine gave it those. How it ended goes to outcome.json, which its starter turns into
-status.json.
+It needs root in its own network namespaces and a kernel with sch_netem, whichever machine provides
+them. Its outcome goes to outcome.json, which the process that starts it turns into status.json.
 """
 
 import gc
@@ -37,16 +36,23 @@ from gostlab.guest.environment import (
 from gostlab.guest.evaluate import check_rates, judge
 from gostlab.guest.flow_result import FlowInterval, FlowResult, TrafficError
 from gostlab.guest.load_context import LoadContext
-from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
+from gostlab.guest.network import (
+    Interface,
+    Network,
+    NetworkError,
+    build_network,
+    set_mtu,
+    set_offloads,
+)
 from gostlab.guest.nic_coalescing import moderate_cards
 from gostlab.guest.pacing import pace_senders
 from gostlab.guest.probes import fidelity
-from gostlab.guest.probes.cc_state import keep_states, tracing_states
+from gostlab.guest.probes.cc_state import save_states, tracing_states
 from gostlab.guest.probes.sampler import Probes, host_cpu_use, program_cost_use
-from gostlab.guest.probes.tcp_probe import AckTrace, keep_acks, sample_s, tracing_acks
+from gostlab.guest.probes.tcp_probe import AckTrace, sample_s, save_acks, tracing_acks
 from gostlab.guest.probes.timer_lateness import Watch, watching
 from gostlab.guest.probes.trace_spool import Spool
-from gostlab.guest.reset_clock import begin_anew
+from gostlab.guest.reset_clock import reset_virtual_clock
 from gostlab.guest.shaping import Shaper, under_test
 from gostlab.guest.socket_accounting import counted, in_sockets, what_it_did
 from gostlab.guest.start_tunnel import program_of, start_tunnel
@@ -64,22 +70,22 @@ TAINT = Path("/proc/sys/kernel/tainted")
 
 
 def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
-    """Run it and write its folder, all but status.json; returns the verdict.
+    """Execute a run, write its folder except status.json, and return the verdict.
 
     Raises Unsupported, NetworkError, TunnelError, TrafficError or OSError.
     """
-    # of a kernel that is not the shipped one
+    # features that a kernel other than the shipped one lacks
     lacking = (parts.get("kernel") or {}).get("lacks", ())
     environ = run_environ(parts)
     os.environ.update(environ)
-    begin_anew(run.clock, run.seed)
+    reset_virtual_clock(run.clock, run.seed)
     programs = Programs(
         program_of(run, parts), iperf3_of(run, parts), parts.get("nginx"), parts.get("irtt")
     )
     host_config.prepare_kernel(run, run.machine)
     with (
         scratch_folder() as scratch,
-        lay_out(run, folder, environ, needs_of(run, programs)) as network,
+        build_network(run, folder, environ, needs_of(run, programs)) as network,
     ):
         if run.mtu != MTU_BYTES:
             set_mtu(network, run.mtu)
@@ -91,8 +97,9 @@ def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
             offloads[device]["generic-receive-offload"] = card["gro"]
         prolong_arp(network, max(map(run.longest_rtt_s, run.flows)))
         shaper = Shaper(network, run)
-        # A queue's timers follow from its start, and from no call of the lab's before it.
-        begin_anew(run.clock, run.seed)
+        # Reset the clock, so that a queue's timers do not depend on calls of the lab before its
+        # start.
+        reset_virtual_clock(run.clock, run.seed)
         qdiscs_before = shaper.install()
         paced = pace_senders(network, run) if run.pacing == "fq" else []
         checks = check_idle(network, run, shaper, "idle_rtt_before")
@@ -101,7 +108,7 @@ def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
             start_tunnel(network, run, programs.tunnel, folder, scratch) as tunnel,
             watching_all(network, run, tunnel, folder, paced) as watches,
         ):
-            order = LoadContext(
+            context = LoadContext(
                 network,
                 run,
                 tunnel,
@@ -114,11 +121,11 @@ def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
                 change=shaper.change,
             )
             with judged_if_dead(tunnel, checks, folder):
-                load = put_load(order, watches)
+                load = apply_load(context, watches)
             checks += check_tunnel(tunnel)
             legs = watches.probes.legs()
-            acks = keep_acks(order, watches.acks, load.started_s) if run.acks else None
-        states = keep_states(folder, load.started_s)
+            acks = save_acks(context, watches.acks, load.started_s) if run.acks else None
+        states = save_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
         load = watched(run, load, watches.probes, tunnel)
         flows = measured_part(run, load, watches.probes, tunnel, folder)
@@ -126,15 +133,17 @@ def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
         checks += check_idle(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
         pids = {node: network.pid(node) for node in host_config.hosts_with_programs(run)}
-        more: dict[str, Any] = {"receive": cards} if cards else {}
+        optional_fields: dict[str, Any] = {"receive": cards} if cards else {}
         if states:
-            more["cc_state"] = states
+            optional_fields["cc_state"] = states
         if run.host_cpus:
-            more["host_cpu"] = {node: host_cpu_use(pid) for node, pid in pids.items()}
+            optional_fields["host_cpu"] = {node: host_cpu_use(pid) for node, pid in pids.items()}
         if run.program_costs:
-            more["program_costs"] = {node: program_cost_use(pid) for node, pid in pids.items()}
+            optional_fields["program_costs"] = {
+                node: program_cost_use(pid) for node, pid in pids.items()
+            }
         if run.clock == "virtual":
-            more["reads_made"] = kernel_number("tt_reads_made")
+            optional_fields["reads_made"] = kernel_number("tt_reads_made")
     results.write_json(
         folder / "env.json",
         {
@@ -143,7 +152,7 @@ def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
             "qdiscs_before": qdiscs_before,
             "qdiscs_after": qdiscs_after,
             "acks": acks,
-            **more,
+            **optional_fields,
         },
     )
     checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacking)
@@ -159,8 +168,9 @@ def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
 
 
 def reads_on_of(run: RunSpec, lacking: Sequence[str]) -> int | None:
-    """The size of the reads of the run's iperf3 that its kernel is to go on with; None: it need not
-    be told.
+    """Return the size of the iperf3 reads that the kernel is to continue.
+
+    None: the kernel needs no setting.
     """
     kind = OWN.get(run.iperf3)
     if run.clock != "virtual" or not (kind and kind.reads_on) or "reading on" in lacking:
@@ -169,75 +179,85 @@ def reads_on_of(run: RunSpec, lacking: Sequence[str]) -> int | None:
 
 
 def needs_of(run: RunSpec, programs: Programs) -> ScriptRequirements:
-    """What the run's commands.sh must find on whatever machine repeats it."""
+    """Return what the run's commands.sh must find on the machine that repeats it."""
     kinds = [flow.traffic for flow in run.flows]
     clients = dict.fromkeys(kind.client for kind in kinds if kind.client)
     iperf3 = programs.iperf3.path
-    kept = [*(programs.tunnel.paths if programs.tunnel else ())]
-    kept += [iperf3] if run.iperf3 != SYSTEM else []
-    # To read all of a GOST is a twentieth of a short run.
-    known = {each.path: each.sha256 for each in (programs.tunnel,) if each and each.is_hashed_alone}
+    hashed_paths = [*(programs.tunnel.paths if programs.tunnel else ())]
+    hashed_paths += [iperf3] if run.iperf3 != SYSTEM else []
+    # Hashing a GOST binary takes a twentieth of a short run.
+    known_hashes = {
+        program.path: program.sha256
+        for program in (programs.tunnel,)
+        if program and program.is_hashed_alone
+    }
     return ScriptRequirements(
         programs=(
             *([programs.nginx or "nginx"] if any(kind.by_nginx for kind in kinds) else []),
             *([str(iperf3)] if any(kind.by_iperf3 for kind in kinds) else []),
             *clients,
         ),
-        hashes={str(path): known.get(path) or file_sha256(path) for path in kept},
+        hashes={str(path): known_hashes.get(path) or file_sha256(path) for path in hashed_paths},
         congestion_controls=[kernel_name(cc) for cc in run.congestion_controls],
         tcp_memory_mib=run.tcp_memory_mib if run.machine == "sandbox" else None,
     )
 
 
 def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> LoadResult:
-    """The load, with what sockets and links tell of its flows: what those did that are counted, and
-    when data began and ended. Raises TrafficError.
+    """Return the load's results, completed from sockets and links.
+
+    These give the counts of counted flows, and when data began and ended. Raises TrafficError.
     """
     flows = []
-    for flow, did in zip(run.flows, load.flows, strict=True):
-        told = counted(run, flow, did, probes, tunnel) if flow.traffic.is_counted else did
+    for flow, reported in zip(run.flows, load.flows, strict=True):
+        result = (
+            counted(run, flow, reported, probes, tunnel) if flow.traffic.is_counted else reported
+        )
         times = probes.data_times(flow.name)
         if times is not None:
-            told = replace(told, data_began_s=times.began_s, data_ended_s=times.ended_s)
-            if flow.connects_at_start:  # iperf3's seconds begin with its data
-                told = replace(told, started_s=times.began_s)
-        flows.append(told)
+            result = replace(result, data_began_s=times.began_s, data_ended_s=times.ended_s)
+            if flow.connects_at_start:  # iperf3's seconds count from its first data
+                result = replace(result, started_s=times.began_s)
+        flows.append(result)
     return replace(load, flows=tuple(flows))
 
 
 def measured_part(
     run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel, folder: Path
 ) -> list[FlowResult]:
-    """What each flow did in the part of the load that is measured."""
+    """Return each flow's result in the measured part of the load."""
     if not run.measures_a_part:
         return list(load.flows)
-    found = []
-    for flow, did in zip(run.flows, load.flows, strict=True):
+    results_of_flows = []
+    for flow, whole in zip(run.flows, load.flows, strict=True):
         window_s = run.measured_s(flow)
-        from_s = max(window_s[0], did.started_s)
-        # iperf3's seconds may be its receiver's, whose clock begins before, or after, its sender's
-        over_s = did.ended_s if flow.traffic.by_iperf3 else did.started_s + did.seconds
+        from_s = max(window_s[0], whole.started_s)
+        # iperf3's seconds may be its receiver's, whose clock begins before or after its sender's.
+        over_s = whole.ended_s if flow.traffic.by_iperf3 else whole.started_s + whole.seconds
         to_s = min(window_s[1], over_s)
         report = folder / report_name(run, flow)
         if flow.traffic.is_counted:
             _, part = what_it_did(run, flow, probes, tunnel)
-        elif flow.traffic.rows:  # what it measured itself
-            row = result_of(flow, report, (did.started_s, did.ended_s), window_s)
-            own = replace(did, round_trips=row.round_trips, fetches=row.fetches)
-            found.append(own.of_part(from_s, to_s, FlowInterval(row.bytes)))
+        elif flow.traffic.rows:  # flows that measure by themselves
+            row = result_of(flow, report, (whole.started_s, whole.ended_s), window_s)
+            measured = replace(whole, round_trips=row.round_trips, fetches=row.fetches)
+            results_of_flows.append(measured.of_part(from_s, to_s, FlowInterval(row.bytes)))
             continue
         elif flow.is_tcp:
             part = in_sockets(flow, probes, tunnel)
         else:
             part = carrier(flow.traffic).part(
-                flow, report, from_s - did.started_s, to_s - did.started_s
+                flow, report, from_s - whole.started_s, to_s - whole.started_s
             )
-        found.append(did.of_part(from_s, to_s, part))
-    return found
+        results_of_flows.append(whole.of_part(from_s, to_s, part))
+    return results_of_flows
 
 
 def nodes_crossed(network: Network, run: RunSpec) -> set[str]:
-    """The nodes that the flows' packets pass: all but a star's other sites and their routers."""
+    """Return the nodes that the flows' packets pass.
+
+    In a star the other sites and their routers are left out.
+    """
     crossed = {interface for interface in network.shaped if under_test(run, interface)}
     idle = {interface for interface in network.shaped if interface not in crossed}
     others = {node for interface in idle for node in (interface.node, *interface.hosts)}
@@ -249,37 +269,45 @@ def nodes_crossed(network: Network, run: RunSpec) -> set[str]:
 
 @dataclass
 class Watches:
-    """What watches a load. Use through `watching_all`."""
+    """The samplers and traces of a load. Use through `watching_all`."""
 
-    queues: list[Interface]  # where the flows' packets may wait
+    queues: list[Interface]  # queues in which the flows' packets may wait
     probes: Probes
-    acks: AckTrace | None  # None: not requested, or not to be had
-    states: Spool  # what congestion controls of the lab's own say
+    acks: AckTrace | None  # None: not requested, or not available
+    states: Spool  # states that the lab's congestion controls report
     clock: Watch | None  # None on the virtual clock, which is exact
 
     def begin(self) -> None:
-        """Just before the load."""
-        for each in (self.clock, self.acks, self.states, self.probes):
-            if each is not None:
-                each.start()
+        """Start all samplers, just before the load."""
+        for sampler in (self.clock, self.acks, self.states, self.probes):
+            if sampler is not None:
+                sampler.start()
 
     def end(self) -> None:
-        """Just after it. Raises what broke a sampler, if anything did."""
-        for each in (self.clock, self.probes, self.states):
-            if each is not None:
-                each.end()
+        """End all samplers, just after the load.
+
+        Raises the error of a sampler that failed.
+        """
+        for sampler in (self.clock, self.probes, self.states):
+            if sampler is not None:
+                sampler.end()
 
 
 @contextmanager
 def watching_all(
     network: Network, run: RunSpec, tunnel: Tunnel, folder: Path, paced: Sequence[Interface]
 ) -> Iterator[Watches]:
-    """Open all that watches a load; close it on leaving. `paced`: end hosts' cards with fq."""
+    """Open all samplers of a load, and close them on leaving.
+
+    `paced` holds the end hosts' NICs with fq.
+    """
     queues = [interface for interface in network.shaped if under_test(run, interface)]
     queues += paced
-    # the device whose queue the flows' data wait in
+    # The bottleneck is the device in whose queue the flows' data wait.
     bottleneck = next(
-        each for each in queues if (each.role, each.direction) == ("bottleneck", run.data_direction)
+        queue
+        for queue in queues
+        if (queue.role, queue.direction) == ("bottleneck", run.data_direction)
     )
     with (
         tracing_acks(run, folder, tunnel) as acks,
@@ -290,14 +318,17 @@ def watching_all(
         yield Watches(queues, probes, acks, states, clock)
 
 
-def put_load(order: LoadContext, watches: Watches) -> LoadResult:
-    """The load between the samplers' first and last sample. Raises TunnelError or TrafficError."""
-    tunnel = order.tunnel
-    begin_anew(order.run.clock, order.run.seed)
+def apply_load(context: LoadContext, watches: Watches) -> LoadResult:
+    """Run the load between the samplers' first and last sample.
+
+    Raises TunnelError or TrafficError.
+    """
+    tunnel = context.tunnel
+    reset_virtual_clock(context.run.clock, context.run.seed)
     try:
-        load = run_flows(order)
+        load = run_flows(context)
     except TrafficError:
-        tunnel.ends.check_alive()  # a dead tunnel is the cause, iperf3's error only the effect
+        tunnel.ends.check_alive()  # a dead tunnel is the cause, and iperf3's error only the effect
         raise
     watches.end()
     tunnel.ends.check_alive()
@@ -306,25 +337,26 @@ def put_load(order: LoadContext, watches: Watches) -> LoadResult:
 
 @contextmanager
 def judged_if_dead(tunnel: Tunnel, checks: list[Check], folder: Path) -> Iterator[None]:
-    """A tunnel that dies under the load leaves a verdict behind: invalid."""
+    """Write the verdict `invalid` if the tunnel dies under the load."""
     try:
         yield
     except TunnelError:
-        found = [*checks, *check_tunnel(tunnel)]
-        if worst(found) == "invalid":  # else it never got so far as to carry anything
-            results.write_json(folder / "fidelity.json", report(found))
+        all_checks = [*checks, *check_tunnel(tunnel)]
+        if worst(all_checks) == "invalid":  # else the tunnel never carried anything
+            results.write_json(folder / "fidelity.json", report(all_checks))
         raise
 
 
 def check_tunnel(tunnel: Tunnel) -> list[Check]:
-    """Whether the tunnel is alive; nothing where there is none."""
+    """Return the check that the tunnel is alive; none without a tunnel."""
     ends = {node: end.poll() for node, end in tunnel.ends.items()}
     return [fidelity.check_tunnel(ends)] if ends else []
 
 
 def check_repeats(run: RunSpec, program: TunnelBinary | None) -> list[Check]:
-    """Whether another run through the tunnel would be this one; nothing where no clock or program
-    makes that a question.
+    """Return the check that another run through the tunnel would be equal.
+
+    Empty if neither the clock nor the program makes that a question.
     """
     if program is None or run.clock != "virtual" or not tsc_trap.go_seeds_from_tsc(program.version):
         return []
@@ -332,39 +364,39 @@ def check_repeats(run: RunSpec, program: TunnelBinary | None) -> list[Check]:
 
 
 def raise_file_limit() -> None:
-    """As many open files as this machine grants: every flow's process is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """Raise the limit of open files to the maximum: every flow has a process."""
+    _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
 
 
 def main(argv: list[str]) -> int:
-    """Run what FOLDER describes; the exit status says little, outcome.json says all."""
+    """Run the description in FOLDER; outcome.json has the result, not the exit status."""
     lazy.read_all()
     gc.freeze()
-    gc.enable()  # init.py has switched it off
+    gc.enable()  # guest_init.py has disabled it
     folder = Path(argv[1])
     run = RunSpec.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
     started = time.monotonic()
     raise_file_limit()
 
-    outcome, said, cause = "ok", None, None
+    outcome, message, cause = "ok", None, None
     try:
         check_virtual_clock(run)
         execute(run, folder, parts)
     except host_config.Unsupported as error:
-        outcome, said = "unsupported", str(error)
+        outcome, message = "unsupported", str(error)
     except (NetworkError, TunnelError, TrafficError) as error:
-        outcome, said = "failed", str(error)
+        outcome, message = "failed", str(error)
     except Exception as error:
-        # A bug or a fault of the environment: the log has the whole of it, the status a line.
+        # A bug or a fault of the environment: the log has the traceback, the status one line.
         traceback.print_exc()
         outcome, cause = "failed", results.OWN_ERROR
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         if isinstance(error, OSError):
-            said = f"{error.filename or 'the run'}: {error.strerror or error}"
+            message = f"{error.filename or 'the run'}: {error.strerror or error}"
     guest_s = round(time.monotonic() - started, 3)
-    ended = {"outcome": outcome, "error": said, "cause": cause, "guest_s": guest_s}
+    ended = {"outcome": outcome, "error": message, "cause": cause, "guest_s": guest_s}
     results.write_json(folder / "outcome.json", ended)
     return 0 if outcome == "ok" else 1
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from gostlab.guest import tsc_trap
 from gostlab.guest.network import Network
-from gostlab.guest.reset_clock import begin_anew
+from gostlab.guest.reset_clock import reset_virtual_clock
 from gostlab.guest.tunnel_context import (
     Launch,
     Tunnel,
@@ -50,7 +50,7 @@ def start_tunnel(
     # Reset the clock, so that the tunnel's timers and random numbers do not depend on calls of the
     # lab before its start.
     if not kind.is_direct:
-        begin_anew(run.clock, run.seed)
+        reset_virtual_clock(run.clock, run.seed)
     ends = TunnelProcesses(folder)
     started = []
     try:

@@ -20,7 +20,7 @@ from typing import Any
 from gostlab import lazy, results
 from gostlab.guest.flow_result import TrafficError
 from gostlab.guest.host_config import Unsupported, prepare_kernel
-from gostlab.guest.reset_clock import begin_anew
+from gostlab.guest.reset_clock import reset_virtual_clock
 from gostlab.guest.traffic_plugins import report_name, result_of
 from gostlab.reproduce.node_snapshot import Nodes
 from gostlab.spec.flow import FlowSpec
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
         time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
         recorded = results.read_object(folder / "env.json") or {}
         nodes = Nodes(recorded, run.congestion_controls)
-        begin_anew(run.clock, run.seed)
+        reset_virtual_clock(run.clock, run.seed)
         error = run_script(run, folder, nodes)
         found: dict[str, Any] = {"error": error} if error else replayed(run, folder / FOLDER)
         if not error:

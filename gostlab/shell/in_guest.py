@@ -17,7 +17,7 @@ from mininet.log import setLogLevel
 from gostlab.guest.baseline_rtt import idle_rtt_ms
 from gostlab.guest.environment import iperf3_of, run_environ, scratch_folder
 from gostlab.guest.host_config import Unsupported, check_cc_available, configure_hosts
-from gostlab.guest.network import Network, NetworkError, lay_out, set_offloads
+from gostlab.guest.network import Network, NetworkError, build_network, set_offloads
 from gostlab.guest.shaping import Shaper, is_for
 from gostlab.registry.iperf3_versions import SYSTEM
 from gostlab.spec.run_spec import RunSpec
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
             environ["PATH"] = f"{link_programs(scratch, run, parts)}:{environ['PATH']}"
             os.environ.update(environ)
             check_cc_available(run.cc, run.machine)
-            with lay_out(run, folder, environ, shells=True) as network:
+            with build_network(run, folder, environ, shells=True) as network:
                 configure_hosts(network, run)
                 set_offloads(network, run.offloads)
                 shaper = Shaper(network, run)

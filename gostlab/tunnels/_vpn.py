@@ -72,7 +72,9 @@ def lead_behind(launch: Launch) -> None:
     network, inside = launch.network, inside_of(launch)
     prefix = f"{inside.behind}/32"
     launch.on(launch.receiver, "ip", "addr", "replace", prefix, "dev", "lo")
-    for node, next_node, return_gateway, gateway in network.way(launch.far, launch.receiver):
+    for node, next_node, return_gateway, gateway in network.links_between(
+        launch.far, launch.receiver
+    ):
         launch.on(node, "ip", "route", "replace", prefix, "via", gateway)
         if next_node != launch.receiver:  # the receiver has a default route only
             launch.on(

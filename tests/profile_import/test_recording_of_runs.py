@@ -36,7 +36,7 @@ PING_ACROSS = """
 import json, os, sys
 from pathlib import Path
 from gostlab.spec.run_spec import RunSpec
-from gostlab.guest.network import lay_out
+from gostlab.guest.network import build_network
 from gostlab.guest.environment import run_environ
 from gostlab.guest.shaping import Shaper
 
@@ -44,7 +44,7 @@ folder, argv = Path(sys.argv[1]), sys.argv[2:]
 run = RunSpec.from_json(json.loads((folder / "run.json").read_text()))
 environ = run_environ(json.loads((folder / "parts.json").read_text()))
 os.environ.update(environ)
-with lay_out(run, Path("/run/gostlab"), environ) as network:
+with build_network(run, Path("/run/gostlab"), environ) as network:
     Shaper(network, run).install()
     network.read("client", ["ping", "-c", "1", "-w", "10", "-i", "0.2", network.ip("target")])
     Path("/run/gostlab/ping.txt").write_text(network.read("client", [*argv, network.ip("target")], check=False))

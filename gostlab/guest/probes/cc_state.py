@@ -67,7 +67,7 @@ def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterato
         yield trace
 
 
-def keep_states(folder: Path, started_s: float) -> dict[str, Any] | None:
+def save_states(folder: Path, started_s: float) -> dict[str, Any] | None:
     """cc_state.jsonl.gz, of the sockets that sockets.jsonl has across the WAN, and what env.json
     says of it; None where no module showed anything. Of a flow with several sockets each row says
     which.

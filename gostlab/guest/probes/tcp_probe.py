@@ -236,7 +236,7 @@ def ack_filter(run: RunSpec, tunnel: Tunnel) -> str:
     )
 
 
-def keep_acks(order: LoadContext, trace: AckTrace | None, started_s: float) -> dict[str, Any]:
+def save_acks(order: LoadContext, trace: AckTrace | None, started_s: float) -> dict[str, Any]:
     """acks.csv.gz of the load that began then, and what env.json says of it."""
     run, folder = order.run, order.folder
     if trace is None:

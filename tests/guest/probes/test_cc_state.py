@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gostlab.guest.probes.cc_state import FILE, RAW, keep_states, parse_shown
+from gostlab.guest.probes.cc_state import FILE, RAW, parse_shown, save_states
 
 NAMES = "state=STARTUP|DRAIN bw_bps"
 
@@ -23,7 +23,7 @@ def kept(folder: Path, sockets: list[dict[str, Any]], lines: list[str]) -> list[
         "".join(json.dumps({"t_s": 0.1, **each}) + "\n" for each in sockets), encoding="utf-8"
     )
     (folder / RAW).write_text("".join(lines), encoding="ascii")
-    assert keep_states(folder, started_s=10.0) == {"rows": len(lines) - 1, "lines_lost": 7}
+    assert save_states(folder, started_s=10.0) == {"rows": len(lines) - 1, "lines_lost": 7}
     with gzip.open(folder / FILE, "rt") as rows:
         return [json.loads(row) for row in rows]
 
