@@ -1,7 +1,7 @@
-"""Wake at an instant, and not at some time after it.
+"""Wake at an instant, and not some time after it.
 
 poll(2)'s timeout is in whole milliseconds, rounded up: on the virtual clock all instants of one
-millisecond would be the same. And a timer with slack goes off early if another one does.
+millisecond would be equal. And a timer with slack fires early if another one does.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ NS_PER_S = 1_000_000_000
 
 
 def remove_timer_slack() -> None:
-    """Let this thread's timers go off at their instants. Its children would inherit that."""
+    """Let this thread's timers fire at their instants. Children would inherit the setting."""
     checked(libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), *UNUSED), "timer slack")
 
 
@@ -31,9 +31,9 @@ class Alarm:
         self.descriptor = checked(created, "timerfd_create")
 
     def set(self, instants_s: Sequence[float]) -> None:
-        """Set it to the first of some instants, which may be over; never, if there is none."""
-        # A nanosecond later than asked: whoever wakes finds the instant passed, however floats
-        # round. All zeros would be never.
+        """Set the alarm to the first of some instants, which may be past; none disables it."""
+        # A nanosecond later than requested: a woken reader then finds the instant passed, despite
+        # rounding of floats. All zeros would disable the timer.
         at_ns = math.ceil(min(instants_s) * NS_PER_S) + 1 if instants_s else 0
         spec = (ctypes.c_long * 4)(0, 0, *divmod(at_ns, NS_PER_S))  # struct itimerspec
         checked(libc.timerfd_settime(self.descriptor, TFD_TIMER_ABSTIME, spec, None), "timerfd")

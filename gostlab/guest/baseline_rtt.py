@@ -1,4 +1,4 @@
-"""The path when nothing is on it: pinged, and compared with what was requested."""
+"""Ping the idle path, and compare its round trip with the requested one."""
 
 import math
 import re
@@ -17,30 +17,35 @@ from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE
 
 # A ping of 64 bytes with its Ethernet and IP headers.
 PING_BITS = (64 + 20 + 14) * 8
-# ARP gives up after three requests, a second apart; a ping is waited for at least so long.
+# ARP gives up after three requests, one second apart; a ping waits at least this long.
 ARP_WAITS_S, MIN_PING_WAIT_S = 3, 5
 
 
 def check_idle(network: Network, run: RunSpec, shaper: Shaper, name: str) -> list[Check]:
-    """Ping the empty path of every pair of hosts with a flow; a check each. Raises NetworkError."""
+    """Ping the idle path of every pair of hosts with a flow, and return a check for each.
+
+    Raises NetworkError.
+    """
     first_of_pair: dict[tuple[str, str], FlowSpec] = {}
     for flow in run.flows:
         first_of_pair.setdefault((flow.sender, flow.receiver), flow)
     checks = []
     for flow in first_of_pair.values():
         path = shaper.path_of_flow(flow)
-        its_name = name if flow is run.flows[0] else f"{name}_{flow.name}"
+        check_name = name if flow is run.flows[0] else f"{name}_{flow.name}"
         wait_s = ping_wait_s(run.longest_rtt_s(flow))
-        got_ms = ping_path(
+        measured_ms = ping_path(
             network, flow.sender, flow.receiver, steady=is_steady(path), wait_s=wait_s
         )
         jitter_ms = jitter_range_ms(path)
-        checks.append(fidelity.check_idle_rtt(its_name, run, idle_rtt_ms(path), got_ms, jitter_ms))
+        checks.append(
+            fidelity.check_idle_rtt(check_name, run, idle_rtt_ms(path), measured_ms, jitter_ms)
+        )
     return checks
 
 
 def refuse_wrong_path(checks: Sequence[Check]) -> None:
-    """A run on another path than the one requested is not begun. Raises NetworkError."""
+    """Raise NetworkError if the path is not the requested one, so that no load is started."""
     for idle in checks:
         if idle.verdict == "invalid":
             raise NetworkError(
@@ -51,57 +56,62 @@ def refuse_wrong_path(checks: Sequence[Check]) -> None:
 def ping_path(
     network: Network, source: str, receiver: str, *, steady: bool, wait_s: int
 ) -> list[float]:
-    """Round-trip times, ms; more of them where they vary."""
+    """Return round-trip times in ms; more of them if they vary."""
     target = network.ip(receiver)
-    # ARP crosses the delay line too: what is sent before it has answered waits for it. After a load
-    # the first pings wait for the queue to drain, or are dropped by it.
+    # ARP crosses the delay line too, and packets wait for its answer. After a load the first pings
+    # wait for the queue to drain, or are dropped by it.
     with suppress(NetworkError):
         ping_rtts_ms(network, source, target, count=2 if steady else 8, wait_s=wait_s)
     return ping_rtts_ms(network, source, target, count=2 if steady else 12, wait_s=wait_s)
 
 
 def ping_wait_s(longest_rtt_s: float) -> int:
-    """Return how long ping waits for its last answer: an ARP round trip, the echo's, and one more
-    second.
+    """Return how long ping waits for its last answer.
+
+    The time covers an ARP round trip, the echo's, and one more second.
     """
     return max(MIN_PING_WAIT_S, math.ceil(2 * longest_rtt_s) + 1)
 
 
 def prolong_arp(network: Network, longest_rtt_s: float) -> None:
-    """Let routers ask for each other's address until the path can have answered, where that takes
-    longer than ARP's three seconds. A router that gave up would drop all packets in the middle of a
-    load: its neighbour's reply waits in the full queue.
+    """Let routers repeat ARP requests until the path can have answered.
+
+    That matters where a round trip takes longer than ARP's three seconds. A router that gave up
+    would drop all packets in the middle of a load: its neighbour's reply waits in the full queue.
     """
     if longest_rtt_s <= ARP_WAITS_S - 0.5:
         return
     requests = str(ARP_WAITS_S + math.ceil(longest_rtt_s))
     for node in network.nodes:
         values = {
-            f"net.ipv4.neigh.{interface.name}.{which}_solicit": requests
+            f"net.ipv4.neigh.{interface.name}.{request_type}_solicit": requests
             for interface in network.interfaces
             if interface.node == node
-            for which in ("mcast", "ucast")
+            for request_type in ("mcast", "ucast")
         }
         set_sysctls(network, node, values)
 
 
 def is_steady(path: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every packet takes the same time, and arrives."""
+    """Return whether every packet takes the same time, and arrives."""
     return all(lossless(crossed["loss"]) and not crossed["jitter_ms"] for crossed in path)
 
 
 def idle_rtt_ms(path: Sequence[Mapping[str, Any]]) -> float:
-    """The asked round trip of an empty path: its delays, and its rates' time for one ping."""
+    """Return the requested round trip of an idle path.
+
+    It consists of the delays, and of one ping's transmission time at the rates.
+    """
     rates_bps = [crossed["rate_bps"] for crossed in path if crossed["rate_bps"]]
     sending_ms = sum(1000 * PING_BITS / rate_bps for rate_bps in rates_bps)
     return float(sum(crossed["delay_ms"] for crossed in path) + sending_ms)
 
 
 def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """How far below and above its idle round trip a path's jitter may take a packet, ms."""
+    """Return how far below and above its idle round trip a path's jitter may shift a packet, ms."""
     low = high = 0.0
     for crossed in path:
-        # Without a table netem draws evenly.
+        # Without a table netem's jitter is uniformly distributed.
         table = crossed["distribution"] or (-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE)
         low += crossed["jitter_ms"] * min(table) / DISTRIBUTION_SCALE
         high += crossed["jitter_ms"] * max(table) / DISTRIBUTION_SCALE
@@ -111,7 +121,10 @@ def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 def ping_rtts_ms(
     network: Network, source: str, target: str, *, count: int, wait_s: int
 ) -> list[float]:
-    """Round-trip times of `count` pings, ms. Raises NetworkError if none came back."""
+    """Return the round-trip times of `count` pings, ms.
+
+    Raises NetworkError if no answer arrived.
+    """
     text = network.read(
         source,
         ["ping", "-c", str(count), "-i", "0.2", "-W", str(wait_s), target],
@@ -120,6 +133,6 @@ def ping_rtts_ms(
     )
     times = [float(value) for value in re.findall(r"time=([\d.]+) ms", text)]
     if not times:
-        last = text.strip().splitlines()[-1:] or ["nothing"]
-        raise NetworkError(f"{source}: no ping to {target} came back ({last[0].strip()})")
+        last_line = text.strip().splitlines()[-1:] or ["nothing"]
+        raise NetworkError(f"{source}: no ping to {target} came back ({last_line[0].strip()})")
     return times

@@ -1,4 +1,4 @@
-"""The delay line: the kernel's network emulator, netem, with delay, jitter and loss.
+"""Define the delay line: the kernel's network emulator, netem, with delay, jitter and loss.
 
 A bottleneck may be a netem, too, which then has rate and buffer in one.
 """
@@ -14,8 +14,8 @@ from typing import Any
 from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, Direction, OptionComparison, Qdisc
 from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
 
-# A rate on the delay line makes netem send in the order of arrival, whatever the jitter: so fast
-# that it does nothing else.
+# A rate on the delay line makes netem send in the order of arrival, despite the jitter: this rate
+# is so high that it has no other effect.
 ORDERING_RATE_BPS = 10_000_000_000
 # netem's probabilities are 32-bit fractions; tc prints them with limited digits.
 LOSS_TOLERANCE = 1e-4
@@ -32,12 +32,13 @@ class Netem(Qdisc):
     loss: tuple[float, ...] = ()  # (p,) | (p, r, 1-h, 1-k), each 0..1
     rate_bps: int | None = None
     seed: int | None = None
-    distribution: tuple[int, ...] | None = None  # of the delay; the kernel does not report it
-    every_pkts: int | None = None  # exactly every so-many-th is lost, by a filter before the qdisc
-    ecn: bool = False  # its losses are marks, on packets that can be marked
+    # Delay distribution, which the kernel does not report.
+    distribution: tuple[int, ...] | None = None
+    every_pkts: int | None = None  # exactly every n-th packet is lost, by a filter before the qdisc
+    ecn: bool = False  # losses become marks, on packets that can be marked
 
     kind = "netem"
-    # To the kernel's resolution: 1 µs, 8 bit/s, 2^-32.
+    # Tolerances are the kernel's resolution: 1 µs, 8 bit/s, 2^-32.
     compared = (
         OptionComparison("limit_pkts", "limit", "packets"),
         OptionComparison("delay_ms", "delay", "ms", abs_tol=DELAY_TOLERANCE_MS),
@@ -69,7 +70,7 @@ class Netem(Qdisc):
         return options
 
     def installed(self, options: Mapping[str, Any]) -> Netem:
-        """From tc's JSON: seconds and shares for delay and loss, bytes per second for the rate."""
+        """Parse tc's JSON: seconds and shares for delay and loss, bytes per second for the rate."""
         delay = options.get("delay", {})
         rate = options.get("rate", {}).get("rate")
         loss: tuple[float, ...] = ()
@@ -90,7 +91,7 @@ class Netem(Qdisc):
 
 
 def build_delay_line(direction: Direction, seed: int) -> Netem:
-    """A delay line: delay, jitter, loss, seeded."""
+    """Return a delay line: delay, jitter, loss, seeded."""
     table, jitter_ms = direction["distribution"], direction["jitter_ms"]
     return Netem(
         limit_pkts=DELAY_LIMIT_PKTS,
@@ -101,13 +102,13 @@ def build_delay_line(direction: Direction, seed: int) -> Netem:
         rate_bps=ORDERING_RATE_BPS if direction["ordered"] and jitter_ms else None,
         distribution=tuple(table) if table and jitter_ms else None,
         every_pkts=direction["loss"].get("packets"),
-        # netem takes it only beside a loss
+        # netem accepts ecn only together with a loss
         ecn=direction.get("ecn") == "losses" and bool(loss_numbers(direction["loss"])),
     )
 
 
 def loss_numbers(loss: Mapping[str, Any]) -> tuple[float, ...]:
-    """The numbers of netem's loss models in tc's order; () where netem loses nothing."""
+    """Return the numbers of netem's loss models in tc's order; () if netem loses nothing."""
     if loss["model"] == "periodic":
         return ()
     if loss["model"] == "random":
@@ -116,17 +117,17 @@ def loss_numbers(loss: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def table_name(table: Sequence[int]) -> str:
-    """What a delay table is called: tc takes it from a file NAME.dist in TC_LIB_DIR."""
+    """Return the name of a delay table: tc reads it from a file NAME.dist in TC_LIB_DIR."""
     return "gostlab-" + hashlib.sha256(repr(tuple(table)).encode()).hexdigest()[:8]
 
 
 def table_path(folder: Path, table: Sequence[int]) -> Path:
-    """Where tc looks for a delay table with that TC_LIB_DIR."""
+    """Return the path at which tc reads a delay table if TC_LIB_DIR is the folder."""
     return folder / f"{table_name(table)}.dist"
 
 
 def table_text(table: Sequence[int]) -> str:
-    """A delay table as tc reads it."""
+    """Format a delay table as tc reads it."""
     lines = (
         " ".join(str(value) for value in table[start : start + 8])
         for start in range(0, len(table), 8)

@@ -1,4 +1,4 @@
-"""What a run's commands find around them, and env.json: what produced the numbers."""
+"""Provide the environment of a run's commands, and describe it in env.json."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROGRAM_COST = Path("/proc/self/net/program_cost")
 
 
 def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
-    """The environment of every command on a node: the lab's own iproute2 first."""
+    """Return the environment of every command on a node: the lab's iproute2 first."""
     path = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     environ = {
         "PATH": os.pathsep.join([*parts["path_dirs"], path]),
@@ -49,10 +49,10 @@ def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder for what a run's programs write that is no result; gone on leaving."""
-    with tempfile.TemporaryDirectory(prefix="gostlab-") as made:
-        Path(made).chmod(0o755)  # nginx's worker is another user
-        yield Path(made)
+    """Make a folder for files that are no results, and remove it on leaving."""
+    with tempfile.TemporaryDirectory(prefix="gostlab-") as folder:
+        Path(folder).chmod(0o755)  # nginx's worker is another user
+        yield Path(folder)
 
 
 def environment(
@@ -61,8 +61,9 @@ def environment(
     parts: Mapping[str, Any],
     sysctls: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """What env.json says of machine, kernel and programs; `sysctls`: of every host. Raises
-    NetworkError if a program cannot be asked.
+    """Return the contents of env.json about machine, kernel and programs.
+
+    `sysctls` are those of every host. Raises NetworkError if a program cannot be run.
     """
     return {
         "lab": {
@@ -95,29 +96,32 @@ def environment(
 def modules_read() -> str:
     """Return whether all imports came from the one bundle (gostlab.sandbox.module_bundle).
 
-    If not, the samples depend on how many files the lab has.
+    If not, the samples depend on the number of the lab's files.
     """
-    together = any(hasattr(finder, "codes") for finder in sys.meta_path)  # init.py's
+    together = any(hasattr(finder, "codes") for finder in sys.meta_path)  # set by guest_init.py
     return "together" if together else "each from its own file"
 
 
 @dataclass(frozen=True)
 class Programs:
-    """What a run's flows and its tunnel are made by."""
+    """The programs of a run's flows and of its tunnel."""
 
-    tunnel: TunnelBinary | None  # what runs at its ends; None where there is no tunnel
+    tunnel: TunnelBinary | None  # program of the tunnel's ends; None without a tunnel
     iperf3: OwnProgram
     nginx: str | None
-    irtt: str | None  # what measures round trips over UDP; None: the lab's own echo does
+    irtt: str | None  # measures round trips over UDP; None: the lab's echo does
 
 
 def iperf3_of(run: RunSpec, parts: Mapping[str, Any]) -> OwnProgram:
-    """The run's iperf3: the lab's own, or the system's. Raises NetworkError if it is not there."""
+    """Return the run's iperf3: the lab's own, or the system's.
+
+    Raises NetworkError if it is missing.
+    """
     if run.iperf3 != SYSTEM:
-        handed = parts.get("iperf3", {}).get(run.iperf3)
-        if handed is None:
+        part = parts.get("iperf3", {}).get(run.iperf3)
+        if part is None:
             raise NetworkError(f"iperf3 {run.iperf3}: the lab's own is not there: run ./lab setup")
-        return OwnProgram.from_json(handed)
+        return OwnProgram.from_json(part)
     path = shutil.which("iperf3")
     if path is None:
         raise NetworkError("iperf3: none is installed: run ./lab setup")
@@ -126,41 +130,44 @@ def iperf3_of(run: RunSpec, parts: Mapping[str, Any]) -> OwnProgram:
 
 
 def below() -> dict[str, Any]:
-    """The machine below, as far as the caller told of it."""
+    """Return the description of the host below the guest, as far as the caller passed it."""
     known = json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()}
     memory = os.environ.get("GOSTLAB_MEMORY")
     return {**known, "memory": memory} if memory else dict(known)
 
 
 def web_programs(run: RunSpec, programs: Programs) -> dict[str, str]:
-    """The versions of server and client where a run has http flows."""
-    found = {}
+    """Return the versions of server and client if a run has http flows."""
+    versions = {}
     if any(flow.traffic.by_nginx for flow in run.flows):
-        found["nginx"] = first_line([programs.nginx or "nginx", "-v"])
+        versions["nginx"] = first_line([programs.nginx or "nginx", "-v"])
     if any(flow.kind == "http" for flow in run.flows):
-        found["wget"] = first_line(["wget", "--version"])
-    return found
+        versions["wget"] = first_line(["wget", "--version"])
+    return versions
 
 
 def first_line(argv: list[str]) -> str:
-    """The first line that a command prints. Raises NetworkError if it cannot be run."""
+    """Return the first line that a command prints.
+
+    Raises NetworkError if it cannot be run.
+    """
     try:
-        out = subprocess.run(
+        output = subprocess.run(
             argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         ).stdout
     except OSError as error:
         raise NetworkError(f"{argv[0]}: {error.strerror}: run ./lab setup") from error
-    return out.strip().splitlines()[0] if out.strip() else ""
+    return output.strip().splitlines()[0] if output.strip() else ""
 
 
 def installed_syscall_cost_us() -> float | None:
-    """What a system call costs on the virtual clock; None where the kernel knows no such thing."""
+    """Return the cost of a system call on the virtual clock, or None without this feature."""
     cost_ns = kernel_number("tt_syscall_ns")
     return None if cost_ns is None else cost_ns / 1000
 
 
 def installed_cpu_model() -> CpuModel:
-    """Who pays for calls on the running kernel; one that knows no such thing has the defaults."""
+    """Return the CPU model of the running kernel; defaults without this feature."""
     return CpuModel(
         host_cpus=kernel_number("tt_host_cpus") or 0,
         byte_cost_ns=(kernel_number("tt_byte_ps") or 0) / 1000,
@@ -169,13 +176,13 @@ def installed_cpu_model() -> CpuModel:
 
 
 def kernel_number(name: str) -> int | None:
-    """A boot parameter that is a number, or a count that stands beside them."""
+    """Return a boot parameter that is a number, or a counter exported like one."""
     value = kernel_parameter(name)
     return None if value is None else int(value)
 
 
 def kernel_parameter(name: str) -> str | None:
-    """A boot parameter's value as the kernel has it; None where it has no such parameter."""
+    """Return a boot parameter's value in the kernel, or None if it does not exist."""
     try:
         return (KERNEL_PARAMETERS / name).read_text(encoding="ascii").strip()
     except OSError:
@@ -183,7 +190,7 @@ def kernel_parameter(name: str) -> str | None:
 
 
 def check_virtual_clock(run: RunSpec) -> None:
-    """Whether the sandbox's kernel charges programs as was asked. Raises NetworkError."""
+    """Raise NetworkError unless the sandbox's kernel charges calls as requested."""
     if (run.machine, run.clock) != ("sandbox", "virtual"):
         return
     installed_us = installed_syscall_cost_us()
@@ -196,31 +203,31 @@ def check_virtual_clock(run: RunSpec) -> None:
         raise NetworkError(
             "this kernel knows no costs of a program's own (machine): run ./lab setup"
         )
-    asked, installed = CpuModel.of(run), installed_cpu_model()
-    if installed != asked:
-        raise NetworkError(f"requested {asked}, the kernel has {installed}: run ./lab setup")
+    requested, installed = CpuModel.of(run), installed_cpu_model()
+    if installed != requested:
+        raise NetworkError(f"requested {requested}, the kernel has {installed}: run ./lab setup")
 
 
 def unbuilt_queue(run: RunSpec) -> str:
-    """Which of the run's queues its kernel is built without, and what to do; "" if none."""
+    """Return which queue of the run the kernel is built without, and a remedy; "" if none."""
     config = kernel_config()
     for kind in bottleneck_kinds(run.bottleneck, run.queue) if config else ():
         if not re.search(rf"^CONFIG_{kind.option}=[ym]$", config, re.MULTILINE):
-            todo = f"kernel/options needs {kind.option}=y, then ./lab setup rebuilds it"
+            remedy = f"kernel/options needs {kind.option}=y, then ./lab setup rebuilds it"
             if run.machine != "sandbox":
-                todo = "take another queue, or --machine sandbox"
-            return f"{kind.name}: this kernel is built without {kind.option}: {todo}"
+                remedy = "take another queue, or --machine sandbox"
+            return f"{kind.name}: this kernel is built without {kind.option}: {remedy}"
     return ""
 
 
 def kernel_hz() -> int | None:
-    """CONFIG_HZ from /proc/config.gz or /boot; None where neither is there."""
-    found = re.search(r"^CONFIG_HZ=(\d+)", kernel_config(), re.MULTILINE)
-    return int(found[1]) if found else None
+    """Return CONFIG_HZ from /proc/config.gz or /boot, or None if neither exists."""
+    match = re.search(r"^CONFIG_HZ=(\d+)", kernel_config(), re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def kernel_config() -> str:
-    """The running kernel's configuration; empty where it is not to be had."""
+    """Return the running kernel's configuration, or "" if it is not available."""
     with suppress(OSError, ValueError):
         return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
     with suppress(OSError, ValueError):

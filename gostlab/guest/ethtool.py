@@ -1,6 +1,6 @@
-"""An interface's offloads, as `ethtool -K` and `-k` set and show them, without a process for each.
+"""Set and read an interface's offloads like `ethtool -K` and `-k`, without a process.
 
-By the calls of <linux/ethtool.h> through SIOCETHTOOL, in the caller's network namespace.
+It uses the calls of <linux/ethtool.h> through SIOCETHTOOL, in the caller's network namespace.
 """
 
 import array
@@ -14,8 +14,8 @@ ETHTOOL_GSTRINGS, ETHTOOL_GSSET_INFO = 0x1B, 0x37
 ETHTOOL_GFEATURES, ETHTOOL_SFEATURES = 0x3A, 0x3B
 ETH_SS_FEATURES = 4
 NAME_BYTES = 32
-# ethtool's words, what `ethtool -K` calls each, and the kernel's features behind it. A word is on
-# if any of its features is.
+# Offloads as `ethtool -k` names them, with the option of `ethtool -K` and the kernel's features
+# behind them. An offload is on if any of its features is.
 OFFLOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tcp-segmentation-offload": (
         "tso",
@@ -34,11 +34,12 @@ OFFLOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
-    """Switch each of OFFLOADS; returns which of them the interface then has. Raises
-    OSError.
+    """Switch each of OFFLOADS, and return which of them the interface then has.
+
+    Raises OSError.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        names = feature_names(asked, device)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        names = feature_names(sock, device)
         bits = [
             names.index(feature)
             for _, features in OFFLOADS.values()
@@ -46,51 +47,63 @@ def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
             if feature in names
         ]
         blocks = (len(names) + 31) // 32
-        words = [0, 0] * blocks  # of every 32 features: which are meant, which are wanted
+        masks = [0, 0] * blocks  # for every 32 features: mask of those to set, and their values
         for bit in bits:
-            words[2 * (bit // 32)] |= 1 << bit % 32
-            words[2 * (bit // 32) + 1] |= on << bit % 32
-        call(asked, device, struct.pack(f"=II{2 * blocks}I", ETHTOOL_SFEATURES, blocks, *words))
-        return switched_on(asked, device, names)
+            masks[2 * (bit // 32)] |= 1 << bit % 32
+            masks[2 * (bit // 32) + 1] |= on << bit % 32
+        call(sock, device, struct.pack(f"=II{2 * blocks}I", ETHTOOL_SFEATURES, blocks, *masks))
+        return switched_on(sock, device, names)
 
 
 def offloads_of(device: str) -> dict[str, bool]:
-    """Which of OFFLOADS an interface has. Raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        return switched_on(asked, device, feature_names(asked, device))
+    """Return which of OFFLOADS an interface has.
+
+    Raises OSError.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        return switched_on(sock, device, feature_names(sock, device))
 
 
-def switched_on(asked: socket.socket, device: str, names: Sequence[str]) -> dict[str, bool]:
-    """Which of OFFLOADS an interface has, whose features' names are known. Raises OSError."""
+def switched_on(sock: socket.socket, device: str, names: Sequence[str]) -> dict[str, bool]:
+    """Return which of OFFLOADS an interface has, given its features' names.
+
+    Raises OSError.
+    """
     blocks = (len(names) + 31) // 32
     head = struct.pack("=II", ETHTOOL_GFEATURES, blocks)
-    shown = call(asked, device, head + bytes(16 * blocks))
-    # Of every 32 features: available, requested, active, never changed.
-    got = struct.unpack_from(f"={4 * blocks}I", shown, 8)
-    active = {name for bit, name in enumerate(names) if got[4 * (bit // 32) + 2] >> bit % 32 & 1}
-    return {word: not active.isdisjoint(features) for word, (_, features) in OFFLOADS.items()}
+    reply = call(sock, device, head + bytes(16 * blocks))
+    # The four words for every 32 features are: available, requested, active, never changed.
+    words = struct.unpack_from(f"={4 * blocks}I", reply, 8)
+    active = {name for bit, name in enumerate(names) if words[4 * (bit // 32) + 2] >> bit % 32 & 1}
+    return {offload: not active.isdisjoint(features) for offload, (_, features) in OFFLOADS.items()}
 
 
-def feature_names(asked: socket.socket, device: str) -> list[str]:
-    """The kernel's names of an interface's features, by number. Raises OSError."""
+def feature_names(sock: socket.socket, device: str) -> list[str]:
+    """Return the kernel's names of an interface's features, by number.
+
+    Raises OSError.
+    """
     # struct ethtool_sset_info: command, reserved, mask of sets, then a count for each.
-    info = call(asked, device, struct.pack("=IIQI", ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0))
+    info = call(sock, device, struct.pack("=IIQI", ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0))
     count = struct.unpack_from("=I", info, 16)[0]
     head = struct.pack("=III", ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count)
-    strings = call(asked, device, head + bytes(NAME_BYTES * count))[12:]
+    strings = call(sock, device, head + bytes(NAME_BYTES * count))[12:]
     return [
-        strings[at : at + NAME_BYTES].partition(b"\0")[0].decode("ascii")
-        for at in range(0, NAME_BYTES * count, NAME_BYTES)
+        strings[offset : offset + NAME_BYTES].partition(b"\0")[0].decode("ascii")
+        for offset in range(0, NAME_BYTES * count, NAME_BYTES)
     ]
 
 
-def call(asked: socket.socket, device: str, request: bytes) -> bytes:
-    """One call; what the kernel made of the request. Raises OSError naming the interface."""
+def call(sock: socket.socket, device: str, request: bytes) -> bytes:
+    """Make one ioctl call and return the buffer that the kernel filled.
+
+    Raises OSError with the interface.
+    """
     buffer = array.array("B", request)
     address, _ = buffer.buffer_info()
     ifreq = struct.pack("16sP16x", device.encode(), address)
     try:
-        fcntl.ioctl(asked, SIOCETHTOOL, ifreq)
+        fcntl.ioctl(sock, SIOCETHTOOL, ifreq)
     except OSError as error:
         raise OSError(error.errno, error.strerror, device) from None
     return buffer.tobytes()

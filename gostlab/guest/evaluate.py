@@ -1,4 +1,4 @@
-"""The verdict of a run: what its series, its flows and its legs say together."""
+"""Evaluate a run: compute its checks from its series, flows and legs."""
 
 from __future__ import annotations
 
@@ -35,43 +35,50 @@ def judge(
     probes: Probes,
     queues: Sequence[Interface],
     legs: Mapping[str, Any],
-    watched: Watch | None,
+    watch: Watch | None,
     kernel_lacks: Collection[str] = (),
 ) -> list[Check]:
-    """The checks that need the whole run. `queues`: where the flows' packets may have waited;
-    `kernel_lacks`: features that the run's kernel has not (gostlab.registry.kernels).
+    """Return the checks that need the whole run.
+
+    `queues` are those in which the flows' packets may have waited; `kernel_lacks` lists features
+    that the run's kernel lacks (gostlab.registry.kernels).
     """
-    samples, of_hosts = read_series(folder, "queues"), read_series(folder, "hosts")
-    # None where fewer than two samples fall into a flow's time.
+    samples, host_samples = read_series(folder, "queues"), read_series(folder, "hosts")
+    # The share is None if fewer than two samples fall into a flow's time.
     idle = {
-        flow.name: metrics.idle_share(of_hosts, flow.started_s, flow.ended_s) for flow in load.flows
+        flow.name: metrics.idle_share(host_samples, flow.started_s, flow.ended_s)
+        for flow in load.flows
     }
-    last = {row["dev"]: row for row in samples}
+    last_samples = {row["dev"]: row for row in samples}
     return [
         *fidelity.check_cc(
-            legs["legs"], run, {each.name for each in load.flows if each.counted_by == LINKS}
+            legs["legs"],
+            run,
+            {flow_result.name for flow_result in load.flows if flow_result.counted_by == LINKS},
         ),
         check_tcp_memory(run, probes, legs),
-        fidelity.check_cpu(of_hosts, metrics.bottleneck_used(run.to_json(), samples), run.clock),
+        fidelity.check_cpu(
+            host_samples, metrics.bottleneck_used(run.to_json(), samples), run.clock
+        ),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
         *fidelity.check_instants(run, probes.data_times),
         *fidelity.check_offered(run, load.flows, idle),
         *fidelity.check_counts(load.flows),
-        *fidelity.check_drops(last.values(), run),
+        *fidelity.check_drops(last_samples.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
         *fidelity.check_replay(run, samples),
         *(
             fidelity.check_virtual_clock()
-            if watched is None
+            if watch is None
             else [
-                fidelity.check_ticker(watched.late_ms),
+                fidelity.check_ticker(watch.late_ms),
                 fidelity.check_sampler(probes.lateness_ms),
                 fidelity.check_sampler_gap(probes.interval_s, probes.longest_gap_s),
-                *fidelity.check_departures(watched.gaps),
+                *fidelity.check_departures(watch.gaps),
                 fidelity.check_wakeups(
-                    watched.late_ms,
-                    watched.gaps,
-                    metrics.idle_share(of_hosts) or 0.0,
+                    watch.late_ms,
+                    watch.gaps,
+                    metrics.idle_share(host_samples) or 0.0,
                     known_to_lose="idle" in kernel_lacks,
                 ),
             ]
@@ -81,30 +88,35 @@ def judge(
 
 
 def check_rates(run: RunSpec, results: Sequence[FlowResult], queues: Sequence[Interface]) -> Check:
-    """Check that no flow, and no direction's flows together, got more through a bottleneck than it
-    carries in the time of their results: the one that came nearest to it.
+    """Check that no flow got more through a bottleneck than it carries in that time.
+
+    The flows of a direction are checked together, too. The check is that of the flow nearest to the
+    capacity.
     """
-    did = {result.name: result for result in results}
-    found = []
+    results_by_name = {result.name: result for result in results}
+    rates = []
     for queue in queues:
-        crossing = [flow for flow in run.flows if sends_through(queue, flow)]
-        rows = [did[flow.name] for flow in crossing if flow.kind != "ping"]
+        crossing_flows = [flow for flow in run.flows if sends_through(queue, flow)]
+        rows = [results_by_name[flow.name] for flow in crossing_flows if flow.kind != "ping"]
         if queue.role == "bottleneck" and rows:
-            found += [carried(run, queue, [row]) for row in rows]
-            found.append(carried(run, queue, rows))
+            rates += [carried(run, queue, [row]) for row in rows]
+            rates.append(carried(run, queue, rows))
     return fidelity.check_rate(
-        max(found, key=lambda each: each.excess, default=fidelity.Carried("", 0.0, 0.0))
+        max(rates, key=lambda rate: rate.excess, default=fidelity.Carried("", 0.0, 0.0))
     )
 
 
 def sends_through(queue: Interface, flow: FlowSpec) -> bool:
-    """Return whether a flow's data leave by a queue, which may be one of each direction's."""
+    """Return whether a flow's data leave through a queue.
+
+    A queue may serve one direction.
+    """
     ordered = any(">" in host or "<" in host for host in queue.hosts)
     return carries_data(queue, flow) and (ordered or queue.direction == flow.data_way)
 
 
 def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fidelity.Carried:
-    """Return what some flows got through a bottleneck together, beside the most that it carries."""
+    """Return the rate that some flows got through a bottleneck, and the maximum it carries."""
     rows = [result.to_json() for result in results]
     from_s, to_s = metrics.span_s(rows)
     path, seconds = path_of(run, queue), to_s - from_s
@@ -117,15 +129,15 @@ def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fi
         for change in run.changes_of(queue.link, str(queue.direction))
         if "rate_bps" in change
     ]
-    # What arrives has left before, and an iperf3's own seconds begin some round trips late.
+    # Data leave before they arrive, and iperf3's seconds begin some round trips late.
     shifts_s = [rtt_s * step / 4 for step in range(-4, 25)] if len(steps) > 1 else [0.0]
     capacity = CapacityOf(steps)
     max_bits = max(capacity.bits(from_s + by_s, to_s + by_s) for by_s in shifts_s)
-    on_wire = sum(
+    wire_bytes = sum(
         result.bytes / fidelity.payload_share(run, datagrams=sends_datagrams(result))
         for result in results
     )
-    share = payload / on_wire
+    share = payload / wire_bytes
     under_way_bits = 0.0
     if run.measures_a_part:
         queued_bits = 8 * (path["buffer_pkts"] or 0) * (run.mtu + ETHERNET_BYTES)
@@ -143,13 +155,13 @@ def sends_datagrams(result: FlowResult) -> bool:
 
 
 def check_tcp_memory(run: RunSpec, probes: Probes, legs: Mapping[str, Any]) -> Check:
-    """The peak of TCP's memory against the kernel's first threshold, of the fullest pool."""
+    """Check the peak of TCP memory against the kernel's first threshold, in the fullest pool."""
     page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
-    of_all = sysctl_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
+    all_limits = sysctl_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
 
     def low_pages(host: str) -> int:
         pool_mib = tcp_memory_of(run, host)
-        return int((tcp_memory_limits(pool_mib) if pool_mib else of_all).split()[0])
+        return int((tcp_memory_limits(pool_mib) if pool_mib else all_limits).split()[0])
 
     peaks = probes.tcp_memory_peak_pages
     fullest = max(peaks, key=lambda host: peaks[host] / low_pages(host))

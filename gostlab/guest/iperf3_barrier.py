@@ -1,9 +1,9 @@
-"""iperf3's server held where it would let the data begin, so that a flow begins when it was asked.
+"""Hold iperf3's server where it would start the data, so that a flow starts on time.
 
-iperf3 opens a control connection and one for each stream, and then says "start": behind a full
-queue that takes many round trips. A run of several flows has all of these made before its load
-begins. Each server stands still before it takes its last stream's connection (a datagram of UDP's),
-by ptrace(2), and goes on from there when its flow is to begin.
+iperf3 opens a control connection and one per stream, and then sends "start": behind a full queue
+that takes many round trips. A run of several flows has all of these connections made before its
+load begins. Each server is stopped before it accepts its last stream's connection (UDP: receives
+its datagram), by ptrace(2), and continues when its flow is to begin.
 """
 
 import ctypes
@@ -23,7 +23,8 @@ PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 PTRACE_O_TRACESYSGOOD = 1
 SYSCALL_STOP = signal.SIGTRAP | 0x80
 WALL = 0x40000000  # <linux/wait.h>: threads, too
-# Where PTRACE_PEEKUSER finds the number of a call, and the numbers of those that take what comes.
+# Offset of a call's number for PTRACE_PEEKUSER, and the numbers of the calls that accept
+# connections or receive datagrams.
 ORIG_RAX, ACCEPTS, RECEIVES = 15 * 8, frozenset({43, 288}), frozenset({45})
 LOOK_S = 0.0005
 
@@ -31,34 +32,38 @@ libc.ptrace.restype = ctypes.c_long
 
 
 def can_hold() -> bool:
-    """Whether this machine's calls are known here by their numbers."""
+    """Return whether the numbers of this machine's system calls are known here."""
     return platform.machine() == "x86_64"
 
 
 def ptrace(request: int, pid: int, address: int = 0, data: int = 0) -> int:
-    """Raises OSError."""
+    """Call ptrace(2).
+
+    Raises OSError.
+    """
     ctypes.set_errno(0)
-    found: int = libc.ptrace(
+    result: int = libc.ptrace(
         ctypes.c_long(request), ctypes.c_long(pid), ctypes.c_void_p(address), ctypes.c_void_p(data)
     )
-    if found == -1 and ctypes.get_errno():
-        checked(found, "ptrace")
-    return found
+    if result == -1 and ctypes.get_errno():
+        checked(result, "ptrace")
+    return result
 
 
 @dataclass
 class HeldServer:
-    """A server on its way to where it is held."""
+    """A server on its way to the call at which it is held."""
 
     pid: int
-    calls: frozenset[int]  # of these
-    left: int  # so many are let through, the next one is held
+    calls: frozenset[int]  # numbers of the calls that are counted
+    left: int  # number of calls to let through; the next one is held
     traced: bool = True
 
     @classmethod
     def seize(cls, pid: int, streams: int, *, by_datagrams: bool) -> Self:
-        """From now on each of a server's calls is looked at. It takes its control connection first,
-        by TCP. Raises OSError.
+        """Trace each of a server's calls from now on.
+
+        The server accepts its control connection first, by TCP. Raises OSError.
         """
         ptrace(PTRACE_SEIZE, pid, data=PTRACE_O_TRACESYSGOOD)
         ptrace(PTRACE_INTERRUPT, pid)
@@ -66,20 +71,22 @@ class HeldServer:
         return cls(pid, calls, streams - 1 if by_datagrams else streams)
 
     def hold(self, check: Callable[[], None]) -> None:
-        """Go on to the call that is held. `check` may raise what ends the waiting. Raises OSError;
-        ProcessLookupError if the server ends before.
+        """Continue to the call that is held.
+
+        `check` may raise an error that ends the waiting. Raises OSError, or ProcessLookupError if
+        the server ends before.
         """
         entering = True
         while True:
-            found, status = os.waitpid(self.pid, os.WNOHANG | WALL)
-            if not found:
+            stopped_pid, status = os.waitpid(self.pid, os.WNOHANG | WALL)
+            if not stopped_pid:
                 check()
                 time.sleep(LOOK_S)
                 continue
             if not os.WIFSTOPPED(status):
                 self.traced = False
                 raise ProcessLookupError(f"process {self.pid} has ended")
-            signal_of_its_own = 0
+            delivered_signal = 0
             if os.WSTOPSIG(status) == SYSCALL_STOP:
                 if entering and ptrace(PTRACE_PEEKUSER, self.pid, ORIG_RAX) in self.calls:
                     if not self.left:
@@ -87,12 +94,13 @@ class HeldServer:
                     self.left -= 1
                 entering = not entering
             elif status >> 16 == 0:
-                signal_of_its_own = os.WSTOPSIG(status)
-            ptrace(PTRACE_SYSCALL, self.pid, data=signal_of_its_own)
+                delivered_signal = os.WSTOPSIG(status)
+            ptrace(PTRACE_SYSCALL, self.pid, data=delivered_signal)
 
     def release(self) -> None:
-        """Let it go on, and look no more; nothing if that is done. A server that has not come to
-        where it is held cannot be let go, and is ended.
+        """Release the server and stop tracing it; does nothing if that is done.
+
+        A server that has not reached the held call cannot be released, and is killed.
         """
         if self.traced:
             self.traced = False

@@ -167,7 +167,7 @@ class Network:
                 )
             if cycle_counter_at is not None:
                 execs = 1 if cost is None else 2
-                tsc_trap.let_go(process.pid, cycle_counter_at, execs=execs)
+                tsc_trap.release_at_exec(process.pid, cycle_counter_at, execs=execs)
             return process
 
     def record(self, command: Command) -> None:

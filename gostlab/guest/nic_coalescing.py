@@ -1,8 +1,8 @@
-"""The end hosts' network cards: how they receive.
+"""Configure how the end hosts' NICs receive: interrupt coalescing and GRO.
 
-A real card does not interrupt for every packet: it leaves some time between interrupts, and the
-kernel merges what has come meanwhile (GRO). Only the hosts that connections end on receive so;
-routers handle single packets, so that the path loses and queues what it is asked to.
+A real NIC does not interrupt for every packet: it leaves some time between interrupts, and the
+kernel merges the packets that arrived meanwhile (GRO). Only end hosts receive in this way; routers
+handle single packets, so that the path loses and queues packets as requested.
 """
 
 import re
@@ -15,12 +15,11 @@ from gostlab.spec.run_spec import RunSpec
 GRO = "generic-receive-offload"
 
 
-def moderate_cards(network: Network, run: RunSpec) -> dict[str, dict[str, Any]]:
-    """GRO, and interrupts at least rx_usecs apart, on every interface of the end hosts; returns
-    what the kernel then says of each.
+def coalesce_interrupts(network: Network, run: RunSpec) -> dict[str, dict[str, Any]]:
+    """Enable GRO and interrupts at least rx_usecs apart on every interface of the end hosts.
 
-    Raises Unsupported where the kernel's links cannot wait, NetworkError where one does not take
-    it.
+    Returns the state read back for each. Raises Unsupported if the kernel's links cannot coalesce,
+    NetworkError if one does not accept it.
     """
     hosts = machines_of(run)
     return {
@@ -31,7 +30,7 @@ def moderate_cards(network: Network, run: RunSpec) -> dict[str, dict[str, Any]]:
 
 
 def moderate(network: Network, node: str, device: str, rx_usecs: int) -> dict[str, Any]:
-    """One interface's part of `moderate_cards`."""
+    """Configure one interface for `coalesce_interrupts`."""
     if "rx-usecs" not in network.read(node, ["ethtool", "-c", device], check=False, logged=False):
         raise Unsupported(
             "this kernel's links have no interrupts to hold back (receive: moderated): the"
@@ -39,10 +38,10 @@ def moderate(network: Network, node: str, device: str, rx_usecs: int) -> dict[st
         )
     network.read(node, ["ethtool", "-K", device, "gro", "on"])
     network.read(node, ["ethtool", "-C", device, "rx-usecs", str(rx_usecs)])
-    shown = "".join(
+    output = "".join(
         network.read(node, ["ethtool", option, device], logged=False) for option in ("-k", "-c")
     )
-    state = dict(re.findall(r"^(\S+):\s+(\S+)", shown, re.MULTILINE))
+    state = dict(re.findall(r"^(\S+):\s+(\S+)", output, re.MULTILINE))
     installed = {
         "gro": state[GRO] == "on",
         "rx_usecs": int(state["rx-usecs"]),

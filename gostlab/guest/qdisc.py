@@ -1,4 +1,4 @@
-"""What every queueing discipline can do."""
+"""Define the interface of all queueing disciplines."""
 
 import itertools
 import math
@@ -7,67 +7,75 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from gostlab.guest.network import NetworkError
 
-RATE_TOLERANCE_BPS = 8  # what tc and the kernel round
+RATE_TOLERANCE_BPS = 8  # rounding error of tc and the kernel
 CLASS = "1:1"
 
-Direction = Mapping[str, Any]  # one way of a path, as the run describes it
+Direction = Mapping[str, Any]  # one direction of a path, as the run describes it
 
 
 class ShapingMismatch(NetworkError):
-    """The kernel installed something else than what was requested."""
+    """A setting that the kernel installed differently from what was requested."""
 
 
 class OptionComparison(NamedTuple):
-    """How a value that was asked, of some name, is compared with the one that is there."""
+    """The comparison of a requested option with the installed one."""
 
     name: str
     word: str
     unit: str = ""
-    rel_tol: float = 0.0  # what tc and the kernel round
+    rel_tol: float = 0.0  # rounding error of tc and the kernel
     abs_tol: float = 0.0
 
-    def difference(self, asked: Any, installed: Any) -> list[str]:
-        """Another value than the one requested, as a phrase. None: not set."""
-        if None in (asked, installed):
-            same = asked is installed
+    def difference(self, requested: Any, installed: Any) -> list[str]:
+        """Return a phrase if the installed value differs from the requested one.
+
+        None: not set.
+        """
+        if None in (requested, installed):
+            equal = requested is installed
         else:
-            pairs = [(asked, installed)]
-            if isinstance(asked, tuple):
-                pairs = list(itertools.zip_longest(asked, installed, fillvalue=math.inf))
-            same = all(
+            pairs = [(requested, installed)]
+            if isinstance(requested, tuple):
+                pairs = list(itertools.zip_longest(requested, installed, fillvalue=math.inf))
+            equal = all(
                 math.isclose(*pair, rel_tol=self.rel_tol, abs_tol=self.abs_tol) for pair in pairs
             )
         unit = f" {self.unit}" if self.unit else ""
-        return [] if same else [f"{self.word} {asked}{unit} asked, {installed}{unit} installed"]
+        return (
+            [] if equal else [f"{self.word} {requested}{unit} asked, {installed}{unit} installed"]
+        )
 
 
 class Qdisc:
     """One queueing discipline, as requested or as read back."""
 
-    kind: str  # the kernel's name of it
-    compared: ClassVar[
-        tuple[OptionComparison, ...]
-    ] = ()  # its values, as far as the kernel shows them
+    kind: str  # the qdisc's name in the kernel
+    compared: ClassVar[tuple[OptionComparison, ...]] = ()  # options that the kernel shows
     of_class: str = (
-        ""  # the class that has its rate, under which the next qdisc stands, if it has one
+        ""  # class with the rate, under which the next qdisc is attached, if there is one
     )
 
     def argvs(self, verb: str, device: str, position: Sequence[str]) -> list[list[str]]:
-        """The commands that install it, or change it in place. `position`: as tc has it."""
+        """Return the commands that install the qdisc, or change it in place.
+
+        `position` holds tc's arguments for the parent and the handle.
+        """
         return [["tc", "qdisc", verb, "dev", device, *position, self.kind, *self.tc_options()]]
 
     def tc_options(self) -> list[str]:
-        """What follows its name on tc's command line."""
+        """Return the arguments after the qdisc's name on tc's command line."""
         raise NotImplementedError
 
     def installed(self, options: Mapping[str, Any]) -> Self:
-        """What stands there, from the `options` that `tc -j qdisc show` prints of it."""
+        """Parse the installed qdisc from the `options` that `tc -j qdisc show` prints."""
         raise NotImplementedError
 
     def differences(self, installed: Self) -> list[str]:
-        """What differs beyond the kernel's own resolution, one phrase each."""
+        """Return a phrase for each option that differs beyond the kernel's resolution."""
         return [
             phrase
-            for each in self.compared
-            for phrase in each.difference(getattr(self, each.name), getattr(installed, each.name))
+            for option in self.compared
+            for phrase in option.difference(
+                getattr(self, option.name), getattr(installed, option.name)
+            )
         ]

@@ -1,4 +1,4 @@
-"""Links, addresses and routes, made by netlink: `ip` for each node is a tenth of a short run.
+"""Make links, addresses and routes by netlink: running `ip` per node is a tenth of a short run.
 
 Layouts are those of <linux/rtnetlink.h>, <linux/if_link.h> and <linux/veth.h>.
 """
@@ -31,11 +31,11 @@ RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE, RT_SCOPE_LINK, RTN_UNICAST = 254,
 
 
 class LinkError(Exception):
-    """The kernel refused a link, an address or a route: what, as `ip` would be told, and why."""
+    """A link, address or route that the kernel refused: the `ip` command, and the reason."""
 
 
 class Links:
-    """What a node's network consists of. Use through `links_of`, from within that network.
+    """The links of a node's network. Use through `links_of`, from within that network.
 
     Each method raises LinkError.
     """
@@ -46,15 +46,15 @@ class Links:
             netlink.setsockopt(SOL_NETLINK, option, 1)
 
     def add_veth(self, name: str, pid: int, peer: str, peer_pid: int) -> None:
-        """Two ends of a link, each in the network of a process."""
-        one, other = (
-            link_body() + text(IFLA_IFNAME, each) + number(IFLA_NET_NS_PID, where)
-            for each, where in ((name, pid), (peer, peer_pid))
+        """Add a link with two ends, each in the network of a process."""
+        body, peer_body = (
+            link_body() + text(IFLA_IFNAME, end_name) + number(IFLA_NET_NS_PID, end_pid)
+            for end_name, end_pid in ((name, pid), (peer, peer_pid))
         )
-        data = attribute(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, other))
+        data = attribute(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, peer_body))
         kind = attribute(IFLA_LINKINFO, text(IFLA_INFO_KIND, "veth") + data)
-        words = f"ip link add {name} type veth peer name {peer}"
-        self._ask(words, RTM_NEWLINK, one + kind, NLM_F_NEW)
+        command = f"ip link add {name} type veth peer name {peer}"
+        self._ask(command, RTM_NEWLINK, body + kind, NLM_F_NEW)
 
     def set_up(self, name: str) -> None:
         body = link_body(IFF_UP) + text(IFLA_IFNAME, name)
@@ -65,63 +65,72 @@ class Links:
         self._ask(f"ip link set {name} mtu {mtu}", RTM_NEWLINK, body)
 
     def add_address(self, name: str, address: str) -> None:
-        """An address with its prefix's length, as 10.0.0.1/24."""
-        words = f"ip addr add {address} dev {name}"
+        """Add an address with its prefix length, like 10.0.0.1/24."""
+        command = f"ip addr add {address} dev {name}"
         try:
             parsed, index = IPv4Interface(address), socket.if_nametoindex(name)
         except (ValueError, OSError) as error:
-            raise LinkError(f"{words}: {error}") from None
+            raise LinkError(f"{command}: {error}") from None
         body = struct.pack("=BBBBi", socket.AF_INET, parsed.network.prefixlen, 0, 0, index)
         body += attribute(IFA_LOCAL, parsed.packed) + attribute(IFA_ADDRESS, parsed.packed)
-        self._ask(words, RTM_NEWADDR, body, NLM_F_NEW)
+        self._ask(command, RTM_NEWADDR, body, NLM_F_NEW)
 
-    def add_route(self, destination: str, way: str) -> None:
-        """A route to a network, or `default`, by a way as `ip` is told it: via ADDRESS, dev NAME,
-        or both.
+    def add_route(self, destination: str, args: str) -> None:
+        """Add a route to a network or `default`.
+
+        `args` are those of `ip`: via ADDRESS, dev NAME, or both.
         """
-        words = f"ip route add {destination} {way}"
-        pairs = way.split()
-        how = dict(zip(pairs[::2], pairs[1::2], strict=False))
-        if len(pairs) % 2 or not how or set(how) - {"via", "dev"}:
-            raise LinkError(f"{words}: a route goes via ADDRESS, dev NAME, or both")
+        command = f"ip route add {destination} {args}"
+        pairs = args.split()
+        options = dict(zip(pairs[::2], pairs[1::2], strict=False))
+        if len(pairs) % 2 or not options or set(options) - {"via", "dev"}:
+            raise LinkError(f"{command}: a route goes via ADDRESS, dev NAME, or both")
         try:
-            to = IPv4Network("0.0.0.0/0" if destination == "default" else destination)
-            parts = attribute(RTA_DST, to.network_address.packed) if to.prefixlen else b""
-            if "via" in how:
-                parts += attribute(RTA_GATEWAY, IPv4Address(how["via"]).packed)
-            if "dev" in how:
-                parts += number(RTA_OIF, socket.if_nametoindex(how["dev"]))
+            network = IPv4Network("0.0.0.0/0" if destination == "default" else destination)
+            attributes = (
+                attribute(RTA_DST, network.network_address.packed) if network.prefixlen else b""
+            )
+            if "via" in options:
+                attributes += attribute(RTA_GATEWAY, IPv4Address(options["via"]).packed)
+            if "dev" in options:
+                attributes += number(RTA_OIF, socket.if_nametoindex(options["dev"]))
         except (ValueError, OSError) as error:
-            raise LinkError(f"{words}: {error}") from None
-        scope = RT_SCOPE_UNIVERSE if "via" in how else RT_SCOPE_LINK
+            raise LinkError(f"{command}: {error}") from None
+        scope = RT_SCOPE_UNIVERSE if "via" in options else RT_SCOPE_LINK
         body = struct.pack(
             "=8BI",
-            *(socket.AF_INET, to.prefixlen, 0, 0),
+            *(socket.AF_INET, network.prefixlen, 0, 0),
             *(RT_TABLE_MAIN, RTPROT_BOOT, scope, RTN_UNICAST, 0),
         )
-        self._ask(words, RTM_NEWROUTE, body + parts, NLM_F_NEW)
+        self._ask(command, RTM_NEWROUTE, body + attributes, NLM_F_NEW)
 
-    def _ask(self, words: str, kind: int, body: bytes, flags: int = 0) -> None:
-        """NLM_F_NEW: for something that is not there yet."""
+    def _ask(self, command: str, kind: int, body: bytes, flags: int = 0) -> None:
+        """Send a request and check its answer.
+
+        The flag NLM_F_NEW is for something that does not exist yet.
+        """
         flags |= NLM_F_REQUEST | NLM_F_ACK
         self._netlink.send(struct.pack("=IHHII", 16 + len(body), kind, flags, 1, 0) + body)
         answer = self._netlink.recv(1 << 16)
         _length, kind, flags, _number, _port, failed = struct.unpack_from("=IHHIIi", answer)
         if kind != NLMSG_ERROR or failed:
-            more = attributes_of(answer, 36) if flags & NLM_F_ACK_TLVS else {}
-            said = more.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode(errors="replace")
-            raise LinkError(f"{words}: {said or os.strerror(-failed)}")
+            attributes = attributes_of(answer, 36) if flags & NLM_F_ACK_TLVS else {}
+            message = attributes.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode(errors="replace")
+            raise LinkError(f"{command}: {message or os.strerror(-failed)}")
 
 
 @contextmanager
 def links_of(pid: int) -> Iterator[Links]:
-    """The links of a process's network, within which the caller is meanwhile. Raises OSError."""
+    """Open the links of a process's network; the caller is in that network meanwhile.
+
+    Raises OSError.
+    """
     with open_in(pid, NETLINK_ROUTE) as netlink, inside(pid):
         yield Links(netlink)
 
 
 def link_body(flags: int = 0) -> bytes:
-    """struct ifinfomsg of a link that its name says; of its flags some are set."""
+    """Return a struct ifinfomsg for a link given by its name, with some flags set."""
     return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, 0, flags, flags)
 
 

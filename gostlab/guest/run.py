@@ -44,7 +44,7 @@ from gostlab.guest.network import (
     set_mtu,
     set_offloads,
 )
-from gostlab.guest.nic_coalescing import moderate_cards
+from gostlab.guest.nic_coalescing import coalesce_interrupts
 from gostlab.guest.pacing import pace_senders
 from gostlab.guest.probes import fidelity
 from gostlab.guest.probes.cc_state import save_states, tracing_states
@@ -92,7 +92,7 @@ def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
         host_config.silence_ipv6(network)
         sysctls = host_config.configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
-        cards = moderate_cards(network, run) if run.receive == "moderated" else {}
+        cards = coalesce_interrupts(network, run) if run.receive == "moderated" else {}
         for device, card in cards.items():
             offloads[device]["generic-receive-offload"] = card["gro"]
         prolong_arp(network, max(map(run.longest_rtt_s, run.flows)))

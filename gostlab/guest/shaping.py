@@ -1,8 +1,8 @@
-"""The path between client and target, as queueing disciplines: installed, read back, compared,
-changed.
+"""Emulate the path between client and target by queueing disciplines.
 
-Bottleneck (rate and queue) and delay line (delay, jitter, loss) stand on different routers, because
-netem counts packets in flight against its limit: on one qdisc the delay would eat the buffer.
+They are installed, read back, compared and changed. Bottleneck (rate and queue) and delay line
+(delay, jitter, loss) are on different routers, because netem counts packets in flight against its
+limit: on one qdisc the delay would use up the buffer.
 """
 
 import json
@@ -36,7 +36,7 @@ from gostlab.spec.link_paths import touches
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import period_factors
 
-# The first line of each device's qdiscs: every device has one root.
+# The output for each device begins at its root qdisc.
 ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
 NO_DELAY_LINE: Mapping[str, Any] = {
     "delay_ms": 0.0,
@@ -47,7 +47,10 @@ NO_DELAY_LINE: Mapping[str, Any] = {
 
 
 def gact_intervals(every_pkts: int) -> list[int]:
-    """Intervals of chained gact actions whose product is the one requested. Raises ValueError."""
+    """Return intervals of chained gact actions whose product is the one requested.
+
+    Raises ValueError.
+    """
     factors = period_factors(every_pkts)
     if factors is None:
         raise ValueError(
@@ -57,9 +60,10 @@ def gact_intervals(every_pkts: int) -> list[int]:
 
 
 def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
-    """The filter that loses exactly every so-many-th IP packet on its way out of a device, before
-    its qdisc: each action lets all pass but every n-th, which goes on to the next action and from
-    the last one nowhere.
+    """Return the filter that drops exactly every n-th IP packet on its way out of a device.
+
+    It runs before the qdisc. Each action passes all packets but every n-th, which goes on to the
+    next action; the last action drops it.
     """
     argv = ["tc", "filter", "replace", "dev", device, "egress"]
     argv += ["protocol", "ip", "pref", "1", "handle", "1", "matchall"]
@@ -71,7 +75,10 @@ def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
 
 
 def path_of(run: RunSpec, interface: Interface) -> Mapping[str, Any]:
-    """The direction of a path that an interface makes, as requested, a host's own delay in it."""
+    """Return the requested direction of the path that an interface emulates.
+
+    It includes a host's own delay.
+    """
     path: Mapping[str, Any] = run.path
     topology = topology_of(run.topology)
     if run.sites is not None:
@@ -80,13 +87,16 @@ def path_of(run: RunSpec, interface: Interface) -> Mapping[str, Any]:
     path = run.links.get(interface.link, path)
     direction: Mapping[str, Any] = path[str(interface.direction)]
     if topology.own_rtts and interface.role == "delay":
-        own_ms = delays_ms(run.flows, run.path)
-        return {**direction, "delay_ms": own_ms.get(interface.hosts[0], direction["delay_ms"])}
+        host_delays_ms = delays_ms(run.flows, run.path)
+        return {
+            **direction,
+            "delay_ms": host_delays_ms.get(interface.hosts[0], direction["delay_ms"]),
+        }
     return direction
 
 
 def under_test(run: RunSpec, interface: Interface) -> bool:
-    """Whether an interface is on a path that the run's flows take."""
+    """Return whether an interface is on a path that the run's flows take."""
     return bool(interface.role) and (
         not interface.hosts
         or not set(run.hosts).isdisjoint(interface.hosts)
@@ -95,18 +105,20 @@ def under_test(run: RunSpec, interface: Interface) -> bool:
 
 
 def is_for(interface: Interface, flow: FlowSpec) -> bool:
-    """Whether what an interface does to packets is for this flow's."""
-    ways = {f"{flow.sender}{sign}{flow.receiver}" for sign in "><"}
-    return not interface.hosts or not ({flow.sender, flow.receiver} | ways).isdisjoint(
+    """Return whether an interface emulates the path for this flow's packets."""
+    directions = {f"{flow.sender}{sign}{flow.receiver}" for sign in "><"}
+    return not interface.hosts or not ({flow.sender, flow.receiver} | directions).isdisjoint(
         interface.hosts
     )
 
 
 def carries_data(interface: Interface, flow: FlowSpec) -> bool:
-    """Whether a flow's data, and not its ACKs alone, leave by an interface that is for it."""
+    """Return whether a flow's data, and not only its ACKs, leave through its interface."""
     sign = ">" if flow.direction == "upload" else "<"
-    ways = {host for host in interface.hosts if ">" in host or "<" in host}
-    return is_for(interface, flow) and (not ways or f"{flow.sender}{sign}{flow.receiver}" in ways)
+    directions = {host for host in interface.hosts if ">" in host or "<" in host}
+    return is_for(interface, flow) and (
+        not directions or f"{flow.sender}{sign}{flow.receiver}" in directions
+    )
 
 
 class Shaper:
@@ -115,7 +127,7 @@ class Shaper:
     def __init__(self, network: Network, run: RunSpec) -> None:
         self._network = network
         self._run = run
-        self._now = {
+        self._current = {
             interface: {**path_of(run, interface), "ecn": run.ecn, "target_ms": run.target_ms}
             for interface in network.shaped
         }
@@ -123,119 +135,123 @@ class Shaper:
             interface: seed_of(run, number)
             for number, interface in enumerate(
                 sorted(
-                    network.shaped,
-                    key=lambda each: (each.direction or "", each.role or "", each.name),
+                    network.shaped, key=lambda end: (end.direction or "", end.role or "", end.name)
                 )
             )
         }
-        self._tables = Path(tempfile.gettempdir()) / "gostlab-tc"  # of delays, as tc reads them
+        self._tables = Path(tempfile.gettempdir()) / "gostlab-tc"  # delay tables as tc reads them
 
     def install(self) -> dict[str, str]:
-        """Install every path; returns what `tc -s qdisc show` then says of every device that the
-        flows cross.
+        """Install every path, and return `tc -s qdisc show` of every device that the flows cross.
 
-        Raises ShapingMismatch naming the device and what differs.
+        Raises ShapingMismatch with the device and the difference.
         """
         try:
-            for interface in self._now:
+            for interface in self._current:
                 self._apply(interface, "add")
         except NetworkError as error:
-            if said := unbuilt_queue(self._run):
-                raise NetworkError(said) from error
+            if reason := unbuilt_queue(self._run):
+                raise NetworkError(reason) from error
             raise
         return self.show("before")
 
     def show(self, when: str) -> dict[str, str]:
-        """What `tc -s qdisc show` says of every device that flows cross, before or after: all of a
-        node's from one tc. Raises NetworkError.
+        """Return `tc -s qdisc show` of every device that flows cross, before or after.
+
+        One tc prints all devices of a node. Raises NetworkError.
         """
-        crossed = [interface for interface in self._now if under_test(self._run, interface)]
-        shown: dict[str, str] = {}
+        crossed = [interface for interface in self._current if under_test(self._run, interface)]
+        outputs: dict[str, str] = {}
         for node in dict.fromkeys(interface.node for interface in crossed):
-            its, asked = [each for each in crossed if each.node == node], ""
-            for interface in its:
+            interfaces, batch = ([end for end in crossed if end.node == node], "")
+            for interface in interfaces:
                 device = interface.name
                 shows = {"qdisc": ["qdisc", "show", "dev", device]}
                 if any(qdisc.of_class for qdisc in self.qdiscs_for(interface)):
                     shows["class"] = class_of(device)
-                for what, words in shows.items():
-                    kept = f"{what}-{when}-{device}.txt"
-                    self._network.log.run(node, ["tc", "-s", *words], stdout=kept)
-                    asked += f"{shlex.join(words)}\n"
+                for object_type, args in shows.items():
+                    file_name = f"{object_type}-{when}-{device}.txt"
+                    self._network.log.run(node, ["tc", "-s", *args], stdout=file_name)
+                    batch += f"{shlex.join(args)}\n"
             argv = ["tc", "-s", "-batch", "-"]
-            said = self._network.read(node, argv, logged=False, stdin=asked)
-            texts = [text for text in ROOT.split(said) if text]
-            if len(texts) != len(its):
+            output = self._network.read(node, argv, logged=False, stdin=batch)
+            texts = [text for text in ROOT.split(output) if text]
+            if len(texts) != len(interfaces):
                 raise NetworkError(
-                    f"{node}: tc shows {len(texts)} root qdiscs of {len(its)} devices"
+                    f"{node}: tc shows {len(texts)} root qdiscs of {len(interfaces)} devices"
                 )
-            shown |= {interface.name: text for interface, text in zip(its, texts, strict=True)}
-        return {interface.name: shown[interface.name] for interface in crossed}
+            outputs |= {
+                interface.name: text for interface, text in zip(interfaces, texts, strict=True)
+            }
+        return {interface.name: outputs[interface.name] for interface in crossed}
 
     def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Change one direction of the path under test in place, of several links that of those
-        that the change is of; returns what was run and installed where.
+        """Change one direction of the path under test in place, and return what was installed.
 
-        A new delay moves every host's own by as much. Raises ShapingMismatch or NetworkError.
+        With several links, only those change that the change names. A new delay changes every
+        host's own delay by the same amount. Raises ShapingMismatch or NetworkError.
         """
-        done = []
-        for interface, now in self._now.items():
+        rows = []
+        for interface, current in self._current.items():
             if interface.direction != change["direction"] or not under_test(self._run, interface):
                 continue
             if not touches(change, interface.link, self._run.links):
                 continue
-            wanted = {
+            requested = {
                 key: value
                 for key, value in change.items()
                 if key in ("rate_bps", "delay_ms", "jitter_ms", "loss")
                 and (key == "rate_bps") == (interface.role == "bottleneck")
             }
-            if not wanted:
+            if not requested:
                 continue
-            if "delay_ms" in wanted:
+            if "delay_ms" in requested:
                 base = self._run.links.get(interface.link, self._run.path)
-                own_ms = path_of(self._run, interface)["delay_ms"]
-                own_ms -= base[change["direction"]]["delay_ms"]
-                wanted["delay_ms"] = max(0.0, own_ms + wanted["delay_ms"])
-            now.update(wanted)
-            there = vars(self._apply(interface, "change")).items()
-            installed = {key: value for key, value in there if value not in (None, ())}
-            where = {"node": interface.node, "dev": interface.name}
-            done.append({**where, **wanted, "installed": installed})
-        return done
+                host_ms = path_of(self._run, interface)["delay_ms"]
+                host_ms -= base[change["direction"]]["delay_ms"]
+                requested["delay_ms"] = max(0.0, host_ms + requested["delay_ms"])
+            current.update(requested)
+            installed_items = vars(self._apply(interface, "change")).items()
+            installed = {key: value for key, value in installed_items if value not in (None, ())}
+            position = {"node": interface.node, "dev": interface.name}
+            rows.append({**position, **requested, "installed": installed})
+        return rows
 
     def path_of_flow(self, flow: FlowSpec) -> list[dict[str, Any]]:
-        """What a flow's packets cross now: bottlenecks (only a rate), delay lines (all else)."""
-        paced = qdisc_kind(self._run.bottleneck).paces_idle  # else a lone packet passes at once
+        """Return what a flow's packets cross now: bottlenecks (only a rate) and delay lines."""
+        paced = qdisc_kind(self._run.bottleneck).paces_idle  # else a single packet passes at once
         return [
             {**NO_DELAY_LINE, "rate_bps": now["rate_bps"] if paced else None}
             if interface.role == "bottleneck"
             else {**now, "rate_bps": None}
-            for interface, now in self._now.items()
+            for interface, now in self._current.items()
             if is_for(interface, flow)
         ]
 
     def qdiscs_for(self, interface: Interface) -> list[Qdisc]:
-        """The qdiscs that an interface should have now, from the root down."""
-        now, seed = self._now[interface], self._seeds[interface]
+        """Return the qdiscs that an interface should have now, from the root down."""
+        current, seed = self._current[interface], self._seeds[interface]
         if interface.role == "delay":
-            built: list[Qdisc] = [build_delay_line(now, seed)]
+            qdiscs: list[Qdisc] = [build_delay_line(current, seed)]
         else:
-            built = build_bottleneck(self._run.bottleneck, self._run.queue, now, seed)
-        return built if takes_seeds(self._run, platform.release()) else list(map(unseeded, built))
+            qdiscs = build_bottleneck(self._run.bottleneck, self._run.queue, current, seed)
+        return qdiscs if takes_seeds(self._run, platform.release()) else list(map(unseeded, qdiscs))
 
     def _apply(self, interface: Interface, verb: str) -> Qdisc:
-        """Install what is requested now; what the root then is. Raises ShapingMismatch."""
+        """Install what is requested now, and return the installed root qdisc.
+
+        Raises ShapingMismatch.
+        """
         qdiscs = self.qdiscs_for(interface)
         commands = install_argvs(interface.name, qdiscs, verb)
         netem = qdiscs[0] if isinstance(qdiscs[0], Netem) else None
         needs_more = netem and (netem.distribution or netem.every_pkts)
         if not needs_more and all(argv[0] == "tc" for argv in commands):
             shows = show_argvs(interface.name, qdiscs)
-            shown = self._network.change_qdiscs(interface.node, commands, shows)
-            return compare(interface, qdiscs, shown)[0]
+            output = self._network.change_qdiscs(interface.node, commands, shows)
+            return compare(interface, qdiscs, output)[0]
         environ = {}
-        if netem and netem.distribution:  # tc reads it from a file
+        if netem and netem.distribution:  # tc reads a distribution from a file
             path = table_path(self._tables, netem.distribution)
             self._network.write_file(path, table_text(netem.distribution))
             environ["TC_LIB_DIR"] = str(self._tables)
@@ -243,23 +259,28 @@ class Shaper:
             self._network.read(interface.node, argv, environ=environ)
         if netem and netem.every_pkts:
             self._lose_periodically(interface, netem.every_pkts, verb)
-        shown = "".join(
+        output = "".join(
             self._network.read(interface.node, argv, logged=False)
             for argv in show_argvs(interface.name, qdiscs)
         )
-        return compare(interface, qdiscs, shown)[0]
+        return compare(interface, qdiscs, output)[0]
 
     def _lose_periodically(self, interface: Interface, every_pkts: int, verb: str) -> None:
-        """A filter that loses exactly every so-many-th packet, read back. Raises
-        ShapingMismatch.
+        """Install a filter that drops exactly every n-th packet, and read it back.
+
+        Raises ShapingMismatch.
         """
         node, device = interface.node, interface.name
         if verb == "add":
             self._network.read(node, ["tc", "qdisc", "add", "dev", device, "clsact"])
         self._network.read(node, periodic_loss_argv(device, every_pkts))
-        asking = ["tc", "-j", "filter", "show", "dev", device, "egress"]
-        shown = json.loads(self._network.read(node, asking, logged=False))
-        actions = [each for found in shown for each in found.get("options", {}).get("actions", ())]
+        show_argv = ["tc", "-j", "filter", "show", "dev", device, "egress"]
+        filters = json.loads(self._network.read(node, show_argv, logged=False))
+        actions = [
+            action_
+            for filter_ in filters
+            for action_ in filter_.get("options", {}).get("actions", ())
+        ]
         intervals = [action.get("prob", {}).get("val") for action in actions]
         if intervals != gact_intervals(every_pkts):
             raise ShapingMismatch(
@@ -269,37 +290,41 @@ class Shaper:
 
 
 def takes_seeds(run: RunSpec, release: str) -> bool:
-    """Whether netem has a seed here. One of the older kernels that a run may ask for takes its
-    losses from its own random numbers, which follow from the run's seed; this machine's own kernel
-    from nobody's. Both say so in the verdict. In the shipped kernel a seed that is not installed is
-    a difference.
+    """Return whether netem accepts a seed on this kernel.
+
+    An older kernel of a run takes its losses from its own random numbers, which follow from the
+    run's seed; this machine's own kernel from unseeded ones. The verdict reports both. On the
+    shipped kernel a seed that is not installed is a difference.
     """
     is_shipped = run.kernel == SHIPPED and run.machine != "native"
     return is_shipped or version_tuple(release) >= FEATURES["netem seed"].since
 
 
 def unseeded(qdisc: Qdisc) -> Qdisc:
-    """The same without a seed of its own."""
+    """Return the qdisc without a seed."""
     return replace(qdisc, seed=None) if isinstance(qdisc, Netem) else qdisc
 
 
 def seed_of(run: RunSpec, number: int) -> int:
-    """The seed of a run's n-th qdisc: the same in every cell of a repetition, none used twice."""
+    """Return the seed of a run's n-th qdisc: equal in every cell of a repetition, unique in it."""
     return run.seed * 1000 + number
 
 
-def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]:
-    """What tc says is there. Raises ShapingMismatch if it was not requested."""
-    where = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
+def compare(interface: Interface, requested: list[Qdisc], shown: str) -> list[Qdisc]:
+    """Parse what tc shows as installed.
+
+    Raises ShapingMismatch if it is not what was requested.
+    """
+    position = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
     try:
-        installed = parse_shown(shown, asked)
+        installed = parse_shown(shown, requested)
     except ShapingMismatch as error:
-        raise ShapingMismatch(f"{where}: {error}") from None
-    wrong = [
+        raise ShapingMismatch(f"{position}: {error}") from None
+    differences = [
         phrase
-        for want, got in zip(asked, installed, strict=True)
-        for phrase in want.differences(got)
+        for qdisc, installed_qdisc in zip(requested, installed, strict=True)
+        for phrase in qdisc.differences(installed_qdisc)
     ]
-    if wrong:
-        raise ShapingMismatch(f"{where}: {'; '.join(wrong)}")
+    if differences:
+        raise ShapingMismatch(f"{position}: {'; '.join(differences)}")
     return installed

@@ -109,5 +109,5 @@ def program_of(run: RunSpec, parts: Mapping[str, Any]) -> TunnelBinary | None:
     if why := explain_unusable_tunnel(kind, program, options=run.tunnel_options):
         raise TunnelError(why)
     if run.clock == "virtual" and tsc_trap.go_seeds_from_tsc(program.version):
-        return replace(program, cycle_counter_at=tsc_trap.place_in(program.path))
+        return replace(program, cycle_counter_at=tsc_trap.tsc_read_offset(program.path))
     return program

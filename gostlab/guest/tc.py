@@ -1,9 +1,8 @@
-"""The queueing disciplines of a device, built, and tc's commands that install them and read them
-back.
+"""Build the queueing disciplines of a device, and the tc commands that install and show them.
 
 A queueing discipline is one file in gostlab/qdiscs/. It declares `QDISC = QdiscKind(...)`
-(gostlab.registry.qdiscs), or several, and defines `build(kind, direction, seed)`, which gives a
-`Qdisc`. That is all: nothing else names it.
+(gostlab.registry.qdiscs), or several, and defines `build(kind, direction, seed)`, which returns a
+`Qdisc`. Nothing else names it.
 """
 
 import json
@@ -17,54 +16,57 @@ from gostlab.registry.static_loader import module_of
 
 
 def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: int) -> list[Qdisc]:
-    """A bottleneck's qdiscs from the root down: its rate, and its queue where that takes one."""
+    """Return a bottleneck's qdiscs from the root down: its rate, and its queue if it takes one."""
     return [
         module_of(QDISCS, kind.module).build(kind, direction, seed)
         for kind in bottleneck_kinds(bottleneck, queue)
     ]
 
 
-def places(qdiscs: Sequence[Qdisc]) -> list[str]:
-    """Under what of each the next one stands."""
+def parents_of(qdiscs: Sequence[Qdisc]) -> list[str]:
+    """Return the parent under which the next qdisc is attached, for each qdisc."""
     return [qdisc.of_class or f"{n}:" for n, qdisc in enumerate(qdiscs, 1)]
 
 
 def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> list[list[str]]:
-    """The tc commands for a device: the first qdisc at the root, each further one under it."""
+    """Return the tc commands for a device: the first qdisc at the root, the others below."""
     position = ["root", "handle", "1:"] if len(qdiscs) > 1 else ["root"]
-    found = []
-    for number, (qdisc, under) in enumerate(zip(qdiscs, places(qdiscs), strict=True), 2):
-        found += qdisc.argvs(verb, device, position)
-        position = ["parent", under, "handle", f"{number}:"]
-    return found
+    argvs = []
+    for number, (qdisc, parent) in enumerate(zip(qdiscs, parents_of(qdiscs), strict=True), 2):
+        argvs += qdisc.argvs(verb, device, position)
+        position = ["parent", parent, "handle", f"{number}:"]
+    return argvs
 
 
 def show_argvs(device: str, qdiscs: Sequence[Qdisc]) -> list[list[str]]:
-    """The tc commands whose lines `parse_shown` reads."""
+    """Return the tc commands whose output `parse_shown` parses."""
     shows = [["tc", "-j", "qdisc", "show", "dev", device]]
     return shows + [["tc", "-j", *class_of(device)] for qdisc in qdiscs if qdisc.of_class]
 
 
 def class_of(device: str) -> list[str]:
-    """tc's words for a device's class."""
+    """Return tc's arguments that show a device's class."""
     return ["class", "show", "dev", device, "classid", CLASS]
 
 
-def parse_shown(shown: str, asked: Sequence[Qdisc]) -> list[Qdisc]:
-    """What a device has in the asked ones' places. Raises ShapingMismatch naming another kind."""
-    # tc shows a qdisc that it does not know in words that are no JSON.
+def parse_shown(shown: str, requested: Sequence[Qdisc]) -> list[Qdisc]:
+    """Return the installed qdiscs of a device.
+
+    Raises ShapingMismatch if one is of another type than requested.
+    """
+    # For a qdisc that it does not know, tc prints text that is not JSON.
     line, _, shown_class = shown.partition("\n")
     entries = json.loads(re.sub(r"\{\[Unknown qdisc[^\]]*\]\s*\}", "{}", line))
     installed = []
-    for qdisc, under in zip(asked, (None, *places(asked)), strict=False):
-        there = [
+    for qdisc, parent in zip(requested, (None, *parents_of(requested)), strict=False):
+        found_entries = [
             entry
             for entry in entries
-            if (entry.get("root") if under is None else entry.get("parent") == under)
+            if (entry.get("root") if parent is None else entry.get("parent") == parent)
         ]
-        if not there or there[0].get("kind") != qdisc.kind:
-            kinds = ", ".join(str(entry.get("kind")) for entry in there) or "nothing"
+        if not found_entries or found_entries[0].get("kind") != qdisc.kind:
+            kinds = ", ".join(str(entry.get("kind")) for entry in found_entries) or "nothing"
             raise ShapingMismatch(f"no {qdisc.kind} there, but {kinds}")
-        of_class = {"class": shown_class} if qdisc.of_class else {}
-        installed.append(qdisc.installed(there[0].get("options", {}) | of_class))
+        class_option = {"class": shown_class} if qdisc.of_class else {}
+        installed.append(qdisc.installed(found_entries[0].get("options", {}) | class_option))
     return installed

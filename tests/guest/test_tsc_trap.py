@@ -33,7 +33,7 @@ def test_whose_random_numbers_the_counter_seeds(version: str, seeds: bool) -> No
 @pytest.mark.real_gost
 def test_it_reads_0_in_memory_and_the_file_stays(gost: Gost, charged: bool) -> None:
     program = gost(OLD).path
-    place = tsc_trap.place_in(program)
+    place = tsc_trap.tsc_read_offset(program)
     assert place is not None
     before = program.read_bytes()
     argv = [str(program), "-L", "tcp://127.0.0.1:0"]
@@ -45,7 +45,7 @@ def test_it_reads_0_in_memory_and_the_file_stays(gost: Gost, charged: bool) -> N
         stderr=subprocess.DEVNULL,
     )
     try:
-        assert tsc_trap.let_go(started.pid, place, execs=2 if charged else 1)
+        assert tsc_trap.release_at_exec(started.pid, place, execs=2 if charged else 1)
         maps = Path(f"/proc/{started.pid}/maps").read_text(encoding="utf-8")
         address = tsc_trap.address_of(place, maps)
         assert address is not None
@@ -69,11 +69,11 @@ def test_another_program_stays_as_it_is_and_ends_for_whoever_waits_for_it(
 ) -> None:
     started = subprocess.Popen(argv, **tsc_trap.STANDING_STILL)
 
-    assert not tsc_trap.let_go(started.pid, place, execs=execs)
+    assert not tsc_trap.release_at_exec(started.pid, place, execs=execs)
     assert started.wait(10) == status
 
 
 def test_a_program_without_it_has_no_such_place(tmp_path: Path) -> None:
-    assert tsc_trap.place_in(Path(os.path.realpath("/bin/true"))) is None
+    assert tsc_trap.tsc_read_offset(Path(os.path.realpath("/bin/true"))) is None
     (tmp_path / "empty").touch()
-    assert tsc_trap.place_in(tmp_path / "empty") is None
+    assert tsc_trap.tsc_read_offset(tmp_path / "empty") is None
