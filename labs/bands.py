@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""How a lab's bands were made: run it for students whose values cover its ranges, and say what each
-of its figures and formulas came to, and what one of them earns with the answers of another.
+"""Measure the tolerance bands of labs: run them for students whose values cover the ranges.
 
     labs/bands.py 3 4 --results FOLDER [--write]      (without numbers: all of them)
 
-Every level of everything drawn is there at least once where --students allows; all predictions are
-what check.yaml expects. Results stay in FOLDER, and the same command goes on from there. It prints
-each lab's table and its row of *Copied work*; --write puts both into labs/bands.md.
+It prints the range of every metric and formula, and the points that a student earns with the
+answers of another. Every level of every drawn value occurs if --students allows it; all predictions
+are those of check.yaml. Results stay in FOLDER, and the same command continues from there. --write
+puts each lab's table and its row of *Copied work* into labs/bands.md.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from gostlab.classroom.grading import collect_values, find_runs  # noqa: E402
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab  # noqa: E402
 from gostlab.scheduler.progress import progress_on_stderr  # noqa: E402
 
-TRIED = 400  # made-up students among whom those are chosen that cover most
+TRIED = 400  # made-up students from whom those with the most levels are chosen
 BANDS = ROOT / "labs/bands.md"
 COLUMNS = 100
 
 
 def chosen(lab: CourseLab, wanted: int) -> list[Assignment]:
-    """Students whose values cover the ranges: each next one adds the most levels."""
+    """Return students whose values cover the ranges; each next one adds the most levels."""
     pool = [
         assigned(lab, name, "bands") for name in (f"student-{number}" for number in range(TRIED))
     ]
@@ -50,27 +50,29 @@ def chosen(lab: CourseLab, wanted: int) -> list[Assignment]:
 
 
 def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[str, Value]:
-    """Everything that check.yaml names, of one student's runs, made where they are not there."""
+    """Return all values that check.yaml names of one student's runs, making missing runs."""
     lab, seed = assignment.lab, assignment.seed({})
     places = [(lab.experiment_path, assignment.sets)]
     if lab.own:
         places.append((lab.folder / lab.own.reference, assignment.fill_settings(lab.own.sets)))
     for path, sets in places:
-        asked = api.Experiment.from_file(path, settings=sets, machine="sandbox", seed=seed)
+        experiment = api.Experiment.from_file(path, settings=sets, machine="sandbox", seed=seed)
         with progress_on_stderr(f"{lab.name} {assignment.student}", quiet=False) as progress:
-            asked.run(results, jobs=jobs, progress=progress).wait()
-    found = find_runs(assignment, Sealed({}, datetime.fromtimestamp(0, UTC)), results)
-    names, lacking = collect_values(assignment, found)
-    for line in (*found.problems, *lacking.values()):
+            experiment.run(results, jobs=jobs, progress=progress).wait()
+    runs = find_runs(assignment, Sealed({}, datetime.fromtimestamp(0, UTC)), results)
+    names, lacking = collect_values(assignment, runs)
+    for line in (*runs.problems, *lacking.values()):
         print(f"{assignment.student}: {line}", file=sys.stderr)
     return names
 
 
-def table(lab: CourseLab, asked: Sequence[Assignment], rows: Sequence[dict[str, Value]]) -> str:
-    """What each measured value and each point's formula came to, and of whom."""
+def table(
+    lab: CourseLab, assignments: Sequence[Assignment], rows: Sequence[dict[str, Value]]
+) -> str:
+    """Return a table of the range of each measured value and each point's formula."""
     values = [
-        ", ".join(f"{name} {format_value(value)}" for name, value in each.values.items())
-        for each in asked
+        ", ".join(f"{name} {format_value(value)}" for name, value in assignment.values.items())
+        for assignment in assignments
     ]
     lines = [*wrap(f"{len(rows)} students: {'; '.join(values)}.", COLUMNS), ""]
     lines += ["| | least | median | most | band |", "|---|---|---|---|---|"]
@@ -93,32 +95,32 @@ def table(lab: CourseLab, asked: Sequence[Assignment], rows: Sequence[dict[str, 
             except (FormulaError, ValueError):
                 continue
         if came_to:
-            told = [
-                format_value(float(f"{each:.4g}"))
-                for each in (min(came_to), median(came_to), max(came_to))
+            cells = [
+                format_value(float(f"{value:.4g}"))
+                for value in (min(came_to), median(came_to), max(came_to))
             ]
-            lines.append(f"| {name} | {' | '.join(told)} | {band} |")
+            lines.append(f"| {name} | {' | '.join(cells)} | {band} |")
     return "\n".join(lines) + "\n"
 
 
 def copied_row(lab: CourseLab, rows: Sequence[dict[str, Value]]) -> str:
-    """What copied answers earn: of numbers, of words, of one's own runs, and of all points."""
+    """Return a row of the points that copied answers earn: numbers, words, own runs, all."""
     points = [point for point in lab.points if not point.by_hand]
     numbers = [point for point in points if point.answer and point.within]
-    words = [point for point in points if point.answer and not point.within]
-    kinds = (numbers, words, [point for point in points if not point.answer], points)
-    found = [score_copied_answers(lab, rows, kind) for kind in kinds]
-    cells = [f"{each.mean:.1f} of {each.of}" if each.of else "–" for each in found]
-    return f"| {lab.number} | {' | '.join(cells)} | {found[-1].most} |\n"
+    word_points = [point for point in points if point.answer and not point.within]
+    kinds = (numbers, word_points, [point for point in points if not point.answer], points)
+    scores = [score_copied_answers(lab, rows, group) for group in kinds]
+    cells = [f"{score.mean:.1f} of {score.of}" if score.of else "–" for score in scores]
+    return f"| {lab.number} | {' | '.join(cells)} | {scores[-1].most} |\n"
 
 
 def write(lab: CourseLab, text: str, row: str) -> None:
-    """Put both where labs/bands.md has them. Raises SystemExit."""
+    """Write the table and the row into labs/bands.md. Raises SystemExit."""
     page = BANDS.read_text(encoding="utf-8")
     below = re.escape(f"<!-- from: labs/bands.py {lab.number} --write -->\n")
-    page, found = re.subn(rf"(?s)({below}).*?(?=\n## |\Z)", lambda at: at[1] + text, page)
+    page, count = re.subn(rf"(?s)({below}).*?(?=\n## |\Z)", lambda at: at[1] + text, page)
     page, there = re.subn(rf"(?m)^\| {lab.number} \|.*\n", lambda _: row, page, count=1)
-    if not (found and there):
+    if not (count and there):
         sys.exit(f"{BANDS}: no mark, or no row of copied work, of {lab.title}")
     BANDS.write_text(page, encoding="utf-8")
 
@@ -133,9 +135,12 @@ def main() -> int:
     arguments = parser.parse_args()
     for word in arguments.lab or [str(folder) for folder in list_labs()]:
         lab = load_lab(word)
-        asked = chosen(lab, arguments.students)
-        rows = [values_of(each, arguments.results / lab.name, arguments.jobs) for each in asked]
-        text, row = table(lab, asked, rows), copied_row(lab, rows)
+        assignments = chosen(lab, arguments.students)
+        rows = [
+            values_of(assignment, arguments.results / lab.name, arguments.jobs)
+            for assignment in assignments
+        ]
+        text, row = table(lab, assignments, rows), copied_row(lab, rows)
         print(f"## {lab.title}\n\n{text}\n{row}", flush=True)
         if arguments.write:
             write(lab, text, row)

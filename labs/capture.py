@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""A terminal as a picture: run a command on a terminal of its own and draw what stands there.
+"""Run a command on a pseudo-terminal and draw its screen as a picture.
 
-labs/capture.py OUT.png -- ./lab lab start 0 --student alice
-labs/capture.py OUT.png --at 12 -- ./lab try --cc cubic --live        (after 12 s of it)
+    labs/capture.py OUT.png -- ./lab lab start 0 --student alice
+    labs/capture.py OUT.png --at 12 -- ./lab try --cc cubic --live        (after 12 s of it)
 
 Needs Debian's python3-pyte, a terminal in memory, and python3-pil.
 """
@@ -25,8 +25,8 @@ PAPER, INK, PROMPT = "#ffffff", "#222222", "#0b6fa4"
 INKS = {"red": "#c0392b", "green": "#2e8b57", "brown": "#c98a00", "cyan": "#0b6fa4"}
 
 
-def shown(words: list[str], at_s: float | None) -> pyte.Screen:
-    """What stands on the terminal at an instant of a command, or at its end."""
+def shown(args: list[str], at_s: float | None) -> pyte.Screen:
+    """Return the terminal's screen at an instant of a command, or at its end."""
     size = {"COLUMNS": str(COLUMNS), "LINES": str(LINES)}
     os.environ.update(size, TERM="xterm" if at_s is not None else "dumb")
     screen = pyte.Screen(COLUMNS, LINES)
@@ -39,12 +39,12 @@ def shown(words: list[str], at_s: float | None) -> pyte.Screen:
             stream.feed(part)
         return part
 
-    pty.spawn(words, read)
+    pty.spawn(args, read)
     return screen
 
 
 def draw(command: str, screen: pyte.Screen) -> Image.Image:
-    """The picture, as many lines as are written."""
+    """Draw the picture with all lines that have text."""
     font = ImageFont.truetype(FONT, SIZE)
     step, letter = round(SIZE * 1.35), font.getlength("x")
     written = [number for number, line in enumerate(screen.display, 1) if line.strip()]
@@ -55,8 +55,8 @@ def draw(command: str, screen: pyte.Screen) -> Image.Image:
     pen.text((MARGIN, MARGIN), f"$ {command}", font=font, fill=PROMPT)
     for row in range(height):
         for column, char in sorted(screen.buffer[row].items()):
-            place = MARGIN + column * letter, MARGIN + (row + 1) * step
-            pen.text(place, char.data, font=font, fill=INKS.get(char.fg, INK))
+            position = MARGIN + column * letter, MARGIN + (row + 1) * step
+            pen.text(position, char.data, font=font, fill=INKS.get(char.fg, INK))
     return picture
 
 
@@ -67,8 +67,8 @@ def main() -> int:
     if "--" not in sys.argv:
         parser.error("the command is missing: write it after --")
     middle = sys.argv.index("--")
-    arguments, words = parser.parse_args(sys.argv[1:middle]), sys.argv[middle + 1 :]
-    picture = draw(" ".join(words), shown(words, arguments.at))
+    arguments, args = parser.parse_args(sys.argv[1:middle]), sys.argv[middle + 1 :]
+    picture = draw(" ".join(args), shown(args, arguments.at))
     picture.quantize(32).save(arguments.out, optimize=True)
     return 0
 

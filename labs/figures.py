@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 from gostlab import api  # noqa: E402
 from gostlab.classroom.lab import list_labs, load_lab  # noqa: E402
 
-# Which of a lab's figures its page shows: how the file's name ends.
+# The figure that a lab's page shows, by the end of its file name.
 SHOWN = {
     0: "one-cwnd.png",
     1: "rtt-by-rtt.png",
@@ -39,18 +39,18 @@ def main() -> int:
     arguments = parser.parse_args()
     for word in arguments.lab or [str(folder) for folder in list_labs()]:
         lab = load_lab(word)
-        asked = api.Experiment.from_file(lab.experiment_path, machine="sandbox")
-        asked.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
+        experiment = api.Experiment.from_file(lab.experiment_path, machine="sandbox")
+        experiment.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
         out = arguments.results / f"report-{lab.number}"
-        api.report(arguments.results, [asked.name], out)
-        found = sorted(out.glob(f"figures/*{SHOWN[lab.number]}"))
-        if not found:
+        api.report(arguments.results, [experiment.name], out)
+        figures = sorted(out.glob(f"figures/*{SHOWN[lab.number]}"))
+        if not figures:
             names = ", ".join(sorted(path.name for path in out.glob("figures/*.png")))
             print(f"{lab.name}: no {SHOWN[lab.number]} among {names}", file=sys.stderr)
             return 1
-        kept = arguments.out / f"{lab.name}.png" if arguments.out else lab.folder / "figure.png"
-        shutil.copyfile(found[0], kept)
-        print(kept, flush=True)
+        target = arguments.out / f"{lab.name}.png" if arguments.out else lab.folder / "figure.png"
+        shutil.copyfile(figures[0], target)
+        print(target, flush=True)
     return 0
 
 

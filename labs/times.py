@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""What a lab's plan says that the machine says: the projector's table, and what CPU time a
-student's lab takes, step by step from `start` to `hand-in`.
+"""Measure the times in the labs' plans: the projector's table, and the CPU time of each step.
 
     labs/times.py 3 4 --work FOLDER [--write] [--projector]     (without numbers: all of them)
 
-A made-up student types what a hand-out says. His predictions are the formulas' values, or a guess;
-his answers are read from his own runs, which are made one at a time. It prints a table per lab;
---write puts both into the lab's plan.md, --projector the projector's alone. Reading and thinking
-are in none of it. The exit code is 1 if a lab's hand-in earns less than all but its guesses.
+A made-up student makes each step from `start` to `hand-in`. His predictions are the formulas'
+values, or a guess; his answers are read from his own runs, which are made one at a time. It prints
+a table per lab; --write puts both into the lab's plan.md, --projector only the projector's. Reading
+and thinking are not included. The exit code is 1 if a lab's hand-in earns less than all points but
+its guesses.
 """
 
 import argparse
@@ -41,75 +41,73 @@ MARK = re.compile(r"<!-- from: labs/times\.py \S+ --write -->\n")
 SHOWN = re.compile(r"^    (\./lab .*--live.*)$", re.MULTILINE)
 
 
-def timed(words: list[str], log: Path) -> float:
-    """Run one command to its end; its CPU time in seconds, with all that it started. Raises
-    SystemExit where it fails.
-    """
+def timed(args: list[str], log: Path) -> float:
+    """Run a command and return its CPU time with all children, s. Raises SystemExit on failure."""
     with log.open("ab") as file:
-        process = subprocess.Popen(words, stdout=file, stderr=file, cwd=ROOT)
+        process = subprocess.Popen(args, stdout=file, stderr=file, cwd=ROOT)
         _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        sys.exit(f"labs/times.py: {' '.join(words)}: exit code {process.returncode}: see {log}")
+        sys.exit(f"labs/times.py: {' '.join(args)}: exit code {process.returncode}: see {log}")
     return used.ru_utime + used.ru_stime
 
 
 def guess(point: Point) -> str:
-    """What stands where a person reads, or before the runs that a formula hangs on."""
+    """Return an answer for a person to read, or before the runs of a formula exist."""
     if point.by_hand:
         return "written by labs/times.py"
-    words = [
+    guesses = [
         node.value
         for node in ast.walk(ast.parse(point.expect or "1", mode="eval"))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    return words[0] if words and point.within is None else "1"
+    return guesses[0] if guesses and point.within is None else "1"
 
 
 def write_own(folder: Path, assignment: Assignment) -> None:
-    """The experiment that the student has to write, as the reference has it."""
-    own = assignment.lab.own
-    if own is not None:
-        text = (assignment.lab.folder / own.reference).read_text(encoding="utf-8")
-        for name, value in assignment.fill_settings(own.sets).items():
+    """Write the experiment of the student as a copy of the reference."""
+    experiment = assignment.lab.own
+    if experiment is not None:
+        text = (assignment.lab.folder / experiment.reference).read_text(encoding="utf-8")
+        for name, value in assignment.fill_settings(experiment.sets).items():
             text = re.sub(rf"\b({name}: \[?)[^],\n]+", rf"\g<1>{value}", text, count=1)
-        (folder / own.file).write_text(text, encoding="utf-8")
+        (folder / experiment.file).write_text(text, encoding="utf-8")
 
 
 def do_lab(lab: CourseLab, folder: Path) -> dict[str, float]:
-    """A whole lab, as a student does it; the CPU time of each step. Raises SystemExit."""
+    """Make all steps of a lab and return the CPU time of each. Raises SystemExit."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.with_suffix(".log")
     log.unlink(missing_ok=True)
-    words = {step: ["./lab", "lab", step, str(folder)] for step in STEPS}
-    words["run"] += ["--jobs", "1"]  # with more CPUs one waits less
-    words["start"][3:] = [str(lab.folder), "--student", STUDENT, "--folder", str(folder)]
-    took = {"start": timed(words["start"], log)}
+    args_of = {step: ["./lab", "lab", step, str(folder)] for step in STEPS}
+    args_of["run"] += ["--jobs", "1"]  # independent of the machine's number of CPUs
+    args_of["start"][3:] = [str(lab.folder), "--student", STUDENT, "--folder", str(folder)]
+    took = {"start": timed(args_of["start"], log)}
     assignment = open_coursework(folder)
-    told = right_answers(lab, assignment.values, guess, STUDENT)
-    (folder / ANSWERS).write_text(sheet_of(told), encoding="utf-8")
+    answers = right_answers(lab, assignment.values, guess, STUDENT)
+    (folder / ANSWERS).write_text(sheet_of(answers), encoding="utf-8")
     write_own(folder, assignment)
     for step in ("predict", "run", "report"):
-        took[step] = timed(words[step], log)
-    found = find_runs(assignment, read_sealed(folder / SEALED, lab), folder / RESULTS)
-    known, _ = collect_values(assignment, found)
-    read = replace(right_answers(lab, known, guess, STUDENT), predictions=told.predictions)
+        took[step] = timed(args_of[step], log)
+    runs = find_runs(assignment, read_sealed(folder / SEALED, lab), folder / RESULTS)
+    known, _ = collect_values(assignment, runs)
+    read = replace(right_answers(lab, known, guess, STUDENT), predictions=answers.predictions)
     (folder / ANSWERS).write_text(sheet_of(read), encoding="utf-8")
-    took["hand-in"] = timed(words["hand-in"], log)
+    took["hand-in"] = timed(args_of["hand-in"], log)
     return took
 
 
 def missed(lab: CourseLab, folder: Path) -> list[str]:
-    """The points that the hand-in did not earn, but for predictions, which were guessed."""
-    found = grade(open_coursework(folder), folder)
+    """Return the points that the hand-in did not earn, except guessed predictions."""
+    result = grade(open_coursework(folder), folder)
     guessed = {point.name for point in lab.points if point.is_prediction}
     lost = [
-        f"{each.name}: {each.why}"
-        for each in found.scored
-        if not each.passed and each.name not in guessed
+        f"{point.name}: {point.why}"
+        for point in result.scored
+        if not point.passed and point.name not in guessed
     ]
-    return [*found.problems, *lost]
+    return [*result.problems, *lost]
 
 
 def row(took: Mapping[str, float]) -> str:
@@ -118,13 +116,13 @@ def row(took: Mapping[str, float]) -> str:
 
 
 def projected(command: str, log: Path) -> str:
-    """What the projector's command prints at its end, as a block. Raises SystemExit."""
-    words = shlex.split(command)
-    words = words[: words.index("--live")]  # --pace follows it
+    """Return the final output of the projector's command as a block. Raises SystemExit."""
+    args = shlex.split(command)
+    args = args[: args.index("--live")]  # --pace follows --live.
     results = log.with_suffix(".projector")
     with log.open("ab") as file:
         done = subprocess.run(
-            [*words, "--results", results],
+            [*args, "--results", results],
             stdout=PIPE,
             stderr=file,
             cwd=ROOT,
@@ -138,9 +136,7 @@ def projected(command: str, log: Path) -> str:
 
 
 def write_plan(lab: CourseLab, log: Path, table: str | None) -> None:
-    """Put the projector's block, and a table of times, below their marks in the lab's plan. Raises
-    SystemExit.
-    """
+    """Write the projector's block and a table of times into the lab's plan. Raises SystemExit."""
     plan = lab.folder / "plan.md"
     text = plan.read_text(encoding="utf-8")
     *before, last = MARK.finditer(text) if MARK.search(text) else [None]

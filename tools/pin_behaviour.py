@@ -1,7 +1,7 @@
-"""Pin what the lab does, so that a change that is to keep behaviour can be shown to keep it.
+"""Pin the lab's behaviour, to show that a refactoring does not change it.
 
     python3 -m tools.pin_behaviour [check]     print each difference; exit code 1 if there is one
-    python3 -m tools.pin_behaviour write       pin what the lab does now
+    python3 -m tools.pin_behaviour write       pin the current behaviour
 
 Pinned are the names of every experiment's runs (tests/data/run_names.json) and, in
 tests/data/pinned/: the help of every verb, a digest of each file of the runs of runs.yaml, and the
@@ -40,11 +40,12 @@ EXPERIMENT = PINNED / "runs.yaml"
 RUNS = PINNED / "runs.json"
 HELP = PINNED / "help.txt"
 TABLES = PINNED / "tables"
-REPORTED = ("paths", "dumbbell")  # the matrices of the report: they need what setup always brings
+# matrices of the report, which need only what setup always installs
+REPORTED = ("paths", "dumbbell")
 MACHINE_TABLE = "environment.csv"
 HELP_COLUMNS = "80"
-HELP_PYTHON = (3, 11)  # argparse of other versions formats help otherwise
-# Keys that depend on the machine, the date or the commit; `files` and `sha256` cover env.json.
+HELP_PYTHON = (3, 11)  # other versions of argparse format help differently
+# Keys that depend on the machine, the date or the commit; `files` and `sha256` include env.json.
 VARYING_KEYS = {
     "env.json": {"host", "lab"},
     "status.json": {"epoch", "files", "finished", "sha256", "wall_s"},
@@ -103,7 +104,7 @@ def pinned_run_names() -> dict[str, str]:
 
 
 def read_help(verb: tuple[str, ...]) -> str:
-    """Return what `./lab VERB --help` prints."""
+    """Return the output of `./lab VERB --help`."""
     printed = StringIO()
     columns = patch.dict(os.environ, {"COLUMNS": HELP_COLUMNS})
     with columns, redirect_stdout(printed), suppress(SystemExit):
@@ -168,29 +169,29 @@ def make_runs(
     Return the parts and digests by run, and why runs were skipped by run.
     """
     experiment = gostlab.Experiment.from_file(EXPERIMENT, machine="sandbox", matrices=matrices)
-    found = find_parts()
+    parts = find_parts()
     kernels: dict[str, Path] = {}
     skipped: dict[str, str] = {}
     for run in experiment.runs:
         try:
-            sandbox.require_programs([run], found)
-            kernels[run.name] = kernel_for(run.kernel, found)
+            sandbox.require_programs([run], parts)
+            kernels[run.name] = kernel_for(run.kernel, parts)
         except MissingPart as error:
             skipped |= {
-                each.name: str(error) for each in experiment.runs if each.matrix == run.matrix
+                other.name: str(error) for other in experiment.runs if other.matrix == run.matrix
             }
     possible = {run.matrix for run in experiment.runs if run.name not in skipped}
     if not possible:
         return {}, skipped
     experiment = gostlab.Experiment.from_file(EXPERIMENT, machine="sandbox", matrices=possible)
-    made = {}
+    results_by_run = {}
     for result in experiment.run(results, progress=True):
         files = sorted(path for path in result.folder.iterdir() if path.is_file())
-        made[result.name] = {
+        results_by_run[result.name] = {
             "parts": read_parts(result.folder, kernels[result.name]),
             "files": {path.name: digest(path) for path in files},
         }
-    return made, skipped
+    return results_by_run, skipped
 
 
 def explain_parts(pinned: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
@@ -202,14 +203,15 @@ def explain_parts(pinned: Mapping[str, Any], actual: Mapping[str, Any]) -> str |
 def compare_runs(comparison: Comparison, results: Path, matrices: Collection[str] = ()) -> None:
     """Make runs and compare each file; of all matrices, compare the report's tables too."""
     pinned = json.loads(RUNS.read_text("utf-8"))
-    made, skipped = make_runs(results, matrices)
+    results_by_run, skipped = make_runs(results, matrices)
     comparison.notes += [f"{name}: skipped: {reason}" for name, reason in skipped.items()]
     excuses = {
-        name: explain_parts(pinned[name], made[name]) for name in pinned.keys() & made.keys()
+        name: explain_parts(pinned[name], results_by_run[name])
+        for name in pinned.keys() & results_by_run.keys()
     }
-    removed = () if matrices else pinned.keys() - made.keys() - skipped.keys()
-    for name in sorted({*made, *removed}):
-        before, now = pinned.get(name, {}), made.get(name, {})
+    removed = () if matrices else pinned.keys() - results_by_run.keys() - skipped.keys()
+    for name in sorted({*results_by_run, *removed}):
+        before, now = pinned.get(name, {}), results_by_run.get(name, {})
         comparison.compare(name, before.get("files"), now.get("files"), excuses.get(name))
     if any(map(is_reported, skipped)):
         comparison.notes.append("tables: skipped with their runs")
@@ -256,7 +258,7 @@ def make_tables(results: Path) -> dict[str, str]:
 
 
 def check(results: Path) -> Comparison:
-    """Compare all that is pinned."""
+    """Compare everything that is pinned."""
     comparison = Comparison()
     comparison.compare_all(pinned_run_names(), expanded_run_names())
     compare_help(comparison)
@@ -265,14 +267,16 @@ def check(results: Path) -> Comparison:
 
 
 def write(results: Path) -> Iterable[str]:
-    """Pin what the lab does now; return why a skipped run's pin stays as it was."""
+    """Pin the current behaviour, and return the reasons for runs that were skipped."""
     run_names.main([])
     if sys.version_info[:2] == HELP_PYTHON:
         HELP.write_text("".join(f"$ {name}\n{page}" for name, page in help_pages()), "utf-8")
-    made, skipped = make_runs(results)
+    results_by_run, skipped = make_runs(results)
     before = json.loads(RUNS.read_text("utf-8")) if RUNS.exists() else {}
-    kept = {name: before[name] for name in before.keys() & skipped.keys()}
-    RUNS.write_text(json.dumps(kept | made, indent=1, sort_keys=True) + "\n", "utf-8")
+    unchanged = {name: before[name] for name in before.keys() & skipped.keys()}
+    RUNS.write_text(
+        json.dumps(unchanged | results_by_run, indent=1, sort_keys=True) + "\n", "utf-8"
+    )
     tables = make_tables(results)
     if tables:
         shutil.rmtree(TABLES, ignore_errors=True)
@@ -283,7 +287,7 @@ def write(results: Path) -> Iterable[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Check or write, and print what there is to know; return the exit code."""
+    """Check or write, print the differences, and return the exit code."""
     parser = argparse.ArgumentParser(prog="tools/pin_behaviour.py", description=__doc__)
     parser.add_argument("action", nargs="?", choices=("check", "write"), default="check")
     parser.add_argument(

@@ -9,46 +9,44 @@ from gostlab.cli.common import EXIT_BAD_INPUT, EXIT_FAILED, JSON, complain, coun
 
 def bench_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
-        "--repeat", type=count, default=5, help="times each figure is taken (default: 5)"
+        "--repeat", type=count, default=5, help="number of measurements of each metric (default: 5)"
     )
     verb.add_argument(
         "--part",
         action="append",
         default=[],
         metavar="PART",
-        help="take these figures alone: before, native, pair, growth, overhead or root; or, taken"
-        " only where they are named, streams, tunnels, repeatability, calls, interrupts, cpus,"
+        help="measure only these parts: before, native, pair, growth, overhead or root;"
+        " or, measured only if they are named, streams, tunnels, repeatability, calls, interrupts, cpus,"
         " loopback or relay; may be given again",
     )
     verb.add_argument(
         "--before",
         metavar="COMMIT|none",
         default=speed.BEFORE[1],
-        help="the version to compare with, by turns; its kernel is built once, in the cache"
+        help="version to compare with; its kernel is built once, in the cache"
         f" (default: {speed.BEFORE[1]}, version {speed.BEFORE[0]})",
     )
-    verb.add_argument(
-        "--write", type=Path, metavar="FILE", help="write the page of timings as well"
-    )
+    verb.add_argument("--write", type=Path, metavar="FILE", help="also write the page of timings")
     verb.add_argument(
         "--costs",
         nargs="?",
         const="",
         metavar="NAME",
-        help="instead, measure what programs' calls and bytes cost on this machine, and write it to"
+        help="instead, measure the CPU costs of the programs' calls and bytes, and write them to"
         " machines/NAME.yaml, for `machine: NAME` (default: its CPU's name)",
     )
     verb.add_argument(
         "--dask",
         type=count,
         metavar="N",
-        help="instead: what a Dask cluster's scheduler adds to a run, by N runs that do nothing",
+        help="instead, measure a Dask scheduler's overhead per run by N empty runs",
     )
 
 
 @verb(
     "bench",
-    "how fast the lab is on this machine, beside the version before it",
+    "measure the lab's speed on this machine and compare it with the previous version",
     JSON,
     bench_arguments,
     example="./lab bench --json",

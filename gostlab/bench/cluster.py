@@ -34,7 +34,7 @@ def make_nothing(
         results.write_json(folder / "run.json", values)
         (folder / "outcome.json").write_text('{"outcome": "ok", "error": null, "guest_s": 0}')
         results.finish(folder, 0.0, None)
-        return {"complaint": None, "files": worker.files_of(folder)}
+        return {"complaint": None, "files": worker.read_files(folder)}
 
 
 def overhead_ms(count: int) -> float:

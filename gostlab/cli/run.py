@@ -193,7 +193,7 @@ def execute_runs(
         build_time = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
         common.complain(f"{missing.words}: not there yet: fetched and built now, once{build_time}")
         api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=quiet)
-    workers = dask_cluster.joined(dask, experiments, gost, jobs, check_hosts=check_hosts)
+    workers = dask_cluster.join_cluster(dask, experiments, gost, jobs, check_hosts=check_hosts)
     options = {"jobs": jobs, "gost": gost, "retry_failed": arguments.retry_failed}
     with progress_observer(arguments, experiments, quiet=quiet) as observer:
         return api.run_together(

@@ -1,8 +1,8 @@
-"""Runs on the workers of a Dask cluster: a slot is a worker, a job is a future.
+"""Run on the workers of a Dask cluster: a slot is a worker, a job is a future.
 
-Scheduler, progress, stopping rules and resuming are gostlab.scheduler.queue's as ever; this module
-gives it slots and starts runs in them. A Dask scheduler executes what it is sent, so it is talked
-to on this machine or through TLS only.
+gostlab.scheduler.queue still does the scheduling, progress, stopping and resuming; this module
+provides the slots and starts runs in them. A Dask scheduler executes any code that it receives, so
+connections are limited to this machine or TLS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from gostlab import api, safe_read
 from gostlab.cluster import worker as remote
-from gostlab.cluster.worker import MADE, Identity
+from gostlab.cluster.worker import RUN_FOLDER, Identity
 from gostlab.results import read_status
 from gostlab.sandbox import MachineError
 from gostlab.scheduler.queue import Starter, WorkerLost
@@ -39,10 +39,11 @@ ONE_AUTHORITY = (
     " docs/how-to/dask-cluster.md"
 )
 CONNECT_S = 15.0
-FETCH_S = 300.0  # of a run's files, over a slow link
+FETCH_S = 300.0  # time limit for fetching a run's files over a slow link
 LOOK_EVERY_S = 0.5
-PATIENCE_S = 120.0  # without a worker: a nanny starts a new one in seconds, a queue in minutes
-# What two runs of one seed must agree in, bit for bit (docs/explanation/repeatability.md).
+# time limit without a worker: a nanny restarts one in seconds, a queue in minutes
+PATIENCE_S = 120.0
+# Two runs of one seed must have these files bit for bit (docs/explanation/repeatability.md).
 REPEATED = ("flows.json", "legs.json", "queues.jsonl", "sockets.jsonl", "acks.csv.gz")
 
 
@@ -58,14 +59,15 @@ class Cluster:
     make: Callable[..., Any] = remote.make_run
     accepted: dict[str, Identity] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    proven: set[str] = field(default_factory=set)  # the workers that have made a run
+    proven: set[str] = field(default_factory=set)  # workers that have made a run
     _looked_at: float = float("-inf")
-    _able_at: float | None = None  # when there last was a worker that will do
-    _here: dict[str, str] = field(default_factory=dict)  # address -> name
+    _able_at: float | None = None  # time at which a suitable worker was last seen
+    _here: dict[str, str] = field(default_factory=dict)  # name by address
 
     def __iter__(self) -> Iterator[str]:
-        """The addresses of the workers that runs may be started on now. Raises MachineError if
-        there has been none for too long, or all that are there are refused.
+        """Yield the addresses of the workers that can start a run now.
+
+        Raises MachineError if there has been none for too long, or all present ones are refused.
         """
         there = self.able()
         if there or self._able_at is None:
@@ -91,18 +93,18 @@ class Cluster:
         return address in list(iter(self))
 
     def look(self) -> None:
-        """Ask the scheduler for its workers, now and then; ask new ones who they are."""
+        """Ask the scheduler for its workers from time to time, and identify new ones."""
         if time.monotonic() - self._looked_at < LOOK_EVERY_S:
             return
         workers = self.client.scheduler_info()["workers"]
         self._here = {address: str(facts["name"]) for address, facts in workers.items()}
-        for address in [each for each in self._here if each not in self.accepted]:
+        for address in [known for known in self._here if known not in self.accepted]:
             if address not in self.refused:
                 self.ask(address)
         self._looked_at = time.monotonic()
 
     def ask(self, address: str) -> None:
-        """Take a worker that would make the same runs as this machine, refuse any other."""
+        """Accept a worker that would make the same runs as this machine, and refuse any other."""
         if not is_private(address):
             self.refuse(address, "it is reached neither on this machine nor through TLS")
             return
@@ -111,7 +113,7 @@ class Cluster:
             answer = self.client.run(self.identify, gost, workers=[address])[address]
             identity = Identity(**answer)
         except Exception as error:
-            # Whatever goes wrong on another machine is said of it, and is not this one's to mend.
+            # Any error of another machine is reported as its own and does not stop this one.
             self.refuse(address, f"it cannot say what it is: {error}")
             return
         differences = self.mine.differences(identity)
@@ -121,20 +123,21 @@ class Cluster:
             self.accepted[address] = identity
 
     def refuse(self, address: str, why: str) -> None:
-        """Start nothing on a worker, and say so once."""
+        """Exclude a worker from runs, and report the reason once."""
         self.refused[address] = why
         self.accepted.pop(address, None)
         self.say(f"worker {self.name_of(address)} is refused: {why}")
 
     def name_of(self, address: str) -> str:
-        """A worker by what people call it."""
+        """Return a worker's name for people."""
         name = self._here.get(address, address)
         at = self.accepted[address].host if address in self.accepted else address
         return name if name == at else f"{name} ({at})"
 
     def is_to_blame(self, address: str, why: str) -> bool:
-        """Whether a run that could not begin on a worker may be the cause: where the worker has
-        made others. One that has made none is refused.
+        """Return whether a run may be the cause of its own failed start on a worker.
+
+        It may if the worker has made other runs. A worker that has made none is refused.
         """
         if address in self.proven:
             return True
@@ -146,7 +149,7 @@ class Cluster:
         return address in self._here
 
     def start(self, run: RunSpec, folder: Path, address: str) -> FutureJob:
-        """Start a run on a worker; its folder lies on this machine."""
+        """Start a run on a worker; its folder is on this machine."""
         return FutureJob(self, run, folder, address)
 
 
@@ -172,9 +175,9 @@ class FutureJob:
         )
 
     def poll(self) -> int | None:
-        """Return 0 once the run's folder is complete here, or None while it is being made.
+        """Return 0 once the run's folder is complete here, or None while the run is made.
 
-        Raises WorkerLost if its worker went away or could not begin it.
+        Raises Lost if the worker disappeared or could not start the run.
         """
         if not self._future.done():
             if self._cluster.is_here(self._address):
@@ -183,13 +186,13 @@ class FutureJob:
             raise WorkerLost(f"worker {self._cluster.name_of(self._address)} went away")
         name = self._cluster.name_of(self._address)
         try:
-            # Of a worker that dies just now Dask would wait for ever for what it alone may make.
+            # Without a time limit Dask would wait forever for a worker that just died.
             answer = self._future.result(timeout=FETCH_S)
         except Exception as error:
-            # Dask passes on whatever there is, its own errors and a task's.
+            # Dask raises its own errors and those of the task.
             raise WorkerLost(f"worker {name} gave no answer ({error})") from error
         finally:
-            # At once: what is here must not be made again when a worker dies that still held it.
+            # Release the future now, so that it is not computed again if its worker dies.
             self._future.release()
         if answer["complaint"]:
             counts = self._cluster.is_to_blame(self._address, answer["complaint"])
@@ -204,26 +207,26 @@ class FutureJob:
         return 0
 
     def _take(self, files: Mapping[str, bytes] | None) -> None:
-        """The run's files into its folder. Raises ValueError, OSError."""
+        """Write the run's files into its folder. Raises ValueError, OSError."""
         if files is not None:
-            remote.keep(files, self._folder)
-        else:  # made here, by a worker that sees this file system
-            made = self._folder / MADE
-            for path in made.iterdir():
+            remote.save_files(files, self._folder)
+        else:  # The worker shares this file system and has written the files.
+            made_folder = self._folder / RUN_FOLDER
+            for path in made_folder.iterdir():
                 path.replace(self._folder / path.name)
-            shutil.rmtree(made)
+            shutil.rmtree(made_folder)
         self.status = read_status(self._folder)
         if self.status is None:
             raise ValueError("it has no status")
 
     def kill(self) -> None:
-        """Tell the worker that nobody waits."""
+        """Tell the worker that nobody waits for the run."""
         self._future.cancel(force=True)
         self._future.release()
 
 
 def wanted_run(make: Callable[..., Any], *arguments: Any) -> Any:
-    """On the worker: `make`, told whether the scheduler still wants its answer."""
+    """Call `make` on the worker, with a function that tells whether its result is still wanted."""
     from distributed import get_worker
 
     me = get_worker()
@@ -236,10 +239,10 @@ def wanted_run(make: Callable[..., Any], *arguments: Any) -> Any:
     return make(*arguments, wanted)
 
 
-# -- how one gets there
+# -- connect to a cluster
 
 
-def joined(
+def join_cluster(
     where: str | None,
     plans: Sequence[api.Plan],
     gost: Path | None,
@@ -247,8 +250,9 @@ def joined(
     *,
     check_hosts: bool,
 ) -> api.Gathered | None:
-    """What makes the runs of plans, as --dask and --check-hosts ask for it; None: this machine.
-    Raises BadInput for what makes no sense together.
+    """Return the cluster for --dask and --check-hosts, or None for this machine.
+
+    Raises BadInput for contradictory options.
     """
     if where is None:
         if check_hosts:
@@ -259,18 +263,20 @@ def joined(
     if any(plan.machine.name == "native" for plan in plans):
         raise BadInput("--dask needs the sandbox: --machine sandbox")
     runs = [run for plan in plans for run in plan.runs]
-    return partial(gathered, where, runs, gost, check_hosts)
+    return partial(gather_workers, where, runs, gost, check_hosts)
 
 
 @contextmanager
-def gathered(
+def gather_workers(
     where: str, runs: Sequence[RunSpec], gost: Path | None, check: bool, say: Callable[[str], None]
 ) -> Iterator[tuple[Cluster, Starter]]:
-    """The workers of a cluster, and how a run is started on one; first, if that is to be checked,
-    two of them have made the same run. Raises what connected() and check_hosts() do.
+    """Yield a cluster's workers and a function that starts a run on one.
+
+    With `check` two workers first make the same run. Raises the exceptions of connected() and
+    check_hosts().
     """
     mine = Identity(**remote.identify(gost))
-    with connected(where, mine, gost, say) as workers:
+    with connect(where, mine, gost, say) as workers:
         if check and runs:
             with TemporaryDirectory(prefix="gostlab-hosts-") as scratch:
                 say(check_hosts(workers, runs[0], Path(scratch)))
@@ -278,14 +284,13 @@ def gathered(
 
 
 @contextmanager
-def connected(
+def connect(
     where: str, mine: Identity, gost: Path | None, say: Callable[[str], None]
 ) -> Iterator[Cluster]:
-    """A cluster of N workers on this machine (`local:4`), or the one of a scheduler
-    (`tcp://127.0.0.1:8786`, `tls://host:8786`).
+    """Start N workers on this machine (`local:4`), or connect to a scheduler.
 
-    Raises BadInput for an address that is no such, MachineError if nobody answers there or no
-    worker will do.
+    A scheduler's address is like `tcp://127.0.0.1:8786` or `tls://host:8786`. Raises BadInput for
+    an invalid address, MachineError if no scheduler answers or no worker is suitable.
     """
     count = local_workers(where)
     try:
@@ -293,7 +298,7 @@ def connected(
         from distributed.security import Security
     except ImportError as error:
         raise MachineError(PACKAGE) from error
-    # A dead worker's connections are no news for the progress.
+    # Messages about a dead worker's connections would disturb the progress.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with local_cluster(distributed, count) if count else nullcontext(where) as address:
         security = credentials(Security(), where) if where.startswith("tls:") else None
@@ -311,11 +316,11 @@ def connected(
 
 
 def credentials(security: Any, where: str) -> Any:
-    """Dask's own certificates (distributed.comm.tls), if one can connect. Raises MachineError."""
+    """Return Dask's own certificates (distributed.comm.tls). Raises MachineError."""
     try:
         context = security.get_connection_args("client").get("ssl_context")
     except OSError as error:
-        # ssl's own message names no file
+        # The message of ssl names no file.
         named = ", ".join(filter(None, security.get_tls_config_for_role("client").values()))
         raise MachineError(
             f"--dask {where}: the certificates of distributed.comm.tls cannot be read ({named}):"
@@ -330,7 +335,7 @@ def credentials(security: Any, where: str) -> Any:
 
 
 def wait_for_workers(cluster: Cluster, where: str, count: int) -> None:
-    """Until there are workers that will do. Raises MachineError with what is wrong with all."""
+    """Wait for suitable workers. Raises MachineError with the reasons if all are refused."""
     deadline = time.monotonic() + CONNECT_S
     while len(cluster) < count and time.monotonic() <= deadline:
         time.sleep(LOOK_EVERY_S / 2)
@@ -343,12 +348,15 @@ def wait_for_workers(cluster: Cluster, where: str, count: int) -> None:
 
 @contextmanager
 def local_cluster(distributed: Any, count: int) -> Iterator[Any]:
-    """Workers of this machine, one process and one thread each, without Dask's limit of memory: a
-    guest's is its child's. Dask's own folder goes with them.
+    """Start workers on this machine, each with one process and one thread.
+
+    They have no memory limit of Dask, because a guest's memory belongs to a child process. Dask's
+    folder is removed afterwards.
     """
     with (
         TemporaryDirectory(prefix="gostlab-dask-") as scratch,
-        import_module("dask").config.set({"temporary-directory": scratch}),  # the scheduler's own
+        # folder of the scheduler
+        import_module("dask").config.set({"temporary-directory": scratch}),
         distributed.LocalCluster(
             n_workers=count,
             threads_per_worker=1,
@@ -364,12 +372,12 @@ def local_cluster(distributed: Any, count: int) -> Iterator[Any]:
 
 
 def local_workers(where: str) -> int | None:
-    """4 of `local:4`; None of a scheduler's address that may be talked to. Raises BadInput."""
+    """Return 4 for `local:4`, or None for an allowed scheduler's address. Raises BadInput."""
     if where.startswith("local"):
-        found = re.fullmatch(r"local:([1-9]\d{0,3})", where)
-        if not found:
+        match = re.fullmatch(r"local:([1-9]\d{0,3})", where)
+        if not match:
             raise BadInput(f"--dask {where}: how many workers? (like local:4)")
-        return int(found[1])
+        return int(match[1])
     if not re.fullmatch(r"(tcp|tls)://(\[[0-9a-fA-F:]+\]|[^\s/:]+):\d{1,5}", where):
         raise BadInput(
             f"--dask {where}: not a scheduler's address (tls://host:8786, tcp://127.0.0.1:8786) nor"
@@ -384,7 +392,7 @@ def local_workers(where: str) -> int | None:
 
 
 def is_private(address: str) -> bool:
-    """Whether an address is on this machine's loopback or behind TLS."""
+    """Return whether an address is on this machine's loopback or uses TLS."""
     try:
         at = urlsplit(address)
         if at.scheme == "tls" or at.hostname == "localhost":
@@ -394,14 +402,15 @@ def is_private(address: str) -> bool:
         return False
 
 
-# -- do two hosts agree?
+# -- compare hosts
 
 
 def check_hosts(cluster: Cluster, run: RunSpec, scratch: Path) -> str:
-    """Make a run on two workers, on two hosts if there are two; a line that says that they agree
-    bit for bit. Raises MachineError naming both if they do not, BadInput if there are no two.
+    """Make a run on two workers, preferably on two hosts, and return a line that they agree.
+
+    Raises MachineError naming both if their files differ, BadInput if there are no two workers.
     """
-    pair = two_of(cluster)
+    pair = pick_two_workers(cluster)
     if run.clock != "virtual":
         raise BadInput("--check-hosts: runs on the real clock never agree bit for bit")
     folders = []
@@ -416,7 +425,7 @@ def check_hosts(cluster: Cluster, run: RunSpec, scratch: Path) -> str:
             raise MachineError(f"--check-hosts: {error}") from error
         finally:
             job.kill()
-    names = [f"{cluster.name_of(each)}, {cluster.accepted[each].cpu}" for each in pair]
+    names = [f"{cluster.name_of(worker)}, {cluster.accepted[worker].cpu}" for worker in pair]
     differing = different_files(*folders)
     if differing:
         raise MachineError(
@@ -426,10 +435,10 @@ def check_hosts(cluster: Cluster, run: RunSpec, scratch: Path) -> str:
     return f"{names[0]} and {names[1]} agree bit for bit"
 
 
-def two_of(cluster: Cluster) -> tuple[str, str]:
-    """Two workers, on two hosts if there are two. Raises BadInput."""
+def pick_two_workers(cluster: Cluster) -> tuple[str, str]:
+    """Return two workers, on two hosts if possible. Raises BadInput."""
     addresses = list(cluster)
-    by_host = {cluster.accepted[each].host: each for each in reversed(addresses)}
+    by_host = {cluster.accepted[address].host: address for address in reversed(addresses)}
     pair = list(by_host.values() if len(by_host) > 1 else addresses)[:2]
     if len(pair) < 2:
         raise BadInput("--check-hosts: there is one worker, and it takes two to agree")
@@ -437,14 +446,16 @@ def two_of(cluster: Cluster) -> tuple[str, str]:
 
 
 def different_files(one: Path, other: Path) -> Sequence[str]:
-    """The files that two runs of one seed must agree in and do not; status.json if one failed."""
+    """Return the files that differ between two runs of one seed; status.json if one failed."""
     outcomes = {(read_status(folder) or {}).get("outcome") for folder in (one, other)}
-    found = ["status.json"] if len(outcomes) > 1 else []
-    return found + [name for name in REPEATED if content(one / name) != content(other / name)]
+    differing = ["status.json"] if len(outcomes) > 1 else []
+    return differing + [
+        name for name in REPEATED if read_content(one / name) != read_content(other / name)
+    ]
 
 
-def content(path: Path) -> bytes | None:
-    """What a file says; None where there is none. (gzip's own header has a time in it.)"""
+def read_content(path: Path) -> bytes | None:
+    """Return a file's content, decompressed, as a gzip header has a time; None without a file."""
     try:
         data = safe_read.read_bytes(path)
         if path.suffix == ".gz":

@@ -1,6 +1,6 @@
-"""What a cluster's worker does: says what it is, and makes runs by `./lab exec`.
+"""Identify a cluster's worker, and make runs on it by `./lab exec`.
 
-These functions are called on another machine, by their names: the lab must be there, the same.
+These functions are called by name on another machine, which must have the same version of the lab.
 """
 
 import json
@@ -22,31 +22,31 @@ from gostlab.registry import folders
 from gostlab.results import read_object
 from gostlab.sandbox.uml import host_facts
 
-# A run's folder is about 15 files of 0.1 to 5 MB together; see schedule.SPACE_PER_RUN_BYTES.
+# A run's folder has about 15 files with a total of 0.1 to 5 MB; see schedule.SPACE_PER_RUN_BYTES.
 MAX_BYTES = 40_000_000
-MADE = "made"  # where a run is made within its scratch folder
+RUN_FOLDER = "made"  # name of the run's folder in its scratch folder
 ENDS_WITHIN_S = 10.0
 POLL_S = 0.02
-# What becomes of a job that nobody wants any more: ./lab exec clears away on SIGTERM. It ends with
-# the worker, however that ends, and its sandbox with it.
-WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
+# A job ends with its worker, however the worker ends, and its sandbox ends with it; ./lab exec
+# cleans up on SIGTERM.
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A worker as far as its results depend on it."""
+    """The properties of a worker on which its results depend."""
 
     host: str
     cpu: str
-    lab: str  # a hash of its sources
-    kernel: str  # SHA-256 of the sandbox's
-    tunnel: str | None  # SHA-256 of the tunnel's program
-    iperf3: Mapping[str, str]  # version -> SHA-256, of the lab's own
-    iproute2: str | None  # the machine's, where sandboxes boot on its files
-    root: str | None  # SHA-256 of what sandboxes boot on; None: the machine's files
+    lab: str  # digest of the lab's sources
+    kernel: str  # SHA-256 of the sandbox's kernel
+    tunnel: str | None  # SHA-256 of the tunnel program
+    iperf3: Mapping[str, str]  # SHA-256 of the lab's own versions
+    iproute2: str | None  # the machine's version, if sandboxes boot on its files
+    root: str | None  # SHA-256 of the sandboxes' root file system; None: the machine's files
 
     def differences(self, other: Self) -> list[str]:
-        """What must be the same and is not, in words."""
+        """Return a sentence for each property that must be equal and is not."""
         names = ("lab", "kernel", "root", "tunnel", "iperf3", "iproute2")
         return [
             f"another {name} ({short(getattr(other, name))}, not {short(getattr(self, name))})"
@@ -56,14 +56,14 @@ class Identity:
 
 
 def short(value: object) -> str:
-    """A hash as people compare it."""
+    """Return a shortened hash for people."""
     return str(value)[:12] if isinstance(value, str) else json.dumps(value)
 
 
 def identify(gost: Path | None = None) -> dict[str, Any]:
-    """This machine's identity, as plain data. Raises MissingPart."""
-    found = locate.find_parts(gost)
-    handed = sandbox.hand_over(found)
+    """Return this machine's identity as plain data. Raises MissingPart."""
+    parts = locate.find_parts(gost)
+    handed = sandbox.hand_over(parts)
     tunnel, root = handed["tunnel"], chosen_root()
     iperf3s = root.record["iperf3"] if root else handed["iperf3"]
     return asdict(
@@ -71,10 +71,10 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
             host=os.uname().nodename,
             cpu=str(host_facts("")["cpu"]),
             lab=locate.hash_of_named(folders.sources("gostlab")),
-            kernel=locate.file_sha256(locate.require_kernel(found)),
+            kernel=locate.file_sha256(locate.require_kernel(parts)),
             tunnel=tunnel and tunnel["sha256"],
             iperf3={version: one["sha256"] for version, one in sorted(iperf3s.items())},
-            iproute2=None if root else found.iproute2.version,
+            iproute2=None if root else parts.iproute2.version,
             root=root.hash if root else None,
         )
     )
@@ -83,71 +83,73 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
 def make_run(
     values: Mapping[str, Any], place: str, gost: str | None, worker: str, wanted: Callable[[], bool]
 ) -> dict[str, Any]:
-    """Make a run from its run.json's values; how that went, and the folder's files.
+    """Make a run from the values of its run.json, and return its outcome and the folder's files.
 
-    place   the folder on the scheduler's side. A worker that sees it, with the same run.json in it,
-            shares its file system: the run is made there, and no files go back
-    wanted  whether anybody still waits for it
+    `place` is the folder on the scheduler's side. A worker that sees it with the same run.json
+    shares its file system: the run is made there, and no files are returned. `wanted` tells whether
+    the result is still wanted.
     """
     shared = read_object(Path(place) / "run.json") == values
     with tempfile.TemporaryDirectory(prefix="gostlab-worker-") as scratch:
-        made = Path(place if shared else scratch) / MADE
-        complaint = execute(values, made, gost, worker, wanted)
+        made_folder = Path(place if shared else scratch) / RUN_FOLDER
+        complaint = execute(values, made_folder, gost, worker, wanted)
         if complaint:
             return {"complaint": complaint}
-        return {"complaint": None, "files": None if shared else files_of(made)}
+        return {"complaint": None, "files": None if shared else read_files(made_folder)}
 
 
 def execute(
     values: Mapping[str, Any], made: Path, gost: str | None, worker: str, wanted: Callable[[], bool]
 ) -> str | None:
-    """`./lab exec` in a process of its own; why there is no status, None if there is one."""
-    words = [*WITH_ITS_PARENT, sys.executable, "-P", "-m", "gostlab", "exec", "-", str(made)]
+    """Run `./lab exec` in a process; return the reason for a missing status, or None."""
+    args = [*DIE_WITH_PARENT, sys.executable, "-P", "-m", "gostlab", "exec", "-", str(made)]
     environ = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(folders.CODE), os.environ.get("PYTHONPATH", "")]),
         "GOSTLAB_WORKER": worker,
     }
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            [*words, *(["--gost", gost] if gost else [])],
+            [*args, *(["--gost", gost] if gost else [])],
             env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=output,
             start_new_session=True,
         )
         assert process.stdin is not None
-        with process.stdin as asked:
-            asked.write(json.dumps(values).encode())
+        with process.stdin as stdin:
+            stdin.write(json.dumps(values).encode())
         while process.poll() is None:
             if not wanted():
                 end_process(process, ENDS_WITHIN_S)
                 return "nobody waits for it now"
             time.sleep(POLL_S)
-        said.seek(0)
-        lines = said.read().decode(errors="replace").strip().splitlines()
+        output.seek(0)
+        lines = output.read().decode(errors="replace").strip().splitlines()
     if process.returncode == 0:
         return None
     return lines[-1].removeprefix("gostlab: ") if lines else f"exit code {process.returncode}"
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    """A folder's files. Raises ValueError if they are more than a run's may be."""
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Return a folder's files. Raises ValueError if they exceed the limit of a run."""
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.is_symlink()]
     if sum(path.stat().st_size for path in files) > MAX_BYTES:
         raise ValueError(f"a run's folder of more than {MAX_BYTES / 1e6:.0f} MB is not sent back")
     return {path.name: safe_read.read_bytes(path) for path in files}
 
 
-def keep(files: Mapping[str, bytes], folder: Path) -> None:
-    """A run's files into its folder. Raises ValueError for the name of any other place, and for too
-    many bytes: a worker may be anybody's by now.
+def save_files(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write a run's files into its folder.
+
+    Raises ValueError for a name outside the folder and for too many bytes, because a worker may not
+    be trustworthy.
     """
     if sum(map(len, files.values())) > MAX_BYTES:
         raise ValueError("the files are too large")
     if wrong := [name for name in files if name != Path(name).name or name[:1] in ("", ".")]:
         raise ValueError(f"{wrong[0]!r} is no file of a run's folder")
     for name, content in files.items():
-        (folder / name).unlink(missing_ok=True)  # a link is not followed
+        (folder / name).unlink(missing_ok=True)  # unlinked first, so that a link is not followed
         (folder / name).write_bytes(content)

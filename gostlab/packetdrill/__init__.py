@@ -1,1 +1,1 @@
-"""Linux's own packetdrill scripts, run in the sandbox: is its TCP Linux's TCP?"""
+"""Run Linux's own packetdrill scripts in the sandbox to verify its TCP."""

@@ -1,4 +1,4 @@
-"""`./lab conform`: its options, and the table that it prints."""
+"""Implement `./lab conform`: its options and its table."""
 
 from __future__ import annotations
 
@@ -15,55 +15,64 @@ from gostlab.registry.kernels import SHIPPED
 from gostlab.scheduler import summary
 from gostlab.terminal_escape import StepOutput
 
-MAX_NAMED = 3  # of the scripts that one reason holds for; --json has all
+MAX_NAMED = 3  # maximum number of scripts named per reason; --json has all
 KINDS = ("passed", "timing", "options", "Linux", "older", "unexplained")
 
 
 @common.verb(
     "conform",
-    "is the sandbox's TCP Linux's? its own packetdrill scripts, on the virtual clock",
-    common.word("scripts", nargs="*", metavar="SCRIPT", help="only these, or all that begin so"),
+    "run Linux's own packetdrill scripts in the sandbox, on the virtual clock",
     common.word(
-        "--kernel", default=SHIPPED, metavar="A,B", help="on these kernels (default: shipped)"
+        "scripts",
+        nargs="*",
+        metavar="SCRIPT",
+        help="name or prefix of scripts to run (default: all)",
     ),
-    common.word("--packetdrill", type=Path, metavar="FILE", help="the program (default: on PATH)"),
+    common.word(
+        "--kernel", default=SHIPPED, metavar="A,B", help="kernels to test (default: shipped)"
+    ),
+    common.word(
+        "--packetdrill", type=Path, metavar="FILE", help="path of packetdrill (default: on PATH)"
+    ),
     common.jobs(),
-    common.results("where results go"),
+    common.results("folder of the results"),
     common.JSON,
     example="./lab conform --kernel shipped,5.10 --packetdrill ./packetdrill",
 )
 def conform_verb(arguments: argparse.Namespace) -> int:
-    """A table with a row for each kernel; 1 where a script fails and nobody knows why."""
-    packetdrill = program(arguments.packetdrill)
-    found = locate.find_parts()
-    kernels = {name: locate.kernel_for(name, found) for name in arguments.kernel.split(",")}
-    said = StepOutput()
+    """Print a row for each kernel; return 1 if a failure is unexplained."""
+    packetdrill = find_packetdrill(arguments.packetdrill)
+    parts = locate.find_parts()
+    kernels = {name: locate.kernel_for(name, parts) for name in arguments.kernel.split(",")}
+    steps = StepOutput()
     try:
-        folder, version = scripts.provided_scripts(said)
-        names = scripts.chosen(folder, arguments.scripts)
+        folder, version = scripts.fetch_scripts(steps)
+        names = scripts.select_scripts(folder, arguments.scripts)
         all_of_it = []
         for name, file in kernels.items():
-            its = str(locate.kernel_record(file)["version"])
+            version_of_kernel = str(locate.kernel_record(file)["version"])
             order = conformance.ConformanceOptions(
-                name, file, its, packetdrill, folder, version, names
+                name, file, version_of_kernel, packetdrill, folder, version, names
             )
-            conformed = conformance.conform(order, arguments.results, jobs=arguments.jobs, say=said)
+            conformed = conformance.conform(
+                order, arguments.results, jobs=arguments.jobs, say=steps
+            )
             all_of_it.append(conformed)
     finally:
-        said.clear()
+        steps.clear()
     if arguments.json:
         common.print_json(all_of_it)
     else:
-        print_conformed(all_of_it, len(names), version)
+        print_results(all_of_it, len(names), version)
     return (
         common.EXIT_FAILED
-        if any(each.count("unexplained") for each in all_of_it)
+        if any(kernel_result.count("unexplained") for kernel_result in all_of_it)
         else common.EXIT_OK
     )
 
 
-def program(named: Path | None) -> Path:
-    """packetdrill, where it is. Raises BadInput."""
+def find_packetdrill(named: Path | None) -> Path:
+    """Return the path of packetdrill. Raises BadInput."""
     there = str(named) if named else shutil.which("packetdrill")
     if there is None:
         raise BadInput(
@@ -76,22 +85,22 @@ def program(named: Path | None) -> Path:
     return file
 
 
-def print_conformed(found: list[conformance.Conformed], count: int, version: str) -> None:
+def print_results(results: list[conformance.ConformanceResult], count: int, version: str) -> None:
     console = summary.console_on(sys.stdout)
     table = summary.plain_table()
     for heading in ("kernel", "scripts", *KINDS):
         table.add_column(heading, justify="left" if heading == "kernel" else "right")
-    for each in found:
-        counts = [str(each.count(kind)) for kind in KINDS]
-        table.add_row(f"{each.kernel} ({each.version})", str(count), *counts)
+    for result in results:
+        counts = [str(result.count(failure)) for failure in KINDS]
+        table.add_row(f"{result.kernel} ({result.version})", str(count), *counts)
     console.print(table)
     console.print(f"Linux {version}'s own packetdrill scripts, IPv4 but where one says otherwise")
-    for each in found:
+    for result in results:
         reasons: dict[str, list[str]] = {}
-        for script in each.found:
+        for script in result.found:
             if not script.passed:
                 reasons.setdefault(script.why, []).append(script.name.removesuffix(".pkt"))
         for reason, names in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
             more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
             named = ", ".join(names[:MAX_NAMED])
-            console.print(f"{each.kernel}: {reason}: {named}{more}", soft_wrap=True)
+            console.print(f"{result.kernel}: {reason}: {named}{more}", soft_wrap=True)

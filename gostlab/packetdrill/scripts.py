@@ -1,4 +1,4 @@
-"""Linux's own packetdrill scripts, out of Debian's kernel source."""
+"""Extract Linux's own packetdrill scripts from Debian's kernel source."""
 
 import shutil
 import subprocess
@@ -19,11 +19,14 @@ UNPACK = (
 )
 
 
-def provided_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
-    """The scripts' folder and source's version; fetched once. Raises ArchiveError, OSError."""
-    kept = cache_folder() / "packetdrill"
-    for place in sorted(kept.glob("*/")):
-        return place / FOLDER, place.name
+def fetch_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
+    """Return the scripts' folder and the source's version, fetching them once.
+
+    Raises ArchiveError, OSError.
+    """
+    cached = cache_folder() / "packetdrill"
+    for folder in sorted(cached.glob("*/")):
+        return folder / FOLDER, folder.name
     work = cache_folder() / "build" / "packetdrill"
     apt = archive.private_apt(work / "apt", "Linux's own scripts")
     suites = archive.suite_groups(apt.mirror.codename)
@@ -31,31 +34,31 @@ def provided_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
         say(f"fetching {candidate}, about 170 MB, for its packetdrill scripts")
         package = apt.download(candidate, work / "download")
         version = candidate.version.partition("-")[0]
-        with replacing(kept / version) as place:
-            unpack(package, place)
+        with replacing(cached / version) as folder:
+            unpack(package, folder)
         shutil.rmtree(work)
-        return kept / version / FOLDER, version
+        return cached / version / FOLDER, version
     raise archive.ArchiveError(f"no mirror here has a linux-source ≥ {locate.OLDEST_KERNEL}")
 
 
-def unpack(package: Path, place: Path) -> None:
-    """The scripts alone of one of Debian's linux-source packages. Raises ArchiveError."""
+def unpack(package: Path, folder: Path) -> None:
+    """Extract the scripts from one of Debian's linux-source packages. Raises ArchiveError."""
     done = subprocess.run(
-        ["sh", "-c", UNPACK, "sh", package, place], capture_output=True, text=True, check=False
+        ["sh", "-c", UNPACK, "sh", package, folder], capture_output=True, text=True, check=False
     )
-    if not any((place / FOLDER).glob("*.pkt")):
-        said = done.stderr.strip().splitlines()[-1:] or ["it has none"]
-        raise archive.ArchiveError(f"{package.name}: no packetdrill scripts: {said[0]}")
+    if not any((folder / FOLDER).glob("*.pkt")):
+        message = done.stderr.strip().splitlines()[-1:] or ["it has none"]
+        raise archive.ArchiveError(f"{package.name}: no packetdrill scripts: {message[0]}")
 
 
-def chosen(folder: Path, names: list[str]) -> list[str]:
-    """The scripts of some names (.pkt or not, or several's beginning), or all. Raises BadInput."""
+def select_scripts(folder: Path, names: list[str]) -> list[str]:
+    """Return scripts by names (.pkt optional) or prefixes, or all of them. Raises BadInput."""
     known = sorted(path.name for path in folder.glob("*.pkt"))
-    found: list[str] = []
+    chosen_scripts: list[str] = []
     for name in names:
-        ours = [each for each in known if each in (name, f"{name}.pkt")]
-        ours = ours or [each for each in known if each.startswith(name)]
+        ours = [script for script in known if script in (name, f"{name}.pkt")]
+        ours = ours or [script for script in known if script.startswith(name)]
         if not ours:
             raise BadInput(f"conform {name}: no such script ({len(known)} in {folder})")
-        found += ours
-    return list(dict.fromkeys(found)) or known
+        chosen_scripts += ours
+    return list(dict.fromkeys(chosen_scripts)) or known

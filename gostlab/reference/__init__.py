@@ -1,7 +1,7 @@
-"""docs/reference and the schemas of schemas/, made from where each word is defined.
+"""Generate docs/reference and schemas/ from the declarations in the code.
 
     python3 -m gostlab.reference      writes them
 
-A page is a template here, filled with tables of what the code declares. A test fails where a page
-is not what this makes.
+A page is a template in this package, filled with tables of the declarations. A test fails if a page
+is not up to date.
 """

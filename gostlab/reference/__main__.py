@@ -1,4 +1,4 @@
-"""Writes the pages and the schemas."""
+"""Write the pages and the schemas."""
 
 from gostlab.reference.pages import generated
 

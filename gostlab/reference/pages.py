@@ -1,4 +1,4 @@
-"""The pages: tables of what is declared, and the templates that they stand in."""
+"""Generate the tables of declarations and fill them into the pages' templates."""
 
 import argparse
 import ast
@@ -48,14 +48,14 @@ CONTROLS = Path(__file__).with_name("congestion_controls.toml")
 EXPERIMENT_SCHEMA = ROOT / "schemas" / "experiment.json"
 PROFILE_SCHEMA = ROOT / "schemas" / "profile.json"
 WIDTH = 100
-ANY_SETTING = "any other setting"  # a group of options that settings.md has
+ANY_SETTING = "any other setting"  # group of options that settings.md describes
 
 
 def generated() -> dict[Path, str]:
-    """Every file that is made, with its text."""
+    """Return the path and text of every generated file."""
     schemas = {EXPERIMENT_SCHEMA: experiment_schema(), PROFILE_SCHEMA: profile_schema()}
     encode = partial(json.dumps, indent=1, ensure_ascii=False)
-    made = {path: encode(schema) + "\n" for path, schema in schemas.items()}
+    files = {path: encode(schema) + "\n" for path, schema in schemas.items()}
     tables = page_tables()
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -67,8 +67,8 @@ def generated() -> dict[Path, str]:
     environment.filters["wrap"] = partial(textwrap.fill, width=WIDTH, break_on_hyphens=False)
     for name in environment.list_templates(extensions=["j2"]):
         page = FOLDER / name.removesuffix(".j2")
-        made[page] = environment.get_template(name).render(command=COMMAND, **tables)
-    return made
+        files[page] = environment.get_template(name).render(command=COMMAND, **tables)
+    return files
 
 
 def profile_schema() -> dict[str, Any]:
@@ -90,48 +90,51 @@ def page_tables() -> dict[str, Any]:
         "direction": keys_of(ProfileDirection),
     }
     return {
-        **{name: fields_table(each) for name, each in fields.items()},
+        **{name: fields_table(fields_of_file) for name, fields_of_file in fields.items()},
         "settings": settings_table(SETTINGS),
         "columns": table(("column", "what"), ((code(n), says) for n, says in COLUMN_SAYS.items())),
         "path_words": as_code(PATH_FIELDS),
         "legs": as_code(LEGS),
-        "figures": table(("figure", "what"), ((code(each.name), each.words) for each in MERITS)),
-        "models": table(("model", "curve"), ((code(each.name), each.label) for each in MODELS)),
+        "figures": table(
+            ("figure", "what"), ((code(metric.name), metric.words) for metric in MERITS)
+        ),
+        "models": table(("model", "curve"), ((code(model.name), model.label) for model in MODELS)),
         "drawings": table(
-            ("drawing", "what it shows"), ((code(word), shown_by(word)) for word in drawing_files())
+            ("drawing", "what it shows"),
+            ((code(word), plot_caption(word)) for word in drawing_files()),
         ),
         "tunnels": tunnels_table(),
         "networks": table(
             ("topology", "what it is"),
-            ((code(each.name), each.says) for each in topologies().values()),
+            ((code(topology.name), topology.says) for topology in topologies().values()),
         ),
         "bottlenecks": qdiscs_table(BOTTLENECK),
         "queues": qdiscs_table(QUEUE),
         "traffic": table(
             ("kind", "what it is", "fields of its own"),
             (
-                (code(each.name), each.says, as_code((*each.must, *each.may)))
-                for each in traffic_kinds().values()
+                (code(traffic.name), traffic.says, as_code((*traffic.must, *traffic.may)))
+                for traffic in traffic_kinds().values()
             ),
         ),
         "controls": controls_table(),
         "kernels": kernels_table(),
         "kernel_parts": table(
             ("word", "a kernel without it has no"),
-            ((code(name), each.says) for name, each in FEATURES.items()),
+            ((code(name), feature.says) for name, feature in FEATURES.items()),
         ),
         "deciding": as_code(DECIDING),
-        "verbs": "\n\n".join(verb_section(each) for each in main.VERBS),
+        "verbs": "\n\n".join(verb_section(verb) for verb in main.VERBS),
         "python": public.to_markdown(),
         "format": results_format.SCHEMA,
         "files": table(
             ("file", "form", "in which folders", "what"),
-            ((code(each.name), each.form, each.when, each.says) for each in results_format.files()),
+            ((code(file.name), file.form, file.when, file.says) for file in results_format.files()),
         ),
         "fields_of_files": [
-            (each.name, f"{each.says[0].upper()}{each.says[1:]}", columns_table(each.fields))
-            for each in results_format.files()
-            if each.fields
+            (file.name, f"{file.says[0].upper()}{file.says[1:]}", columns_table(file.fields))
+            for file in results_format.files()
+            if file.fields
         ],
     }
 
@@ -140,52 +143,52 @@ def page_tables() -> dict[str, Any]:
 
 
 def settings_table(fields: Mapping[str, KeySchema]) -> str:
-    """Settings, with what holds where nobody writes them."""
+    """Return a table of the settings with their defaults."""
     rows = (
-        (code(name), meaning(each), default_of(name, each), as_code([each.example]))
-        for name, each in fields.items()
+        (code(name), meaning(field), default_of(name, field), as_code([field.example]))
+        for name, field in fields.items()
     )
     return table(("setting", "what", "default", "like"), rows)
 
 
 def fields_table(fields: Mapping[str, KeySchema]) -> str:
     rows = []
-    for name, each in fields.items():
-        key = code(name) + (" (needed)" if each.required else "")
-        rows.append((key, meaning(each), as_code([each.example])))
+    for name, field in fields.items():
+        key = code(name) + (" (needed)" if field.required else "")
+        rows.append((key, meaning(field), as_code([field.example])))
     return table(("key", "what", "like"), rows)
 
 
 def columns_table(fields: Iterable[results_format.FormatField]) -> str:
-    """The fields of a result's file."""
-    rows = ((code(each.path), each.kind_words, each.unit, each.says) for each in fields)
+    """Return a table of the fields of a result file."""
+    rows = ((code(field.path), field.kind_words, field.unit, field.says) for field in fields)
     return table(("field", "kind", "unit", "what"), rows)
 
 
-def shown_by(word: str) -> str:
-    """What a drawing shows: its caption; of one that is composed, its file's first sentence."""
+def plot_caption(word: str) -> str:
+    """Return a plot's caption, or the first sentence of a composed plot's file."""
     caption = caption_of(word)
     if caption[:1].isupper():
         return caption
-    said = ast.get_docstring(parse_source(drawing_files()[word])) or ""
-    return re.sub(r"\s+", " ", said.partition("\n\n")[0])
+    docstring = ast.get_docstring(parse_source(drawing_files()[word])) or ""
+    return re.sub(r"\s+", " ", docstring.partition("\n\n")[0])
 
 
 def tunnels_table() -> str:
-    """Every tunnel once, with its other names."""
+    """Return a table of all tunnels with their aliases."""
     rows = (
         (
-            as_code((each.name, *each.spellings)),
-            each.says,
-            ", ".join(each.legs),
-            each.over or "–",
-            "yes" if each.one_connection else "no",
-            ", ".join(each.carries),
-            "yes" if each.chain or each.is_direct else "no",
-            each.sent_by,
-            each.since,
+            as_code((tunnel.name, *tunnel.spellings)),
+            tunnel.says,
+            ", ".join(tunnel.legs),
+            tunnel.over or "–",
+            "yes" if tunnel.one_connection else "no",
+            ", ".join(tunnel.carries),
+            "yes" if tunnel.chain or tunnel.is_direct else "no",
+            tunnel.sent_by,
+            tunnel.since,
         )
-        for each in dict.fromkeys(tunnel_kinds().values())
+        for tunnel in dict.fromkeys(tunnel_kinds().values())
     )
     heading = ("tunnel", "what it is", "legs", "over", "one connection", "carries", "chain")
     return table((*heading, "sends", "GOST from"), rows)
@@ -194,34 +197,42 @@ def tunnels_table() -> str:
 def qdiscs_table(use: str) -> str:
     rows = (
         (
-            as_code((each.name, *each.spellings)),
-            each.says,
-            "yes" if each.marks else "no",
-            ".".join(map(str, each.since)) or "every kernel",
+            as_code((qdisc.name, *qdisc.spellings)),
+            qdisc.says,
+            "yes" if qdisc.marks else "no",
+            ".".join(map(str, qdisc.since)) or "every kernel",
         )
-        for each in dict.fromkeys(qdisc_kinds().values())
-        if each.use == use
+        for qdisc in dict.fromkeys(qdisc_kinds().values())
+        if qdisc.use == use
     )
     return table((use, "what it is", "marks (ECN)", "Linux from"), rows)
 
 
 def controls_table() -> str:
-    """Every congestion control: what it reacts to, how, from where."""
-    told = tomllib.loads(CONTROLS.read_text(encoding="utf-8"))
-    own = {name: each.source for name, each in shipped_controls().items()}
+    """Return a table of all congestion controls: signal, reaction and source."""
+    descriptions = tomllib.loads(CONTROLS.read_text(encoding="utf-8"))
+    sources = {name: control.source for name, control in shipped_controls().items()}
     rows = []
-    for name in (*IN_LINUX, *own):
-        each = told[name]
-        file = from_root(own[name]) if name in own else f"net/ipv4/{each['file']}"
-        rows.append((code(name), each["reacts_to"], each["how"], str(file), each["source"]))
+    for name in (*IN_LINUX, *sources):
+        description = descriptions[name]
+        file = from_root(sources[name]) if name in sources else f"net/ipv4/{description['file']}"
+        rows.append(
+            (
+                code(name),
+                description["reacts_to"],
+                description["how"],
+                str(file),
+                description["source"],
+            )
+        )
     return table(("`cc`", "reacts to", "how", "file", "paper"), rows)
 
 
 def kernels_table() -> str:
     rows = [(code(SHIPPED), "Debian's newest source", "nothing")]
-    for name, each in declared_kernels().items():
-        lacks = as_code(each.lacks) or "nothing"
-        rows.append((code(name), each.package, lacks))
+    for name, kernel in declared_kernels().items():
+        lacks = as_code(kernel.lacks) or "nothing"
+        rows.append((code(name), kernel.package, lacks))
     return table(("`kernel`", "from", "lacks"), rows)
 
 
@@ -236,23 +247,23 @@ def code(word: str) -> str:
     return f"`{word}`"
 
 
-# -- verbs
+# -- commands
 
 
 def verb_section(verb: Verb) -> str:
-    """A verb: what it does, an example, its words."""
+    """Return a command's section: description, example and arguments."""
     parser = ArgumentParser(prog="./lab")
-    made = verb.add_to(parser.add_subparsers())
+    parser_of_verb = verb.add_to(parser.add_subparsers())
     says = textwrap.fill(sentence(verb.says), WIDTH, break_on_hyphens=False)
     lines = [f"## {verb.name}", "", says]
     if verb.example:
         lines += ["", f"    {verb.example}"]
-    lines += ["", table(("word", "what"), words_of(made, ""))]
+    lines += ["", table(("word", "what"), list_arguments(parser_of_verb, ""))]
     return "\n".join(lines)
 
 
-def words_of(parser: argparse.ArgumentParser, before: str) -> Iterator[tuple[str, str]]:
-    """Every word that a verb takes; of a verb with actions, each action and its words."""
+def list_arguments(parser: argparse.ArgumentParser, before: str) -> Iterator[tuple[str, str]]:
+    """Yield the arguments of a command, or its actions with their arguments."""
     for group in parser._action_groups:
         if (group.title or "").startswith(ANY_SETTING):
             yield "`--SETTING`", "any other setting: [settings](settings.md)"
@@ -261,16 +272,16 @@ def words_of(parser: argparse.ArgumentParser, before: str) -> Iterator[tuple[str
             if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:
                 continue
             if isinstance(action, argparse._SubParsersAction):
-                says = {each.dest: each.help for each in action._choices_actions}
+                says = {action.dest: action.help for action in action._choices_actions}
                 for name, inner in action.choices.items():
-                    yield code(f"{before}{name}"), plain(says.get(name), action)
-                    yield from words_of(inner, f"{before}{name} ")
+                    yield code(f"{before}{name}"), format_help(says.get(name), action)
+                    yield from list_arguments(inner, f"{before}{name} ")
                 continue
-            yield code(before + written(action)), plain(action.help, action)
+            yield code(before + argument_syntax(action)), format_help(action.help, action)
 
 
-def written(action: argparse.Action) -> str:
-    """How an option or a word is written."""
+def argument_syntax(action: argparse.Action) -> str:
+    """Return the syntax of an option or argument."""
     value = action.metavar or (
         "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
     )
@@ -284,11 +295,13 @@ def written(action: argparse.Action) -> str:
     return f"{names} [{value}]" if action.nargs == "?" else f"{names} {value}"
 
 
-def plain(text: str | None, action: argparse.Action) -> str:
-    """A help text as argparse shows it, on one line."""
-    said = re.sub(r"\s+", " ", text or "").replace(", ".join(SETTINGS), "[settings](settings.md)")
-    return said % {**vars(action), "prog": "./lab"} if "%" in said else said
+def format_help(text: str | None, action: argparse.Action) -> str:
+    """Return a help text on one line, as argparse shows it."""
+    text_line = re.sub(r"\s+", " ", text or "").replace(
+        ", ".join(SETTINGS), "[settings](settings.md)"
+    )
+    return text_line % {**vars(action), "prog": "./lab"} if "%" in text_line else text_line
 
 
-def sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}".rstrip("?.") + ("?" if words.endswith("?") else ".")
+def sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}".rstrip("?.") + ("?" if text.endswith("?") else ".")

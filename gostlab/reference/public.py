@@ -1,4 +1,4 @@
-"""The package's public names as a page: their signatures, and what they say of themselves."""
+"""Generate the page of the package's public names from their signatures and docstrings."""
 
 import inspect
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import gostlab
 from gostlab.registry import folders
 
-# What of a public class is public. A name that leaves is said to leave one version before.
+# The public members of public classes. A name is announced one version before its removal.
 PARTS = {
     "Experiment": "from_file of run name runs levels",
     "Progress": "done total left_s running",
@@ -19,7 +19,7 @@ PARTS = {
 
 
 def to_markdown() -> str:
-    """What the package says of itself, and a section for each name."""
+    """Return the package's docstring and a section for each name."""
     names = sorted(gostlab.PUBLIC, key=str.lower)
     return "\n\n".join([inspect.getdoc(gostlab) or "", *map(section, names)])
 
@@ -29,33 +29,38 @@ def section(name: str) -> str:
 
 
 def blocks(called: str, what: Any, name: str) -> Iterator[str]:
-    """Its call and its docstring, as they stand in the code; the same of its parts."""
+    """Yield the signature and docstring of an object and of its public members."""
     if not callable(what) and not isinstance(what, property):
         yield f"    {called} = {what!r}"
         return
     yield indented(f"{called}{signature(what)}\n\n{inspect.getdoc(what) or ''}")
     for part in PARTS.get(name, "").split() if inspect.isclass(what) else ():
-        found = inspect.getattr_static(what, part, None)
-        own = getattr(found, "func", None) or getattr(found, "fget", None)  # an attribute's
-        if own is not None:
-            yield indented(f"{name}.{part}\n\n{inspect.getdoc(own) or ''}")
-        elif found is not None:
+        member = inspect.getattr_static(what, part, None)
+        # the function behind a property
+        function = getattr(member, "func", None) or getattr(member, "fget", None)
+        if function is not None:
+            yield indented(f"{name}.{part}\n\n{inspect.getdoc(function) or ''}")
+        elif member is not None:
             yield from blocks(f"{name}.{part}", getattr(what, part), "")
 
 
 def signature(what: Any) -> str:
-    """Its arguments and defaults, without types, a line for each where they are many."""
+    """Return arguments and defaults without types, one per line if there are many."""
     if inspect.isclass(what) and (issubclass(what, Exception) or what.__name__ != "Run"):
         return ""
-    given = [each for each in inspect.signature(what).parameters.values() if each.name != "self"]
-    bare = [str(each.replace(annotation=inspect.Parameter.empty)) for each in given]
-    # A folder of this checkout is elsewhere in another.
-    words = [word.replace(f"{folders.ROOT}/", "") for word in bare]
-    kinds = [each.kind for each in given]
+    given = [
+        parameter
+        for parameter in inspect.signature(what).parameters.values()
+        if parameter.name != "self"
+    ]
+    bare = [str(parameter.replace(annotation=inspect.Parameter.empty)) for parameter in given]
+    # A folder of this checkout has another path elsewhere.
+    texts = [word.replace(f"{folders.ROOT}/", "") for word in bare]
+    kinds = [parameter.kind for parameter in given]
     if inspect.Parameter.KEYWORD_ONLY in kinds:
-        words.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
-    line = f"({', '.join(words)})"
-    return line if len(line) < 70 else "(\n    " + ",\n    ".join(words) + ",\n)"
+        texts.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    line = f"({', '.join(texts)})"
+    return line if len(line) < 70 else "(\n    " + ",\n    ".join(texts) + ",\n)"
 
 
 def indented(text: str) -> str:

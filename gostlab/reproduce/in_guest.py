@@ -1,10 +1,10 @@
-"""A run's commands.sh, run once more on a machine of the lab's own, and what came of it.
+"""Replay a run's commands.sh in a sandbox and record the result.
 
     python3 -m gostlab.reproduce.in_guest FOLDER
 
 FOLDER holds run.json, env.json and commands.sh. The script's reports go to FOLDER/replayed.
-replay.json says what they and its nodes say, in the words of flows.json and env.json, or why there
-is nothing to say.
+replay.json has the results of the reports and the nodes in the format of flows.json and env.json,
+or an error.
 """
 
 import json
@@ -27,42 +27,40 @@ from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
 FOLDER = "replayed"
-# The guest's clock begins anew, and the run's certificates are not valid before they were made.
+# The guest's clock starts at zero, and the run's certificates are not valid before their creation.
 LATER_S = 86_400.0
 FINDING_S = 0.01
 
 
 def main(argv: list[str]) -> int:
-    """Replay; exit status 1 where the script did not come to its end."""
+    """Replay a run; return 1 if the script did not finish."""
     lazy.read_all()
     folder = Path(argv[1])
     run = RunSpec.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     try:
-        # what is one for the whole machine, and not the script's
+        # Settings of the whole machine are not part of the script.
         prepare_kernel(run, "sandbox")
         time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
         recorded = results.read_object(folder / "env.json") or {}
         nodes = Nodes(recorded, run.congestion_controls)
         reset_virtual_clock(run.clock, run.seed)
         error = run_script(run, folder, nodes)
-        found: dict[str, Any] = {"error": error} if error else replayed(run, folder / FOLDER)
+        result: dict[str, Any] = {"error": error} if error else read_reports(run, folder / FOLDER)
         if not error:
-            found |= {**nodes.read(), "senders": nodes.senders}
+            result |= {**nodes.read(), "senders": nodes.senders}
     except (Unsupported, TrafficError, OSError) as failure:
-        found = {"error": str(failure)}
-    results.write_json(folder / "replay.json", found)
-    return 1 if "error" in found else 0
+        result = {"error": str(failure)}
+    results.write_json(folder / "replay.json", result)
+    return 1 if "error" in result else 0
 
 
 def run_script(run: RunSpec, folder: Path, nodes: Nodes) -> str | None:
-    """Run it as a person would, and look at its nodes until its flows are over; its complaint if
-    it fails.
-    """
+    """Run the script, sampling its nodes until its flows end; return an error message or None."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         argv = ["sh", str(folder / "commands.sh"), str(folder / FOLDER)]
         script = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         while script.poll() is None and not nodes.find():
-            time.sleep(FINDING_S)  # a load may be over before a second sample
+            time.sleep(FINDING_S)  # short, as a load may end before a second sample
         while script.poll() is None and len(times(folder / FOLDER)) < len(run.flows):
             nodes.look()
             time.sleep(run.sample_ms / 1000)
@@ -72,12 +70,12 @@ def run_script(run: RunSpec, folder: Path, nodes: Nodes) -> str | None:
     print(printed, flush=True)
     if script.returncode == 0:
         return None
-    said = printed.strip().splitlines()[-1:] or ["it said nothing"]
-    return f"commands.sh ended with exit status {script.returncode}: {said[0]}"
+    message = printed.strip().splitlines()[-1:] or ["it said nothing"]
+    return f"commands.sh ended with exit status {script.returncode}: {message[0]}"
 
 
-def replayed(run: RunSpec, folder: Path) -> dict[str, Any]:
-    """What the script's reports say. Raises TrafficError or OSError."""
+def read_reports(run: RunSpec, folder: Path) -> dict[str, Any]:
+    """Return the results in the script's reports. Raises TrafficError or OSError."""
     ran_s = times(folder)
     flows = []
     for flow in run.flows:
@@ -93,9 +91,9 @@ def replayed(run: RunSpec, folder: Path) -> dict[str, Any]:
 
 
 def times(folder: Path) -> dict[str, tuple[float, float]]:
-    """From when to when each flow ran that is over, in seconds of the load."""
-    told = folder / "flows.txt"
-    lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+    """Return the start and end of each finished flow, in seconds of the load."""
+    path = folder / "flows.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return {
         name: (float(began_s), float(ended_s))
         for name, began_s, ended_s, _status in map(str.split, lines)
@@ -103,7 +101,7 @@ def times(folder: Path) -> dict[str, tuple[float, float]]:
 
 
 def uncertainty(run: RunSpec, flow: FlowSpec, folder: Path) -> float | None:
-    """Standard error of a goodput's mean over its seconds, as a share; None below two seconds."""
+    """Return the relative standard error of a goodput over its seconds; None below two seconds."""
     report = results.read_object(folder / report_name(run, flow)) or {}
     rates = [
         float(interval["sum"]["bits_per_second"])
@@ -116,13 +114,13 @@ def uncertainty(run: RunSpec, flow: FlowSpec, folder: Path) -> float | None:
 
 
 def qdiscs(folder: Path, when: str) -> dict[str, str]:
-    """What tc said of every device of the path, and of its class if it has one."""
-    found: dict[str, str] = {}
+    """Return tc's output for every device of the path and for its class, if any."""
+    outputs: dict[str, str] = {}
     for start in (f"qdisc-{when}-", f"class-{when}-"):
         for file in sorted(folder.glob(f"{start}*.txt")):
             device = file.stem.removeprefix(start)
-            found[device] = found.get(device, "") + file.read_text(encoding="utf-8")
-    return found
+            outputs[device] = outputs.get(device, "") + file.read_text(encoding="utf-8")
+    return outputs
 
 
 if __name__ == "__main__":

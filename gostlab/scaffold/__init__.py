@@ -1,7 +1,8 @@
-"""`./lab new KIND NAME`: the file of a new tunnel, queue, drawing, topology, traffic or importer,
-with its parts to fill in, its test, and its row in the documents.
+"""Write the files of a new plugin for `./lab new KIND NAME`.
 
-What is left to fill in is refused, by file and line, by whatever reads the declaration first.
+They are the plugin (tunnel, queue, drawing, topology, traffic or importer) with parts to fill in,
+its test, and its row in the documents. A declaration with parts that are not filled in is refused,
+by file and line, by its first reader.
 """
 
 import re
@@ -24,11 +25,10 @@ END_OF_TOPOLOGIES = "\n\ntopos = {"
 
 @dataclass(frozen=True)
 class Kind:
-    """What can be added.
+    """A type of plugin.
 
-    folder  where its file goes; topo.py, which has all topologies
-    tests   the folder of its test, in tests/
-    names   those that there are
+    `folder` is the plugin's folder, or topo.py, which has all topologies; `tests` is its test's
+    folder in tests/; `names` returns the existing names.
     """
 
     folder: Path
@@ -51,7 +51,7 @@ KINDS = {
 
 
 def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
-    """Write the files of a new kind; which those are. Nothing is written over. Raises BadInput."""
+    """Write the files of a new plugin and return their paths, replacing none. Raises BadInput."""
     if folders.IS_PACKAGE and root == folders.ROOT:
         raise BadInput(
             f"a {kind} is written into the lab's sources: run ./lab new in a clone of it"
@@ -60,23 +60,25 @@ def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
         raise BadInput(f"{kind}: not a kind that can be added (there are {', '.join(KINDS)})")
     if not NAME.fullmatch(name):
         raise BadInput(f"{name}: not a name (small letters, digits; -, + or _ between words)")
-    asked = KINDS[kind]
+    target = KINDS[kind]
     if kind == "drawing":
-        name = name.replace("_", "-")  # its word, which an experiment writes
-    if name in set(asked.names()):
+        name = name.replace("_", "-")  # its name in an experiment
+    if name in set(target.names()):
         raise BadInput(f"{name}: there is a {kind} of that name")
     module = re.sub(r"[-+]", "_", name)
-    place = root / asked.folder.relative_to(folders.ROOT)
-    test = root / "tests" / asked.tests / f"test_{module}.py"
-    file = place if place.suffix else place / f"{module}.py"
-    for path in (test, *(() if place.suffix else (file,))):
+    path_of_plugin = root / target.folder.relative_to(folders.ROOT)
+    test = root / "tests" / target.tests / f"test_{module}.py"
+    file = path_of_plugin if path_of_plugin.suffix else path_of_plugin / f"{module}.py"
+    for path in (test, *(() if path_of_plugin.suffix else (file,))):
         if path.exists():
             raise BadInput(f"{path}: is there already")
-    words = "".join(word.capitalize() for word in module.split("_"))
-    marks = {"name": name, "module": module, "Name": words}
+    class_name = "".join(word.capitalize() for word in module.split("_"))
+    marks = {"name": name, "module": module, "Name": class_name}
     templates = {file: f"{kind}.txt", test: f"{kind}_test.txt"}
-    texts = {path: filled(TEMPLATES / each, marks) for path, each in templates.items()}
-    if place.suffix:
+    texts = {
+        path: fill_template(TEMPLATES / template, marks) for path, template in templates.items()
+    }
+    if path_of_plugin.suffix:
         before, mark, after = file.read_text(encoding="utf-8").partition(END_OF_TOPOLOGIES)
         texts[file] = f"{before}\n\n{texts[file].rstrip()}\n{mark}{after}"
     for path, text in texts.items():
@@ -85,8 +87,8 @@ def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
     return list(texts)
 
 
-def filled(template: Path, marks: Mapping[str, str]) -> str:
-    """A template's text with its @marks@ filled in."""
+def fill_template(template: Path, marks: Mapping[str, str]) -> str:
+    """Return a template's text with its @marks@ replaced."""
     text = template.read_text(encoding="utf-8")
     for mark, value in marks.items():
         text = text.replace(f"@{mark}@", value)

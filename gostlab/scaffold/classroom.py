@@ -1,5 +1,6 @@
-"""`./lab new lab` and `./lab new classroom`: a lab of the teacher's own, with its parts to write; a
-repository that students hand in by, whose check is an exit code.
+"""Write a teacher's lab, or a repository for hand-ins: `./lab new lab`, `./lab new classroom`.
+
+The parts of the lab are to be written by the teacher. The repository's check is an exit code.
 """
 
 import re
@@ -12,18 +13,18 @@ from gostlab.classroom.cli import PUBLIC_COURSE
 from gostlab.classroom.lab import list_labs, load_lab
 from gostlab.classroom.workspace import FIGURE
 from gostlab.errors import BadInput
-from gostlab.scaffold import TEMPLATES, filled
+from gostlab.scaffold import TEMPLATES, fill_template
 
 LAB_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 COURSE = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
-OWN_NUMBER = 99  # of a lab that is called by its folder
+OWN_NUMBER = 99  # number of a lab that is called by its folder
 EXECUTABLE = 0o755
-# Where the forges look.
+# paths at which the forges look for their configuration
 PLACES = {"github.yml": ".github/workflows/check.yml", "gitlab.yml": ".gitlab-ci.yml"}
 
 
 def write_lab(folder: Path) -> list[Path]:
-    """A lab's folder with its parts to write; they. Raises BadInput, OSError."""
+    """Write a lab's folder and return the parts to be written. Raises BadInput, OSError."""
     if not LAB_NAME.fullmatch(folder.name):
         raise BadInput(
             f"{folder.name}: not a lab's name (small letters and digits, with - between words)"
@@ -31,17 +32,20 @@ def write_lab(folder: Path) -> list[Path]:
     if folder.name in {known.name for known in list_labs()}:
         raise BadInput(f"{folder.name}: there is a lab of that name")
     check_new(folder)
-    marks = {"name": folder.name, "folder": shown(folder), "number": str(OWN_NUMBER)}
+    marks = {"name": folder.name, "folder": as_path_argument(folder), "number": str(OWN_NUMBER)}
     return write_templates("lab", folder, marks)
 
 
-def shown(folder: Path) -> str:
-    """A folder as a command takes it: a path, and no name of a lab."""
+def as_path_argument(folder: Path) -> str:
+    """Return a folder in a form that a command does not take for the name of a lab."""
     return str(folder) if folder.is_absolute() else f"./{folder}"
 
 
 def write_classroom(folder: Path, lab_word: str, course: str) -> list[Path]:
-    """A repository for hand-ins; what people read and change in it. Raises BadInput, OSError."""
+    """Write a repository for hand-ins and return the files that people read and change.
+
+    Raises BadInput, OSError.
+    """
     if not COURSE.fullmatch(course):
         raise BadInput(f"--course {course!r:.80}: not a course (letters, digits and ._@+- between)")
     lab = load_lab(lab_word)
@@ -65,7 +69,7 @@ def write_classroom(folder: Path, lab_word: str, course: str) -> list[Path]:
 
 
 def check_new(folder: Path) -> None:
-    """Raises BadInput where something stands that would be written over."""
+    """Reject a folder with files that would be replaced. Raises BadInput."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder}: is there already (name a folder that is not, or is empty)")
 
@@ -75,6 +79,6 @@ def write_templates(kind: str, folder: Path, marks: Mapping[str, str]) -> list[P
     for template in sorted((TEMPLATES / kind).iterdir()):
         path = folder / PLACES.get(template.name, template.name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(filled(template, marks), encoding="utf-8")
+        path.write_text(fill_template(template, marks), encoding="utf-8")
         written.append(path)
     return written

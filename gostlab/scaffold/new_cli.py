@@ -1,4 +1,4 @@
-"""`./lab new`: its words."""
+"""Implement `./lab new`."""
 
 import argparse
 from pathlib import Path
@@ -15,11 +15,11 @@ LAB, CLASSROOM = "lab", "classroom"
 
 @verb(
     "new",
-    "a file to fill in",
-    word("kind", choices=[*scaffold.KINDS, LAB, CLASSROOM], help="the kind of thing to add"),
-    word("name", help="its name in an experiment; for a lab or a classroom, its folder"),
-    word("--lab", help="for a classroom: the lab, by its number, name or folder"),
-    word("--course", help="for a classroom: a word for course and year"),
+    "write the files of a new plugin or lab, with parts to fill in",
+    word("kind", choices=[*scaffold.KINDS, LAB, CLASSROOM], help="type of plugin to add"),
+    word("name", help="name in an experiment; for a lab or a classroom, the folder"),
+    word("--lab", help="number, name or folder of the lab of a classroom"),
+    word("--course", help="name of the course and year of a classroom"),
     example="./lab new tunnel socat  (CONTRIBUTING.md)",
 )
 def new_verb(arguments: argparse.Namespace) -> int:
@@ -40,7 +40,8 @@ def new_verb(arguments: argparse.Namespace) -> int:
         for path in classroom.write_lab(folder):
             print(f"to fill in: {path}")
         print(
-            f"then: ./lab lab start {classroom.shown(folder)} --student somebody: says what is left"
+            f"then: ./lab lab start {classroom.as_path_argument(folder)} --student somebody:"
+            " says what is left"
         )
         return EXIT_OK
     for path in scaffold.write_kind(arguments.kind, arguments.name):

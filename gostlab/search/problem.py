@@ -102,8 +102,10 @@ class FitOrder:
         return replace(run, repetition=ask.repetition, seed=1000 * self.seed + ask.repetition)
 
     def explaining_window(self) -> tuple[float, float] | None:
-        """Return which windows of a connection (bytes, from and to) explain every number to fit on
-        without any loss; None if there is none, no loss is free, or the path's rate explains them.
+        """Return the range of windows that explain every number to fit on without any loss.
+
+        It is in bytes per connection; None if there is no such window, no loss is free, or the
+        path's rate explains the numbers.
         """
         if not any(free.sets.rpartition(".")[2] == "loss" for free in self.free):
             return None

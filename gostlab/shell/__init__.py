@@ -1,4 +1,4 @@
-"""`./lab shell`: Mininet's prompt in the lab, on the caller's terminal, in either machine."""
+"""Open Mininet's prompt in the lab for `./lab shell`, in the sandbox or natively."""
 
 import json
 import os
@@ -16,11 +16,11 @@ from gostlab.sandbox import uml
 from gostlab.spec.run_spec import RunSpec
 
 PROMPT = f"{__name__}.in_guest"
-LOOK_S = 0.05  # how often a prompt is looked after
+LOOK_S = 0.05  # interval between checks of a prompt
 
 
 def open_shell(run: RunSpec, parts: Parts) -> int:
-    """Lay out and shape a run's topology, and hand the terminal to Mininet's prompt until it ends.
+    """Lay out and shape a run's topology and run Mininet's prompt on the terminal.
 
     Returns the prompt's exit status. Raises MissingPart, MachineError, OSError.
     """
@@ -39,17 +39,17 @@ def open_shell(run: RunSpec, parts: Parts) -> int:
 
 
 def prompt_in(guest: sandbox.TimedProcess, folder: Path) -> int:
-    """A guest's prompt to its end; 1 if the guest ended before its prompt did."""
+    """Run a guest's prompt to its end; return 1 if the guest ended first."""
     on_a_terminal = os.isatty(0)
     try:
-        # A terminal that goes away says so by SIGHUP, which nohup has a program ignore.
+        # A terminal that closes sends SIGHUP, which nohup makes a program ignore.
         while guest.poll() is None:
             if on_a_terminal and has_hung_up(0):
                 raise KeyboardInterrupt
             time.sleep(LOOK_S)
     finally:
         guest.kill()
-        # The guest's console has set the terminal to its own needs.
+        # The guest's console has changed the terminal's settings.
         subprocess.run(["stty", "sane"], check=False, stderr=subprocess.DEVNULL)
     try:
         return int(safe_read.read_bytes(folder / "exit", 16))
@@ -58,7 +58,7 @@ def prompt_in(guest: sandbox.TimedProcess, folder: Path) -> int:
 
 
 def has_hung_up(descriptor: int) -> bool:
-    """Whether what was a terminal has gone."""
+    """Return whether a terminal has been closed."""
     poller = select.poll()
-    poller.register(descriptor, 0)  # what is told unasked is that it hung up
+    poller.register(descriptor, 0)  # POLLHUP is reported without being requested
     return bool(poller.poll(0))

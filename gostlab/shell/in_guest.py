@@ -1,7 +1,6 @@
-"""Mininet's prompt in the lab: the topology, shaped as a run describes it, on the caller's
-terminal.
+"""Build the topology of a run, shaped, and run Mininet's prompt on the caller's terminal.
 
-    python3 -m gostlab.shell.in_guest FOLDER     FOLDER holds run.json and parts.json
+python3 -m gostlab.shell.in_guest FOLDER     FOLDER holds run.json and parts.json
 """
 
 import json
@@ -22,7 +21,7 @@ from gostlab.guest.shaping import Shaper, is_for
 from gostlab.registry.iperf3_versions import SYSTEM
 from gostlab.spec.run_spec import RunSpec
 
-# Not `gost`: in a command at the prompt, Mininet puts a node's address in place of its name.
+# Mininet replaces a node's name in a command by its address, so the command is not called `gost`.
 TUNNEL_COMMAND = "run-gost"
 WELCOME = """
 {links}
@@ -32,7 +31,7 @@ Congestion control: {cc}. Clock: {clock}. Tunnel program: {tunnel}
 
 
 def main(argv: list[str]) -> int:
-    """Build, greet, hand over; exit status 1 and a line on standard error if that cannot be."""
+    """Build the network and run the prompt; print an error and return 1 if that fails."""
     folder = Path(argv[1])
     run = RunSpec.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
@@ -48,7 +47,7 @@ def main(argv: list[str]) -> int:
                 shaper = Shaper(network, run)
                 shaper.install()
                 print(welcome(network, run, shaper, parts), flush=True)
-                setLogLevel("output")  # the prompt prints what commands say at this level
+                setLogLevel("output")  # Mininet prints the output of commands at this level.
                 CLI(network.mininet)
         except (NetworkError, Unsupported) as error:
             print(f"gostlab: {error}", file=sys.stderr)
@@ -57,7 +56,7 @@ def main(argv: list[str]) -> int:
 
 
 def link_programs(folder: Path, run: RunSpec, parts: Mapping[str, Any]) -> Path:
-    """A folder for PATH with TUNNEL_COMMAND and the run's iperf3. Raises NetworkError."""
+    """Create a folder for PATH with TUNNEL_COMMAND and the run's iperf3. Raises NetworkError."""
     if run.iperf3 != SYSTEM:
         (folder / "iperf3").symlink_to(iperf3_of(run, parts).path)
     if parts.get("tunnel"):
@@ -66,7 +65,7 @@ def link_programs(folder: Path, run: RunSpec, parts: Mapping[str, Any]) -> Path:
 
 
 def welcome(network: Network, run: RunSpec, shaper: Shaper, parts: Mapping[str, Any]) -> str:
-    """What is there, and what to type first."""
+    """Return a greeting with the topology and first commands to type."""
     flow, rate_bps = run.flows[0], run.path["forward"]["rate_bps"]
     shaped = [
         interface.node

@@ -1,6 +1,6 @@
-"""How often the quick form of `./lab validate` errs: of a correct lab, and of broken ones.
+"""Measure the error rates of `./lab validate --quick`, for a correct lab and for faulty ones.
 
-One repetition of every cell is one quick form, as a user runs it, with seeds of its own.
+Each repetition of the cells is one quick form, with the seeds of one user.
 """
 
 import statistics
@@ -22,44 +22,43 @@ from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.scheduler import progress, queue
-from gostlab.validation.fault_injection import BROKEN, broken_runs
+from gostlab.validation.fault_injection import BROKEN, faulty_runs
 
-# A quick target's band, around the median of the runs that calibrate it: so many of their standard
-# deviations, and at least such a share. One run in 16,000 lies beyond four deviations, if they are
-# normal. The share leaves room for another kernel: what CUBIC and BBR got on Linux 4.15 and 5.15,
-# measured by others on hardware, lies up to 6 % from what they get here.
+# The band of a quick target around the median of its calibrating runs is this number of standard
+# deviations, and at least this share. Normally distributed runs exceed four deviations once in
+# 16,000. The share allows for other kernels: published hardware results of CUBIC and BBR on Linux
+# 4.15 and 5.15 deviate by up to 6 % from the results here.
 SIGMAS = 4.0
 MIN_SHARE = 0.08
 CONFIDENCE = 0.95
 
 
-Row = dict[str, Any]  # of a table: its columns' values
+Row = dict[str, Any]  # a table's row by column
 
 
-def tables_of(
+def measure_error_rates(
     folder: Path, forms: int, broken_forms: int, *, jobs: int | None
 ) -> tuple[Table, Table]:
-    """How often validate's quick form errs: run it with the seeds of so many users on this lab, and
-    of so many on each lab that is broken on purpose, and judge every one. Where each target's band
-    comes from; how often the correct lab and each broken one was complained of.
+    """Run the quick form with many users' seeds on this lab and on faulty labs, and judge each.
 
-    The first half of the correct lab's forms calibrates the targets' bands, the other half is
-    judged by them. Raises what run() does.
+    Returns a table of the targets' bands, and a table of the error rates of the correct lab and of
+    each faulty one. The first half of the correct lab's forms calibrates the bands, which judge the
+    other half. Raises the exceptions of run().
     """
     if forms < 4 or broken_forms < 1:
         raise BadInput(f"{forms} and {broken_forms} forms: at least 4 and 1")
-    asked = api.Experiment.from_file("validation", quick=True, machine="sandbox")
-    correct = asked.described({run.cell: forms for run in asked.runs})
-    runs = [*correct, *broken_runs(correct, broken_forms)]
+    experiment = api.Experiment.from_file("validation", quick=True, machine="sandbox")
+    correct = experiment.described({run.cell: forms for run in experiment.runs})
+    runs = [*correct, *faulty_runs(correct, broken_forms)]
     start = api.starter("sandbox", locate.find_parts())
     folder.mkdir(parents=True, exist_ok=True)
     with (
-        progress.progress_on_stderr("validation", quiet=False) as told,
-        results.experiment_lock(folder, asked.name),
+        progress.progress_on_stderr("validation", quiet=False) as progress_line,
+        results.experiment_lock(folder, experiment.name),
         claimed_cpus(jobs) as slots,
     ):
-        queue.run_all(runs, folder.resolve(), slots, start, told)
-    known = to_study("validation", asked.file)
+        queue.run_all(runs, folder.resolve(), slots, start, progress_line)
+    known = to_study("validation", experiment.file)
 
     def forms_in(experiment: str, most: int) -> dict[int, list[Target]]:
         wanted = {run.name for run in runs if run.repetition <= most}
@@ -68,16 +67,16 @@ def tables_of(
 
     correct_forms = forms_in("validation", forms)
     judged = {number: rows for number, rows in correct_forms.items() if number > forms // 2}
-    rows = [errors_of("correct", "what its runs request", judged)]
-    for each in BROKEN:
-        spoilt = forms_in(each.experiment, broken_forms)
-        rows.append(errors_of(each.name, each.says, spoilt))
+    rows = [count_errors("correct", "what its runs request", judged)]
+    for fault in BROKEN:
+        spoilt = forms_in(fault.experiment, broken_forms)
+        rows.append(count_errors(fault.name, fault.says, spoilt))
     calibration = calibration_table(calibrations(correct_forms, forms // 2))
     return calibration, errors_table(rows)
 
 
 def forms_of(study: Study, runs: Iterable[RunFolder]) -> dict[int, list[Target]]:
-    """The targets of each quick form among some runs, by its repetition."""
+    """Return the targets of each quick form in some runs, by repetition."""
     by_repetition: dict[int, list[RunFolder]] = {}
     for run in runs:
         by_repetition.setdefault(run.repetition, []).append(run)
@@ -89,56 +88,58 @@ def forms_of(study: Study, runs: Iterable[RunFolder]) -> dict[int, list[Target]]
 
 
 def label(target: Target) -> str:
-    """A target in a few words."""
+    """Return a short label of a target."""
     return target.matrix + (f" ({target.cell})" if target.cell != target.matrix else "")
 
 
-def band_of(calibrating: Sequence[float]) -> tuple[float, float]:
-    """The band that the calibrating forms' values give, by the rule above."""
+def calibrate_band(calibrating: Sequence[float]) -> tuple[float, float]:
+    """Return the band that follows from the calibrating values."""
     middle = statistics.median(calibrating)
     away = max(SIGMAS * statistics.stdev(calibrating), MIN_SHARE * middle)
     return middle - away, middle + away
 
 
 def calibrations(forms: Mapping[int, Sequence[Target]], calibrating: int) -> list[Row]:
-    """Every target over a correct lab's forms, whose first so many calibrate it and the others
-    judge: where its band comes from, and how often a correct lab is outside the file's.
+    """Return a row per target with its calibrated band and the error rate of the correct lab.
+
+    The first `calibrating` forms calibrate, the others are judged.
     """
     by_target: dict[str, list[tuple[int, Target]]] = {}
     for repetition, targets in forms.items():
         for target in targets:
             by_target.setdefault(label(target), []).append((repetition, target))
     rows = []
-    for name, found in by_target.items():
-        got = [(number, row.got.median) for number, row in found if row.got]
+    for name, values in by_target.items():
+        got = [(number, row.got.median) for number, row in values if row.got]
         first = [value for number, value in got if number <= calibrating]
         if len(first) < 2:
             continue
         judged = [value for number, value in got if number > calibrating]
-        asked, median = found[0][1], statistics.median(first)
+        target, median = values[0][1], statistics.median(first)
         rows.append(
             {
                 "target": name,
                 "n": len(first),
                 "median": median,
                 "deviation": percent(statistics.stdev(first) / median),
-                "rule": " to ".join(f"{bound:.4g}" for bound in band_of(first)),
-                "band": asked.asked,
+                "rule": " to ".join(f"{bound:.4g}" for bound in calibrate_band(first)),
+                "band": target.target,
                 "judged": len(judged),
-                "outside": sum(not asked.target.holds(value) for value in judged),
+                "outside": sum(not target.target.holds(value) for value in judged),
             }
         )
     return rows
 
 
-def errors_of(lab: str, says: str, forms: Mapping[int, Sequence[Target]]) -> Row:
-    """What the quick forms of one lab, correct or broken, said of it: in how many some target
-    disagreed, the share of those (Clopper and Pearson's interval), and how often each did.
+def count_errors(lab: str, says: str, forms: Mapping[int, Sequence[Target]]) -> Row:
+    """Return a lab's error rate: the share of quick forms in which some target disagreed.
+
+    The row has the interval of Clopper and Pearson, and the count of each target.
     """
     disagreeing = [
         {label(row) for row in rows if row.verdict == DISAGREES} for rows in forms.values()
     ]
-    by_target = Counter(name for found in disagreeing for name in sorted(found))
+    by_target = Counter(name for names in disagreeing for name in sorted(names))
     complained = sum(map(bool, disagreeing))
     interval = binomtest(complained, len(forms)).proportion_ci(CONFIDENCE, "exact")
     return {

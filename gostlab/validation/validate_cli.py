@@ -1,4 +1,4 @@
-"""`./lab validate`: the experiment `validation`, run, and held against what is known."""
+"""Implement `./lab validate`: run the experiment `validation` and compare with known results."""
 
 import argparse
 import sys
@@ -13,38 +13,38 @@ from gostlab.validation import error_rates
 
 @common.verb(
     "validate",
-    "does the lab do what is known of Linux's congestion controls?",
-    common.flag("--quick", "the short form"),
+    "compare the lab with published results of Linux's congestion controls",
+    common.flag("--quick", "run the short form"),
     common.word(
         "--errors",
         type=int,
         metavar="N",
-        help="how often the short form errs: run it with N users' seeds, and on labs that are"
-        " broken on purpose (results go to RESULTS-errors; N = 40 takes hours)",
+        help="measure the error rates of the short form: run it with N users' seeds,"
+        " and on labs that are broken on purpose (results go to RESULTS-errors; N = 40 takes hours)",
     ),
     common.word(
         "--broken", type=int, default=3, help="with --errors: forms of each broken lab (default: 3)"
     ),
     common.jobs(),
-    common.results("where results go"),
+    common.results("folder of the results"),
     common.JSON,
     example="./lab validate --quick",
 )
 def validate_verb(arguments: argparse.Namespace) -> int:
-    """`./lab validate`: target, lab and verdict; 1 if one disagrees, or a run does not count."""
+    """Print target, lab and verdict; return 1 if one disagrees or a run does not count."""
     if arguments.errors is not None:
         folder = arguments.results.with_name(f"{arguments.results.name}-errors")
         forms = arguments.errors, arguments.broken
-        tables = error_rates.tables_of(folder, *forms, jobs=arguments.jobs)
-        text = "\n\n".join(each.to_markdown() for each in tables)
-        common.print_either(arguments, {each.name: each.rows for each in tables}, text)
+        tables = error_rates.measure_error_rates(folder, *forms, jobs=arguments.jobs)
+        text = "\n\n".join(table.to_markdown() for table in tables)
+        common.print_either(arguments, {table.name: table.rows for table in tables}, text)
         return common.EXIT_OK
-    asked = api.Experiment.from_file("validation", quick=arguments.quick, machine="sandbox")
-    outcome = asked.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
+    experiment = api.Experiment.from_file("validation", quick=arguments.quick, machine="sandbox")
+    outcome = experiment.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
     questions = published.questions("validation", quick=arguments.quick)
     loaded = answers.load_results(arguments.results, "validation", questions).runs
     known = published.load_study("validation", arguments.results)
-    matrices = {run.matrix for run in asked.runs}
+    matrices = {run.matrix for run in experiment.runs}
     judged = published_targets.target_rows(known, cells.to_matrices(loaded))
     rows = [row for row in judged if row.matrix in matrices]
     for line in outcome.complaints:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gostlab import results
-from gostlab.reproduce import carried, replay
+from gostlab.reproduce import parse_counters, replay
 from gostlab.results import ResultsError
 from gostlab.spec.yaml_source import BadInput
 from tests.sandboxed import Done, Lab
@@ -125,7 +125,7 @@ def test_what_a_filter_drops_is_told_from_what_the_path_loses() -> None:
         "qdisc netem 8003: root refcnt 2 limit 9 loss 1%\n Sent 60 bytes 3 pkt (dropped 2, …)\n"
         "qdisc clsact ffff: parent ffff:fff1 \n Sent 80 bytes 4 pkt (dropped 1, …)\n"
     )
-    assert carried(shown) == {"bytes": 60, "packets": 3, "dropped by filters": 1}
+    assert parse_counters(shown) == {"bytes": 60, "packets": 3, "dropped by filters": 1}
 
 
 PATIENCE = ('[ "$tries" -gt 100 ]', '[ "$tries" -gt 5 ]')  # for who listens

@@ -44,7 +44,7 @@ def fill(folder: Path, values: Mapping[str, Any], name: str, goodput: float) -> 
 def make(values: Mapping[str, Any], _place: str, _gost: str | None, name: str, _: Wanted) -> Answer:
     with tempfile.TemporaryDirectory() as scratch:
         fill(Path(scratch, "made"), values, name, 1e6 + values["repetition"])
-        return {"complaint": None, "files": worker.files_of(Path(scratch, "made"))}
+        return {"complaint": None, "files": worker.read_files(Path(scratch, "made"))}
 
 
 def make_slowly(values: Mapping[str, Any], *rest: Any) -> Answer:
@@ -60,7 +60,7 @@ def make_shared(
     values: Mapping[str, Any], place: str, _gost: str | None, name: str, _: Wanted
 ) -> Answer:
     assert results.read_object(Path(place) / "run.json") == values
-    fill(Path(place) / worker.MADE, values, name, 1e6)
+    fill(Path(place) / worker.RUN_FOLDER, values, name, 1e6)
     return {"complaint": None, "files": None}
 
 

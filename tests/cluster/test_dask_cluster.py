@@ -307,13 +307,13 @@ def test_what_makes_no_sense_with_a_cluster_is_bad_input(
     monkeypatch.setattr(worker, "identify", lambda *_: asdict(ME))
     plan = api.Experiment.from_file("thesis-tunnel", quick=True, machine="sandbox")
     with pytest.raises(BadInput, match=says):
-        workers = dask_cluster.joined(where, [plan], None, jobs, check_hosts=check)
+        workers = dask_cluster.join_cluster(where, [plan], None, jobs, check_hosts=check)
         plan.run(tmp_path, workers=workers).wait()
 
 
 def refused(where: str) -> str:
     """Why no cluster is connected."""
-    with pytest.raises(MachineError) as caught, dask_cluster.connected(where, ME, None, print):
+    with pytest.raises(MachineError) as caught, dask_cluster.connect(where, ME, None, print):
         pass
     return str(caught.value)
 
@@ -355,7 +355,7 @@ def test_certificates_that_are_not_there_are_said_before_anybody_is_asked(
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", ".lock", "..", ""])
 def test_files_of_its_folder_come_back_and_nothing_else(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no file of a run's folder"):
-        worker.keep({"log.txt": b"", name: b""}, tmp_path)
+        worker.save_files({"log.txt": b"", name: b""}, tmp_path)
     assert names(tmp_path) == []
 
 
@@ -365,7 +365,7 @@ def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "log.txt").symlink_to("../outside")
 
-    worker.keep({"log.txt": b"new"}, folder)
+    worker.save_files({"log.txt": b"new"}, folder)
 
     assert (tmp_path / "outside").read_text() == "kept"
     assert (folder / "log.txt").read_text() == "new" and not (folder / "log.txt").is_symlink()
@@ -374,10 +374,10 @@ def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
 def test_too_many_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_BYTES", 1000)
     with pytest.raises(ValueError, match="too large"):
-        worker.keep({"log.txt": b"x" * 1001}, tmp_path)
+        worker.save_files({"log.txt": b"x" * 1001}, tmp_path)
     (tmp_path / "log.txt").write_bytes(b"x" * 1001)
     with pytest.raises(ValueError, match="not sent back"):
-        worker.files_of(tmp_path)
+        worker.read_files(tmp_path)
 
 
 def test_the_labs_hash_is_of_what_makes_a_run(tmp_path: Path) -> None:

@@ -11,7 +11,12 @@ import pytest
 
 from gostlab.errors import BadInput
 from gostlab.packetdrill import scripts
-from gostlab.packetdrill.conformance import ConformanceOptions, ScriptResult, lines, why
+from gostlab.packetdrill.conformance import (
+    ConformanceOptions,
+    ScriptResult,
+    explain_failure,
+    read_rows,
+)
 from tests.lab_command import ROOT, Typed
 
 SHIPPED = ROOT.parent / "shared" / "packetdrill" / "packetdrill-linux-amd64.xz"
@@ -43,13 +48,13 @@ def order(tmp_path: Path) -> ConformanceOptions:
 def test_what_a_guest_leaves_is_read_up_to_what_is_no_outcome(tmp_path: Path) -> None:
     row = {"name": "one.pkt", "passed": True, "said": ""}
     file = tmp_path / "found.jsonl"
-    assert lines(file) == []
+    assert read_rows(file) == []
     for bad in ('{"name": 1}', "[1]", '{"name"', "\\", json.dumps(row | {"passed": "yes"})):
         file.write_text(f"{json.dumps(row)}\n{bad}\n{json.dumps(row)}\n")
-        assert lines(file) == [row]
+        assert read_rows(file) == [row]
     file.unlink()
     os.mkfifo(file)
-    assert lines(file) == []
+    assert read_rows(file) == []
 
 
 @pytest.mark.parametrize(
@@ -65,14 +70,14 @@ def test_a_failure_has_its_kind(
     order: ConformanceOptions, name: str, said: str, tolerant: bool, kind: str
 ) -> None:
     row = {"name": name, "passed": not said, "said": said}
-    assert ScriptResult(name, not said, why(order, row, tolerant)).kind == kind
+    assert ScriptResult(name, not said, explain_failure(order, row, tolerant)).category == kind
 
 
 def test_scripts_are_chosen_by_name_or_by_their_beginning(order: ConformanceOptions) -> None:
-    assert scripts.chosen(order.scripts, []) == ["one.pkt", "two.pkt"]
-    assert scripts.chosen(order.scripts, ["tw", "one.pkt"]) == ["two.pkt", "one.pkt"]
+    assert scripts.select_scripts(order.scripts, []) == ["one.pkt", "two.pkt"]
+    assert scripts.select_scripts(order.scripts, ["tw", "one.pkt"]) == ["two.pkt", "one.pkt"]
     with pytest.raises(BadInput, match="no such script"):
-        scripts.chosen(order.scripts, ["three"])
+        scripts.select_scripts(order.scripts, ["three"])
 
 
 @pytest.mark.sandbox

@@ -21,7 +21,7 @@ def test_a_form_complains_if_one_of_its_targets_disagrees() -> None:
         2: [target(100.0), target(100.0, "other")],
         3: [target(1.0), target(1.0, "other")],
     }
-    row = error_rates.errors_of("x", "is made up", forms)
+    row = error_rates.count_errors("x", "is made up", forms)
     assert (row["forms"], row["complained"], row["by"]) == (3, 2, "m: 1, other: 2")
     assert row["interval"] == "9.4 % to 99 %"
     table = error_rates.errors_table([row]).to_markdown()
@@ -29,13 +29,15 @@ def test_a_form_complains_if_one_of_its_targets_disagrees() -> None:
 
 
 def test_nothing_in_twenty_is_at_most_a_sixth() -> None:
-    found = error_rates.errors_of("correct", "", {number: [target(100.0)] for number in range(20)})
+    found = error_rates.count_errors(
+        "correct", "", {number: [target(100.0)] for number in range(20)}
+    )
     assert found["interval"] == "0 % to 17 %"
 
 
 def test_a_band_is_four_deviations_or_eight_percent() -> None:
-    assert error_rates.band_of((90.0, 100.0, 110.0)) == pytest.approx((60.0, 140.0))
-    assert error_rates.band_of((100.0, 100.0, 100.001)) == pytest.approx((92.0, 108.0))
+    assert error_rates.calibrate_band((90.0, 100.0, 110.0)) == pytest.approx((60.0, 140.0))
+    assert error_rates.calibrate_band((100.0, 100.0, 100.001)) == pytest.approx((92.0, 108.0))
 
 
 def test_the_forms_that_calibrate_do_not_judge() -> None:

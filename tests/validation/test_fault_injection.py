@@ -4,7 +4,7 @@ import pytest
 
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
-from gostlab.validation.fault_injection import BROKEN, Fault, broken_runs
+from gostlab.validation.fault_injection import BROKEN, Fault, faulty_runs
 
 QUICK = expand(load_experiment("validation"), quick=True)
 
@@ -28,9 +28,9 @@ def test_a_loss_twice_as_high_is_so_in_both_models() -> None:
 
 
 def test_runs_are_those_that_differ_of_the_first_repetitions_each_apart() -> None:
-    runs = broken_runs(QUICK, 1)
+    runs = faulty_runs(QUICK, 1)
     assert {run.experiment for run in runs} == {lab.experiment for lab in BROKEN}
     assert len({(run.experiment, run.name) for run in runs}) == len(runs)
-    assert broken_runs(QUICK, 0) == []
+    assert faulty_runs(QUICK, 0) == []
     buffers = [run for run in runs if run.experiment == "broken-rate-lower"]
     assert len(buffers) == len(QUICK)
