@@ -17,8 +17,8 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PART",
         help="measure only these parts: before, native, pair, growth, overhead or root;"
-        " or, measured only if they are named, streams, tunnels, repeatability, calls, interrupts, cpus,"
-        " loopback or relay; may be given again",
+        " or, measured only if they are named, streams, tunnels, repeatability, calls, interrupts,"
+        " cpus, loopback or relay; may be given again",
     )
     verb.add_argument(
         "--before",

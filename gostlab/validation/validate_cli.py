@@ -20,7 +20,7 @@ from gostlab.validation import error_rates
         type=int,
         metavar="N",
         help="measure the error rates of the short form: run it with N users' seeds,"
-        " and on labs that are broken on purpose (results go to RESULTS-errors; N = 40 takes hours)",
+        " and on faulty labs (results go to RESULTS-errors; N = 40 takes hours)",
     ),
     common.word(
         "--broken", type=int, default=3, help="with --errors: forms of each broken lab (default: 3)"
