@@ -40,7 +40,7 @@ EXPERIMENT = PINNED / "runs.yaml"
 RUNS = PINNED / "runs.json"
 HELP = PINNED / "help.txt"
 TABLES = PINNED / "tables"
-# matrices of the report, which need only what setup always installs
+# The report has these matrices, which need only what setup always installs.
 REPORTED = ("paths", "dumbbell")
 MACHINE_TABLE = "environment.csv"
 HELP_COLUMNS = "80"

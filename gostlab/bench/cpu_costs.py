@@ -85,7 +85,7 @@ OVER_UDP = FULL[:2]  # One connection carries all streams, which more streams on
 TRANSPORTS = ("tcp", "ws", "wss")
 OTHERS = "tls mws mwss mtls h2 h2c grpc ssh quic h3 wt kcp".split()
 ALL_TRANSPORTS = (*TRANSPORTS, *OTHERS)
-# loopback bytes per byte of TCP payload: headers of 64 KiB super-packets, and ACKs
+# Loopback carries this many bytes per byte of TCP payload: headers of super-packets, and ACKs.
 TCPS_SHARE = 1.005
 RELAYS_NAME = "gost"  # name of the lab's relay in tables; a GOST has its version appended
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from gostlab.tcpmodel.constants import MTU_BYTES
 
-# client – wan_a – wan_b – gost – target, as in topo.py
+# The nodes are in a row, as in topo.py.
 NODES = ("client", "wan_a", "wan_b", "gost", "target")
 PAIR = ("client", "target")
 PACED_S, PAIR_S = 6, 10

@@ -150,7 +150,7 @@ def grade_hand_in(folder: Path, handed: HandedIn, pupil: Pupil | None, course: C
         return Record(handed.label, "", "", f"{why}, or give the course a --secret")
     owner = pupil or course.roster.known_as(claims)
     if owner is not None and course.roster.known_as(claims) != owner:
-        # a hand-in in another student's name earns no points and reports the reason
+        # A hand-in in another student's name earns no points and reports the reason.
         student = owner.primary
     if not student:
         reason = f"{ANSWERS}, {ASSIGNMENT}: say no student"

@@ -41,7 +41,7 @@ ONE_AUTHORITY = (
 CONNECT_S = 15.0
 FETCH_S = 300.0  # time limit for fetching a run's files over a slow link
 LOOK_EVERY_S = 0.5
-# time limit without a worker: a nanny restarts one in seconds, a queue in minutes
+# This is the time limit without a worker: a nanny restarts one in seconds, a queue in minutes.
 PATIENCE_S = 120.0
 # Two runs of one seed must have these files bit for bit (docs/explanation/repeatability.md).
 REPEATED = ("flows.json", "legs.json", "queues.jsonl", "sockets.jsonl", "acks.csv.gz")
@@ -355,7 +355,7 @@ def local_cluster(distributed: Any, count: int) -> Iterator[Any]:
     """
     with (
         TemporaryDirectory(prefix="gostlab-dask-") as scratch,
-        # folder of the scheduler
+        # The scheduler has a folder of its own.
         import_module("dask").config.set({"temporary-directory": scratch}),
         distributed.LocalCluster(
             n_workers=count,

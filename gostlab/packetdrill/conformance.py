@@ -27,7 +27,7 @@ SYSCALL_US = 1.0
 MEMORY_MIB = 512
 LIMIT_S = 60.0  # CPU time per script
 POLL_S = 0.2
-# the tolerance of the kernel's ksft_runner.sh for slow machines
+# The kernel's ksft_runner.sh has this tolerance for slow machines.
 TOLERANT = "--tolerance_usecs=14000"
 FOUND, PROGRAM = "found.jsonl", "packetdrill"
 

@@ -36,7 +36,7 @@ def blocks(called: str, what: Any, name: str) -> Iterator[str]:
     yield indented(f"{called}{signature(what)}\n\n{inspect.getdoc(what) or ''}")
     for part in PARTS.get(name, "").split() if inspect.isclass(what) else ():
         member = inspect.getattr_static(what, part, None)
-        # the function behind a property
+        # A property is documented by its function.
         function = getattr(member, "func", None) or getattr(member, "fget", None)
         if function is not None:
             yield indented(f"{name}.{part}\n\n{inspect.getdoc(function) or ''}")

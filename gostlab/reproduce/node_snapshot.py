@@ -27,7 +27,7 @@ class Nodes:
     def __init__(self, recorded: Mapping[str, Any], congestion_controls: Iterable[str]) -> None:
         self._sysctls = recorded.get("sysctls", {})
         self._devices = [(node_of(device), device) for device in recorded.get("offloads", {})]
-        # names of the run by names of the kernel
+        # Maps the kernel's names of congestion controls to the run's.
         self._cc = {kernel_name(cc): cc for cc in congestion_controls}
         self._kept: dict[str, tuple[Path, socket]] = {}
         self.senders: Counter[str] = Counter()  # number of samples per sender

@@ -19,7 +19,7 @@ LAB_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 COURSE = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 OWN_NUMBER = 99  # number of a lab that is called by its folder
 EXECUTABLE = 0o755
-# paths at which the forges look for their configuration
+# The forges look for their configuration at these paths.
 PLACES = {"github.yml": ".github/workflows/check.yml", "gitlab.yml": ".gitlab-ci.yml"}
 
 

@@ -26,7 +26,7 @@ BATCH = 4  # positions per round, the same on every machine
 MAX_SD = 0.5
 CONFIDENCE = 0.95  # confidence level of the set of equally good positions
 TRADE_OFF = 0.5  # minimum rank correlation of two parameters for a trade-off
-# size and steps of a sample of all positions that are not excluded
+# These are the size and the steps of a sample of all positions that are not excluded.
 DRAWS, ROUNDS, STEP = 2048, 4, 0.12
 FEW_DRAWS = 256  # size of the sample from which the next runs are chosen
 KEPT = 400
@@ -201,7 +201,7 @@ class SearchResult:
     best: Position
     misfit: float  # sum of squared residuals of full-length runs at the best position
     limit: float  # maximum sum of an equally good position
-    # positions of full-length runs that fit equally well, the best first
+    # These positions of full-length runs fit equally well; the best is first.
     members: tuple[Position, ...]
     equally_good: np.ndarray  # sample of all positions that fit equally well: n × parameters
 

@@ -30,7 +30,7 @@ class Limits:
     loss: float  # loss rate of all packets, 0 to 1
     rtt_s: float
     flows: tuple[FlowSpec, ...]
-    # per flow, the sum of its streams' windows that the buffers allow
+    # Each value is the sum of the windows that the buffers allow to a flow's streams.
     windows_bytes: tuple[float, ...]
 
     @property
