@@ -1,45 +1,46 @@
-"""How often something happens that has the same chance each time: the binomial distribution's
-interval, by Python's own mathematics. scipy has it as well, and importing that takes as long as all
-else that a short run does.
+"""Compute intervals of the binomial distribution with Python's standard mathematics.
+
+scipy has them as well, but its import takes as long as the rest of a short run.
 """
 
 import math
 
-# Beyond so many standard deviations, and so many more for small counts, lies less than any interval
-# that is requested leaves out.
+# Less probability than any requested interval leaves out lies beyond this many standard deviations,
+# plus a constant for small counts.
 FAR_SD, FAR = 12.0, 40.0
 
 
 def interval(confidence: float, count: int, chance: float) -> tuple[int, int]:
-    """The least and the most successes of `count` trials that leave at most half of
-    1 - confidence below and above: the quantiles of both tails, as scipy.stats.binom.interval has
-    them.
+    """Return the central interval of the successes among `count` trials.
+
+    At most half of 1 - confidence lies below and above it: it consists of the quantiles of both
+    tails, like scipy.stats.binom.interval.
     """
     if count <= 0 or not 0 < chance < 1:
-        sure = count if chance >= 1 else 0
-        return sure, sure
+        certain = count if chance >= 1 else 0
+        return certain, certain
     tail = (1 - confidence) / 2
     mean, sd = count * chance, math.sqrt(count * chance * (1 - chance))
-    whole = math.lgamma(count + 1)
+    log_factorial = math.lgamma(count + 1)
 
     def probability(successes: int) -> float:
-        rest = count - successes
+        failures = count - successes
         return math.exp(
-            whole
+            log_factorial
             - math.lgamma(successes + 1)
-            - math.lgamma(rest + 1)
+            - math.lgamma(failures + 1)
             + successes * math.log(chance)
-            + rest * math.log1p(-chance)
+            + failures * math.log1p(-chance)
         )
 
     low = max(0, math.floor(mean - FAR_SD * sd - FAR))
-    below = probability(low)
-    while below < tail:
+    below_sum = probability(low)
+    while below_sum < tail:
         low += 1
-        below += probability(low)
+        below_sum += probability(low)
     high = min(count, math.ceil(mean + FAR_SD * sd + FAR))
-    above = 0.0
-    while high > 0 and above + (here := probability(high)) <= tail:
-        above += here
+    above_sum = 0.0
+    while high > 0 and above_sum + (p := probability(high)) <= tail:
+        above_sum += p
         high -= 1
     return low, high

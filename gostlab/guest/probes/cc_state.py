@@ -1,8 +1,8 @@
-"""What a congestion control says of its own state, as cc_state.jsonl.gz.
+"""Save the states that congestion controls report, as cc_state.jsonl.gz.
 
-A module of the lab's (cc/gostlab_cc.h) shows its state in /proc/gostlab-<module>: whenever a
-socket of it is sampled, and with `acks: on` at every ACK. Each line there is the time, the socket's
-two ends, the names and, behind a tab, the values.
+A module of the lab (cc/gostlab_cc.h) shows its state in /proc/gostlab-<module>: whenever one of its
+sockets is sampled, and with `acks: on` at every ACK. Each line there has the time, the socket's two
+ends, the names and, after a tab, the values.
 """
 
 import gzip
@@ -27,7 +27,7 @@ RAW, FILE = "cc_state.raw", "cc_state.jsonl.gz"
 
 @dataclass(frozen=True)
 class Shown:
-    """One line of a module: what a socket's congestion control said of itself."""
+    """One line of a module: the state of a socket's congestion control."""
 
     local: str  # ip:port
     peer: str
@@ -36,31 +36,34 @@ class Shown:
 
 
 def parse_shown(line: str) -> Shown | None:
-    """A line of /proc/gostlab-<module>, or None; a name `phase=A|B` gives its value a word."""
+    """Parse a line of /proc/gostlab-<module>, or return None.
+
+    A name `phase=A|B` makes its value a text.
+    """
     head, tab, values = line.partition("\t")
-    words = head.split(" ")
-    if not tab or len(words) < 4:
+    fields = head.split(" ")
+    if not tab or len(fields) < 4:
         return None
-    found: dict[str, int | str] = {}
-    for name, value in zip(words[3:], values.split(), strict=False):
+    state: dict[str, int | str] = {}
+    for name, value in zip(fields[3:], values.split(), strict=False):
         key, _, meanings = name.partition("=")
-        known = meanings.split("|") if meanings else []
+        labels = meanings.split("|") if meanings else []
         number = int(value)
-        found[key] = known[number] if 0 <= number < len(known) else number
-    return Shown(words[1], words[2], int(words[0]) / 1e9, found)
+        state[key] = labels[number] if 0 <= number < len(labels) else number
+    return Shown(fields[1], fields[2], int(fields[0]) / 1e9, state)
 
 
 @contextmanager
 def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterator[Spool]:
-    """The states that a run's modules show, until the end of the block."""
+    """Record the states that a run's modules show, until the end of the block."""
     with ExitStack() as undo:
         files = []
         for module in map(module_name, ccs):
-            shown = PROC / f"gostlab-{module}"
-            if not shown.exists():
+            proc_file = PROC / f"gostlab-{module}"
+            if not proc_file.exists():
                 continue
             (MODULES / module / "parameters/gostlab_every_ack").write_text(str(int(every_ack)))
-            files.append(os.open(shown, os.O_RDONLY))
+            files.append(os.open(proc_file, os.O_RDONLY))
             undo.callback(os.close, files[-1])
         trace = Spool(folder / RAW, files, "cc-state")
         undo.callback(trace.end)
@@ -68,9 +71,10 @@ def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterato
 
 
 def save_states(folder: Path, started_s: float) -> dict[str, Any] | None:
-    """cc_state.jsonl.gz, of the sockets that sockets.jsonl has across the WAN, and what env.json
-    says of it; None where no module showed anything. Of a flow with several sockets each row says
-    which.
+    """Write cc_state.jsonl.gz, and return its entry of env.json, or None without states.
+
+    It has the sockets that sockets.jsonl has across the WAN. If a flow has several sockets, each
+    row names its socket.
     """
     raw = folder / RAW
     if not raw.exists():
@@ -89,12 +93,17 @@ def save_states(folder: Path, started_s: float) -> dict[str, Any] | None:
             if line.startswith("lost "):
                 lost += int(line.split()[1])
                 continue
-            shown = parse_shown(line)
-            flow = flows.get((shown.local, shown.peer)) if shown is not None else None
-            if shown is None or flow is None:
+            state = parse_shown(line)
+            flow = flows.get((state.local, state.peer)) if state is not None else None
+            if state is None or flow is None:
                 continue
-            which = {"socket": shown.local} if sockets[flow] > 1 else {}
-            row = {"t_s": round(shown.at_s - started_s, 6), "flow": flow, **which, **shown.values}
+            socket_field = {"socket": state.local} if sockets[flow] > 1 else {}
+            row = {
+                "t_s": round(state.at_s - started_s, 6),
+                "flow": flow,
+                **socket_field,
+                **state.values,
+            }
             file.write(json.dumps(row) + "\n")
             rows += 1
     raw.unlink()

@@ -1,7 +1,7 @@
-"""When a flow's data began and ended, from its sending sockets themselves.
+"""Determine when a flow's data began and ended, from its sending sockets.
 
 Linux counts for how long a socket has had data to send (tcp_info's tcpi_busy_time), and how long
-ago it sent some (tcpi_last_data_sent). A reader of both at a sample knows the first byte to the
+ago it last sent some (tcpi_last_data_sent). From both, a sample gives the first byte to the
 microsecond, if the sender was not idle since, and the last one to a jiffy.
 """
 
@@ -11,20 +11,19 @@ from typing import Self
 
 from gostlab.guest.probes.netlink import NO_MIN_RTT, Sending
 
-# iperf3's cookie, the first thing that each of its connections sends, has 37 bytes; the options of
-# its control connection some hundreds more.
+# iperf3's cookie, which each of its connections sends first, has 37 bytes; the options of its
+# control connection have some hundred more.
 COOKIE_BYTES = 64
-# The leg that a flow's own program sends into, by the end of it that sends; and the one that its
-# receiver has.
+# Legs that a flow's program sends into, by the sending end; and legs that its receiver reads from.
 FIRST_LEGS = {"near": ("app", "inner", "wan"), "far": ("exit", "inner", "wan")}
 LAST_LEGS = {"near": FIRST_LEGS["far"], "far": FIRST_LEGS["near"]}
 
 
 @dataclass(slots=True)
 class Sent:
-    """What one socket has sent, as far as samples tell. Times are seconds of the load."""
+    """The data sent by one socket, as far as samples show. Times are seconds of the load."""
 
-    busy_before_ms: float  # for its cookie; until a sample shows it, a round trip
+    busy_before_ms: float  # busy time of its cookie; a round trip until a sample shows it
     began_s: float | None = None
     last_s: float = 0.0
     segments: int = 0
@@ -33,12 +32,12 @@ class Sent:
 
     @classmethod
     def of(cls, end: str, seen: Sending) -> Self:
-        """Of a socket at the first sample that shows it."""
-        knows_rtt = end == "near" and seen.min_rtt_us != NO_MIN_RTT  # the other sends no cookie
+        """Create the state of a socket at the first sample that shows it."""
+        knows_rtt = end == "near" and seen.min_rtt_us != NO_MIN_RTT  # the far end sends no cookie
         return cls(seen.min_rtt_us / 1000 if knows_rtt else 0.0)
 
     def note(self, at_s: float, before_s: float, seen: Sending, *, sends_data: bool) -> None:
-        """The socket at a sample, and when the sample before it was."""
+        """Update the state from a sample, given the time of the sample before it."""
         self.is_data |= sends_data
         if seen.data_segments_out == self.segments:
             if not self.segments:
@@ -55,7 +54,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class DataTimes:
-    """When a flow's first and last byte left its sender, and the round trip that it saw last."""
+    """The times when a flow's first and last byte left its sender, and its last smoothed RTT."""
 
     began_s: float
     ended_s: float
@@ -63,10 +62,10 @@ class DataTimes:
 
     @classmethod
     def of(cls, sockets: Iterable[Sent]) -> Self | None:
-        """By the sockets that its program sends into; None where none sent enough to tell."""
-        found = [sent for sent in sockets if sent.is_data]
-        began = [sent.began_s for sent in found if sent.began_s is not None]
+        """Compute the times from the sockets of a flow's program, or None if none sent enough."""
+        data_sockets = [sent for sent in sockets if sent.is_data]
+        began = [sent.began_s for sent in data_sockets if sent.began_s is not None]
         if not began:
             return None
-        last = max(found, key=lambda sent: sent.last_s)
-        return cls(round(min(began), 6), round(last.last_s, 6), last.srtt_ms)
+        last_sender = max(data_sockets, key=lambda sent: sent.last_s)
+        return cls(round(min(began), 6), round(last_sender.last_s, 6), last_sender.srtt_ms)

@@ -1,7 +1,7 @@
-"""The kernel's own view of sockets and queues, asked by netlink from one process.
+"""Read the kernel's view of sockets and queues by netlink, from one process.
 
-A socket keeps the namespace it was opened in, so one process holds a netlink socket per node and
-reads every node without starting a command: cheap enough for a sample every few milliseconds.
+A socket keeps the namespace in which it was opened. So one process holds a netlink socket per node
+and reads every node without starting a command: cheap enough for a sample every few milliseconds.
 Layouts are those of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append-only) and
 <linux/pkt_sched.h>.
 """
@@ -29,10 +29,10 @@ SKNLGRP_INET_TCP_DESTROY = 1
 SKNLGRP_INET6_TCP_DESTROY = 3
 INET_DIAG_INFO, INET_DIAG_VEGASINFO, INET_DIAG_CONG, INET_DIAG_BBRINFO = 2, 3, 4, 16
 TCP_ESTABLISHED, TCP_LISTEN = 1, 10
-# Everything that can still carry or owe data; not LISTEN, CLOSE or TIME_WAIT (which has no
+# All states that can still carry or owe data; not LISTEN, CLOSE or TIME_WAIT (which has no
 # tcp_info).
 LIVE_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
-# struct inet_diag_req, by which one dump tells of both families: the newer one asks for each.
+# struct inet_diag_req: one dump returns both families, while inet_diag_req_v2 needs one per family.
 OF_ALL_FAMILIES = struct.pack(
     "=3xB48xII",
     1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1),
@@ -41,7 +41,7 @@ OF_ALL_FAMILIES = struct.pack(
 )
 BBR_UNIT = 256  # tcp_bbr_info: gains are fractions of 256
 INFINITE_SSTHRESH = 0x7FFFFFFF
-# struct tcp_info as far as it stands in a socket's row, and the names there; those in µs become ms.
+# The fields of struct tcp_info in a socket's row, and their names there; those in µs become ms.
 TCP_INFO = struct.Struct("=8xI4xI4xI4xI32x4I4xI8xIQ8x2QI8xI4xI4Q2I20xI4xI")
 TCP_INFO_NAMES = (
     "rto_us mss unacked_pkts lost_pkts srtt_us rttvar_us ssthresh_pkts cwnd_pkts reordering"
@@ -50,17 +50,18 @@ TCP_INFO_NAMES = (
     " marked_pkts reord_seen snd_wnd_bytes"
 ).split()
 IN_MS = {name: f"{name[:-3]}_ms" for name in TCP_INFO_NAMES if name.endswith("_us")}
-SENDING = struct.Struct("=16xI4xII12xI20xI48xQ20xI4xI8xQ")  # what of it Sending has
+# The fields of struct tcp_info in Sending.
+SENDING = struct.Struct("=16xI4xII12xI20xI48xQ20xI4xI8xQ")
 NO_MIN_RTT = 0xFFFFFFFF
 
 
 class Sending(NamedTuple):
-    """What is asked of every socket at every sample, as tcp_info has it: of most, no more is."""
+    """The tcp_info fields that are read of every socket at every sample."""
 
     mss: int
     unacked_pkts: int
     sacked_pkts: int
-    since_sent_ms: int  # when it last sent data
+    since_sent_ms: int  # time since it last sent data
     srtt_us: int
     bytes_acked: int
     min_rtt_us: int
@@ -69,12 +70,18 @@ class Sending(NamedTuple):
 
     @property
     def bytes_out(self) -> int:
-        """What it has sent, or a little more: its last segments may be smaller than the others."""
+        """Return the bytes sent, or slightly more.
+
+        The last segments may be smaller than the MSS.
+        """
         return self.bytes_acked + self.unacked_pkts * self.mss
 
 
 def open_in(namespace: int | Path, protocol: int, groups: int = 0) -> socket.socket:
-    """A netlink socket in the network namespace of a process, or of a file. Raises OSError."""
+    """Open a netlink socket in the network namespace of a process or a file.
+
+    Raises OSError.
+    """
     with inside(namespace):
         opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
         opened.bind((0, groups))
@@ -82,28 +89,31 @@ def open_in(namespace: int | Path, protocol: int, groups: int = 0) -> socket.soc
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at + 16 <= len(data):
-        length, kind = struct.unpack_from("=IH", data, at)
+    offset = 0
+    while offset + 16 <= len(data):
+        length, kind = struct.unpack_from("=IH", data, offset)
         if length < 16:
             return
-        yield kind, data[at + 16 : at + length]
-        at += (length + 3) & ~3
+        yield kind, data[offset + 16 : offset + length]
+        offset += (length + 3) & ~3
 
 
 def attributes_of(data: bytes, at: int) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
+    values: dict[int, bytes] = {}
     while at + 4 <= len(data):
         length, kind = struct.unpack_from("=HH", data, at)
         if length < 4:
             break
-        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        values[kind & 0x3FFF] = data[at + 4 : at + length]
         at += (length + 3) & ~3
-    return found
+    return values
 
 
 def _dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
-    """Send a dump request and yield the answer's bodies. Raises OSError if the kernel refuses."""
+    """Send a dump request and yield the bodies of the answer.
+
+    Raises OSError if the kernel refuses it.
+    """
     link.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, 1, 0) + body)
     while True:
         for answer, payload in _messages(link.recv(1 << 18)):
@@ -124,12 +134,12 @@ class SocketMessage:
 
     @property
     def identity(self) -> bytes:
-        """The socket's ports and addresses."""
+        """Return the socket's ports and addresses."""
         return self.body[4:40]
 
     @property
     def ports(self) -> tuple[int, int]:
-        """Its own and its peer's."""
+        """Return the local port and the peer's."""
         local, peer = struct.unpack_from("!HH", self.body, 4)
         return local, peer
 
@@ -144,12 +154,15 @@ class SocketMessage:
 
 
 def tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
-    """Every live TCP socket of a namespace (dual-stack listeners have IPv4 peers as IPv6)."""
+    """Return every live TCP socket of a namespace.
+
+    Dual-stack listeners have IPv4 peers as IPv6.
+    """
     return socket_messages(_dump(link, TCPDIAG_GETSOCK, OF_ALL_FAMILIES))
 
 
 def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
-    """Those that have a tcp_info: not a listener's, nor a time-wait's."""
+    """Yield the messages with a tcp_info: not those of listeners and TIME_WAIT sockets."""
     for body in bodies:
         attributes = attributes_of(body, 72)
         if INET_DIAG_INFO in attributes and body[1] != TCP_LISTEN:
@@ -157,8 +170,10 @@ def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
 
 
 def parse_tcp_socket(message: SocketMessage) -> dict[str, Any]:
-    """What a message tells of its socket, as sockets.jsonl has it: addresses "ip:port", counters
-    since it was opened. None: not set, or not to be had.
+    """Parse a message to a row of sockets.jsonl.
+
+    Addresses are "ip:port", counters are since the socket was opened. None: not set, or not
+    available.
     """
     info = message.attributes[INET_DIAG_INFO].ljust(TCP_INFO.size, b"\0")
     row: dict[str, Any] = dict(zip(TCP_INFO_NAMES, TCP_INFO.unpack_from(info), strict=True))
@@ -189,7 +204,7 @@ def parse_tcp_socket(message: SocketMessage) -> dict[str, Any]:
 
 @cache
 def _address(family: int, raw: bytes) -> str:
-    """A printable address; an IPv4 address mapped into IPv6 is printed as IPv4."""
+    """Format an address; an IPv4 address mapped into IPv6 is formatted as IPv4."""
     if family == socket.AF_INET:
         return socket.inet_ntop(socket.AF_INET, raw[:4])
     if raw[:12] == b"\0" * 10 + b"\xff\xff":
@@ -198,7 +213,7 @@ def _address(family: int, raw: bytes) -> str:
 
 
 def watch_closed_sockets(pid: int) -> socket.socket:
-    """A socket that receives the last tcp_info of a namespace's TCP sockets as they close."""
+    """Open a socket that receives the last tcp_info of TCP sockets as they close."""
     groups = 1 << (SKNLGRP_INET_TCP_DESTROY - 1) | 1 << (SKNLGRP_INET6_TCP_DESTROY - 1)
     link = open_in(pid, NETLINK_SOCK_DIAG, groups)
     # SO_RCVBUFFORCE: a burst of closes must not overflow it
@@ -208,43 +223,53 @@ def watch_closed_sockets(pid: int) -> socket.socket:
 
 
 def closed_sockets(link: socket.socket) -> list[SocketMessage]:
-    """What has been destroyed since the last call. Raises OSError (ENOBUFS) if some were missed."""
-    found: list[SocketMessage] = []
+    """Return the sockets destroyed since the last call.
+
+    Raises OSError (ENOBUFS) if some were missed.
+    """
+    messages: list[SocketMessage] = []
     while True:
         try:
             data = link.recv(1 << 18)
         except BlockingIOError:
-            return found
-        found += socket_messages(
+            return messages
+        messages += socket_messages(
             body for kind, body in _messages(data) if kind == SOCK_DIAG_BY_FAMILY
         )
 
 
 def marks_of(name: str, statistics: bytes) -> int | None:
-    """The packets that a qdisc marked, from its own statistics, by what its file declares of them;
-    None of one that marks none. Raises ValueError for one that does not keep what is declared.
+    """Return the packets that a qdisc marked, from its statistics as its plugin declares them.
+
+    Returns None for a qdisc that marks none. Raises ValueError if the statistics are shorter than
+    declared.
     """
     kind = marking_kinds().get(name)
     if kind is None:
         return None
-    parts, at = [statistics], (kind.marks_at, *kind.marks_also)
+    parts, offsets = [statistics], (kind.marks_at, *kind.marks_also)
     if kind.marks_in:
         outer, inner = kind.marks_in
         lists = attributes_of(attributes_of(statistics, 0).get(outer, b""), 0)
-        parts, at = [attributes_of(each, 0).get(inner, bytes(4)) for each in lists.values()], (0,)
-    if any(len(part) < max(at) + 4 for part in parts):
+        parts, offsets = (
+            [attributes_of(each, 0).get(inner, bytes(4)) for each in lists.values()],
+            (0,),
+        )
+    if any(len(part) < max(offsets) + 4 for part in parts):
         raise ValueError(
             f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
             f" marks where {from_root(QDISCS / f'{kind.module}.py')} says (marks_at, marks_in)"
         )
-    return sum(int(struct.unpack_from("=I", part, each)[0]) for part in parts for each in at)
+    return sum(int(struct.unpack_from("=I", part, each)[0]) for part in parts for each in offsets)
 
 
 def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:
-    """The statistics of every root qdisc of a namespace, by its interface, as queues.jsonl has
-    them; marks, where anything there can mark: what it and those under it have marked.
+    """Return the statistics of every root qdisc of a namespace, by interface index.
+
+    They are those of queues.jsonl. `marks` exists if a qdisc there can mark: the packets marked by
+    the root and those under it.
     """
-    found: dict[int, dict[str, int]] = {}
+    statistics_by_index: dict[int, dict[str, int]] = {}
     marked: Counter[int] = Counter()
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
         _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
@@ -261,13 +286,13 @@ def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:
         if 8 in statistics:  # TCA_STATS_PKT64
             sent_pkts = struct.unpack_from("=Q", statistics[8])[0]
         qlen, backlog, drops = struct.unpack_from("=3I", queue)  # TCA_STATS_QUEUE
-        found[ifindex] = {
+        statistics_by_index[ifindex] = {
             "sent_bytes": sent_bytes,
             "sent_pkts": sent_pkts,
             "drops": drops,
             "backlog_bytes": backlog,
             "backlog_pkts": qlen,
         }
-    for ifindex in marked.keys() & found.keys():
-        found[ifindex]["marks"] = marked[ifindex]
-    return found
+    for ifindex in marked.keys() & statistics_by_index.keys():
+        statistics_by_index[ifindex]["marks"] = marked[ifindex]
+    return statistics_by_index

@@ -1,5 +1,4 @@
-"""Samplers: sockets, queues and the CPU at fixed instants, and the last word of every socket that
-closes.
+"""Sample sockets, queues and the CPU at fixed instants, and the last state of closing sockets.
 
 Instants are multiples of the sampling interval from the start of the load, not "interval after the
 last sample", so they do not drift. Everything is read by netlink and /proc from one thread.
@@ -43,40 +42,42 @@ NSTAT_KEYS = (
 ).split()
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 
-# A socket with less than this is no sender of data: the other end's, or iperf3's control
+# A socket with fewer bytes is not a sender of data: it is the other end's, or iperf3's control
 # connection, whose report of 128 streams takes half of it.
 CONTROL_BYTES = 50_000
 
 
-# What a leg's sending sockets did, from their last tcp_info, in all.
+# Counters of a leg's sending sockets, summed from their last tcp_info.
 COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
-MARKED = ("marked_pkts",)  # which stand where there were any
+MARKED = ("marked_pkts",)  # counters that are written only if they are not zero
 TIMED = ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
 
 
 @cache
-def form_of(names: Sequence[str]) -> tuple[str, Callable[[Mapping[str, Any]], Sequence[Any]]]:
-    """An object of some keys with gaps for what stands under them, and what that is."""
+def json_template(names: Sequence[str]) -> tuple[str, Callable[[Mapping[str, Any]], Sequence[Any]]]:
+    """Return a JSON template for some keys, and a getter of their values in its order."""
     ordered = sorted(names)
     return "{" + ", ".join(f'"{name}": %s' for name in ordered) + "}", itemgetter(*ordered)
 
 
-def filled(said: Mapping[str, Any]) -> str:
-    """An object whose texts are JSON already, as json.dumps(..., sort_keys=True) would write it: to
-    fill in a text is quicker than to encode, and a run of many sockets writes thousands of rows.
+def format_row(texts: Mapping[str, Any]) -> str:
+    """Return a JSON object whose values are JSON texts already.
+
+    It equals json.dumps(..., sort_keys=True). Filling in a template is faster than encoding, and a
+    run of many sockets writes thousands of rows.
     """
-    text, values = form_of(tuple(said))
-    return text % tuple(["null" if each is None else each for each in values(said)])
+    text, values = json_template(tuple(texts))
+    return text % tuple(["null" if value is None else value for value in values(texts)])
 
 
 class HostFile:
-    """A file of /proc/net of a process's host, kept open: to open it anew takes six calls."""
+    """A file of /proc/net of a process's host, kept open: reopening it takes six calls."""
 
     def __init__(self, pid: int | str, name: str) -> None:
         self._descriptor = os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
 
     def lines(self) -> list[bytes]:
-        """What it says now."""
+        """Return the file's lines now."""
         return os.pread(self._descriptor, 1 << 14, 0).splitlines()
 
     def close(self) -> None:
@@ -84,18 +85,18 @@ class HostFile:
 
 
 def cpu_seconds() -> tuple[float, float]:
-    """(busy, idle) seconds of this machine's CPUs since boot, from /proc/stat."""
+    """Return (busy, idle) seconds of this machine's CPUs since boot, from /proc/stat."""
     with open("/proc/stat", encoding="ascii") as file:
-        numbers = [int(word) for word in file.readline().split()[1:9]]
+        numbers = [int(field) for field in file.readline().split()[1:9]]
     ticks = os.sysconf("SC_CLK_TCK")
     idle = numbers[3] + numbers[4]
     return (sum(numbers) - idle) / ticks, idle / ticks
 
 
 def host_cpu_use(pid: int) -> dict[str, int]:
-    """What the host of a process has used of its CPUs so far. Raises OSError.
+    """Return what the host of a process has used of its CPUs so far.
 
-    docs/explanation/machine-model.md says what a host's CPUs are.
+    Raises OSError. docs/explanation/machine-model.md describes a host's CPUs.
     """
     with closing(HostFile(pid, "host_cpu")) as file:
         return used_in(file)
@@ -106,46 +107,49 @@ def used_in(host_cpu: HostFile) -> dict[str, int]:
 
 
 def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
-    """What programs with costs of their own have paid on the host of a process, with what they
-    started: call_ns, byte_ps, calls, bytes and busy_ns by program. Raises OSError.
+    """Return what programs with their own costs have paid on the host of a process.
+
+    What they started is included. Fields are call_ns, byte_ps, calls, bytes and busy_ns by program.
+    Raises OSError.
     """
-    found: dict[str, dict[str, int]] = {}
+    costs: dict[str, dict[str, int]] = {}
     for line in Path(f"/proc/{pid}/net/program_cost").read_text(encoding="ascii").splitlines():
-        program, *words = line.split()
-        found[program] = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-    return found
+        program, *fields = line.split()
+        costs[program] = dict(zip(fields[::2], map(int, fields[1::2]), strict=True))
+    return costs
 
 
 def host_cpu_time(host_cpu: HostFile) -> tuple[float, float]:
-    """Seconds that a host's CPUs were busy so far, as a part of all that they may be (a
-    cpu_share's, where the host has one), and those of them that they received packets. Raises
+    """Return the seconds that a host's CPUs were busy, and received packets, so far.
+
+    They are shares of all that the CPUs may be busy (a cpu_share's, if the host has one). Raises
     OSError.
     """
     used = used_in(host_cpu)
-    most_ns = min(1e9 * used["cpus"], 1e6 * used.get("share_permille", math.inf))
-    return used["busy_ns"] / most_ns, used["packets_busy_ns"] / most_ns
+    max_ns = min(1e9 * used["cpus"], 1e6 * used.get("share_permille", math.inf))
+    return used["busy_ns"] / max_ns, used["packets_busy_ns"] / max_ns
 
 
 def tcp_memory_pages(sockstat: HostFile) -> int:
-    """Pages of TCP memory of a host now, or of this machine if that has no pool."""
-    words = next(line for line in sockstat.lines() if line.startswith(b"TCP:")).split()
-    return int(words[words.index(b"mem") + 1])
+    """Return the pages of TCP memory of a host now, or of this machine without a pool per host."""
+    fields = next(line for line in sockstat.lines() if line.startswith(b"TCP:")).split()
+    return int(fields[fields.index(b"mem") + 1])
 
 
 def nstat(pid: int) -> dict[str, int]:
-    """The TCP counters of a process's network namespace, named as nstat names them."""
-    found: dict[str, int] = {}
+    """Return the TCP counters of a process's network namespace, named as nstat names them."""
+    counters: dict[str, int] = {}
     for name in ("snmp", "netstat"):
         lines = Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii").splitlines()
         for head, values in zip(lines[::2], lines[1::2], strict=True):
             prefix, _, names = head.partition(":")
             for key, value in zip(names.split(), values.partition(":")[2].split(), strict=True):
-                found[prefix + key] = int(value)
-    return {key: found[key] for key in NSTAT_KEYS if key in found}
+                counters[prefix + key] = int(value)
+    return {key: counters[key] for key in NSTAT_KEYS if key in counters}
 
 
 class Crossed(NamedTuple):
-    """What a host's links have carried, each packet with its headers."""
+    """The traffic of a host's links, each packet with its headers."""
 
     rx_bytes: int = 0
     rx_pkts: int = 0
@@ -154,77 +158,84 @@ class Crossed(NamedTuple):
 
 
 def crossed_links(pid: int, devices: Collection[str]) -> Crossed:
-    """What some devices of a process's host have carried together."""
-    found = [0, 0, 0, 0]
+    """Return the traffic of some devices of a process's host together."""
+    totals = [0, 0, 0, 0]
     for line in Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines():
         name, colon, counts = line.partition(":")
         if colon and name.strip() in devices:
-            words = counts.split()
-            found = [sum_ + int(words[at]) for sum_, at in zip(found, (0, 1, 8, 9), strict=True)]
-    return Crossed(*found)
+            fields = counts.split()
+            totals = [
+                sum_ + int(fields[column])
+                for sum_, column in zip(totals, (0, 1, 8, 9), strict=True)
+            ]
+    return Crossed(*totals)
 
 
-SocketKey = tuple[str, bytes]  # its host, its ports and addresses
+SocketKey = tuple[str, bytes]  # host, and the socket's ports and addresses
 
 
 @dataclass(slots=True)
 class SampledSocket:
-    """A socket of a leg: where it is, what of it stands in each of its rows, and what it said last.
+    """A socket of a leg: its position, the constant fields of its rows, and its last message.
 
-    told  its congestion control and whether it sends data, as noted last
+    noted  its congestion control and whether it sends data, at the last sample
     """
 
     leg: TunnelLeg
     end: str
     texts: dict[str, str]
-    said: netlink.SocketMessage
+
+    message: netlink.SocketMessage
     sent: Sent | None = None
-    told: tuple[str | None, bool] | None = None
+    noted: tuple[str | None, bool] | None = None
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What had been counted at an instant: every socket with its leg and end, and the hosts' own
-    counters.
-    """
+    """The counters at an instant: every socket with its leg and end, and the hosts' counters."""
 
     sockets: Mapping[SocketKey, tuple[TunnelLeg, str, netlink.SocketMessage]]
     nstat: Mapping[str, Mapping[str, int]]
-    crossed: Mapping[str, Crossed]  # by host, of some
+    crossed: Mapping[str, Crossed]  # by host, for the hosts of counted flows
 
     def of(self, leg: TunnelLeg, end: str) -> list[SocketKey]:
-        """The sockets of one end of a leg."""
-        return [key for key, (of, its, _) in self.sockets.items() if (of, its) == (leg, end)]
+        """Return the sockets of one end of a leg."""
+        return [
+            key
+            for key, (its_leg, its_end, _) in self.sockets.items()
+            if (its_leg, its_end) == (leg, end)
+        ]
 
     def sacked_bytes(self, leg: TunnelLeg, end: str) -> int:
-        """What the peer has of one end's data, but not yet in order."""
-        said = [self.sockets[key][2].sending for key in self.of(leg, end)]
-        return sum(each.sacked_pkts * each.mss for each in said)
+        """Return the bytes of one end's data that the peer has, but not yet in order."""
+        infos = [self.sockets[key][2].sending for key in self.of(leg, end)]
+        return sum(info.sacked_pkts * info.mss for info in infos)
 
     def grown(
         self, keys: Iterable[SocketKey], names: Iterable[str], before: Counts, zero: float
     ) -> dict[str, float]:
-        """By how much some counts of some sockets have grown together."""
-        found = dict.fromkeys(names, zero)
+        """Return the growth of some counters, summed over some sockets."""
+        sums = dict.fromkeys(names, zero)
         for key in keys:
             now = netlink.parse_tcp_socket(self.sockets[key][2])
             past = before.sockets.get(key)
             then = netlink.parse_tcp_socket(past[2]) if past else None
-            for name in found:
-                found[name] += now[name]
-                found[name] -= then[name] if then else zero
-        return found
+            for name in sums:
+                sums[name] += now[name]
+                sums[name] -= then[name] if then else zero
+        return sums
 
 
 def hosts_counted(run: RunSpec) -> list[str]:
-    """The hosts whose links are counted."""
+    """Return the hosts whose links are counted."""
     flows = [flow for flow in run.flows if flow.traffic.is_counted]
     return list(dict.fromkeys(host for flow in flows for host in (flow.sender, flow.receiver)))
 
 
 class Probes:
-    """The samplers of one run, whose files and sockets are open until `close`. `queues`: the
-    interfaces whose qdiscs are sampled.
+    """The samplers of one run, whose files and sockets are open until `close`.
+
+    `queues` are the interfaces whose qdiscs are sampled.
     """
 
     def __init__(
@@ -237,19 +248,19 @@ class Probes:
         interval_s: float,
     ) -> None:
         self.interval_s = interval_s
-        # by flow, and of all together (""): the part of the load that is measured
+        # measured part of the load by flow, and of all flows together ("")
         parts = {"": run.measured_s(), **{each.name: run.measured_s(each) for each in run.flows}}
         self._parts = parts if run.measures_a_part else {}
         self._edges = sorted({at_s for part in self._parts.values() for at_s in part if at_s > 0})
-        self._counts: dict[float, Counts] = {}  # what had been counted, by edge
-        # the kernel's name of a congestion control -> the run's, where that differs
+        self._counts: dict[float, Counts] = {}  # counters by edge of a measured part
+        # The run's name of a congestion control by the kernel's, if they differ.
         self._cc_names = {
             name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc
         }
         self._legs = tunnel.legs
-        # of each flow's connections the end that sends the data
+        # End that sends the data of each flow's connections.
         self._sending = {flow.name: SENDING_END[flow.direction] for flow in run.flows}
-        self._places = places_of(tunnel.legs)
+        self._places = legs_by_position(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
         self._links = {
@@ -268,7 +279,7 @@ class Probes:
         self._closed = {
             node: netlink.watch_closed_sockets(self._pids[node]) for node in self._hosts
         }
-        self._closes = select.epoll()  # which of them have something to say: one call for all
+        self._closes = select.epoll()  # notifications of all closes in one call
         self._node_by_closes = {link.fileno(): node for node, link in self._closed.items()}
         for descriptor in self._node_by_closes:
             self._closes.register(descriptor, select.EPOLLIN)
@@ -294,16 +305,16 @@ class Probes:
         self.longest_gap_s = 0.0
         self.missed_closes = False
         self._sampled_s = 0.0
-        # by host; of all hosts together: ""
+        # Peak by host; "" for all hosts together.
         self.tcp_memory_peak_pages = dict.fromkeys(self._pools, 0)
         self.cpu_at_start = (0.0, 0.0)
         self.started_s = 0.0
 
     def start(self) -> None:
-        """Take the counters before the load and start sampling."""
+        """Read the counters before the load and start sampling."""
         self._before = self._now()
         for link in self._closed.values():
-            netlink.closed_sockets(link)  # what ended before the load is not the load's
+            netlink.closed_sockets(link)  # discard what ended before the load
         self.cpu_at_start = cpu_seconds()
         self.started_s = time.monotonic()
         self._thread = threading.Thread(
@@ -312,7 +323,10 @@ class Probes:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop sampling after one last sample. Raises what broke the sampler, if anything did."""
+        """Stop sampling after one last sample.
+
+        Raises the sampler's error, if it failed.
+        """
         if self._thread is not None and self._thread.is_alive():
             self._stop.set()
             self._thread.join()
@@ -336,14 +350,14 @@ class Probes:
                     self._edges.pop(0)
                     self._counts[at_s] = self._now()
                 if at_s < count * self.interval_s:
-                    continue  # an edge of what is measured, between two samples
-                # An instant that has passed is left out, not made up for.
+                    continue  # an edge of a measured part, between two samples
+                # A missed instant is skipped and not made up for.
                 count = max(
                     count + 1, int((time.monotonic() - self.started_s) / self.interval_s) + 1
                 )
             self.longest_gap_s = max(self.longest_gap_s, time.monotonic() - last_s)
             self._sample(time.monotonic() - self.started_s)
-        except BaseException as error:  # handed to end(), which raises it
+        except BaseException as error:  # end() raises it
             self.error = error
 
     def _sample(self, at_s: float) -> None:
@@ -351,60 +365,64 @@ class Probes:
         for node in self._hosts:
             self._sample_sockets(at_s, node)
         self._sampled_s = at_s
-        at = {"t_s": repr(round(at_s, 6))}
+        time_field = {"t_s": repr(round(at_s, 6))}
         for node, link in self._route.items():
             for index, counts in netlink.qdiscs(link).items():
                 texts = self._shaped.get((node, index))
                 if texts is not None:
-                    self._files["queues"].write(filled({**counts, **at, **texts}) + "\n")
+                    self._files["queues"].write(
+                        format_row({**counts, **time_field, **texts}) + "\n"
+                    )
         self._sample_machine(at_s)
-        self._files["hosts"].flush()  # a reader sees how far the run is
+        self._files["hosts"].flush()  # readers follow the run's progress in this file
 
     def _sample_sockets(self, at_s: float, node: str) -> None:
-        """A row of every socket that sends data; what congestion control any of them has."""
-        at = {"t_s": repr(round(at_s, 6))}
-        for said in netlink.tcp_sockets(self._diag[node]):
-            socket = self._watched(node, said)
+        """Write a row of every socket that sends data, and note the congestion controls in use."""
+        time_field = {"t_s": repr(round(at_s, 6))}
+        for message in netlink.tcp_sockets(self._diag[node]):
+            socket = self._watched(node, message)
             if socket is None:
                 continue
-            sending = said.sending
+            sending = message.sending
             sends_data = sending.bytes_out > CONTROL_BYTES
-            cc = said.cc
-            if socket.told != (cc, sends_data):
-                socket.told = cc, sends_data
-                named = self._cc_names.get(cc or "", cc)
-                socket.texts["cc"] = json.dumps(named)
-                if named:
+            cc = message.cc
+            if socket.noted != (cc, sends_data):
+                socket.noted = cc, sends_data
+                cc_name = self._cc_names.get(cc or "", cc)
+                socket.texts["cc"] = json.dumps(cc_name)
+                if cc_name:
                     seen = self._cc_seen.setdefault((socket.leg, socket.end, sends_data), set())
-                    seen.add(named)
+                    seen.add(cc_name)
             if socket.sent is None:
                 socket.sent = Sent.of(socket.end, sending)
             socket.sent.note(at_s, self._sampled_s, sending, sends_data=sends_data)
             if sends_data:
-                tcp = netlink.parse_tcp_socket(said)
-                self._files["sockets"].write(socket_row(tcp, at | socket.texts))
+                tcp = netlink.parse_tcp_socket(message)
+                self._files["sockets"].write(socket_row(tcp, time_field | socket.texts))
 
-    def _watched(self, node: str, said: netlink.SocketMessage) -> SampledSocket | None:
-        """The socket that says this, which is the last that it said; None: it is of no leg."""
-        key = node, said.identity
+    def _watched(self, node: str, latest: netlink.SocketMessage) -> SampledSocket | None:
+        """Update and return the socket of a message; None if it is of no leg."""
+        key = node, latest.identity
         if key not in self._sockets:
-            tcp = netlink.parse_tcp_socket(said)
-            found = classify(self._places, node, tcp["local"], *said.ports)
+            tcp = netlink.parse_tcp_socket(latest)
+            leg_end = classify(self._places, node, tcp["local"], *latest.ports)
             self._sockets[key] = (
-                SampledSocket(*found, texts_of(node, *found, tcp), said) if found else None
+                SampledSocket(*leg_end, socket_texts(node, *leg_end, tcp), latest)
+                if leg_end
+                else None
             )
         socket = self._sockets[key]
         if socket is not None:
-            socket.said = said
+            socket.message = latest
         return socket
 
     def _sample_machine(self, at_s: float) -> None:
-        """A row of the CPU's time since the load began, and of what all TCP sockets hold."""
+        """Write a row of the CPU time since the load began, and of TCP's memory."""
         busy, idle = cpu_seconds()
         pages = {host: tcp_memory_pages(file) for host, file in self._pools.items()}
-        for host, held in pages.items():
-            self.tcp_memory_peak_pages[host] = max(self.tcp_memory_peak_pages[host], held)
-        memory_mib = {host: round(held * PAGE_MIB, 2) for host, held in pages.items()}
+        for host, held_pages in pages.items():
+            self.tcp_memory_peak_pages[host] = max(self.tcp_memory_peak_pages[host], held_pages)
+        memory_mib = {host: round(held_pages * PAGE_MIB, 2) for host, held_pages in pages.items()}
         row = {
             "t_s": round(at_s, 6),
             "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
@@ -416,7 +434,7 @@ class Probes:
         self._files["hosts"].write(json.dumps(row, sort_keys=True) + "\n")
 
     def _work_of_hosts(self) -> dict[str, dict[str, float]]:
-        """What each host's own CPUs have done since the load began."""
+        """Return the CPU time of each host since the load began."""
         busy, packets = {}, {}
         for node, before in self._cpus_before.items():
             busy_s, packets_s = host_cpu_time(self._cpus[node])
@@ -428,24 +446,27 @@ class Probes:
         }
 
     def _collect_closed(self) -> None:
-        """What each socket said last that has closed since the last call."""
+        """Note the last message of each socket that has closed since the last call."""
         for descriptor, _ in self._closes.poll(0):
             node = self._node_by_closes[descriptor]
             try:
-                for said in netlink.closed_sockets(self._closed[node]):
-                    self._watched(node, said)
+                for message in netlink.closed_sockets(self._closed[node]):
+                    self._watched(node, message)
             except OSError:
-                # Then the last live sample of a socket stands for its end.
+                # The last live sample then stands for the end of a socket.
                 self.missed_closes = True
 
     def _cc_of(self, leg: TunnelLeg, end: str) -> list[str]:
-        """The congestion controls of a leg's data; of all its sockets if none surely sent data."""
+        """Return the congestion controls of a leg's data senders.
+
+        If no socket surely sent data, those of all its sockets are returned.
+        """
         return sorted(
             self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set())
         )
 
     def _ends_of(self, leg: TunnelLeg) -> dict[str, Any]:
-        """A leg and its two ends."""
+        """Return a leg and its two ends."""
         nodes, sending = vars(leg), self._sending[leg.flow]
         receiving = "far" if sending == "near" else "near"
         return {
@@ -459,7 +480,7 @@ class Probes:
         }
 
     def legs(self) -> dict[str, Any]:
-        """legs.json: per leg what its sending sockets did, and the counters of every host."""
+        """Return legs.json: the counters of each leg's sending sockets, and of every host."""
         self._collect_closed()
         before, after = self._window("")
         return {
@@ -472,54 +493,52 @@ class Probes:
         }
 
     def _leg(self, leg: TunnelLeg) -> dict[str, Any]:
-        """Return what a leg's sending sockets did in the part of the load that is measured."""
+        """Return the counters of a leg's sending sockets in the measured part of the load."""
         before, after = self._window(leg.flow)
-        its = after.of(leg, self._sending[leg.flow])
+        sockets = after.of(leg, self._sending[leg.flow])
         return {
             **self._ends_of(leg),
-            "sockets": len(its),
-            **after.grown(its, COUNTED, before, 0),
-            **after.grown(its, TIMED, before, 0.0),
-            **{name: n for name, n in after.grown(its, MARKED, before, 0).items() if n},
+            "sockets": len(sockets),
+            **after.grown(sockets, COUNTED, before, 0),
+            **after.grown(sockets, TIMED, before, 0.0),
+            **{name: n for name, n in after.grown(sockets, MARKED, before, 0).items() if n},
         }
 
     def counted(self, leg: TunnelLeg, end: str, name: str, *, whole: bool = False) -> int:
-        """What the sockets of one end of a leg counted in the part of the load that is measured, or
-        in the whole of it.
-        """
+        """Return a counter summed over one end of a leg, in the measured part or the whole."""
         before, after = self._window(leg.flow, whole=whole)
         return int(after.grown(after.of(leg, end), [name], before, 0)[name])
 
     def bytes_arrived(self, leg: TunnelLeg, end: str, *, whole: bool = False) -> int:
-        """Return the bytes of one end of a leg that its peer got: acknowledged, or by SACK. What
-        arrives behind a lost segment arrives when it does, not all at once with its retransmission.
+        """Return the bytes of one end of a leg that its peer got: acknowledged, or by SACK.
+
+        Data behind a lost segment count when they arrive, not all at once with its retransmission.
         """
         before, after = self._window(leg.flow, whole=whole)
         sacked = after.sacked_bytes(leg, end) - before.sacked_bytes(leg, end)
         return max(0, self.counted(leg, end, "bytes_acked", whole=whole) + sacked)
 
     def data_times(self, flow: str) -> DataTimes | None:
-        """When a flow's data left; None where nothing sampled tells it."""
+        """Return when a flow's data left, or None if no sample shows it."""
         sending = self._sending[flow]
-        own = {leg.name for leg in self._legs if leg.flow == flow}
-        first = next((name for name in FIRST_LEGS[sending] if name in own), None)
-        place = flow, first, sending
+        flow_legs = {leg.name for leg in self._legs if leg.flow == flow}
+        first = next((name for name in FIRST_LEGS[sending] if name in flow_legs), None)
+        position = flow, first, sending
         return DataTimes.of(
-            each.sent
-            for each in self._sockets.values()
-            if each and each.sent and (each.leg.flow, each.leg.name, each.end) == place
+            socket.sent
+            for socket in self._sockets.values()
+            if socket and socket.sent and (socket.leg.flow, socket.leg.name, socket.end) == position
         )
 
     def crossed(self, flow: str, host: str, *, whole: bool = False) -> Crossed:
-        """What a host's links carried in the part of the load in which a flow is measured, or in
-        the whole of it.
-        """
+        """Return the traffic of a host's links in a flow's measured part, or in the whole."""
         before, after = self._window(flow, whole=whole)
         return Crossed(*map(sub, after.crossed[host], before.crossed[host]))
 
     def _window(self, flow: str, *, whole: bool = False) -> tuple[Counts, Counts]:
-        """The counts at both ends of what is measured of a flow, or of the whole load. A load that
-        was over before an edge counted nothing more until then.
+        """Return the counters at both ends of a flow's measured part, or of the whole load.
+
+        A load that was over before an edge counted nothing more until then.
         """
         if whole or not self._parts:
             return self._before, self._now()
@@ -529,7 +548,7 @@ class Probes:
 
     def _now(self) -> Counts:
         sockets = {
-            key: (each.leg, each.end, each.said) for key, each in self._sockets.items() if each
+            key: (each.leg, each.end, each.message) for key, each in self._sockets.items() if each
         }
         return Counts(sockets, self._nstat(), self._crossed())
 
@@ -546,59 +565,66 @@ class Probes:
         if self._thread is not None:
             self._thread.join()
         for links in (self._diag, self._closed, self._route, self._cpus, self._pools, self._files):
-            for each in links.values():
-                each.close()
+            for resource in links.values():
+                resource.close()
         self._closes.close()
 
 
 def index_of(pid: int, device: str) -> int:
-    """The index of an interface of a process's host."""
+    """Return the index of an interface of a process's host."""
     with inside(pid):
         return if_nametoindex(device)
 
 
-Place = tuple[str, bool, str, int]  # node, over loopback, end, the leg's port
+SocketPosition = tuple[str, bool, str, int]  # node, whether over loopback, end, the leg's port
 
 
-def places_of(legs: Sequence[TunnelLeg]) -> dict[Place, TunnelLeg]:
-    """Where the sockets of each leg are; of two legs at one place, the first."""
-    places: dict[Place, TunnelLeg] = {}
+def legs_by_position(legs: Sequence[TunnelLeg]) -> dict[SocketPosition, TunnelLeg]:
+    """Return the leg by the position of its sockets; of two legs at one position, the first."""
+    by_position: dict[SocketPosition, TunnelLeg] = {}
     for leg in legs:
-        places.setdefault((leg.near, leg.loopback, "near", leg.port), leg)
-        places.setdefault((leg.far, leg.loopback, "far", leg.port), leg)
-    return places
+        by_position.setdefault((leg.near, leg.loopback, "near", leg.port), leg)
+        by_position.setdefault((leg.far, leg.loopback, "far", leg.port), leg)
+    return by_position
 
 
 def classify(
-    places: Mapping[Place, TunnelLeg], node: str, local: str, local_port: int, peer_port: int
+    by_position: Mapping[SocketPosition, TunnelLeg],
+    node: str,
+    local: str,
+    local_port: int,
+    peer_port: int,
 ) -> tuple[TunnelLeg, str] | None:
-    """A socket's leg and its end of it ("near" connected, "far" accepted); None: neither."""
+    """Return a socket's leg and its end of it ("near" connected, "far" accepted), or None."""
     on_loopback = local.startswith("127.")
     for end, port in (("near", peer_port), ("far", local_port)):
-        leg = places.get((node, on_loopback, end, port))
+        leg = by_position.get((node, on_loopback, end, port))
         if leg is not None:
             return leg, end
     return None
 
 
 def queue_texts(interface: Interface) -> dict[str, str]:
-    """What stands in each of a queue's rows, as JSON."""
+    """Return the constant fields of a queue's rows, as JSON."""
     names = {"node": interface.node, "dev": interface.name, "role": interface.role}
     names |= {"direction": interface.direction}
     names |= {"link": interface.link} if interface.link else {}
     return {key: json.dumps(name) for key, name in names.items()}
 
 
-def texts_of(node: str, leg: TunnelLeg, end: str, tcp: Mapping[str, Any]) -> dict[str, str]:
-    """What stands in each of a socket's rows, as JSON."""
+def socket_texts(node: str, leg: TunnelLeg, end: str, tcp: Mapping[str, Any]) -> dict[str, str]:
+    """Return the constant fields of a socket's rows, as JSON."""
     names = {"host": node, "flow": leg.flow, "leg": leg.name, "end": end}
     names |= {"local": tcp["local"], "peer": tcp["peer"]}
     return {key: json.dumps(name) for key, name in names.items()}
 
 
 def socket_row(tcp: Mapping[str, Any], texts: Mapping[str, str]) -> str:
-    """One line of sockets.jsonl. texts: what stands in it as JSON."""
-    row = {**tcp, **texts, "bbr": tcp["bbr"] and filled(tcp["bbr"])}
+    """Return one line of sockets.jsonl.
+
+    `texts` are fields that are JSON already.
+    """
+    row = {**tcp, **texts, "bbr": tcp["bbr"] and format_row(tcp["bbr"])}
     if not tcp["marked_pkts"]:
         del row["marked_pkts"]
-    return filled(row) + "\n"
+    return format_row(row) + "\n"

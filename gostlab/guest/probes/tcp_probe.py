@@ -1,12 +1,12 @@
-"""The sender's window at every ACK, from the kernel's tracepoint tcp:tcp_probe, as acks.csv.gz.
+"""Record the sender's window at every ACK, from the tracepoint tcp:tcp_probe, as acks.csv.gz.
 
 The tracepoint fires for every segment that an established socket receives; a filter keeps those
 whose remote (or, for a download, local) port is a flow's sink, which leaves the ACKs that the
-data's sender gets. It works in a trace instance of the lab's own, so that nobody else's tracing is
-touched. Where the kernel has no such tracepoint the socket samples stand in.
+data's sender gets. It uses a separate trace instance, so that no other tracing is affected. If the
+kernel has no such tracepoint, the socket samples replace it.
 
 The tracepoint's own `ssthresh` is tcp_current_ssthresh(), which follows the window. The sandbox's
-kernel adds `snd_ssthresh`, the socket's own; one without that field gives no such column.
+kernel adds the field `snd_ssthresh`, the socket's own; a kernel without it gives no such column.
 """
 
 import csv
@@ -20,7 +20,7 @@ from typing import Any
 
 from gostlab.guest.load_context import LoadContext
 from gostlab.guest.probes.netlink import INFINITE_SSTHRESH
-from gostlab.guest.probes.sampler import CONTROL_BYTES, classify, places_of
+from gostlab.guest.probes.sampler import CONTROL_BYTES, classify, legs_by_position
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
 from gostlab.results import read_series
@@ -37,9 +37,9 @@ NO_SSTHRESH = (
     " tcp_current_ssthresh(); sockets.jsonl has the socket's own at every sample"
 )
 RING_KIB = 16_384
-# Where socket samples stand in for the tracepoint of every ACK.
+# Sampling interval if socket samples replace the tracepoint of every ACK.
 ACK_SAMPLE_MS = 10.0
-# A server that listens on both families has its IPv4 clients as ::ffff:10.0.1.1.
+# A server that listens on both families shows IPv4 clients as ::ffff:10.0.1.1.
 LINE = re.compile(
     r"\s(?P<t>\d+\.\d+): tcp_probe: .*?src=\[?(?:::ffff:)?(?P<local>[0-9.]+)\]?:(?P<local_port>\d+)"
     r" dest=\[?(?:::ffff:)?(?P<peer>[0-9.]+)\]?:(?P<peer_port>\d+).*? snd_nxt=(?P<nxt>0x[0-9a-f]+)"
@@ -52,30 +52,31 @@ Socket = tuple[str, int, str, int]  # local address and port, peer address and p
 
 
 def parse_line(line: str) -> tuple[Socket, dict[str, Any]] | None:
-    """An ACK from a line of the trace, by HEADER's names, and the first byte that it leaves open;
-    None for a line that is none. No ssthresh: it is infinite, or not said.
+    """Parse an ACK from a line of the trace, by HEADER's names, with the first unacknowledged byte.
+
+    Returns None for another line. The ssthresh is None if it is infinite or missing.
     """
-    found = LINE.search(line)
-    if found is None:
+    match = LINE.search(line)
+    if match is None:
         return None
-    ssthresh = int(found["ssthresh"] or INFINITE_SSTHRESH)
-    una = int(found["una"], 16)
+    ssthresh = int(match["ssthresh"] or INFINITE_SSTHRESH)
+    una = int(match["una"], 16)
     return (
-        (found["local"], int(found["local_port"]), found["peer"], int(found["peer_port"])),
+        (match["local"], int(match["local_port"]), match["peer"], int(match["peer_port"])),
         {
-            "t_s": float(found["t"]),
-            "cwnd_pkts": int(found["cwnd"]),
+            "t_s": float(match["t"]),
+            "cwnd_pkts": int(match["cwnd"]),
             SSTHRESH_COLUMN: None if ssthresh >= INFINITE_SSTHRESH else ssthresh,
-            "srtt_ms": int(found["srtt"]) / 1000,
-            "snd_wnd_bytes": int(found["window"]),
-            "inflight_bytes": (int(found["nxt"], 16) - una) % 2**32,
+            "srtt_ms": int(match["srtt"]) / 1000,
+            "snd_wnd_bytes": int(match["window"]),
+            "inflight_bytes": (int(match["nxt"], 16) - una) % 2**32,
             "una": una,
         },
     )
 
 
 def port_filter(local: Iterable[int], peer: Iterable[int]) -> str:
-    """The tracepoint's filter: sockets with one of these local or peer ports."""
+    """Return the tracepoint's filter for sockets with one of these local or peer ports."""
     return " || ".join(
         f"{field}=={first}" if first == last else f"({field}>={first} && {field}<={last})"
         for field, ports in (("sport", local), ("dport", peer))
@@ -84,29 +85,35 @@ def port_filter(local: Iterable[int], peer: Iterable[int]) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Numbers as the first and last of each unbroken row of them."""
-    found: list[tuple[int, int]] = []
+    """Return the first and last of each run of consecutive numbers."""
+    runs: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
-        if found and found[-1][1] == number - 1:
-            found[-1] = found[-1][0], number
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = runs[-1][0], number
         else:
-            found.append((number, number))
-    return found
+            runs.append((number, number))
+    return runs
 
 
 class AckTrace:
-    """A trace instance of tcp_probe, read into a file until ended. `ports`: its filter."""
+    """A trace instance of tcp_probe, read into a file until ended.
+
+    `ports` is its filter.
+    """
 
     def __init__(self, instance: Path, spool: Spool, ports: str = "") -> None:
         self._instance, self._spool, self._ports = instance, spool, ports
         self._event = instance / "events/tcp/tcp_probe"
 
     def carries_ssthresh(self) -> bool:
-        """Whether this kernel's tracepoint has the socket's own ssthresh."""
+        """Return whether this kernel's tracepoint has the socket's own ssthresh."""
         return f" {SSTHRESH_FIELD};" in (self._event / "format").read_text(encoding="ascii")
 
     def start(self) -> None:
-        """Begin to record. Raises OSError."""
+        """Begin to record.
+
+        Raises OSError.
+        """
         (self._instance / "trace_clock").write_text("mono")  # the same clock as time.monotonic()
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
         (self._event / "filter").write_text(self._ports)
@@ -114,7 +121,7 @@ class AckTrace:
         self._spool.start()
 
     def end(self) -> int:
-        """Stop recording; returns how many events the ring lost because nobody read in time."""
+        """Stop recording, and return the number of events that the full ring lost."""
         (self._event / "enable").write_text("0")
         self._spool.end()
         lost = 0
@@ -128,7 +135,7 @@ class AckTrace:
 
 @contextmanager
 def tracing_acks(run: RunSpec, folder: Path, tunnel: Tunnel) -> Iterator[AckTrace | None]:
-    """A trace instance for the run, gone on leaving; None if not wanted, or no tcp_probe."""
+    """Open a trace instance for the run, or yield None without `acks` or tcp_probe."""
     if not run.acks or not (TRACEFS / "events/tcp/tcp_probe").is_dir():
         yield None
         return
@@ -144,8 +151,9 @@ def tracing_acks(run: RunSpec, folder: Path, tunnel: Tunnel) -> Iterator[AckTrac
 
 @contextmanager
 def trace_instance(name: str) -> Iterator[Path]:
-    """A trace instance of the lab's own, on time.monotonic()'s clock; gone on leaving. Raises
-    OSError.
+    """Make a trace instance, and remove it on leaving.
+
+    Its clock must be set to that of time.monotonic(). Raises OSError.
     """
     instance = TRACEFS / "instances" / f"gostlab-{name}-{os.getpid()}"
     instance.mkdir()
@@ -159,8 +167,9 @@ def trace_instance(name: str) -> Iterator[Path]:
 def write_acks(
     folder: Path, started_s: float, flow_of: Callable[[Socket], str | None], with_ssthresh: bool
 ) -> int:
-    """Turn the raw trace into acks.csv.gz and delete it; the number of rows. Sockets that sent
-    little are left out: iperf3's control connection goes to the same port.
+    """Convert the raw trace to acks.csv.gz, delete it, and return the number of rows.
+
+    Sockets that sent little are left out: iperf3's control connection goes to the same port.
     """
     raw = folder / "acks.raw"
     with raw.open(encoding="ascii", errors="replace") as lines:
@@ -177,7 +186,7 @@ def write_acks(
 
 
 def data_sockets(acks: Iterable[tuple[Socket, Mapping[str, Any]]]) -> list[Socket]:
-    """The sockets that sent more than a control connection does."""
+    """Return the sockets that sent more than a control connection does."""
     ends: dict[Socket, list[int]] = {}
     for socket, row in acks:
         ends.setdefault(socket, [row["una"], 0])[1] = row["una"]
@@ -187,7 +196,7 @@ def data_sockets(acks: Iterable[tuple[Socket, Mapping[str, Any]]]) -> list[Socke
 
 
 def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
-    """acks.csv.gz from socket samples, where there is no tracepoint; the number of rows."""
+    """Write acks.csv.gz from socket samples, without tracepoint; return the number of rows."""
     sockets = list(sockets)
     crossing = path_leg(row["leg"] for row in sockets)
     rows = (
@@ -203,7 +212,10 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
 
 
 def write_table(folder: Path, rows: Iterable[Mapping[str, Any]], with_ssthresh: bool) -> int:
-    """Write acks.csv.gz; the number of rows. An empty column of ssthresh would say infinite."""
+    """Write acks.csv.gz and return the number of rows.
+
+    An empty ssthresh means infinite; so the column is left out if it is not known.
+    """
     columns = [name for name in HEADER if with_ssthresh or name != SSTHRESH_COLUMN]
     count = 0
     with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
@@ -215,19 +227,19 @@ def write_table(folder: Path, rows: Iterable[Mapping[str, Any]], with_ssthresh: 
 
 
 def sample_s(run: RunSpec, trace: AckTrace | None) -> float:
-    """The samplers' interval: finer than asked where they stand in for a missing tracepoint."""
-    stands_in = run.acks and trace is None
-    return (min(run.sample_ms, ACK_SAMPLE_MS) if stands_in else run.sample_ms) / 1000
+    """Return the samplers' interval, which is finer if samples replace the tracepoint."""
+    replaces_trace = run.acks and trace is None
+    return (min(run.sample_ms, ACK_SAMPLE_MS) if replaces_trace else run.sample_ms) / 1000
 
 
 def crossing_legs(tunnel: Tunnel) -> list[TunnelLeg]:
-    """The connections across the path."""
+    """Return the connections across the path."""
     crossing = path_leg(leg.name for leg in tunnel.legs)
     return [leg for leg in tunnel.legs if leg.name == crossing]
 
 
 def ack_filter(run: RunSpec, tunnel: Tunnel) -> str:
-    """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
+    """Return the tracepoint's filter: the sockets that send the flows' data across the WAN."""
     uploads = {flow.name for flow in run.flows if flow.direction == "upload"}
     wan = crossing_legs(tunnel)
     return port_filter(
@@ -236,9 +248,9 @@ def ack_filter(run: RunSpec, tunnel: Tunnel) -> str:
     )
 
 
-def save_acks(order: LoadContext, trace: AckTrace | None, started_s: float) -> dict[str, Any]:
-    """acks.csv.gz of the load that began then, and what env.json says of it."""
-    run, folder = order.run, order.folder
+def save_acks(context: LoadContext, trace: AckTrace | None, started_s: float) -> dict[str, Any]:
+    """Write acks.csv.gz of the load that began at `started_s`; return its entry of env.json."""
+    run, folder = context.run, context.folder
     if trace is None:
         rows = write_samples(folder, read_series(folder, "sockets"))
         return {
@@ -248,14 +260,14 @@ def save_acks(order: LoadContext, trace: AckTrace | None, started_s: float) -> d
             "events_lost": 0,
         }
     lost = trace.end()
-    hosts = {order.network.ip(host): host for host in run.hosts}
-    places = places_of(crossing_legs(order.tunnel))
+    hosts = {context.network.ip(host): host for host in run.hosts}
+    leg_by_position = legs_by_position(crossing_legs(context.tunnel))
     sending = {flow.name: SENDING_END[flow.direction] for flow in run.flows}
 
     def flow_of(socket: Socket) -> str | None:
         local, local_port, _, peer_port = socket
-        found = classify(places, hosts.get(local, ""), local, local_port, peer_port)
-        return found[0].flow if found and found[1] == sending[found[0].flow] else None
+        leg_end = classify(leg_by_position, hosts.get(local, ""), local, local_port, peer_port)
+        return leg_end[0].flow if leg_end and leg_end[1] == sending[leg_end[0].flow] else None
 
     with_ssthresh = trace.carries_ssthresh()
     return {

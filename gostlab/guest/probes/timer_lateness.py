@@ -1,8 +1,7 @@
-"""What only the real clock can get wrong, measured while a load runs: a ticker's lateness and the
-bottleneck's departures.
+"""Measure the errors of the real clock during a load: late timers and late departures.
 
 On the virtual clock the guest's time waits for its CPU, so neither can be late for want of the
-host's; nothing here runs then.
+host's CPU; nothing here runs then.
 """
 
 import gc
@@ -23,14 +22,14 @@ from gostlab.guest.workload import grace_s
 from gostlab.spec.run_spec import RunSpec
 
 TICK_S = 0.01
-# Ten minutes: what a longer run's first ten do not show is not looked for.
+# Ten minutes of ticks: the rest of a longer run is not checked.
 MAX_TICKS = 60_000
-# Departures are looked at for half a second in the middle of the load, and for at most so many
+# Departures are traced for half a second in the middle of the load, and for at most this many
 # packets.
 WINDOW_S = 0.5
 MAX_PACKETS = 20_000
-# Two events a packet, of at most 100 bytes each. A full ring drops what comes later, so that what
-# it holds has no holes.
+# Two events per packet, of at most 100 bytes each. A full ring drops later events, so that its
+# contents have no gaps.
 RING_KIB = 2 * MAX_PACKETS * 100 // 1024
 EVENTS = ("net_dev_queue", "net_dev_start_xmit")
 LINE = re.compile(
@@ -45,27 +44,27 @@ class QdiscEvent(NamedTuple):
 
     at_s: float
     leaves: bool
-    skb: str  # which one it is, as long as it is in the queue
+    skb: str  # identifies the packet while it is in the queue
     bytes: int
 
 
 class Gap(NamedTuple):
-    """Two departures, one after the other, from a queue that was not empty in between; seconds."""
+    """Two successive departures from a queue that was not empty in between; seconds."""
 
     got_s: float
     due_s: float
 
 
 class Ticker:
-    """A process that sleeps to every multiple of 10 ms and writes down how late it woke: about 1 %
-    of a sandbox's CPU.
+    """A process that sleeps to every multiple of 10 ms and records how late it woke.
 
-    A process and not a thread, as Python's threads would wait for each other's samples.
+    It takes about 1 % of a sandbox's CPU. It is a process and not a thread, as Python's threads
+    would wait for each other's samples.
     """
 
     def __init__(self, length_s: float) -> None:
         self._ticks = min(MAX_TICKS, int(length_s / TICK_S) + 1)
-        # When it began, then a lateness per tick.
+        # The memory holds the ticker's start, and then a lateness per tick.
         self._memory = mmap.mmap(-1, 8 * (1 + self._ticks))
         self._pid = os.fork()
         if self._pid == 0:
@@ -86,7 +85,10 @@ class Ticker:
             struct.pack_into("=d", self._memory, 8 * count, time.monotonic() - due_s)
 
     def end(self, from_s: float) -> list[float]:
-        """Stop; how late each instant since `from_s` was, ms; those never reached count too."""
+        """Stop, and return how late each instant since `from_s` was, ms.
+
+        Instants that were never reached count, too.
+        """
         now_s = time.monotonic()
         self.close()
         began_s, *late_s = struct.unpack(f"={1 + self._ticks}d", self._memory[:])
@@ -103,13 +105,16 @@ class Ticker:
 def lateness_ms(
     began_s: float, late_s: Sequence[float], from_s: float, until_s: float
 ) -> list[float]:
-    """How late the ticks of a stretch were, ms. One never written (0) is as late as its end."""
+    """Return how late the ticks of an interval were, ms.
+
+    A tick that was never written (0) is as late as the end.
+    """
     due = ((began_s + count * TICK_S, late) for count, late in enumerate(late_s, 1))
     return [1000 * (late or until_s - due_s) for due_s, late in due if from_s <= due_s < until_s]
 
 
 class DepartureTrace:
-    """A trace instance that sees what enters and leaves one device's queue for a short while."""
+    """A trace instance for packets that enter and leave one device's queue for a short time."""
 
     def __init__(self, instance: Path, device: str, from_s: float, rate_bps: float) -> None:
         self._instance, self._device = instance, device
@@ -118,7 +123,10 @@ class DepartureTrace:
         self._thread = threading.Thread(target=self._sample, name="departures", daemon=True)
 
     def start(self) -> None:
-        """Make everything ready and wait for the instant in a thread. Raises OSError."""
+        """Set up the trace, and wait for the instant in a thread.
+
+        Raises OSError.
+        """
         (self._instance / "trace_clock").write_text("mono")
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
         (self._instance / "options/overwrite").write_text("0")
@@ -128,7 +136,8 @@ class DepartureTrace:
 
     def _sample(self) -> None:
         if not self._stop.wait(self._from_s):
-            # Entering first: a packet seen to leave but not to enter was in the queue before.
+            # The event of entering is enabled first: a packet with only a departure was in the
+            # queue before.
             self._enable(EVENTS, "1")
             self._stop.wait(WINDOW_S)
             self._enable(EVENTS[::-1], "0")
@@ -138,7 +147,7 @@ class DepartureTrace:
             (self._instance / f"events/net/{event}/enable").write_text(value)
 
     def end(self) -> list[Gap]:
-        """Stop; the gaps between what was seen to leave."""
+        """Stop, and return the gaps between departures."""
         self.close()
         with (self._instance / "trace").open(encoding="ascii", errors="replace") as lines:
             return backlogged_gaps(packets(lines, self._device), self._rate_bps)
@@ -151,21 +160,24 @@ class DepartureTrace:
 
 
 def packets(lines: Iterable[str], device: str) -> list[QdiscEvent]:
-    """What a trace says of one device's queue."""
-    found = (LINE.search(line) for line in lines)
-    seen = [
-        QdiscEvent(float(each["t"]), each["event"] == EVENTS[1], each["skb"], int(each["len"]))
-        for each in found
-        if each is not None and each["dev"] == device
+    """Parse the events of one device's queue."""
+    matches = (LINE.search(line) for line in lines)
+    events = [
+        QdiscEvent(float(match["t"]), match["event"] == EVENTS[1], match["skb"], int(match["len"]))
+        for match in matches
+        if match is not None and match["dev"] == device
     ]
-    return seen[: 2 * MAX_PACKETS]
+    return events[: 2 * MAX_PACKETS]
 
 
-def backlogged_gaps(seen: Sequence[QdiscEvent], rate_bps: float) -> list[Gap]:
-    """The gaps before packets that waited as the one before left: each its time at the rate."""
+def backlogged_gaps(events: Sequence[QdiscEvent], rate_bps: float) -> list[Gap]:
+    """Return the gaps before packets that were queued when the one before left.
+
+    Each gap has its time at the rate.
+    """
     entered: dict[str, float] = {}
     gaps, last_s = [], None
-    for packet in seen:
+    for packet in events:
         if not packet.leaves:
             entered[packet.skb] = packet.at_s
             continue
@@ -176,9 +188,11 @@ def backlogged_gaps(seen: Sequence[QdiscEvent], rate_bps: float) -> list[Gap]:
     return gaps
 
 
-def window_of(run: RunSpec, link: str = "") -> tuple[float, float] | str:
-    """When departures are looked at, seconds from the load's start (its middle), and the rate that
-    they should have, bit/s; or why nothing is looked at. `link`: the bottleneck's.
+def departure_window(run: RunSpec, link: str = "") -> tuple[float, float] | str:
+    """Return when departures are traced, seconds from the load's start, and their rate in bit/s.
+
+    The time is the middle of the load. Returns a reason if nothing is traced. `link` is the
+    bottleneck's.
     """
     data = run.links.get(link, run.path)[run.data_direction]
     from_s = max(0.0, (run.length_s - WINDOW_S) / 2)
@@ -193,10 +207,10 @@ def window_of(run: RunSpec, link: str = "") -> tuple[float, float] | str:
 
 
 class Watch:
-    """Both measurements of a load, by `watching`, which forks: before any thread is started.
+    """Both measurements of a load. `watching` forks, so it is called before any thread starts.
 
-    late_ms  how late every tick was
-    gaps     between departures, or why there are none
+    late_ms  lateness of every tick
+    gaps     gaps between departures, or why there are none
     """
 
     def __init__(self, run: RunSpec, trace: DepartureTrace | None, why_not: str) -> None:
@@ -216,7 +230,7 @@ class Watch:
                 self.gaps = f"the kernel refused its tracepoints: {error.strerror}"
 
     def end(self) -> None:
-        """After the load."""
+        """Stop both measurements, after the load."""
         self.late_ms = self._ticker.end(self._started_s)
         if self._trace:
             self.gaps = self._trace.end()
@@ -230,11 +244,11 @@ class Watch:
 
 @contextmanager
 def watching(run: RunSpec, device: str, link: str = "") -> Iterator[Watch | None]:
-    """A run's measurements, of the bottleneck's device and link; None on the virtual clock."""
+    """Open a run's measurements for the bottleneck's device; None on the virtual clock."""
     if run.clock == "virtual":
         yield None
         return
-    window, trace, why_not = window_of(run, link), None, ""
+    window, trace, why_not = departure_window(run, link), None, ""
     with ExitStack() as undo:
         if isinstance(window, str):
             why_not = window

@@ -1,4 +1,4 @@
-"""What the kernel says in files of its own, kept in one of the run."""
+"""Copy what the kernel writes to its trace files into one file of the run."""
 
 import os
 import threading
@@ -7,12 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 PIECE_BYTES = 1 << 18
-# In lumps: to be woken at every line would cost more than the line.
+# Data are read in batches: a wake-up per line would cost more than the line.
 EVERY_S = 0.05
 
 
 class Spool:
-    """Files that are open, read by a thread into one until ended. Of none it makes none."""
+    """Open files that a thread copies into one file until ended.
+
+    Without files no file is made.
+    """
 
     def __init__(self, raw: Path, files: Sequence[int], name: str) -> None:
         self._raw, self._files = raw, files
@@ -20,24 +23,24 @@ class Spool:
         self._thread = threading.Thread(target=self._read, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to read, if there is anything to."""
+        """Start to read, if there are files."""
         if self._files:
             self._thread.start()
 
     def _read(self) -> None:
         with self._raw.open("wb") as raw:
             while True:
-                last = self._stop.is_set()
+                is_last = self._stop.is_set()
                 for file in self._files:
                     with suppress(BlockingIOError):
-                        while piece := os.read(file, PIECE_BYTES):
-                            raw.write(piece)
-                if last:
+                        while data := os.read(file, PIECE_BYTES):
+                            raw.write(data)
+                if is_last:
                     return
                 self._stop.wait(EVERY_S)
 
     def end(self) -> None:
-        """Read what is left, and stop, if it still reads."""
+        """Read the rest and stop, if the thread still reads."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

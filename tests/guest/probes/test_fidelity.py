@@ -14,9 +14,9 @@ from gostlab.guest.probes.timer_lateness import (
     Gap,
     QdiscEvent,
     backlogged_gaps,
+    departure_window,
     lateness_ms,
     packets,
-    window_of,
 )
 from gostlab.results import metrics
 from gostlab.spec.checks import VERDICTS, Check, worst
@@ -336,11 +336,11 @@ def test_departures_are_looked_at_in_the_middle_at_the_rate_of_that_time() -> No
     def changed(at_s: float) -> RunSpec:
         return describe(changes=[{"at_s": at_s, "direction": "forward", "rate_bps": 10_000_000}])
 
-    assert window_of(describe()) == (2.25, 100_000_000)
-    assert window_of(changed(1.0)) == (2.25, 10_000_000)
-    assert window_of(changed(4.0)) == (2.25, 100_000_000)
-    assert "in the middle of the load" in str(window_of(changed(2.5)))
-    assert "no bottleneck" in str(window_of(describe({**direction(), "rate_bps": None})))
+    assert departure_window(describe()) == (2.25, 100_000_000)
+    assert departure_window(changed(1.0)) == (2.25, 10_000_000)
+    assert departure_window(changed(4.0)) == (2.25, 100_000_000)
+    assert "in the middle of the load" in str(departure_window(changed(2.5)))
+    assert "no bottleneck" in str(departure_window(describe({**direction(), "rate_bps": None})))
 
 
 def test_the_virtual_clock_says_once_what_cannot_fail() -> None:
