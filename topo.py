@@ -51,12 +51,12 @@ class Router(LabHost):
 
 
 def add_end(topo, name, net, own=1):
-    """A host at an end of a network NET.0/24, whose router is at the other: 1 or 2."""
+    """Add a host at an end of a network NET.0/24, whose router is at the other: 1 or 2."""
     topo.addHost(name, cls=LabHost, ip=f"{net}.{own}/24", defaultRoute=f"via {net}.{3 - own}")
 
 
 def join(topo, one, two, net, role=(), role_back=()):
-    """A link between NET.1 and NET.2, with the role of each one's way out, where it has one."""
+    """Add a link between NET.1 and NET.2, with a role for each direction that has one."""
     ends = ((f"{net}.1/24", role), (f"{net}.2/24", role_back))
     params1, params2 = ({"ip": ip, **({"role": its} if its else {})} for ip, its in ends)
     topo.addLink(one, two, params1=params1, params2=params2)
@@ -232,10 +232,11 @@ class StarTopo(Topo):
 
 
 def build_nodes(topo, shape, nodes):
-    """Nodes n1 … nn, at each a sender and a receiver, and a link between those that the shape
-    joins. A link is a wire: a router between two nodes, whose ways out are the delay lines, as the
-    nodes' to it are the bottlenecks. Its roles name the flows that cross it: s1>r3 by their data,
-    s3<r1 by their ACKs.
+    """Build nodes n1 … nn with a sender and a receiver each, and links as the shape defines.
+
+    A link is a wire: a router between two nodes whose outgoing interfaces are the delay lines, as
+    the nodes' interfaces to it are the bottlenecks. Its roles name the flows that cross it: s1>r3
+    by their data, s3<r1 by their ACKs.
     """
     import os
     import sys
@@ -249,22 +250,22 @@ def build_nodes(topo, shape, nodes):
     links, everyone = graph_topologies.links(shape, nodes), range(1, nodes + 1)
 
     def gateway(start, end):
-        """Where a node sends what is for another, or for its own hosts' network."""
+        """Return the next hop from a node to another, or to that node's own hosts."""
         one, two = graph_topologies.way(shape, nodes, start, end)[0]
         number = links.index((one, two)) if (one, two) in links else links.index((two, one))
         return f"10.0.{2 * number}.2" if (one, two) in links else f"10.0.{2 * number + 1}.1"
 
     def crossing(one, two):
-        """The flows whose packets go from one node to the next, data or ACKs."""
-        found = []
+        """Return the flows whose packets go from one node to the next, data or ACKs."""
+        flows = []
         for start in everyone:
             for end in everyone:
                 steps = graph_topologies.way(shape, nodes, start, end)
                 if (one, two) in steps:
-                    found.append(f"s{start}>r{end}")
+                    flows.append(f"s{start}>r{end}")
                 if (two, one) in steps:
-                    found.append(f"s{start}<r{end}")
-        return tuple(found)
+                    flows.append(f"s{start}<r{end}")
+        return tuple(flows)
 
     for node in everyone:
         others = [

@@ -1,4 +1,4 @@
-"""How far a run can be trusted: what was requested against what was measured of it."""
+"""Check how far a run can be trusted: compare requested with measured values."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -140,7 +140,10 @@ FAILURES: Mapping[str, str] = {
 def checked(
     what: str, bad: bool, asked: Any, got: Any, name: str = "", verdict: str = "", **words: Any
 ) -> Check:
-    """A check that is ok, or fails as FAILURES says; with a name or a verdict of its own."""
+    """Return a check that is ok, or fails with the verdict and reason of FAILURES.
+
+    A name or a verdict may replace the default.
+    """
     head, _, reason = FAILURES[what].partition(": ")
     usual, _, unit = head.partition(", ")
     if not bad:
@@ -156,26 +159,29 @@ def check_idle_rtt(
     got_ms: Sequence[float],
     jitter_ms: tuple[float, float] = (0.0, 0.0),
 ) -> Check:
-    """The least of a few pings against the configured delay, or what jitter may make of it (ms
-    below and above). On the real clock the CPU adds to it.
+    """Check the minimum of a few pings against the configured delay.
+
+    Jitter may shift it by `jitter_ms` (below and above). On the real clock the CPU adds to it.
     """
-    least = min(got_ms)
+    min_ms = min(got_ms)
     # Each of the two hosts and three routers on the way adds its own processing on the real clock.
     virtual = run.clock == "virtual"
     tolerance = IDLE_RTT_TOLERANCE_MS + (20 * run.syscall_cost_us / 1000 if virtual else 0.9)
-    if least >= 100:
+    if min_ms >= 100:
         tolerance += 0.5  # ping prints whole milliseconds from 100 ms up
-    off = least - min(max(least, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
+    off = min_ms - min(max(min_ms, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
     cause = "; on the real clock a busy CPU adds to it" if not virtual and off > 0 else ""
     asked, bad = round(asked_ms, 4), abs(off) > tolerance
-    return checked("idle_rtt", bad, asked, least, name=name, off=off, cause=cause)
+    return checked("idle_rtt", bad, asked, min_ms, name=name, off=off, cause=cause)
 
 
 def check_cc(
     legs: Sequence[Mapping[str, Any]], run: RunSpec, in_datagrams: Collection[str] = ()
 ) -> list[Check]:
-    """The congestion control on the live sockets of every leg across the WAN, flow by flow; where
-    ends have their own, at both ends of every leg. Flows `in_datagrams` have none of the kernel's.
+    """Check the congestion control on the live sockets of every leg across the WAN, per flow.
+
+    Where ends have their own, both ends of every leg are checked. Flows `in_datagrams` use none of
+    the kernel's.
     """
     checks = check_cc_by_end(legs, run)
     kind = tunnel_kind(run.tunnel)
@@ -202,7 +208,10 @@ def check_cc(
 
 
 def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunSpec) -> list[Check]:
-    """The congestion control at each end of each leg; an end that only acknowledges has one too."""
+    """Check the congestion control at each end of each leg.
+
+    An end that only acknowledges has one, too.
+    """
     checks = []
     for leg in legs if run.cc_by_end else ():
         for end, key in (("sender", "cc"), ("receiver", "receiver_cc")):
@@ -217,11 +226,12 @@ def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunSpec) -> list[Che
 def check_cpu(
     of_hosts: Sequence[Mapping[str, Any]], bottleneck_share: float | None, clock: str
 ) -> Check:
-    """The idle share of the CPU (the least idle host's, where they have their own) in the median
-    second of the load: an average would count iperf3's opening and draining of its streams, when
-    everything is idle. One that polls packets singly fills what time it has and still keeps the
-    bottleneck full: it is blamed only where the bottleneck (its share of the rate in use) had room
-    left.
+    """Check the idle share of the CPU in the median second of the load.
+
+    It is the least idle host's, if hosts have their own CPUs. An average would include the seconds
+    in which iperf3 opens and drains its streams, when everything is idle. A CPU that polls packets
+    singly uses all its time and still keeps the bottleneck full: it is blamed only if the
+    bottleneck had capacity left.
     """
     host, idle = metrics.least_idle_cpu(of_hosts)
     share = 1.0 if idle is None else idle
@@ -234,7 +244,7 @@ def check_cpu(
 
 
 def what_cpus_did(of_hosts: Sequence[Mapping[str, Any]], busiest: str | None) -> str:
-    """What kept a virtual CPU busy, and how busy the others were, where hosts have their own."""
+    """Describe what kept a virtual CPU busy, and how busy the other hosts' CPUs were."""
     work = "the virtual CPU's cost per system call"
     if busiest is None:
         return work
@@ -250,9 +260,10 @@ def check_tcp_memory(
     nstat: Mapping[str, Mapping[str, int]],
     whose: str = "TCP sockets",
 ) -> Check:
-    """Whether the kernel's limit of memory for all TCP sockets (tcp_mem), or for one host's, had a
-    say. Above its first number ("low") no window grows any more; above its second the kernel
-    shrinks what is there; what a receiver drops for want of memory looks like loss to the sender.
+    """Check whether the limit of TCP memory (tcp_mem, or one host's) affected the rate.
+
+    Above its first number ("low") no window grows; above its second the kernel shrinks windows.
+    What a receiver drops for want of memory looks like loss to the sender.
     """
     dropped = sum(
         counters.get(name, 0)
@@ -273,7 +284,7 @@ def check_tcp_memory(
 
 
 def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) -> Check:
-    """Every flow ran its time, and the shortest time is long enough to mean something."""
+    """Check that every flow ran its time, and that the shortest time is long enough."""
     ran = {flow.name: flow.ended_s - flow.started_s for flow in flows}
     for flow in run.flows:
         length_s = ran.get(flow.name, load_s)
@@ -298,9 +309,10 @@ def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) 
 
 
 def check_instants(run: RunSpec, times: Callable[[str], DataTimes | None]) -> list[Check]:
-    """Where a run has several flows of iperf3: each one's data began and ended when asked, but for
-    a round trip. For a start that is the idle path's; for an end the one that its socket saw last,
-    as what it had buffered takes one. The end of the last flow is nobody's concern.
+    """Check that the data of several iperf3 flows began and ended on time, but for a round trip.
+
+    For a start it is the idle path's round trip; for an end the last one that its socket saw, as
+    its buffered data take one. The end of the last flow is not checked.
     """
     checks = []
     timed = [flow for flow in run.flows if flow.traffic.by_iperf3]
@@ -334,7 +346,7 @@ def payload_share(run: RunSpec, *, datagrams: bool) -> float:
 
 @dataclass(frozen=True)
 class Carried:
-    """What one flow, or all of a direction together, got through one bottleneck."""
+    """The rate that one flow, or all of a direction, got through one bottleneck."""
 
     whose: str
     got_bps: float  # payload
@@ -359,7 +371,7 @@ def check_rate(carried: Carried) -> Check:
 
 
 def check_replay(run: RunSpec, samples: Sequence[Mapping[str, Any]]) -> list[Check]:
-    """What the bottleneck delivered while its rate changed, against what the changes asked.
+    """Check what the bottleneck delivered against its changing rate.
 
     A queue that held at one sample (a row of queues.jsonl) as much as the rate carries until the
     next was never empty, and must have carried all of it, but for the packet on its way. The error
@@ -393,8 +405,9 @@ def check_replay(run: RunSpec, samples: Sequence[Mapping[str, Any]]) -> list[Che
 def check_offered(
     run: RunSpec, flows: Sequence[FlowResult], cpu_idle_shares: Mapping[str, float | None]
 ) -> list[Check]:
-    """Every udp flow offered the rate that it was asked to offer, but for a burst of iperf3's at
-    either end. `cpu_idle_shares`: of each flow's own time, None if it was too short to be sampled.
+    """Check that every udp flow offered its rate, but for a burst of iperf3's at either end.
+
+    `cpu_idle_shares` are those of each flow's own time, None if it was too short to be sampled.
     """
     results = {result.name: result for result in flows}
     checks = []
@@ -412,7 +425,7 @@ def check_offered(
 
 
 def check_counts(flows: Sequence[FlowResult]) -> list[Check]:
-    """A check of each flow that only its server counted."""
+    """Return a check for each flow that only its server counted."""
     return [
         checked(
             "counted_by", True, "client", SERVER, name=f"counted_by_{flow.name}", flow=flow.name
@@ -423,7 +436,7 @@ def check_counts(flows: Sequence[FlowResult]) -> list[Check]:
 
 
 def offered_reason(flow: FlowSpec, got_bps: float, cpu_idle_share: float | None, clock: str) -> str:
-    """Why a udp flow offered another rate: its CPU is named only where it was busy."""
+    """Explain why a udp flow offered another rate; its CPU is named only if it was busy."""
     said = f"{flow.name} offered {show_rate(got_bps)} of {show_rate(flow.rate_bps)}"
     if got_bps > (flow.rate_bps or 0.0):
         return f"{said}: more than requested"
@@ -435,8 +448,9 @@ def offered_reason(flow: FlowSpec, got_bps: float, cpu_idle_share: float | None,
 
 
 def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check]:
-    """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured
-    loss, and that as often as configured. A row is the last sample of a queue.
+    """Check that packets were dropped only by the bottleneck's buffer or the configured loss.
+
+    The loss must be as frequent as configured. A row is the last sample of a queue.
     """
     queues = list(queues)
     lines = sorted((row for row in queues if row["role"] == "delay"), key=lambda row: row["dev"])
@@ -460,7 +474,7 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check
 
 
 def losses_of(run: RunSpec, direction: str, link: str = "") -> list[Mapping[str, Any]]:
-    """Every loss that one direction of the path, or of one of several links, had during the run."""
+    """Return every loss that one direction of the path, or of a link, had during the run."""
     changed = [change["loss"] for change in run.changes_of(link, direction) if "loss" in change]
     return [run.links.get(link, run.path)[direction]["loss"], *changed]
 
@@ -468,7 +482,10 @@ def losses_of(run: RunSpec, direction: str, link: str = "") -> list[Mapping[str,
 def check_drops_of(
     name: str, last: Mapping[str, Any], losses: Sequence[Mapping[str, Any]]
 ) -> Check:
-    """One delay line's drops against its losses; None asked where only a trace could judge."""
+    """Check one delay line's drops against its losses.
+
+    The requested value is None if only a trace could judge.
+    """
     drops = last["drops"]
     if all(lossless(loss) for loss in losses) or losses[0]["model"] == "periodic":
         return checked("delay_line_drops", drops > 0, 0, drops, name=name)
@@ -478,7 +495,7 @@ def check_drops_of(
 
 
 def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
-    """A delay line's drops against the 99.99 % interval of its loss: no more, no lumps."""
+    """Check a delay line's drops against the 99.99 % interval of its loss."""
     low, high = binomial.interval(LOSS_CONFIDENCE, offered, asked)
     bad, percent = not low <= drops <= high, 100 * asked
     words: dict[str, Any] = {"offered": offered, "percent": percent, "low": low, "high": high}
@@ -486,7 +503,10 @@ def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
 
 
 def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> list[Check]:
-    """The delay line's limit was never near: there netem drops. `samples`: of every queue."""
+    """Check that the delay line's queue never came near its limit, where netem drops.
+
+    `samples` are those of every queue.
+    """
     most: dict[tuple[str, str], int] = {}
     for row in samples:
         if row["role"] == "delay":
@@ -502,8 +522,10 @@ def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> l
 
 
 def check_kernel(run: RunSpec, described: Mapping[str, Any] | None, release: str) -> list[Check]:
-    """Whether a run had the kernel that it requested, and what that one cannot do. `described`:
-    what the machine knows of it; None: the shipped one was requested. `release`: the running.
+    """Check whether a run had the requested kernel, and list the features that it lacks.
+
+    `described` is the machine's description of it; None: the shipped one was requested. `release`
+    is the running kernel's.
     """
     if described is None:
         return check_own_kernel(run, release)
@@ -524,8 +546,10 @@ def check_kernel(run: RunSpec, described: Mapping[str, Any] | None, release: str
 
 
 def check_taint(run: RunSpec, taint: int) -> list[Check]:
-    """Check that no WARN, oops or bad page came of a run; a machine's kernel may have had its own
-    before. taint: as /proc/sys/kernel/tainted has it.
+    """Check that a run caused no WARN, oops or bad page.
+
+    A machine's kernel may have had its own before. `taint` is the value of
+    /proc/sys/kernel/tainted.
     """
     found = taint & TAINT_OF_FAULTS
     if run.machine != "sandbox" or not found:
@@ -534,7 +558,7 @@ def check_taint(run: RunSpec, taint: int) -> list[Check]:
 
 
 def check_own_kernel(run: RunSpec, release: str) -> list[Check]:
-    """What a native run's kernel is not: the asked version, or one that seeds losses and delays."""
+    """Check a native run's kernel for the requested version and for seeded losses."""
     found = []
     if run.kernel != SHIPPED and not release.startswith(f"{run.kernel}."):
         said = f"a native run has this machine's own kernel: Linux {release}, not {run.kernel}"
@@ -548,7 +572,10 @@ def check_own_kernel(run: RunSpec, release: str) -> list[Check]:
 
 
 def check_tunnel(ends: Mapping[str, int | None]) -> Check:
-    """The tunnel's ends are alive after the load. `ends`: each node's exit status, None: alive."""
+    """Check that the tunnel's ends are alive after the load.
+
+    `ends` holds each node's exit status; None: alive.
+    """
     dead = {node: status for node, status in sorted(ends.items()) if status is not None}
     died = (f"the tunnel's end on {node} died (exit status {dead[node]})" for node in dead)
     alive = sorted(set(ends) - set(dead))
@@ -556,8 +583,9 @@ def check_tunnel(ends: Mapping[str, int | None]) -> Check:
 
 
 def check_repeats(program: str, counter_at: int | None) -> Check:
-    """Whether runs of one seed are equal through a program whose Go seeds its random numbers with
-    the CPU's cycle counter: where that is read in its file, None: nobody knows.
+    """Check whether runs of one seed are equal through a Go program that seeds from the TSC.
+
+    `counter_at` is where its file reads the TSC; None: unknown.
     """
     got, reason = "equal runs of one seed", ""
     if counter_at is None:
@@ -574,7 +602,7 @@ def check_repeats(program: str, counter_at: int | None) -> Check:
 
 
 def check_virtual_clock() -> list[Check]:
-    """What cannot fail on the virtual clock, said once instead of measured."""
+    """Return a check that states what cannot fail on the virtual clock."""
     reason = (
         "time stands still while the CPU works, so that timers, samplers and the bottleneck's"
         " departures are never late for want of the host's CPU; what the model's own cost per"
@@ -584,7 +612,7 @@ def check_virtual_clock() -> list[Check]:
 
 
 def check_ticker(late_ms: Sequence[float]) -> Check:
-    """How late a 10 ms ticker woke: so late was whatever else sleeps to an instant."""
+    """Check how late a 10 ms ticker woke; other sleeping processes were as late."""
     if not late_ms:
         why = "the load was shorter than a tick"
         return not_measured("ticker_lateness", TICKER_LATE_MS, "ms", why)
@@ -604,26 +632,31 @@ def check_ticker(late_ms: Sequence[float]) -> Check:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value that this share of all are below."""
+    """Return the value that this share of all values are below."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def check_sampler(lateness_ms: Sequence[float]) -> Check:
-    """How late the samplers woke: a busy CPU shows here first."""
+    """Check how late the samplers woke: a busy CPU shows here first."""
     late = round(max(lateness_ms, default=0.0), 3)
     return checked("sampler_lateness", late > SAMPLER_LATE_MS, SAMPLER_LATE_MS, late)
 
 
 def check_sampler_gap(interval_s: float, longest_s: float) -> Check:
-    """The longest time between two samples: instants missed while the CPU was busy are left out."""
+    """Check the longest time between two samples.
+
+    Instants missed while the CPU was busy are skipped.
+    """
     bad = longest_s >= SAMPLER_GAP_INTERVALS * interval_s
     return checked("sampler_gap", bad, interval_s, round(longest_s, 6), longest=longest_s)
 
 
 def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
-    """What left the bottleneck while its queue was backlogged, against the rate: each gap, and all
-    of them together, or why none were measured. Mininet-HiFi's measure (Handigol et al., CoNEXT
-    2012): a link is emulated well if its packets leave when they should.
+    """Check the departures from a backlogged bottleneck against its rate.
+
+    Each gap is checked, and all of them together; `gaps` may be the reason why none were measured.
+    This is Mininet-HiFi's measure (Handigol et al., CoNEXT 2012): a link is emulated well if its
+    packets leave when they should.
     """
     if not isinstance(gaps, str) and len(gaps) < MIN_GAPS:
         gaps = f"the bottleneck's queue was backlogged for only {len(gaps)} packets of the sample"
@@ -659,13 +692,14 @@ def check_wakeups(
     *,
     known_to_lose: bool = False,
 ) -> Check:
-    """Whether the kernel lost wake-ups: packets waited beyond their time at the bottleneck, and
-    neither was the CPU busy nor did it come late to a timer of 10 ms (unless its idle is
-    `known_to_lose` some).
+    """Check whether the kernel lost wake-ups.
 
-    An idle that does not look whether its timer has fired just before sleeps through the short
+    It did if packets waited too long at the bottleneck, while the CPU was idle and the 10 ms timers
+    were on time (unless its idle loop is `known_to_lose` some).
+
+    An idle loop that does not check whether its timer has just fired sleeps through the short
     timers of a queue or of pacing (User-Mode Linux up to 5.10). A host without time for the guest
-    makes the ticks late too, and is not meant.
+    makes the ticks late, too, and is not meant.
     """
     if isinstance(gaps, str) or len(gaps) < MIN_GAPS or not late_ms:
         why = "too few packets waited in the bottleneck's queue"
@@ -684,5 +718,5 @@ def check_wakeups(
 
 
 def not_measured(name: str, asked: Any, unit: str, why: str) -> Check:
-    """A check that could not be made speaks neither for nor against a run."""
+    """Return an ok check for something that could not be measured."""
     return Check(name, "ok", asked, "not measured", unit, why)
