@@ -39,7 +39,7 @@ def test_a_row_is_the_json_of_what_the_kernel_said(
 ) -> None:
     tcp = netlink.parse_tcp_socket(message) | known | marks
     leg = TunnelLeg("wan", "client", "target", 80, flow='a "flow" of zürich')
-    texts = sampler.texts_of("client", leg, "near", tcp)
+    texts = sampler.socket_texts("client", leg, "near", tcp)
 
     line = sampler.socket_row(tcp, {**texts, "t_s": "1.5", "cc": json.dumps(tcp["cc"])})
 
