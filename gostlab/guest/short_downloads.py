@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Download short files one after another, each over a new connection: the client of short flows.
+"""Short downloads one after another, each over a connection of its own: what a short flow runs.
 
-    short_downloads.py [--every=S] ADDRESS PORT DURATION_S SIZE...
+    fetches.py [--every=S] ADDRESS PORT DURATION_S SIZE...
 
 Fetches /SIZE from a web server for each size in turn, over and over, until the time is up; at least
 one of each. They begin S seconds apart, or when the one before is over. Prints a line of JSON per
-download: its start, counted from the first, its size, and its duration from before the connection
-to the last byte. It imports only the standard library and nothing of the lab: it runs on a node,
+download: when it began, counted from the first, its size, and how long it took from before the
+connection to the last byte. Python's own library alone, no import of the lab: it runs on a node,
 and by hand from commands.sh.
 """
 
@@ -20,28 +20,25 @@ TIMEOUT_S = 60.0
 
 
 def fetch(address: str, port: int, size: int) -> float:
-    """Download one file and return the seconds that it took.
-
-    Raises OSError or HTTPException.
-    """
+    """How long a download takes, seconds. Raises OSError or HTTPException."""
     began_s = time.monotonic()
     connection = HTTPConnection(address, port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", f"/{size}", headers={"Connection": "close"})
         answer = connection.getresponse()
-        received = 0
+        got = 0
         while piece := answer.read(65536):
-            received += len(piece)
+            got += len(piece)
         ended_s = time.monotonic()
     finally:
         connection.close()
-    if (answer.status, received) != (200, size):
-        raise HTTPException(f"/{size}: status {answer.status}, {received} bytes")
+    if (answer.status, got) != (200, size):
+        raise HTTPException(f"/{size}: status {answer.status}, {got} bytes")
     return ended_s - began_s
 
 
 def main(argv: list[str]) -> None:
-    """Download until the time is up."""
+    """Fetch until the time is up."""
     every_s = float(argv.pop(1).partition("=")[2]) if argv[1].startswith("--every=") else 0.0
     address, port, duration_s, *sizes = argv[1:]
     began_s = time.monotonic()
