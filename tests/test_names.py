@@ -1,12 +1,16 @@
-"""Names that a reader meets out of context."""
+"""Names and comments that a reader meets out of context."""
 
 import ast
+import io
+import re
+import tokenize
 from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("gostlab", "analysis", "tools", "labs", "netem_profiles")
 SOURCES = [ROOT / "topo.py", *(file for name in FOLDERS for file in (ROOT / name).rglob("*.py"))]
+FRAGMENT = re.compile(r"#\s*(of|what|as|the same|so|where)\b", re.IGNORECASE)
 
 
 def test_a_class_name_occurs_once() -> None:
@@ -16,3 +20,13 @@ def test_a_class_name_occurs_once() -> None:
             if isinstance(node, ast.ClassDef):
                 files[node.name].append(file.relative_to(ROOT).as_posix())
     assert {name: found for name, found in files.items() if len(found) > 1} == {}
+
+
+def test_a_trailing_comment_is_no_fragment() -> None:
+    fragments = []
+    for file in SOURCES:
+        for token in tokenize.generate_tokens(io.StringIO(file.read_text("utf-8")).readline):
+            code = token.line[: token.start[1]].strip() if token.type == tokenize.COMMENT else ""
+            if code and FRAGMENT.match(token.string):
+                fragments.append(f"{file.relative_to(ROOT)}:{token.start[0]} {token.string}")
+    assert fragments == []

@@ -56,7 +56,7 @@ class FlowResult:
     # Part of the load that rate and counts are of; None: all of the flow's time.
     measured_from_s: float | None = None
     measured_to_s: float | None = None
-    whole: Mapping[str, Any] | None = None  # the same fields over all of the flow's time
+    whole: Mapping[str, Any] | None = None  # these fields over all of the flow's time
     counted_by: str | None = None  # tcp: server; command: sockets, or links (of the hosts)
 
     def of_part(self, from_s: float, to_s: float, part: FlowInterval) -> FlowResult:

@@ -47,7 +47,7 @@ MIN_GAPS = 100  # below this a share of 1 % is less than one packet
 # idle. The bottleneck of a sound one is at more than 99 %.
 WAKEUP_RATE, WAKEUP_IDLE = 0.9, 0.5
 DELAY_LINE_FULL = 0.5  # its peak may lie between two samples, and twice as high
-OFFERED_TOLERANCE = 0.03  # of a udp flow's rate, besides a burst at either end
+OFFERED_TOLERANCE = 0.03  # share of a udp flow's rate, beside a burst at either end
 LOSS_CONFIDENCE = 0.9999  # one false alarm in ten thousand delay lines
 # A path's replay is judged from so many changes of its rate on, and what it may be off: a packet in
 # each sample of 100 ms is 2 % at 6 Mbit/s.
@@ -319,7 +319,9 @@ def check_instants(run: RunSpec, times: Callable[[str], DataTimes | None]) -> li
     last_s = max((flow.end_s for flow in timed), default=0.0)
     for flow in timed if len(timed) > 1 else ():
         found = times(flow.name)
-        if found is None or flow.connects_at_start:  # that one is late as asked
+        if (
+            found is None or flow.connects_at_start
+        ):  # a flow that connects at its start is late on request
             continue
         offset_s = run.start_offset_s(flow.name)
         ends = [("data_start", flow.start_s + offset_s, found.began_s, flow.rtt_ms)]
@@ -335,9 +337,10 @@ def check_instants(run: RunSpec, times: Callable[[str], DataTimes | None]) -> li
 
 
 def payload_share(run: RunSpec, *, datagrams: bool) -> float:
-    """Return how much of a bottleneck's rate can be a flow's payload: Ethernet's header of 14 bytes
-    and TCP's and IP's 52 (UDP's and IP's 28) are in every packet. A GSO super-packet of TCP has
-    them once.
+    """Return how much of a bottleneck's rate can be a flow's payload.
+
+    Ethernet's header of 14 bytes and TCP's and IP's 52 (UDP's and IP's 28) are in every packet. A
+    GSO super-packet of TCP has them once.
     """
     if run.offloads and not datagrams:
         return 1.0
@@ -351,7 +354,7 @@ class Carried:
     whose: str
     got_bps: float  # payload
     max_bps: float  # the most payload that the bottleneck carries in that time; 0: any
-    under_way_bps: float = 0.0  # what may have been under way when the part began that is measured
+    under_way_bps: float = 0.0  # may have been in flight when the measured part began
 
     @property
     def excess(self) -> float:
@@ -359,8 +362,10 @@ class Carried:
 
 
 def check_rate(carried: Carried) -> Check:
-    """Compare what came through a bottleneck with what it can carry, but for what clocks make of
-    both ends. Of a part of the load it may be what a loss, or a queue of ACKs, held back before.
+    """Compare what came through a bottleneck with what it can carry.
+
+    The clocks at both ends are allowed for. In a part of the load the payload may also be what a
+    loss, or a queue of ACKs, held back before.
     """
     got_bps, max_bps = round(carried.got_bps), round(carried.max_bps)
     bad = bool(max_bps) and got_bps > (1 + RATE_CLOCKS) * max_bps

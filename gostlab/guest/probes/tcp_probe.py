@@ -114,7 +114,7 @@ class AckTrace:
 
         Raises OSError.
         """
-        (self._instance / "trace_clock").write_text("mono")  # the same clock as time.monotonic()
+        (self._instance / "trace_clock").write_text("mono")  # time.monotonic()'s clock
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
         (self._event / "filter").write_text(self._ports)
         (self._event / "enable").write_text("1")
