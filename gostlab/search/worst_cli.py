@@ -47,7 +47,7 @@ def add_measure_option(parser: argparse.ArgumentParser) -> None:
     common.jobs(),
     common.flag("--dry-run", "print the planned search and stop"),
     common.flag("--json", "print only the result, as JSON"),
-    lambda parser: writer.add_output_arguments(parser),  # noqa: PLW0108 (looked up when it is called)
+    lambda parser: writer.add_output_arguments(parser),  # noqa: PLW0108 (imported late)
     common.results("folder of the runs"),
     common.MACHINE,
     example=f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",

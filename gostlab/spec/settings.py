@@ -224,8 +224,7 @@ PATH_FIELDS: Mapping[str, KeySchema] = {
     ),
     "buffer": KeySchema(
         value_types.BUFFER,
-        "size of the bottleneck's queue, in each direction; sizes from 1bdp on also hold "
-        "TCP's initial window of 10 packets",
+        "size of the bottleneck's queue, in each direction; 10 packets (IW10) or more from 1bdp on",
         "1bdp, 100pkts, 150kB, 300ms",
     ),
     "ordered": KeySchema(
