@@ -123,7 +123,7 @@ def calibrations(forms: Mapping[int, Sequence[Target]], calibrating: int) -> lis
                 "median": median,
                 "deviation": percent(statistics.stdev(first) / median),
                 "rule": " to ".join(f"{bound:.4g}" for bound in calibrate_band(first)),
-                "band": target.target,
+                "band": target.asked,
                 "judged": len(judged),
                 "outside": sum(not target.target.holds(value) for value in judged),
             }
