@@ -23,7 +23,7 @@
 .PHONY: vagrant test-vagrant fuzz pinned pinned-write
 
 CACHE := $(shell python3 -P -c 'import sys; sys.path.insert(0, "."); \
-	from gostlab.install import parts; print(parts.cache_folder())')
+	from gostlab.install import locate; print(locate.cache_folder())')
 # An ordinary user's has the libraries that his set-up brought.
 OWN = $(if $(filter-out 0,$(shell id -u)),$(wildcard $(CACHE)/python/bin/python))
 PYTHON = $(or $(OWN),/usr/bin/python3)
