@@ -395,7 +395,8 @@ SETTINGS: Mapping[str, KeySchema] = {
         value_types.TUN_QUEUES,
         "queueing discipline of a VPN's interface at both ends, with the kernel's "
         "parameters; default: the kernel's choice, pfifo_fast for tun (OpenVPN, ssh+tun), "
-        "none for WireGuard",
+        "none for WireGuard; OpenVPN's tun drops below it, so a discipline that does not shape "
+        "changes nothing",
         "fq_codel",
         default="default",
     ),
