@@ -35,7 +35,6 @@ CORE = {"gostlab", "gostlab.startup", "gostlab.lazy", "gostlab.api", *READ, *RUN
 PLUGINS = {"gostlab.tunnels", "gostlab.qdiscs", "gostlab.traffic", "gostlab.analysis.plots"}
 # What stands on the core, and the other features that each may import from.
 FEATURES = {
-    "scaffold": "cli.common classroom",
     "profile_import": "cli.common importers",
     "importers": "",
     "search": "cli.common profile_import",
@@ -46,7 +45,7 @@ FEATURES = {
     "packetdrill": "cli.common",
     "reproduce": "",
     "shell": "",
-    "cli": "bench cli.common cluster classroom packetdrill profile_import reproduce scaffold search shell"
+    "cli": "bench cli.common cluster classroom packetdrill profile_import reproduce search shell"
     " validation",
     "reference": "cli cli.common",
 }

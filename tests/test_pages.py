@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 
 import gostlab
-from gostlab.scaffold import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 CHANGES = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
-OTHER_KINDS = ["kernel", "setting", "profile", "experiment", "lab", "number"]
+CHECKLISTS = (
+    "tunnel queue drawing topology traffic importer kernel setting profile experiment lab number"
+).split()
 
 
 def read(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *OTHER_KINDS])
+@pytest.mark.parametrize("kind", CHECKLISTS)
 def test_each_kind_has_a_checklist(kind: str) -> None:
     boxes = re.findall(
         rf"(?im)^\*\*{kind}\b.*\n+((?:- \[ \] .*\n(?:  .*\n)*)+)", read("CONTRIBUTING.md")

@@ -25,6 +25,7 @@ from gostlab.spec.experiment import MAX_SEED, load_experiment
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
+PUBLIC_COURSE = "public"
 PUBLIC_KEY = b"gostlab's public key for courses without a secret"
 MIN_SECRET_BYTES = 16
 TICKET = re.compile(r"[0-9a-f]{32}")

@@ -1,4 +1,4 @@
-"""Declare the classroom commands: `./lab labs`, `./lab lab ACTION`, `./lab grade`.
+"""Declare the classroom commands: `./lab new`, `labs`, `lab ACTION`, `grade`.
 
 The implementations take a second to import and are imported when they are called.
 docs/how-to/teaching.md is for the teacher, labs/README.md for the student.
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from gostlab.classroom import class_cli, leaderboard_cli, student_cli, teacher_cli
+from gostlab.classroom import class_cli, leaderboard_cli, scaffold, student_cli, teacher_cli
+from gostlab.classroom.assignment import PUBLIC_COURSE
 from gostlab.cli.common import JSON, Verb, add_actions, flag, folder, jobs
 
-PUBLIC_COURSE = "public"
 STUDENT, TEACHER, CLASS, RANK = student_cli, teacher_cli, class_cli, leaderboard_cli
 # Each action (its function has _ for -) has a module, a summary and an example.
 ACTIONS = {
@@ -154,7 +154,21 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
     )
 
 
+def new_arguments(new: argparse.ArgumentParser) -> None:
+    new.add_argument("kind", choices=[scaffold.LAB, scaffold.CLASSROOM], help="what to write")
+    new.add_argument("name", help="folder to create")
+    new.add_argument("--lab", help="number, name or folder of the lab of a classroom")
+    new.add_argument("--course", help="name of the course and year of a classroom")
+
+
 VERBS = (
+    Verb(
+        "new",
+        "write the files of a new lab or classroom, with parts to fill in",
+        new_arguments,
+        defer(scaffold, "new_verb"),
+        "./lab new lab my-lab",
+    ),
     Verb("labs", "list the classroom labs", JSON, defer(STUDENT, "labs_verb")),
     Verb(
         "lab",

@@ -18,7 +18,7 @@ from typing import Any
 from gostlab import lazy, results, sandbox, startup
 from gostlab.bench import bench_cli
 from gostlab.classroom import cli as course
-from gostlab.cli import assets, common, completion, doctor, report, run, settings
+from gostlab.cli import assets, common, completion, doctor, result_verbs, run, settings
 from gostlab.errors import BadInput
 from gostlab.install import build_env
 from gostlab.install import main as setup
@@ -26,25 +26,30 @@ from gostlab.install.locate import MissingPart
 from gostlab.packetdrill import conformance_cli
 from gostlab.profile_import import profile_cli
 from gostlab.registry import folders
-from gostlab.scaffold import new_cli
 from gostlab.search import fit_cli, worst_cli
 from gostlab.terminal_escape import Visible
 from gostlab.validation import validate_cli
 
 # The verbs in the order of --help.
 VERBS = (
-    *(run.run_verb, run.try_verb, run.exec_verb, report.report_verb, report.compare_verb),
+    *(
+        run.run_verb,
+        run.try_verb,
+        run.exec_verb,
+        result_verbs.report_verb,
+        result_verbs.compare_verb,
+    ),
     *(fit_cli.fit_verb, worst_cli.worst_verb, run.shell_verb, profile_cli.profile_verb),
     *(validate_cli.validate_verb, conformance_cli.conform_verb),
     *(
         assets.cc_verb,
         assets.kernel_verb,
         assets.gost_verb,
-        report.replay_verb,
-        report.catalogue_verb,
+        result_verbs.replay_verb,
+        result_verbs.catalogue_verb,
     ),
     *(settings.settings_verb, settings.window_verb, bench_cli.bench_verb, run.topo_verb),
-    *(new_cli.new_verb, *course.VERBS, completion.completion_verb),
+    *(*course.VERBS, completion.completion_verb),
 )
 
 INTERRUPT_AGAIN_S = 0.01

@@ -16,8 +16,7 @@ from typing import Any
 
 from gostlab.classroom.answer_sharing import right_answers
 from gostlab.classroom.answers import SEALED, Answers, seal, sheet_of
-from gostlab.classroom.assignment import Assignment, assigned
-from gostlab.classroom.cli import PUBLIC_COURSE
+from gostlab.classroom.assignment import PUBLIC_COURSE, Assignment, assigned
 from gostlab.classroom.expressions import Value
 from gostlab.classroom.grading import RESULTS, StudentRuns, collect_values
 from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab

@@ -68,7 +68,7 @@ BAD_WORDS = [
     ("profile record 192.0.2.1 --out /proc", "--out /proc: "),
     ("bench --repeat 0", "at least 1"),
     ("catalogue --cores 0", "at least 1"),
-    ("catalogue --sample x", "'x'"),
+    ("catalogue --cores x", "'x'"),
     ("profile record 192.0.2.1 --out /nowhere/at/all", "/nowhere/at/all"),
     ("profile record 192.0.2.1 --name la-hamina", "la-hamina"),
     ("run thesis-baseline --set sites=[client-tokyo]", "star's sites"),

@@ -74,7 +74,7 @@ def test_what_is_no_source_does_not_go_into_it() -> None:
 def test_the_documented_classes_work_in_the_folder_of_whoever_starts_them() -> None:
     """The image belongs to root: what a student writes lies in his own folder, mounted."""
     pages = ["labs/README.md", "docs/how-to/teaching.md"]
-    pages.append("gostlab/scaffold/templates/classroom/README.md")
+    pages.append("gostlab/classroom/templates/classroom/README.md")
     for page in pages:
         text = (folders.ROOT / page).read_text("utf-8")
         assert "alias lab='podman run --rm -it --userns keep-id" in text, page

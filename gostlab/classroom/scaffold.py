@@ -3,24 +3,46 @@
 The parts of the lab are to be written by the teacher. The repository's check is an exit code.
 """
 
+import argparse
 import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from gostlab.classroom.assignment import PUBLIC_COURSE
 from gostlab.classroom.autograder_zip import program_files
-from gostlab.classroom.cli import PUBLIC_COURSE
 from gostlab.classroom.lab import list_labs, load_lab
 from gostlab.classroom.workspace import FIGURE
+from gostlab.cli.common import EXIT_OK
 from gostlab.errors import BadInput
-from gostlab.scaffold import TEMPLATES, fill_template
 
+TEMPLATES = Path(__file__).with_name("templates")
+LAB, CLASSROOM = "lab", "classroom"
 LAB_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 COURSE = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
-OWN_NUMBER = 99  # number of a lab that is called by its folder
+PRIVATE_LAB_NUMBER = 99  # number of a lab that is called by its folder
 EXECUTABLE = 0o755
 # The forges look for their configuration at these paths.
-PLACES = {"github.yml": ".github/workflows/check.yml", "gitlab.yml": ".gitlab-ci.yml"}
+FORGE_PATHS = {"github.yml": ".github/workflows/check.yml", "gitlab.yml": ".gitlab-ci.yml"}
+
+
+def new_verb(arguments: argparse.Namespace) -> int:
+    folder = Path(arguments.name)
+    if arguments.kind == CLASSROOM:
+        if arguments.lab is None:
+            raise BadInput("--lab is missing: the lab that the classroom hands in (like --lab 3)")
+        for path in write_classroom(folder, arguments.lab, arguments.course or PUBLIC_COURSE):
+            print(path)
+        print(f"{folder}/grader: what the check reads; students leave it as it is")
+        print(f"next: read {folder}/README.md; git init {folder}; push it as a template")
+        return EXIT_OK
+    if arguments.lab or arguments.course:
+        raise BadInput(f"--lab and --course are for a classroom, not for a {arguments.kind}")
+    for path in write_lab(folder):
+        print(f"to fill in: {path}")
+    start = f"./lab lab start {as_path_argument(folder)} --student somebody"
+    print(f"then: {start}: says what is left")
+    return EXIT_OK
 
 
 def write_lab(folder: Path) -> list[Path]:
@@ -32,7 +54,11 @@ def write_lab(folder: Path) -> list[Path]:
     if folder.name in {known.name for known in list_labs()}:
         raise BadInput(f"{folder.name}: there is a lab of that name")
     check_new(folder)
-    marks = {"name": folder.name, "folder": as_path_argument(folder), "number": str(OWN_NUMBER)}
+    marks = {
+        "name": folder.name,
+        "folder": as_path_argument(folder),
+        "number": str(PRIVATE_LAB_NUMBER),
+    }
     return write_templates("lab", folder, marks)
 
 
@@ -77,8 +103,16 @@ def check_new(folder: Path) -> None:
 def write_templates(kind: str, folder: Path, marks: Mapping[str, str]) -> list[Path]:
     written = []
     for template in sorted((TEMPLATES / kind).iterdir()):
-        path = folder / PLACES.get(template.name, template.name)
+        path = folder / FORGE_PATHS.get(template.name, template.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(fill_template(template, marks), encoding="utf-8")
         written.append(path)
     return written
+
+
+def fill_template(template: Path, marks: Mapping[str, str]) -> str:
+    """Return a template's text with its @marks@ replaced."""
+    text = template.read_text(encoding="utf-8")
+    for mark, value in marks.items():
+        text = text.replace(f"@{mark}@", value)
+    return text

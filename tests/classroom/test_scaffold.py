@@ -15,7 +15,7 @@ import yaml
 
 from gostlab.classroom.assignment import assign, assigned
 from gostlab.classroom.lab import load_lab
-from gostlab.scaffold.classroom import write_classroom
+from gostlab.classroom.scaffold import write_classroom
 from tests.classroom.handins import asked_of, make_hand_in, rewrite
 from tests.lab_command import ROOT, Refused, Typed, said_by, script_here
 from tests.skips import require_mounts

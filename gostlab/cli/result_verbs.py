@@ -8,12 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gostlab import api, reproduce, sandbox
+from gostlab import api, reproduce
 from gostlab.analysis.stats import compare_results
 from gostlab.cli import common, list_experiments
 from gostlab.errors import BadInput
 from gostlab.scheduler import summary
-from gostlab.spec import experiment
 
 
 @common.verb(
@@ -154,43 +153,16 @@ def replay_verb(arguments: argparse.Namespace) -> int:
 @common.verb(
     "catalogue",
     "every experiment, what it costs, and how long it took here",
-    common.word("experiment", nargs="*", help="with --sample: which (default: every one)"),
     common.results("where the runs are"),
     common.word(
         "--cores",
         type=common.count,
         help="the CPUs that the results were made with (default: this machine's)",
     ),
-    common.word(
-        "--sample",
-        type=common.count,
-        metavar="N",
-        help="estimate the cost, with an interval, from N runs of each matrix; they are kept in"
-        " RESULTS/sample, so that a larger N only adds runs",
-    ),
-    common.word("--seed", type=int, default=1, help="which runs --sample draws (default: 1)"),
-    common.flag("--quick", "with --sample: of the quick forms, in place of the full ones"),
     common.JSON,
     example="./lab catalogue --cores 2",
 )
 def catalogue_verb(arguments: argparse.Namespace) -> int:
-    if arguments.sample is not None:
-        return sample_verb(arguments)
     forms = list_experiments.survey(arguments.results, arguments.cores)
     common.print_either(arguments, forms, list_experiments.to_markdown(forms))
-    return common.EXIT_OK
-
-
-def sample_verb(arguments: argparse.Namespace) -> int:
-    strata = list_experiments.take_sample(
-        arguments.experiment or experiment.list_experiments(),
-        arguments.results / "sample",
-        arguments.sample,
-        quick=arguments.quick,
-        seed=arguments.seed,
-        say=common.complain,
-    )
-    estimates = list_experiments.estimated(strata)
-    cpus = arguments.cores or len(sandbox.usable_cpus())
-    common.print_either(arguments, estimates, list_experiments.sample_to_markdown(estimates, cpus))
     return common.EXIT_OK
