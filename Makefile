@@ -63,7 +63,7 @@ beside-unit:
 
 bench:
 	@./lab setup --with bench
-	@./lab bench
+	@$(PYTHON) -m tools.bench
 
 # First whether the path has its rate, delay and loss, then whether congestion controls behave on it
 # as published.

@@ -40,7 +40,7 @@ FEATURES = {
     "search": "cli.common profile_import",
     "classroom": "cli.common",
     "cluster": "cli.common",
-    "bench": "cli.common cluster",
+    "bench": "cli.common",
     "validation": "cli.common",
     "packetdrill": "cli.common",
     "reproduce": "",
@@ -194,7 +194,7 @@ PUBLIC = (
 )
 # Features that measure the machine, look after it or run a guest otherwise reach further in.
 INSIDE = {
-    "bench": "sandbox.rootfs sandbox.uml scheduler.eta install.rootfs install.build_env",
+    "bench": "sandbox.uml",
     "cli": "startup lazy install.main install.build_env install.rootfs install.shared_install"
     " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.batch_result scheduler.eta",
     "cluster": "sandbox.uml install.rootfs",
@@ -206,7 +206,6 @@ INSIDE = {
     "search": "install.venvs",
     "shell": "guest.environment guest.host_config guest.baseline_rtt guest.network guest.shaping"
     " sandbox.uml",
-    "validation": "sandbox.cpu_claims",
 }
 FURTHER = {
     feature: {f"gostlab.{name}" for name in names.split()} for feature, names in INSIDE.items()
@@ -317,7 +316,6 @@ def test_an_import_against_the_direction_is_seen(source: str) -> None:
 LATE = {
     "gostlab.sandbox.guest_init": {"fcntl", "runpy", "termios"},
     "gostlab.cluster.dask_cluster": {"distributed", "distributed.security"},
-    "gostlab.bench.cluster": {"distributed"},
     "gostlab.cli.completion": {"argcomplete"},
     "gostlab.search.worst": {"optuna"},
     "gostlab.classroom.workspace": {"jinja2"},

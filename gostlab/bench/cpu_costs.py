@@ -29,8 +29,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from gostlab.bench.metrics import print_progress
-from gostlab.cli.common import end_process
+from gostlab.cli.common import end_process, say
 from gostlab.install.locate import RELAY, Parts, explain_unusable_tunnel, find_parts, tunnel_binary
 from gostlab.registry.folders import MACHINES
 from gostlab.registry.tunnels import GOST, tunnel_kind
@@ -296,7 +295,7 @@ def measure_repeats(iperf3: str, hops: Sequence[Hop], cpu: int, repeat: int) -> 
     taken: dict[tuple[Hop | None, ChainLoad], list[Mapping[str, Spent]]] = {}
     for number in range(1, repeat + 1):
         for hop in (None, *hops):
-            print_progress(f"costs: {number} of {repeat}, {name_of(hop)} …")
+            say(f"bench: {number} of {repeat}, {name_of(hop)} …")
             for load in hop.loads if hop else DIRECT:
                 with chain(iperf3, hop, str(cpu)) as built:
                     taken.setdefault((hop, load), []).append(measure(built, load))

@@ -8,23 +8,12 @@ from gostlab.analysis.load import published
 from gostlab.analysis.load import runs as answers
 from gostlab.analysis.stats import cells, published_targets
 from gostlab.cli import common
-from gostlab.validation import error_rates
 
 
 @common.verb(
     "validate",
     "compare the lab with published results of Linux's congestion controls",
     common.flag("--quick", "run the short form"),
-    common.word(
-        "--errors",
-        type=int,
-        metavar="N",
-        help="measure the error rates of the short form: run it with N users' seeds,"
-        " and on faulty labs (results go to RESULTS-errors; N = 40 takes hours)",
-    ),
-    common.word(
-        "--broken", type=int, default=3, help="with --errors: forms of each broken lab (default: 3)"
-    ),
     common.jobs(),
     common.results("folder of the results"),
     common.JSON,
@@ -32,13 +21,6 @@ from gostlab.validation import error_rates
 )
 def validate_verb(arguments: argparse.Namespace) -> int:
     """Print target, lab and verdict; return 1 if one disagrees or a run does not count."""
-    if arguments.errors is not None:
-        folder = arguments.results.with_name(f"{arguments.results.name}-errors")
-        forms = arguments.errors, arguments.broken
-        tables = error_rates.measure_error_rates(folder, *forms, jobs=arguments.jobs)
-        text = "\n\n".join(table.to_markdown() for table in tables)
-        common.print_either(arguments, {table.name: table.rows for table in tables}, text)
-        return common.EXIT_OK
     experiment = api.Experiment.from_file("validation", quick=arguments.quick, machine="sandbox")
     outcome = experiment.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
     questions = published.questions("validation", quick=arguments.quick)

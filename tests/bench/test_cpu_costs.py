@@ -1,20 +1,20 @@
-"""What programs and packets cost here: the fit, the table, the chain over loopback, and the script
-that loads the same chain in the sandbox. Nothing is timed.
+"""What programs cost here: the fit, the table, the chain over loopback, and the script that loads
+the same chain in the sandbox. Nothing is timed.
 """
 
-import io
 import re
 from pathlib import Path
 
 import pytest
 
-from gostlab.bench import cost_model_check, cpu_costs, packet_cost
+from gostlab.bench import cpu_costs
 from gostlab.bench.cpu_costs import ChainLoad, Hop, Spent
 from gostlab.install.locate import find_parts
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec.cpu_cost_tables import Cost, MeasuredCost, load_measured
 from tests.install.programs import script
 from tests.offspring import offspring
+from tools.bench import cost_model_check
 
 
 def made_up(call_ns: float, byte_ns: float, loads: list[tuple[float, float]]) -> list[Spent]:
@@ -180,36 +180,3 @@ def test_a_chain_carries_what_all_of_its_programs_time_allows() -> None:
         "iperf3/receiver": Spent(200.0, 1.0, 1000.0),
     }
     assert cpu_costs.chain_mbit(spent) == 8e3 * 1000 / 800
-
-
-# -- packets
-
-
-def test_nodes_in_a_row_forward_between_and_know_the_way_to_each_other() -> None:
-    lines = packet_cost.script(("a", "b", "c"), "iperf3", "-t 3").splitlines()
-    assert "nsenter -n -t $b sysctl -qw net.ipv4.ip_forward=1" in lines
-    assert "nsenter -n -t $a ip route add 10.9.2.0/24 via 10.9.1.2" in lines
-    assert "nsenter -n -t $c ip route add 10.9.1.0/24 via 10.9.2.1" in lines
-    assert "nsenter -n -t $a iperf3 -c 10.9.2.2 -p 5201 -J -t 3" in lines
-
-
-def test_what_a_row_has_sent_is_told_between_two_empty_lines() -> None:
-    device = "Inter-|   Receive\n right1: 1 2 0 0 0 0 0 0 9 {sent} 0 0\n left2: 7 7\n\n"
-    said = io.StringIO(device.format(sent=40) + device.format(sent=140))
-    assert [packet_cost.sent_pkts(said) for _ in range(3)] == [40, 140, 0]
-
-
-def test_packets_are_counted_at_both_ends_and_a_failure_says_what_failed() -> None:
-    device = "  {name}: 999 {packets} 0 0\n"
-    report = '{"end": {"sum_received": {"seconds": 2.0, "bytes": 144800}}}\n'
-    said = report + device.format(name="left1", packets=100) + "lo: 1 5\n"
-    said += device.format(name="right1", packets=40)
-
-    def process(status: int, complaint: str = "") -> object:
-        done = type("Done", (), {"returncode": status})()
-        done.communicate = lambda: (said, complaint)
-        return done
-
-    assert packet_cost.received(process(0)) == (2.0, 100.0, 140)
-    with pytest.raises(RuntimeError, match="no such device"):
-        packet_cost.received(process(1, "no such device"))

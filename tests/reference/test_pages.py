@@ -7,7 +7,7 @@ import pytest
 from gostlab.cli.main import VERBS
 from gostlab.reference.pages import COMMAND, FOLDER, generated
 
-# Not from the code: speed.md is what `./lab bench` measured.
+# Not from the code: speed.md is what `make bench` measured.
 BY_HAND = {"glossary.md", "speed.md"}
 MADE = generated()
 

@@ -26,7 +26,7 @@ def test_every_page_is_written_from_the_results(tmp_path: Path) -> None:
     style = (pages / "_static/site.css").read_text()
     assert "overflow-x: auto" in style and "prefers-color-scheme: dark" in style
     assert '"site.css"' in (pages / "conf.py").read_text()
-    assert "./lab bench" in (pages / "speed.md").read_text()
+    assert "tools.bench" in (pages / "speed.md").read_text()
     for name in PAGES:
         assert name in (TEMPLATES / "index.md").read_text()
 

@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 from gostlab.tcpmodel.constants import MTU_BYTES
 
@@ -25,9 +24,6 @@ PAYLOAD_BYTES = MTU_BYTES - 52
 # iperf3's --fq-rate paces single packets, as BBR does, and wakes the receiver for each. A stream at
 # full rate is read in pieces of many packets.
 PACED = "900M"
-# Start after the flows' start, and duration, of the window in which a crowd is measured.
-CROWD_S = (7, 6)
-FIRST_PORT = 5201
 BUSY_BEFORE = 0.05  # maximum CPU share of other processes
 IDLE, SOFTIRQ = (3, 4), (6,)  # columns of /proc/stat (proc(5)): idle and iowait; softirq
 LUMPS_OFF = "tso off gso off gro off tx-udp-segmentation off"
@@ -133,40 +129,6 @@ def refuse_busy(cpu: int) -> None:
     before = busy_share(cpu, 1.0)
     if before > BUSY_BEFORE:
         raise RuntimeError(f"CPU {cpu} is {before:.0%} busy with other work: once it is idle")
-
-
-def crowd_packet_us(iperf3: str, cpu: int, flows: int, rate_bps: int) -> float:
-    """Return the CPU time per data packet of many iperf3 flows with a total rate, µs.
-
-    Packets are sent one by one over five nodes, and the flows' starts are excluded. No other
-    process may use the CPU. Raises RuntimeError.
-    """
-    refuse_busy(cpu)
-    lines, inside = row(NODES, LUMPS_OFF)
-    first, last = inside[NODES[0]], inside[NODES[-1]]
-    ports = f"$(seq {FIRST_PORT} {FIRST_PORT + flows - 1})"
-    client = f"{iperf3} -c 10.9.{len(NODES) - 1}.2 -C cubic --fq-rate {rate_bps // flows} -t 60 -p"
-    lines += [
-        f"for port in {ports}; do {last} {iperf3} -s -1 -p $port >/dev/null & done; sleep 2",
-        f"for port in {ports}; do {first} {client} $port >/dev/null & done",
-        *(f"sleep {wait_s}; {first} cat /proc/net/dev; echo" for wait_s in CROWD_S),
-    ]
-    process = start("\n".join(lines), cpu)
-    assert process.stdout is not None
-    sent = [sent_pkts(process.stdout)]
-    share = busy_share(cpu, CROWD_S[1] - 0.5)
-    sent.append(sent_pkts(process.stdout))
-    complaint = process.communicate()[1]
-    if process.returncode != 0:
-        raise RuntimeError(f"namespaces on this kernel: {complaint.strip()[-300:]}")
-    return 1e6 * share * CROWD_S[1] / (sent[1] - sent[0])
-
-
-def sent_pkts(output: IO[str]) -> int:
-    """Return the packets of the row's first device in /proc/net/dev up to an empty line, or 0."""
-    # Read all lines up to the empty one, so that the next call starts behind it.
-    lines = list(itertools.takewhile(str.strip, output))
-    return next((int(line.split()[10]) for line in lines if "right1:" in line), 0)
 
 
 def received_packet_us(iperf3: str, cpu: int) -> float:

@@ -20,14 +20,14 @@ from itertools import product
 from pathlib import Path
 
 from gostlab.bench import cpu_costs
-from gostlab.bench.harness import Bench
-from gostlab.bench.metrics import BenchMetric, print_progress
 from gostlab.install.locate import find_parts, require_kernel, version_tuple
 from gostlab.registry.folders import MACHINES
 from gostlab.registry.iperf3_versions import OWN
 from gostlab.sandbox import uml, usable_cpus
 from gostlab.spec.cpu_cost_tables import UNIFORM, MeasuredCost, load_measured, machine_names
 from gostlab.spec.cpu_model import CpuModel, MachineModel
+from tools.bench.harness import Bench
+from tools.bench.metrics import BenchMetric, print_metric
 
 # Ports of the chain in the sandbox, and the duration of its load on the virtual clock.
 SINK, FAR, NEAR = 5000, 5001, 5002
@@ -43,19 +43,18 @@ LIMIT_S = 400.0
 def measure_loopback(bench: Bench) -> list[BenchMetric]:
     """Return the rates in the sandbox over those here, and the shipped table's error."""
     ways, iperf3 = select_newest(cpu_costs.hops_of(bench.parts)), bench.parts.iperf3[VERSION].path
-    print_progress("loopback: this machine's own kernel …")
     taken = cpu_costs.measure_repeats(str(iperf3), ways, bench.cpus[-1], bench.repeat)
     loads_of = cpu_costs.by_program(taken)
     programs = cpu_costs.costs_of(loads_of)
     figures = []
     for hop, load in product((None, *ways), (*cpu_costs.FULL, cpu_costs.JUDGE)):
         name = f"{cpu_costs.name_of(hop)}, {load.streams} stream{'s' * (load.streams > 1)}"
-        print_progress(f"loopback: {name} …")
         # The sandbox gives the same result every time.
         got = sandbox_mbit(iperf3, hop, load, programs)
         wanted = max(map(cpu_costs.chain_mbit, taken[hop, load]))
         name, target = f"loopback, {name}: the sandbox", f"0.85 – 1.15 ({wanted:.0f} Mbit/s here)"
-        figures.append(BenchMetric(f"{name} over this machine", "×", target, [got / wanted]))
+        row = BenchMetric(f"{name} over this machine", "×", target, [got / wanted])
+        figures.append(print_metric(row))
     table = table_here()
     shipped = load_measured(table).programs if table else {}
     by_table = [
@@ -147,7 +146,6 @@ def measure_cpus(bench: Bench) -> list[BenchMetric]:
     """Return the speed of two programs on two CPUs in the sandbox, relative to this machine."""
     if len(bench.cpus) < 2:
         return []
-    print_progress("two programs over loopback, here and in the sandbox …")
     names = ("two programs, a CPU each: the sandbox over this machine", "the same two on one CPU")
     # Runs with two CPUs and with one alternate.
     taken = [[speed_ratio(bench, count) for count in (2, 1)] for _ in range(bench.repeat)]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab import safe_read, sandbox
-from gostlab.bench.metrics import FAILURES, BenchMetric, failed_metric, print_metric, print_progress
 from gostlab.install.locate import find_parts, require_kernel
 from gostlab.sandbox import uml
 from gostlab.sandbox.rootfs import plain_root
 from gostlab.spec.cpu_model import MachineModel
 from gostlab.spec.expand import single_run
 from gostlab.spec.run_spec import RunSpec
+from tools.bench.metrics import FAILURES, BenchMetric, failed_metric, print_metric
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class Bench:
 
     def metric(self, name: str, unit: str, target: str, take: Callable[[], float]) -> BenchMetric:
         """Return a metric that is measured several times."""
-        print_progress(f"{name} …")
         try:
             return print_metric(
                 BenchMetric(name, unit, target, [take() for _ in range(self.repeat)])

@@ -3,17 +3,17 @@
 import re
 import statistics
 import subprocess
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from gostlab.cli.common import say
 from gostlab.install.locate import MissingPart
 
 # A metric that raises one of these fails without affecting the others.
 FAILURES = (RuntimeError, OSError, subprocess.SubprocessError, ValueError, KeyError, MissingPart)
 PASS, MISSED = "pass", "FAIL"
-EQUAL = "equal"  # target: all values are equal
+HEAD = "| what | median | min – max | n | target | |\n|---|---|---|---|---|---|"
 
 
 @dataclass(frozen=True)
@@ -27,57 +27,30 @@ class BenchMetric:
     failed: str = ""
 
     @property
-    def numbers(self) -> tuple[float, float, float] | None:
-        """Return median, minimum and maximum."""
-        if not self.values:
-            return None
-        return statistics.median(self.values), min(self.values), max(self.values)
+    def median(self) -> float:
+        return statistics.median(self.values)
 
     @property
     def verdict(self) -> str:
         """Return whether the median meets the target; "" without a value or target."""
-        if self.numbers is None or not self.target:
+        if not self.values or not self.target:
             return ""
-        median, least, most = self.numbers
-        is_met = least == most if self.target == EQUAL else meets(median, self.target)
-        return PASS if is_met else MISSED
+        return PASS if meets(self.median, self.target) else MISSED
 
     def to_json(self) -> dict[str, Any]:
-        median, least, most = self.numbers or (None, None, None)
-        return {
-            "name": self.name,
-            "n": len(self.values),
-            "median": median,
-            "least": least,
-            "most": most,
-            "unit": self.unit,
-            "target": self.target,
-            "verdict": self.verdict,
-            "failed": self.failed,
-        }
+        median = self.median if self.values else None
+        return {**asdict(self), "median": median, "verdict": self.verdict}
 
     @property
     def row(self) -> str:
-        if self.numbers is None:
+        if not self.values:
             return f"| {self.name} | not taken: {self.failed} | | | {self.target} | |"
-        median, least, most = map(format_number, self.numbers)
-        taken = f"{median} {self.unit}".strip()
-        spread = f"{least} – {most}" if len(self.values) > 1 else ""
+        spread = f"{format_number(min(self.values))} – {format_number(max(self.values))}"
+        taken = f"{format_number(self.median)} {self.unit}".strip()
         return (
             f"| {self.name} | {taken} | {spread} | {len(self.values)} | {self.target} |"
             f" {self.verdict} |"
         )
-
-    @property
-    def text(self) -> str:
-        if self.numbers is None:
-            return f"not taken: {self.failed}"
-        median, least, most = map(format_number, self.numbers)
-        judged = f"; {self.target}: {self.verdict}" if self.target else ""
-        return f"{median} {self.unit} ({least} – {most}{judged})"
-
-
-HEAD = "| what | median | least – most | n | target | |\n|---|---|---|---|---|---|"
 
 
 def meets(value: float, target: str) -> bool:
@@ -96,11 +69,6 @@ def format_number(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}".replace(",", " ")
 
 
-def print_progress(text: str) -> None:
-    """Print the progress of the benchmark."""
-    say(f"bench: {text}")
-
-
 def failed_metric(name: str, unit: str, target: str, why: Exception) -> BenchMetric:
     """Return the row of a metric that could not be measured."""
     message = " ".join(str(why).split()) or type(why).__name__
@@ -108,6 +76,6 @@ def failed_metric(name: str, unit: str, target: str, why: Exception) -> BenchMet
 
 
 def print_metric(metric: BenchMetric) -> BenchMetric:
-    """Print a measured metric and return it."""
-    print_progress(f"{metric.name}: {metric.text}")
+    """Print a measured metric on standard error and return it."""
+    print(metric.row, file=sys.stderr, flush=True)
     return metric

@@ -8,7 +8,8 @@ difference of their packets, so that the overhead of a run cancels out.
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,11 +103,10 @@ def compile_version(checkout: Path, loads: Sequence[TimedLoad], scratch: Path) -
     return Version(checkout, {task["run"]["matrix"]: task for task in listed})
 
 
-def check_out(commit: str, say: Callable[[str], None]) -> Path:
+def check_out(commit: str) -> Path:
     """Check out a commit into the cache and build its kernel. Raises RuntimeError."""
     folder = cache_folder() / "versions" / commit
     if not folder.is_dir():
-        say(f"taking {commit} from git")
         with replacing(folder) as unpacked:
             git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "archive", commit]
             archive = subprocess.run(git, capture_output=True, check=False)
@@ -114,7 +114,7 @@ def check_out(commit: str, say: Callable[[str], None]) -> Path:
                 complaint = archive.stderr.decode(errors="replace").strip()
                 raise RuntimeError(f"{commit}: git does not have it: {complaint}")
             subprocess.run(["tar", "-x", "-C", unpacked], input=archive.stdout, check=True)
-    say(f"the kernel of {commit}: about four minutes on two idle CPUs, once")
+    print(f"the kernel of {commit}: about four minutes on two idle CPUs, once", file=sys.stderr)
     run_lab(folder, "setup", "--only", "kernel", "--only", "iperf3")
     return folder
 
