@@ -200,8 +200,7 @@ INSIDE = {
     "cluster": "sandbox.uml install.rootfs",
     "packetdrill": "sandbox.cpu_claims sandbox.rootfs sandbox.uml install.apt install.build_env",
     "reference": "results.format",
-    "reproduce": "guest.reset_clock guest.traffic_plugins guest.ethtool guest.host_config"
-    " guest.namespaces guest.flow_result guest.probes.netlink guest.probes.sampler lazy"
+    "reproduce": "guest.reset_clock guest.traffic_plugins guest.host_config guest.flow_result lazy"
     " sandbox.cpu_claims sandbox.rootfs sandbox.uml",
     "search": "install.venvs",
     "shell": "guest.environment guest.host_config guest.baseline_rtt guest.network guest.shaping"

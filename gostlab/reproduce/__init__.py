@@ -4,8 +4,7 @@ import json
 import math
 import re
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,26 +23,15 @@ from gostlab.tcpmodel.buffer_sizing import lossless
 
 # The first line of a commands.sh that can be replayed, written by gostlab.guest.command_log.
 FORMAT = "# format: 2"
-# A replay does not sample queues, and a shell starts the flows, so packets leave microseconds
-# earlier or later and an overflowing queue drops others. Two goodputs agree if they are this close,
-# or as close as two samples of the flow's own seconds (a false alarm in 16,000, if those were
-# independent and normal).
-GOODPUT_TOLERANCE = 0.05
-SIGMAS = 4.0
-# The maximum tolerance. It also applies if no seconds are reported (by wget, or for a short flow)
-# and the path has loss, jitter or other flows.
-MAX_TOLERANCE = 0.30
-# Two counts of lost packets agree if they are this close, or within chance: an overflowing queue
-# drops up to its length at once, so the variance of a count is up to that many times the count.
-COUNT_TOLERANCE = 0.10
-# Packets that an overflowing queue drops are retransmitted and acknowledged one by one.
-CARRIED_TOLERANCE = 0.5
+# A shell starts the flows, so packets leave microseconds earlier or later and an overflowing queue
+# drops others. Goodputs and times of a flow that is alone on a path without loss agree within the
+# first tolerance, all others within the second.
+STEADY_TOLERANCE, CHANCE_TOLERANCE = 0.05, 0.30
+# Two counts of lost packets agree if they are this close, or within four standard deviations: an
+# overflowing queue drops up to its length at once, so the variance of a count is up to that many
+# times the count.
+COUNT_TOLERANCE, SIGMAS = 0.10, 4.0
 START_TOLERANCE_S = 0.1  # maximum difference of the times at which a flow begins
-# Two counts of samples in which a socket was sending agree if they are this close, or within
-# MAX_TOLERANCE: samples may miss a short period.
-SEEN_TOLERANCE = 5
-IPV6_OFF = "net.ipv6.conf.{}.disable_ipv6"
-FIRST_EPHEMERAL = 32768  # first port of net.ipv4.ip_local_port_range
 
 
 @dataclass(frozen=True)
@@ -152,16 +140,14 @@ def compare_replay(
         for flow in run.flows
         if flow.connects_at_start
     }
-    flows = {
-        "flows": [{**row, **row.get("whole", {}), **launched.get(row["name"], {})} for row in rows]
-    }
+    flows = [{**row, **row.get("whole", {}), **launched.get(row["name"], {})} for row in rows]
     environment = results.read_object(folder / "env.json") or {}
-    notes = notes_on(run, environment, kernel, root)
-    compared = [*compare(run, flows, environment, replayed)]
-    if not notes:  # Another kernel or root has other defaults.
-        compared += compare_settings(environment, replayed)
-    compared += compare_senders(results.read_series(folder, "sockets"), replayed["senders"])
-    return RunReplay(run.name, tuple(compared), notes)
+    again = {flow["name"]: flow for flow in replayed["flows"]}
+    compared = [
+        metric for flow in flows for metric in compare_flow(run, flow, again.get(flow["name"], {}))
+    ]
+    compared += compare_paths(environment, replayed)
+    return RunReplay(run.name, tuple(compared), notes_on(run, environment, kernel, root))
 
 
 def finished_run(folder: Path) -> RunSpec:
@@ -202,42 +188,13 @@ def notes_on(
     return tuple(notes)
 
 
-def compare(
-    run: RunSpec,
-    flows: Mapping[str, Any],
-    environment: Mapping[str, Any],
-    replayed: Mapping[str, Any],
-) -> tuple[ComparedMetric, ...]:
-    """Compare the flows, the installed path and the bytes that it carried.
-
-    `flows` and `environment` are the run's flows.json and env.json, `replayed` is replay.json.
-    """
-    again = {flow["name"]: flow for flow in replayed["flows"]}
-    # A full bottleneck may drop as many packets as it holds at once.
-    burst = max(1, *(direction["buffer_pkts"] or 1 for direction in run.path.values()))
-    compared: list[ComparedMetric] = []
-    for flow in flows["flows"]:
-        tolerance = goodput_tolerance(run, replayed["uncertainty"].get(flow["name"]))
-        compared += compare_flow(flow, again.get(flow["name"], {}), tolerance, burst)
-    return (*compared, *compare_paths(environment, replayed))
-
-
-def goodput_tolerance(run: RunSpec, uncertainty: float | None) -> float:
-    """Return the tolerance of two goodputs as a share, from the uncertainty of one of them."""
-    if uncertainty is not None:
-        by_chance = SIGMAS * math.sqrt(2) * uncertainty
-        return min(MAX_TOLERANCE, max(GOODPUT_TOLERANCE, by_chance))
-    steady = all(
-        lossless(direction["loss"]) and not direction["jitter_ms"]
-        for direction in run.path.values()
-    )
-    return GOODPUT_TOLERANCE if steady and len(run.flows) == 1 else MAX_TOLERANCE
-
-
 def compare_flow(
-    flow: Mapping[str, Any], again: Mapping[str, Any], tolerance: float, burst: int
+    run: RunSpec, flow: Mapping[str, Any], again: Mapping[str, Any]
 ) -> list[ComparedMetric]:
     """Compare a flow's times, goodput and counts, except counts that the lab itself takes."""
+    directions = run.path.values()
+    steady = all(lossless(one["loss"]) and not one["jitter_ms"] for one in directions)
+    tolerance = STEADY_TOLERANCE if steady and len(run.flows) == 1 else CHANCE_TOLERANCE
     name, took_s = flow["name"], flow["ended_s"] - flow["started_s"]
     start_s, again_took_s = again["started_s"], again["ended_s"] - again["started_s"]
     at_once = math.isclose(start_s, flow["started_s"], abs_tol=START_TOLERANCE_S)
@@ -248,15 +205,17 @@ def compare_flow(
     ]
     if flow.get("counted_by"):
         return compared
-    got, wanted = again["goodput_bps"], flow["goodput_bps"]
-    close = math.isclose(got, wanted, rel_tol=tolerance)
-    compared.append(ComparedMetric(f"{name}: goodput", wanted, got, "bit/s", close))
+    actual_bps, expected_bps = again["goodput_bps"], flow["goodput_bps"]
+    close = math.isclose(actual_bps, expected_bps, rel_tol=tolerance)
+    compared.append(ComparedMetric(f"{name}: goodput", expected_bps, actual_bps, "bit/s", close))
+    # A full bottleneck may drop as many packets as it holds at once.
+    burst = max(1, *(one["buffer_pkts"] or 1 for one in directions))
     for key in ("retransmits", "lost_datagrams"):
         if flow.get(key) is not None:
             count, other = flow[key], again.get(key)
-            figure = f"{name}: {key.replace('_', ' ')}"
             same = other is not None and counts_agree(count, other, burst)
-            compared.append(ComparedMetric(figure, count, other, "packets", same))
+            metric = f"{name}: {key.replace('_', ' ')}"
+            compared.append(ComparedMetric(metric, count, other, "packets", same))
     return compared
 
 
@@ -268,44 +227,24 @@ def counts_agree(one: int, other: int, burst: int) -> bool:
 
 def compare_paths(
     environment: Mapping[str, Any], replayed: Mapping[str, Any]
-) -> list[ComparedMetric]:
-    """Compare the qdiscs of every device, as tc shows them before and after the load."""
-    compared = []
+) -> Iterator[ComparedMetric]:
+    """Compare the qdiscs of every device before the load, and after it if it changed them.
+
+    `environment` is the run's env.json, `replayed` is replay.json.
+    """
     for device in sorted({*environment.get("qdiscs_before", {}), *replayed["qdiscs_before"]}):
-        (before, after), (again_before, again_after) = (
-            [snapshot.get(f"qdiscs_{when}", {}).get(device, "") for when in ("before", "after")]
-            for snapshot in (environment, replayed)
+        before, after = (
+            [
+                parse_qdiscs(source.get(name, {}).get(device, ""))
+                for source in (environment, replayed)
+            ]
+            for name in ("qdiscs_before", "qdiscs_after")
         )
-        path = parse_qdiscs(before), parse_qdiscs(again_before)
-        same = bool(path[0]) and path[0] == path[1]
-        compared.append(ComparedMetric(f"{device}: path as installed", path[0], path[1], "", same))
-        left = parse_qdiscs(after), parse_qdiscs(again_after)
-        if left != path:
-            same = left[0] == left[1]
-            compared.append(
-                ComparedMetric(f"{device}: path after the load", left[0], left[1], "", same)
-            )
-        one, other = parse_counters(after), parse_counters(again_after)
-        same = one.keys() == other.keys() and all(
-            math.isclose(one[what], other[what], rel_tol=CARRIED_TOLERANCE, abs_tol=1)
-            for what in one
-        )
-        texts = [", ".join(f"{counts[what]} {what}" for what in counts) for counts in (one, other)]
-        compared.append(ComparedMetric(f"{device}: carried", texts[0], texts[1], "", same))
-    return compared
-
-
-def parse_counters(output: str) -> dict[str, int]:
-    """Parse what a device has sent, and what its filters have dropped, from tc's output."""
-    counters: dict[str, int] = {}
-    for qdisc, size, packets, dropped in re.findall(
-        r"^qdisc (\S+) .*\n Sent (\d+) bytes (\d+) pkt \(dropped (\d+)", output, re.MULTILINE
-    ):
-        if qdisc == "clsact":
-            counters["dropped by filters"] = int(dropped)
-        elif not counters:  # The first match is the root qdisc.
-            counters |= {"bytes": int(size), "packets": int(packets)}
-    return counters
+        same = bool(before[0]) and before[0] == before[1]
+        yield ComparedMetric(f"{device}: path as installed", before[0], before[1], "", same)
+        if after != before:
+            same = after[0] == after[1]
+            yield ComparedMetric(f"{device}: path after the load", after[0], after[1], "", same)
 
 
 def parse_qdiscs(output: str) -> str:
@@ -315,63 +254,3 @@ def parse_qdiscs(output: str) -> str:
         for line in output.splitlines()
         if line.startswith(("qdisc ", "class "))
     )
-
-
-def compare_settings(
-    environment: Mapping[str, Any], replayed: Mapping[str, Any]
-) -> list[ComparedMetric]:
-    """Compare the nodes' sysctls and offloads, and that no interface has IPv6."""
-    compared = []
-    run, again = settings(environment), settings(replayed)
-    for device in environment.get("offloads", {}):
-        run[node_of(device)][IPV6_OFF.format(device)] = "1"
-    for node, values in run.items():
-        others = again.get(node, {})
-        differing = [name for name in values if values[name] != others.get(name)]
-        one, other = (
-            ", ".join(f"{name} {host.get(name)}" for name in differing) for host in (values, others)
-        )
-        if not differing:
-            one = other = f"{len(values)} read back"
-        compared.append(ComparedMetric(f"{node}: settings", one, other, "", not differing))
-    return compared
-
-
-def settings(environment: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the sysctls and offloads of env.json by node."""
-    by_node = {node: dict(values) for node, values in environment.get("sysctls", {}).items()}
-    for device, offloads in environment.get("offloads", {}).items():
-        offload_texts = {f"{device} {name}": "on" if on else "off" for name, on in offloads.items()}
-        by_node.setdefault(node_of(device), {}).update(offload_texts)
-    return by_node
-
-
-def node_of(device: str) -> str:
-    """Return NODE of a device NODE-ethN."""
-    return device.rpartition("-")[0]
-
-
-def compare_senders(
-    rows: Iterable[Mapping[str, Any]], replayed: Mapping[str, int]
-) -> list[ComparedMetric]:
-    """Compare the sockets that sent data by their numbers of streams and congestion controls.
-
-    `rows` are of sockets.jsonl, `replayed` has the number of samples per sender.
-    """
-    compared = []
-    for sender, seen in sorted(Counter(map(sender_of, rows)).items()):
-        again = replayed.get(sender, 0)
-        same = math.isclose(again, seen, rel_tol=MAX_TOLERANCE, abs_tol=SEEN_TOLERANCE)
-        compared.append(
-            ComparedMetric(f"{sender}: samples in which it sent", seen, again, "samples", same)
-        )
-    return compared
-
-
-def sender_of(row: Mapping[str, Any]) -> str:
-    """Return the properties of a socket in sockets.jsonl that stay the same when it is reopened."""
-    ends = []
-    for end in ("local", "peer"):
-        address, _, port = row[end].rpartition(":")
-        ends.append(row[end] if int(port) < FIRST_EPHEMERAL else address)
-    return f"{row['host']}: {ends[0]} to {ends[1]} by {row['cc']}"

@@ -3,16 +3,12 @@
     python3 -m gostlab.reproduce.in_guest FOLDER
 
 FOLDER holds run.json, env.json and commands.sh. The script's reports go to FOLDER/replayed.
-replay.json has the results of the reports and the nodes in the format of flows.json and env.json,
-or an error.
+replay.json has the results of the reports in the format of flows.json and env.json, or an error.
 """
 
 import json
-import math
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -22,14 +18,11 @@ from gostlab.guest.flow_result import TrafficError
 from gostlab.guest.host_config import Unsupported, prepare_kernel
 from gostlab.guest.reset_clock import reset_virtual_clock
 from gostlab.guest.traffic_plugins import report_name, result_of
-from gostlab.reproduce.node_snapshot import Nodes
-from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
 FOLDER = "replayed"
 # The guest's clock starts at zero, and the run's certificates are not valid before their creation.
-LATER_S = 86_400.0
-FINDING_S = 0.01
+CLOCK_OFFSET_S = 86_400.0
 
 
 def main(argv: list[str]) -> int:
@@ -40,38 +33,33 @@ def main(argv: list[str]) -> int:
     try:
         # Settings of the whole machine are not part of the script.
         prepare_kernel(run, "sandbox")
-        time.clock_settime(time.CLOCK_REALTIME, time.time() + LATER_S)
-        recorded = results.read_object(folder / "env.json") or {}
-        nodes = Nodes(recorded, run.congestion_controls)
+        time.clock_settime(time.CLOCK_REALTIME, time.time() + CLOCK_OFFSET_S)
         reset_virtual_clock(run.clock, run.seed)
-        error = run_script(run, folder, nodes)
+        error = run_script(folder)
         result: dict[str, Any] = {"error": error} if error else read_reports(run, folder / FOLDER)
-        if not error:
-            result |= {**nodes.read(), "senders": nodes.senders}
     except (Unsupported, TrafficError, OSError) as failure:
         result = {"error": str(failure)}
     results.write_json(folder / "replay.json", result)
     return 1 if "error" in result else 0
 
 
-def run_script(run: RunSpec, folder: Path, nodes: Nodes) -> str | None:
-    """Run the script, sampling its nodes until its flows end; return an error message or None."""
-    with tempfile.TemporaryFile("w+", errors="replace") as output:
-        argv = ["sh", str(folder / "commands.sh"), str(folder / FOLDER)]
-        script = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        while script.poll() is None and not nodes.find():
-            time.sleep(FINDING_S)  # short, as a load may end before a second sample
-        while script.poll() is None and len(times(folder / FOLDER)) < len(run.flows):
-            nodes.look()
-            time.sleep(run.sample_ms / 1000)
-        script.wait()
-        output.seek(0)
-        printed = output.read()
-    print(printed, flush=True)
-    if script.returncode == 0:
+def run_script(folder: Path) -> str | None:
+    """Run the script; return an error message or None."""
+    argv = ["sh", str(folder / "commands.sh"), str(folder / FOLDER)]
+    done = subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    print(done.stdout, flush=True)
+    if done.returncode == 0:
         return None
-    message = printed.strip().splitlines()[-1:] or ["it said nothing"]
-    return f"commands.sh ended with exit status {script.returncode}: {message[0]}"
+    message = done.stdout.strip().splitlines()[-1:] or ["it said nothing"]
+    return f"commands.sh ended with exit status {done.returncode}: {message[0]}"
 
 
 def read_reports(run: RunSpec, folder: Path) -> dict[str, Any]:
@@ -84,7 +72,6 @@ def read_reports(run: RunSpec, folder: Path) -> dict[str, Any]:
         flows.append(result_of(flow, folder / report_name(run, flow), ran_s[flow.name]))
     return {
         "flows": [flow.to_json() for flow in flows],
-        "uncertainty": {flow.name: uncertainty(run, flow, folder) for flow in run.flows},
         "qdiscs_before": qdiscs(folder, "before"),
         "qdiscs_after": qdiscs(folder, "after"),
     }
@@ -98,19 +85,6 @@ def times(folder: Path) -> dict[str, tuple[float, float]]:
         name: (float(began_s), float(ended_s))
         for name, began_s, ended_s, _status in map(str.split, lines)
     }
-
-
-def uncertainty(run: RunSpec, flow: FlowSpec, folder: Path) -> float | None:
-    """Return the relative standard error of a goodput over its seconds; None below two seconds."""
-    report = results.read_object(folder / report_name(run, flow)) or {}
-    rates = [
-        float(interval["sum"]["bits_per_second"])
-        for interval in report.get("intervals", ())
-        if interval["sum"]["seconds"] > 0.5
-    ]
-    if len(rates) < 2 or not any(rates):
-        return None
-    return statistics.stdev(rates) / math.sqrt(len(rates)) / statistics.mean(rates)
 
 
 def qdiscs(folder: Path, when: str) -> dict[str, str]:
