@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from gostlab.errors import BadInput
@@ -49,12 +50,39 @@ class Observed:
 
 
 @dataclass(frozen=True)
+class SpecifiedDirection:
+    """The shaping that somebody set for one direction of a path."""
+
+    device: str
+    position: str  # FILE:LINE
+    rate_bps: int | None
+    delay_s: Fraction  # one way
+    jitter_s: Fraction
+    distribution: str  # name of tc's delay table; "" is uniform
+    loss: tuple[Fraction, ...]  # () none, (p,) random, or gemodel's (p, r, 1-h, 1-k)
+    buffer: str  # as a profile writes it; "" where the rate has no queue
+    buffer_from: str  # how the buffer follows from the lines
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class SpecifiedPath:
+    """A path that was set rather than observed; None is a direction that nothing shapes."""
+
+    forward: SpecifiedDirection | None
+    reverse: SpecifiedDirection | None
+    settings: Mapping[str, str]  # settings of a run that belong to it, as bottleneck: tbf
+    left_out: tuple[str, ...]  # FILE:LINE: what has no equivalent
+
+
+@dataclass(frozen=True)
 class Format:
     name: str
     description: str
     files: tuple[str, ...]  # labels of the files, in order
     recognises: Callable[[str], bool]  # tests whether a text looks like the first file
-    read: Callable[[Sequence[Recording]], Observed]  # raises UnreadableRecording
+    # Raises UnreadableRecording.
+    read: Callable[[Sequence[Recording]], Observed | SpecifiedPath]
     vague: int = 0  # formats with a larger value are tried later
 
 

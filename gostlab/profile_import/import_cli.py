@@ -9,8 +9,8 @@ import zlib
 from fractions import Fraction
 from pathlib import Path
 
-from gostlab.importers.base import Format, Recording
-from gostlab.profile_import import write_imported
+from gostlab.importers.base import Format, Recording, SpecifiedPath
+from gostlab.profile_import import write_imported, write_specified
 from gostlab.profile_import.formats import FORMATS
 from gostlab.profile_import.profile_writer import (
     add_output_arguments,
@@ -65,6 +65,8 @@ def run_import(arguments: argparse.Namespace) -> int:
     """Run `./lab profile import FILE` and return the exit code. Raises BadInput."""
     options = read_options(arguments)
     observed = options.format.read(options.recordings)
+    if isinstance(observed, SpecifiedPath):
+        return print_specified(options, observed)
     replay = write_imported.compile_replay(options, observed)
     path = write_imported.write_import(options, observed, replay)
     loaded = profiles.load_profile(str(path))
@@ -77,6 +79,28 @@ def run_import(arguments: argparse.Namespace) -> int:
             f" profile: {options.name}, trace: {options.name}.csv, bottleneck: tbf"
         )
     print(path)
+    return 0
+
+
+def print_specified(options: write_imported.ImportOrder, specified: SpecifiedPath) -> int:
+    """Write the profile of a path that was set, and print what was taken. Raises BadInput."""
+    order = write_specified.SpecifiedOrder(
+        name=options.name,
+        format=options.format.name,
+        recordings=options.recordings,
+        swapped=options.recorded_direction == "reverse",
+        rate=options.rate,
+        rtt_s=options.rtt_s,
+        out=options.out,
+    )
+    written = write_specified.write_specified(order, specified)
+    print(f"{options.name}: {profiles.summary(profiles.load_profile(str(written.path)))}")
+    print(*(f"taken: {line}" for line in written.taken), sep="\n")
+    for line in written.left_out:
+        print(f"left out: {line}")
+    if written.settings:
+        print(f"with it: {', '.join(written.settings)}")
+    print(written.path)
     return 0
 
 

@@ -1,0 +1,764 @@
+"""Parse a path that is written for tc(8) or Mininet: not a recording, but what somebody set.
+
+Three texts are read: scripts with `tc qdisc add …` lines, what `tc qdisc show` prints (with
+`tc class show` where there are classes), and Mininet's `TCLink(bw=…, delay=…)`.
+
+netem's delay is one way, on what leaves the device. A device that a filter redirects incoming
+packets to (ifb) shapes the reverse direction. Units are tc's own: `mbps` is bytes, `kb` is 1024
+bytes, a percentage needs no sign.
+"""
+
+import ast
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from gostlab.importers.base import (
+    Format,
+    Recording,
+    SpecifiedDirection,
+    SpecifiedPath,
+    UnreadableRecording,
+)
+from gostlab.spec import units
+from gostlab.tcpmodel.constants import MTU_BYTES
+
+RATE_FACTORS = {
+    **{
+        f"{prefix}{binary}{unit}": bits * (1024 if binary else 1000) ** power
+        for power, prefix in enumerate(("", "k", "m", "g", "t"))
+        for binary in (("", "i") if prefix else ("",))
+        for unit, bits in (("bit", 1), ("bps", 8))
+    },
+    "": 1,
+}
+TIME_FACTORS_S = {
+    **dict.fromkeys(("s", "sec", "secs"), Fraction(1)),
+    **dict.fromkeys(("ms", "msec", "msecs"), Fraction(1, 1000)),
+    **dict.fromkeys(("us", "usec", "usecs"), Fraction(1, 10**6)),
+    **dict.fromkeys(("ns", "nsec", "nsecs"), Fraction(1, 10**9)),
+}
+SIZE_FACTORS = {
+    **dict.fromkeys(("", "b"), Fraction(1)),
+    **dict.fromkeys(("k", "kb"), Fraction(1024)),
+    **dict.fromkeys(("m", "mb"), Fraction(1024**2)),
+    **dict.fromkeys(("g", "gb"), Fraction(1024**3)),
+    "kbit": Fraction(1024, 8),
+    "mbit": Fraction(1024**2, 8),
+    "gbit": Fraction(1024**3, 8),
+}
+# netem's names of delay tables; uniform is also the shape without a name.
+DISTRIBUTIONS = ("normal", "pareto", "paretonormal", "experimental")
+DEFAULT_LIMIT_PKTS = 1000  # netem's limit, and that of a class without a qdisc (txqueuelen)
+FRAME_BYTES = MTU_BYTES + 14  # a full packet as qdiscs count it
+# Qdiscs under a token bucket that are a `queue` of the lab, by tc's name.
+QUEUES = {"pfifo": "fifo", "bfifo": "bfifo"} | {
+    name: name for name in ("codel", "fq_codel", "pie", "fq_pie", "sfq", "red", "fq")
+}
+# Qdiscs with classes, of which one leaf carries the path.
+CLASSFUL = ("htb", "hfsc", "prio", "drr", "qfq", "ets", "mq", "multiq", "cbq")
+IGNORED = ("noqueue", "pfifo_fast", "fq", "fq_codel", "mq", "clsact", "ingress")
+MAX_LINES = 20_000
+
+# Options of netem without an equivalent in the lab, with the number of values that may follow.
+UNSUPPORTED = {"reorder": 2, "gap": 1, "duplicate": 2, "corrupt": 2}
+NETEM_WORDS = "limit delay latency loss drop distribution rate slot ecn seed".split()
+
+
+@dataclass(frozen=True)
+class TcCommand:
+    """One tc command, or one line of its output in the form of a command."""
+
+    position: str  # FILE:LINE
+    namespace: str
+    args: tuple[str, ...]  # after `tc`
+
+
+@dataclass(frozen=True)
+class TcObject:
+    """One installed qdisc or class: `options` are its arguments after the kind."""
+
+    position: str
+    kind: str
+    handle: str  # 1: of a qdisc, 1:10 of a class
+    parent: str  # root, ingress, 1: or 1:10
+    options: tuple[str, ...]
+    default: str = ""  # the class of packets that no filter classifies
+
+
+@dataclass
+class TcDevice:
+    """A device's qdiscs by their parent and its classes by their handle."""
+
+    name: str
+    qdiscs: dict[str, TcObject] = field(default_factory=dict)
+    classes: dict[str, TcObject] = field(default_factory=dict)
+    redirects_to: str = ""
+    reads_output: bool = False  # whether the lines are what tc printed
+
+
+@dataclass(frozen=True)
+class NetemOptions:
+    """netem's options, in SI units."""
+
+    limit_pkts: int = DEFAULT_LIMIT_PKTS
+    delay_s: Fraction = Fraction(0)
+    jitter_s: Fraction = Fraction(0)
+    distribution: str = ""
+    loss: tuple[Fraction, ...] = ()  # (p,) or gemodel's (p, r, 1-h, 1-k)
+    rate_bps: int | None = None
+
+
+# -- tc's units
+
+
+def read_number(text: str, factors: Mapping[str, Fraction | int], what: str) -> Fraction:
+    """Return a number in tc's units, in the base unit. Raises ValueError."""
+    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})([A-Za-z]*)", text)
+    if match is None:
+        raise ValueError(f"{text!r:.40} is no {what} of tc's")
+    if (unit := match[2].lower()) not in factors:
+        known = ", ".join(dict.fromkeys(filter(None, factors)))
+        raise ValueError(f"{text!r:.40}: unknown unit of a {what} (one of {known:.60})")
+    return Fraction(match[1]) * factors[unit]
+
+
+def read_rate_bps(text: str) -> int:
+    """Return the bit/s of a rate like 20mbit, 2mbps (bytes), 500000. Raises ValueError."""
+    if text.endswith("%"):
+        raise ValueError(f"{text!r:.40} is a share of the device's speed: write the rate")
+    return round(read_number(text, RATE_FACTORS, "rate"))
+
+
+def read_time_s(text: str) -> Fraction:
+    """Return the seconds of a time like 100ms. Raises ValueError, also without a unit.
+
+    A bare number is µs to older tc and ns to newer.
+    """
+    if re.fullmatch(r"[0-9.]+", text) and Fraction(text):
+        raise ValueError(f"{text!r:.40} has no unit: µs to an old tc, ns to a new (write {text}ms)")
+    return read_number(text, {**TIME_FACTORS_S, "": Fraction(0)}, "time")
+
+
+def read_share(text: str) -> Fraction:
+    """Return the share 0..1 of a percentage, with or without its sign. Raises ValueError."""
+    share = read_number(text.removesuffix("%"), {"": Fraction(1, 100)}, "percentage")
+    if share > 1:
+        raise ValueError(f"{text!r:.40} is more than 100%")
+    return share
+
+
+def read_size_bytes(text: str) -> int:
+    """Return the bytes of a size like 32kbit, 10kb. Raises ValueError."""
+    return round(read_number(text, SIZE_FACTORS, "size"))
+
+
+def is_number(text: str) -> bool:
+    return text[:1].isdigit() or text[:1] == "."
+
+
+# -- commands
+
+
+def shell_commands(recording: Recording) -> Iterator[TcCommand]:
+    """Yield the tc commands of a script. Raises UnreadableRecording for a variable in one."""
+    lines = recording.text.splitlines()
+    if len(lines) > MAX_LINES:
+        raise UnreadableRecording(f"{recording.label}: more than {MAX_LINES} lines")
+    line = position = ""
+    for number, written in enumerate(lines, 1):
+        position = position if line else f"{recording.label}:{number}"
+        line += written.removesuffix("\\")
+        if written.endswith("\\"):
+            line += " "
+            continue
+        called = re.search(r"""\bcmd\(\s*['"](.*)['"]""", line)  # h1.cmd('tc qdisc …') of Mininet
+        for part in re.split(r"&&|\|\||[;|]", called[1] if called else line):
+            words = re.sub(r"(?:^|\s)#.*", "", part).split()
+            words = [word for word in words if not re.match(r"\d?>|&>", word)]
+            if not any(word.rpartition("/")[2] == "tc" for word in words[:8]):
+                continue
+            at = next(i for i, word in enumerate(words) if word.rpartition("/")[2] == "tc")
+            variable = next((word for word in words[at:] if re.search(r"[$`%]\w|[$`{]", word)), "")
+            if variable:
+                raise UnreadableRecording(
+                    f"{position}: {variable:.40} is a variable: write its value (`sh -x` prints"
+                    " each command with the values)"
+                )
+            prefix = words[:at]
+            namespace = prefix[prefix.index("exec") + 1] if "exec" in prefix[:-1] else ""
+            yield TcCommand(position, namespace, tuple(shlex.split(" ".join(words[at + 1 :]))))
+        line = ""
+
+
+SHOWN = re.compile(
+    r"(qdisc|class) (\w+) (\S+) (?:dev (\S+) )?(root|ingress|parent \S+|clsact)\b(.*)"
+)
+SHOWN_NOISE = re.compile(r" (?:refcnt|bands|priomap|prio|leaf|seed) \S+(?: [01](?= |$))*|offloaded")
+
+
+def shown_commands(recording: Recording) -> Iterator[TcCommand]:
+    """Yield what `tc qdisc show` and `tc class show` printed, as the commands that install it."""
+    for number, line in enumerate(recording.text.splitlines(), 1):
+        match = SHOWN.match(line)
+        if match is None:
+            continue
+        table, kind, handle, device, parent, options = match.groups()
+        given = SHOWN_NOISE.sub("", options).split()
+        of_class = ("classid", handle) if table == "class" else ("handle", handle)
+        place = ("dev", device or "the device", *parent.split(), *of_class)
+        args = (table, "add", *place, kind, *given)
+        yield TcCommand(f"{recording.label}:{number}", "", args)
+
+
+def is_shown(text: str) -> bool:
+    """Return whether a text is what tc prints."""
+    return any(SHOWN.match(line) for line in text.splitlines()[:200])
+
+
+# -- what the commands install
+
+
+def install(commands: Sequence[TcCommand], *, reads_output: bool) -> list[TcDevice]:
+    """Return the devices with what is installed after all commands. Raises UnreadableRecording."""
+    devices: dict[str, TcDevice] = {}
+    for command in commands:
+        try:
+            execute(command, devices)
+        except (ValueError, IndexError) as error:
+            raise UnreadableRecording(f"{command.position}: {error}") from None
+    for device in devices.values():
+        device.reads_output = reads_output
+    return list(devices.values())
+
+
+def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
+    """Apply one command to the devices. Raises ValueError or IndexError."""
+    args = [arg for arg in command.args if not re.fullmatch(r"-[a-zA-Z]+", arg)]
+    if len(args) < 2:
+        return
+    table = next((t for t in ("qdisc", "class", "filter") if t.startswith(args[0])), "")
+    verbs = ("add", "change", "replace", "delete", "show", "list", "ls", "link", "get")
+    verb = next((v for v in verbs if v.startswith(args[1])), "")
+    if not table or verb in ("show", "list", "ls", "get"):
+        return
+    place: dict[str, str] = {}
+    rest = args[2:]
+    while rest:
+        if rest[0] in ("root", "ingress", "clsact", "egress") and "parent" not in place:
+            place["parent"] = rest.pop(0)
+        elif rest[0] in ("dev", "parent", "handle", "classid", "protocol", "prio", "pref"):
+            place[rest[0]] = rest[1]
+            del rest[:2]
+        elif rest[0] in ("estimator", "stab"):
+            raise ValueError(f"{rest[0]} has no equivalent here: leave it out")
+        else:
+            break
+    if not place.get("dev"):
+        raise ValueError(f"tc {args[0]} without dev")
+    name = " ".join(filter(None, (command.namespace, place["dev"])))
+    device = devices.setdefault(name, TcDevice(name))
+    if table == "filter":
+        if "redirect" in rest or "mirror" in rest:
+            device.redirects_to = rest[rest.index("dev") + 1]
+            target = " ".join(filter(None, (command.namespace, device.redirects_to)))
+            device.redirects_to = target
+        if "police" in rest:
+            device.qdiscs["police"] = TcObject(command.position, "police", "", "police", ())
+        return
+    place["parent"] = canonical(place.get("parent", "root"))
+    if verb == "delete":
+        remove(device, table, place)
+        return
+    if not rest and place["parent"] in ("ingress", "clsact"):
+        rest = [place["parent"]]
+    kind, *options = rest or [""]
+    if table == "qdisc" and place["parent"].startswith("ffff:"):
+        place["parent"] = "ingress"
+    handle = canonical(place.get("classid") or place.get("handle", ""))
+    default = options[options.index("default") + 1] if "default" in options[:-1] else ""
+    made = TcObject(command.position, kind, handle, place["parent"], tuple(options), default)
+    if table == "class":
+        device.classes[handle] = made
+        return
+    before = device.qdiscs.get(made.parent)
+    if before and before.kind == kind == "netem" and verb in ("change", "replace"):
+        made = replace(made, handle=handle or before.handle, options=carried_over(before, made))
+    if verb == "change" and not before:
+        raise ValueError(f"change of a qdisc that no line adds (dev {name}, {made.parent})")
+    device.qdiscs[made.parent] = made
+
+
+def canonical(handle: str) -> str:
+    """Return a handle without leading zeros: 1:0a as 1:a, 1:0 as 1:, a word as it is."""
+    match = re.fullmatch(r"([0-9a-fA-F]*):(?:([0-9a-fA-F]*))", handle)
+    if match is None:
+        return f"{handle.lstrip('0')}:" if re.fullmatch(r"[0-9a-fA-F]+", handle) else handle
+    major, minor = (part.lstrip("0").lower() for part in match.groups())
+    return f"{major}:{minor}"
+
+
+def remove(device: TcDevice, table: str, place: Mapping[str, str]) -> None:
+    """Remove a qdisc or class with all below it; what is not there is no error."""
+    if table == "class":
+        device.classes.pop(canonical(place.get("classid", "")), None)
+        return
+    if place["parent"] == "root":
+        kept = {name: qdisc for name, qdisc in device.qdiscs.items() if name == "ingress"}
+        device.qdiscs, device.classes = kept, {}
+    else:
+        device.qdiscs.pop(place["parent"], None)
+        if place["parent"] == "ingress":
+            device.redirects_to = ""
+
+
+def carried_over(before: TcObject, after: TcObject) -> tuple[str, ...]:
+    """Return a netem's options after `change`: the kernel keeps only rate and distribution."""
+    kept: list[str] = []
+    for word in ("rate", "distribution"):
+        if word in before.options[:-1] and word not in after.options:
+            if word == "distribution" and "delay" not in after.options:
+                continue
+            kept += [word, before.options[before.options.index(word) + 1]]
+    return (*after.options, *kept)
+
+
+# -- one device's path
+
+
+class DirectionReader:
+    """Reads the shaping of one device, and collects what it took and what it left out."""
+
+    def __init__(self, device: TcDevice) -> None:
+        self.device = device
+        self.left_out: list[str] = []
+        self.settings: dict[str, str] = {}
+
+    def direction(self) -> SpecifiedDirection | None:
+        """Return the device's egress, or None if nothing shapes it. Raises UnreadableRecording."""
+        chain = list(self._chain())
+        netems = [self._netem(qdisc) for qdisc in chain if qdisc.kind == "netem"]
+        if not any(qdisc.kind in ("netem", "tbf", "class", "cake") for qdisc in chain):
+            return None
+        delays = [netem for netem in netems if netem.delay_s or netem.loss]
+        if len(delays) > 1:
+            raise UnreadableRecording(
+                f"{chain[0].position}: two netems with delay or loss on {self.device.name}: write"
+                " them as one"
+            )
+        netem = delays[0] if delays else NetemOptions()
+        rates = [one.rate_bps for one in netems if one.rate_bps]
+        buckets = [qdisc for qdisc in chain if qdisc.kind in ("tbf", "class", "cake")]
+        rates += [rate for qdisc in buckets if (rate := self._bucket_rate_bps(qdisc))]
+        rate_bps = min(rates, default=None)
+        buffer, buffer_from = self._buffer(chain, netems, rate_bps)
+        if buckets:
+            kind = "htb" if buckets[0].kind == "class" else "tbf"
+            self.settings.setdefault("bottleneck", kind)
+        # With a rate of its own netem sends in the order of arrival, whatever the jitter.
+        ordered = any(one.rate_bps and one.jitter_s for one in netems)
+        return SpecifiedDirection(
+            device=self.device.name,
+            position=chain[0].position,
+            rate_bps=rate_bps,
+            delay_s=netem.delay_s,
+            jitter_s=netem.jitter_s,
+            distribution=netem.distribution,
+            loss=netem.loss,
+            buffer=buffer,
+            buffer_from=buffer_from,
+            ordered=ordered,
+        )
+
+    def _chain(self) -> Iterator[TcObject]:
+        """Yield what a packet passes, from the root down; a class has the kind `class`."""
+        qdisc = self.device.qdiscs.get("root")
+        for parent in ("police", "ingress"):
+            if (other := self.device.qdiscs.get(parent)) and parent == "police":
+                self._leave(other.position, "police (incoming packets over a rate are dropped)")
+        while qdisc:
+            yield qdisc
+            if qdisc.kind in CLASSFUL:
+                leaf = self._leaf_class(qdisc)
+                if leaf is None:
+                    return
+                yield replace(leaf, kind="class")
+                qdisc = self.device.qdiscs.get(leaf.handle)
+            else:
+                major = qdisc.handle.partition(":")[0]
+                below = (
+                    other
+                    for parent, other in self.device.qdiscs.items()
+                    if major and parent.partition(":")[0] == major and ":" in parent
+                )
+                qdisc = next(below, None)
+
+    def _leaf_class(self, qdisc: TcObject) -> TcObject | None:
+        """Return the class that carries the path, or None.
+
+        It is the only leaf, the only one with a netem, or the default. Raises UnreadableRecording
+        if there are several.
+        """
+        major = qdisc.handle.partition(":")[0]
+        classes = dict(self.device.classes)
+        for parent, child in self.device.qdiscs.items():  # prio and others have classes unwritten
+            if parent.partition(":")[0] == major and ":" in parent and parent not in classes:
+                classes[parent] = TcObject(child.position, "prio", parent, qdisc.handle, ())
+        parents = {one.parent for one in classes.values()}
+        leaves = [one for name, one in classes.items() if name not in parents]
+        if qdisc.kind in ("mq", "multiq") and not leaves:
+            return None
+        emulating = [one for one in leaves if self._has_netem(one.handle)]
+        default = canonical(f"{major}:{qdisc.default.removeprefix('0x')}")
+        by_default = [one for one in leaves if one.handle == default]
+        for candidates in (leaves, emulating, by_default):
+            if len(candidates) == 1:
+                for other in leaves:
+                    if other is not candidates[0]:
+                        self._leave(other.position, f"class {other.handle}, other traffic's")
+                return candidates[0]
+        if not leaves:
+            return None
+        names = ", ".join(one.handle for one in leaves)
+        raise UnreadableRecording(
+            f"{qdisc.position}: classes {names:.60} on {self.device.name}: leave the one that your"
+            " traffic takes"
+        )
+
+    def _has_netem(self, parent: str) -> bool:
+        below = self.device.qdiscs.get(parent)
+        return below is not None and below.kind == "netem"
+
+    def _bucket_rate_bps(self, bucket: TcObject) -> int | None:
+        """Return the rate of a token bucket; a class may borrow up to its and its parents' ceil."""
+        word = "bandwidth" if bucket.kind == "cake" else "rate"
+        values = dict(zip(bucket.options, bucket.options[1:], strict=False))
+        try:
+            if bucket.kind != "class":
+                self._leave_bucket_options(bucket, values)
+                return read_rate_bps(values[word]) if word in values else None
+            ceils: list[int] = []
+            current: TcObject | None = bucket
+            while current:
+                values = dict(zip(current.options, current.options[1:], strict=False))
+                text = values.get("ceil") or values.get("rate")
+                ceils += [read_rate_bps(text)] if text else []
+                current = self.device.classes.get(current.parent)
+            return min(ceils, default=None)
+        except ValueError as error:
+            raise UnreadableRecording(f"{bucket.position}: {bucket.kind}: {error}") from None
+
+    def _leave_bucket_options(self, bucket: TcObject, values: Mapping[str, str]) -> None:
+        if bucket.kind == "cake":
+            self._leave(bucket.position, "cake's own options (the setting is queue: cake)")
+            self.settings |= {"queue": "cake"}
+        for word in ("peakrate", "mpu", "overhead", "linklayer"):
+            if word in values:
+                self._leave(bucket.position, f"{word} {values[word]}")
+
+    def _buffer(
+        self, chain: Sequence[TcObject], netems: Sequence[NetemOptions], rate_bps: int | None
+    ) -> tuple[str, str]:
+        """Return the queue's size in the lab's words, and how it follows from the lines."""
+        last = chain[-1]
+        position = last.position
+        values = dict(zip(last.options, last.options[1:], strict=False))
+        try:
+            if last.kind == "netem":
+                return self._netem_buffer(position, netems[-1], rate_bps)
+            if last.kind == "tbf":
+                return self._tbf_buffer(values)
+            if last.kind in QUEUES:
+                if last.kind not in ("pfifo", "bfifo"):
+                    self.settings["queue"] = QUEUES[last.kind]
+                if "limit" not in values:
+                    return "", ""
+                limit = values["limit"].removesuffix("p")
+                if last.kind in ("bfifo", "red"):
+                    return f"{read_size_bytes(limit)}B", f"{last.kind}'s limit {limit}"
+                return f"{int(limit)}pkts", f"{last.kind}'s limit {limit}"
+        except ValueError as error:
+            raise UnreadableRecording(f"{position}: {last.kind}: {error}") from None
+        if last.kind == "class":
+            return f"{DEFAULT_LIMIT_PKTS}pkts", "the class's own queue, of txqueuelen 1000"
+        if last.kind not in ("cake", *CLASSFUL):
+            self._leave(position, f"{last.kind}, which the lab does not have as a queue")
+        return "", ""
+
+    def _netem_buffer(
+        self, position: str, last: NetemOptions, rate_bps: int | None
+    ) -> tuple[str, str]:
+        """Return what netem's limit leaves to the queue: it counts packets in flight, too."""
+        if rate_bps is None:
+            return "", ""
+        in_flight = packets_in_flight(rate_bps, last.delay_s)
+        left = last.limit_pkts - in_flight
+        if left < 1:
+            raise UnreadableRecording(
+                f"{position}: netem's limit of {last.limit_pkts} packets is less than the"
+                f" {in_flight} that {units.show_rate(rate_bps)} has in flight for"
+                f" {units.show_s(last.delay_s)}: it drops them at any load; write limit"
+                f" {2 * in_flight + DEFAULT_LIMIT_PKTS} there"
+            )
+        how = f"limit {last.limit_pkts}"
+        if in_flight:
+            how += f" less the {in_flight} packets in flight, which netem counts too"
+        return f"{left}pkts", how
+
+    def _tbf_buffer(self, values: Mapping[str, str]) -> tuple[str, str]:
+        if "limit" in values:
+            return f"{read_size_bytes(values['limit'])}B", f"tbf's limit {values['limit']}"
+        text = values.get("latency") or values.get("lat")
+        if text is None:
+            return "", ""
+        burst = values.get("burst") or values.get("buffer") or values.get("maxburst") or "0"
+        latency_bytes = read_rate_bps(values["rate"]) * read_time_s(text) / 8
+        size = round(latency_bytes) + read_size_bytes(burst.partition("/")[0])
+        return f"{size}B", f"tbf's latency {text} at its rate, and burst {burst}"
+
+    def _netem(self, qdisc: TcObject) -> NetemOptions:
+        """Return a netem's options. Raises UnreadableRecording with the line."""
+        try:
+            return self._netem_options(qdisc)
+        except ValueError as error:
+            raise UnreadableRecording(f"{qdisc.position}: netem: {error}") from None
+
+    def _netem_options(self, qdisc: TcObject) -> NetemOptions:
+        options, netem = list(qdisc.options), NetemOptions()
+        while options:
+            word = options.pop(0)
+            words = (*NETEM_WORDS, *UNSUPPORTED)
+            name = next((known for known in words if known.startswith(word)), "")
+            if word in words:
+                name = word
+            numbers = []
+            while options and is_number(options[0]):
+                numbers.append(options.pop(0))
+            if name in UNSUPPORTED:
+                self._leave(qdisc.position, " ".join([name, *numbers]))
+            elif name in ("delay", "latency") and numbers:
+                netem = replace(netem, delay_s=read_time_s(numbers[0]))
+                if len(numbers) > 1:
+                    netem = replace(netem, jitter_s=read_time_s(numbers[1]))
+                if len(numbers) > 2:
+                    self._leave(qdisc.position, f"delay's correlation {numbers[2]}")
+            elif name == "limit" and numbers:
+                netem = replace(netem, limit_pkts=int(numbers[0]))
+            elif name in ("loss", "drop"):
+                netem = replace(netem, loss=self._loss(qdisc, options, numbers))
+            elif name == "distribution" and options:
+                netem = replace(netem, distribution=self._distribution(options.pop(0)))
+            elif name == "rate" and numbers:
+                netem = replace(netem, rate_bps=read_rate_bps(numbers[0]))
+                if len(numbers) > 1 and any(Fraction(number) for number in numbers[1:]):
+                    self._leave(qdisc.position, f"rate's overhead {' '.join(numbers[1:])}")
+                while options[:1] and options[0] in ("packetoverhead", "cellsize", "celloverhead"):
+                    self._leave(qdisc.position, f"rate's {options[0]} {options[1]}")
+                    del options[:2]
+            elif name == "slot":
+                self._leave(qdisc.position, "slot (packets sent in bursts)")
+                while options and options[0] not in (*NETEM_WORDS, *UNSUPPORTED):
+                    options.pop(0)
+            elif name == "ecn":
+                self._leave(qdisc.position, "ecn (the setting is ecn: losses)")
+            elif name != "seed" and not (name and not numbers and not options):
+                raise ValueError(f"{word!r:.40} is no option of netem's")
+        if netem.jitter_s and not netem.distribution and self.device.reads_output:
+            self._leave(
+                qdisc.position, "jitter's distribution: tc does not show it (uniform is taken)"
+            )
+        return netem
+
+    def _loss(
+        self, qdisc: TcObject, options: list[str], numbers: list[str]
+    ) -> tuple[Fraction, ...]:
+        """Return (p,), or gemodel's four numbers with tc's defaults. Raises ValueError."""
+        model = "random"
+        if not numbers and options and options[0] in ("random", "state", "gemodel"):
+            model = options.pop(0)
+            while options and (is_number(options[0]) or options[0] in ("p", "r", "1-h", "1-k")):
+                word = options.pop(0)
+                if is_number(word) and word not in ("1-h", "1-k"):
+                    numbers.append(word)
+            # `tc qdisc show` names the four numbers of loss state, too.
+            while options and re.fullmatch(r"p(13|31|32|23|14)", options[0]):
+                numbers.append(options[1])
+                del options[:2]
+        shares = [read_share(number) for number in numbers]
+        if not shares:
+            raise ValueError("loss without a percentage")
+        if model == "random":
+            if len(shares) > 1 and shares[1]:
+                self._leave(qdisc.position, f"loss's correlation {numbers[1]}")
+            return (shares[0],)
+        if model == "state" and any(shares[2:]):
+            raise ValueError(
+                f"loss state {' '.join(numbers)}: a model of more than two states (write loss"
+                " gemodel p r)"
+            )
+        given = shares[:2] if model == "state" else shares[:4]
+        defaults = (shares[0], 1 - shares[0], Fraction(1), Fraction(0))
+        model_numbers = (*given, *defaults[len(given) :])
+        if len(given) == 1:  # Bernoulli: each packet alone
+            return (shares[0],)
+        return model_numbers
+
+    def _distribution(self, name: str) -> str:
+        if name == "uniform":
+            return ""
+        if name not in DISTRIBUTIONS:
+            raise ValueError(
+                f"distribution {name!r:.40}: one of uniform, {', '.join(DISTRIBUTIONS)} (a table of"
+                " your own: a profile with distribution: FILE.dist)"
+            )
+        return name
+
+    def _leave(self, position: str, what: str) -> None:
+        self.left_out.append(f"{position}: {what}")
+
+
+def packets_in_flight(rate_bps: int, delay_s: Fraction) -> int:
+    """Return the full packets that a rate sends in a delay."""
+    return round(rate_bps * delay_s / (8 * FRAME_BYTES))
+
+
+# -- the path
+
+
+def path_of_devices(devices: Sequence[TcDevice]) -> SpecifiedPath:
+    """Return the path of up to two shaped devices. Raises UnreadableRecording."""
+    readers = {device.name: DirectionReader(device) for device in devices}
+    found = {name: one for name, reader in readers.items() if (one := reader.direction())}
+    incoming = {device.redirects_to for device in devices if device.redirects_to}
+    left_out = tuple(line for reader in readers.values() for line in reader.left_out)
+    settings = {
+        name: value for reader in readers.values() for name, value in reader.settings.items()
+    }
+    outgoing = [name for name in found if name not in incoming]
+    reverse_names = [name for name in found if name in incoming] or outgoing[1:]
+    forward_names = [name for name in outgoing if name not in reverse_names]
+    if not found:
+        raise UnreadableRecording("no netem, tbf, htb or cake in these lines shapes anything")
+    if len(forward_names) > 1 or len(reverse_names) > 1:
+        raise UnreadableRecording(
+            f"{len(found)} devices are shaped ({', '.join(found):.80}): leave the one or two whose"
+            " ends are your path's"
+        )
+    return SpecifiedPath(
+        forward=found[forward_names[0]] if forward_names else None,
+        reverse=found[reverse_names[0]] if reverse_names else None,
+        settings=settings,
+        left_out=left_out,
+    )
+
+
+def read_tc(recording: Recording) -> SpecifiedPath:
+    """Return the path of tc's lines or output. Raises UnreadableRecording."""
+    shown = is_shown(recording.text)
+    commands = list((shown_commands if shown else shell_commands)(recording))
+    try:
+        return path_of_devices(install(commands, reads_output=shown))
+    except UnreadableRecording as error:
+        text = str(error)
+        prefix = "" if text.startswith(recording.label) else f"{recording.label}: "
+        raise UnreadableRecording(f"{prefix}{text}") from None
+
+
+# -- Mininet
+
+LINK_OPTIONS = ("bw", "delay", "loss", "max_queue_size", "jitter", "use_htb", "use_tbf", "use_hfsc")
+LINK_UNSUPPORTED = ("enable_ecn", "enable_red", "speedup", "latency_ms", "params1", "params2")
+
+
+@dataclass(frozen=True)
+class MininetLink:
+    """The options of one TCLink, by name, as constants of Python."""
+
+    position: str
+    options: Mapping[str, object]
+
+
+def mininet_links(recording: Recording) -> Iterator[MininetLink]:
+    """Yield the calls with options of a TCLink. Raises UnreadableRecording."""
+    try:
+        tree = ast.parse(textwrap.dedent(recording.text))
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise UnreadableRecording(
+            f"{recording.label}:{line}: not Python 3: leave only the line with bw=, delay=, …"
+        ) from None
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        keywords = {word.arg: word.value for word in node.keywords if word.arg}
+        if not {"bw", "delay", "loss", "max_queue_size"} & set(keywords):
+            continue
+        position = f"{recording.label}:{node.lineno}"
+        options: dict[str, object] = {}
+        for name, value in keywords.items():
+            if name in (*LINK_OPTIONS, *LINK_UNSUPPORTED):
+                if not isinstance(value, ast.Constant) and name in LINK_OPTIONS:
+                    raise UnreadableRecording(
+                        f"{position}: {name}={ast.unparse(value):.40} is a variable: write its"
+                        " value"
+                    )
+                options[name] = value.value if isinstance(value, ast.Constant) else ""
+        yield MininetLink(position, options)
+
+
+def read_mininet(recording: Recording) -> SpecifiedPath:
+    """Return the path of a TCLink, both of whose ends are shaped. Raises UnreadableRecording."""
+    links = list(mininet_links(recording))
+    if not links:
+        raise UnreadableRecording(f"{recording.label}: no call with bw=, delay= or loss=")
+    different = [link for link in links if link.options != links[0].options]
+    if different:
+        raise UnreadableRecording(
+            f"{different[0].position}: a link of other options than {links[0].position}'s: leave"
+            " the one that is your path"
+        )
+    [position, options] = links[0].position, links[0].options
+    netem = ["limit", str(options.get("max_queue_size") or DEFAULT_LIMIT_PKTS)]
+    if options.get("delay") or options.get("jitter"):
+        netem += ["delay", str(options.get("delay") or "0ms")]
+        netem += [str(options["jitter"])] if options.get("jitter") else []
+    netem += ["loss", f"{options['loss']}%"] if options.get("loss") else []
+    device = TcDevice("both ends of the link")
+    if options.get("bw") is not None:
+        rate = ("rate", f"{options['bw']}mbit")
+        device.qdiscs["root"] = TcObject(position, "htb", "5:", "root", (), default="1")
+        device.classes["5:1"] = TcObject(position, "htb", "5:1", "5:", rate)
+    below = "5:1" if device.qdiscs else "root"
+    device.qdiscs[below] = TcObject(position, "netem", "a:", below, tuple(netem))
+    path = path_of_devices([device])
+    unsupported = [name for name in LINK_UNSUPPORTED if options.get(name)]
+    left_out = (f"{position}: {name}={options[name]}".rstrip("=") for name in unsupported)
+    return replace(path, reverse=path.forward, left_out=(*path.left_out, *left_out))
+
+
+# -- the format
+
+
+def read(recordings: Sequence[Recording]) -> SpecifiedPath:
+    """Return the path of a script, tc's output or a Mininet file. Raises UnreadableRecording."""
+    [recording] = recordings
+    return (read_mininet if is_mininet(recording.text) else read_tc)(recording)
+
+
+def is_mininet(text: str) -> bool:
+    has_link = re.search(r"TCLink|addLink\(|linkopts", text)
+    return bool(has_link and re.search(r"\b(bw|delay|loss|max_queue_size)\s*=", text))
+
+
+TC_LINE = re.compile(r"^[^#\n]*\btc\s+(?:-\w+\s+)*q\w*\s+(add|change|replace)\b", re.MULTILINE)
+
+
+def recognises(text: str) -> bool:
+    return is_shown(text) or is_mininet(text) or TC_LINE.search(text) is not None
+
+
+DESCRIPTION = "lines for tc, `tc qdisc show`, or Mininet's TCLink(bw=…, delay=…)"
+FORMAT = Format("tc", DESCRIPTION, ("the lines",), recognises, read)

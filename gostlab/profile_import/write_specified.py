@@ -1,0 +1,200 @@
+"""Write the profile of a path that somebody set, by tc or in Mininet."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from gostlab.importers.base import Recording, SpecifiedDirection, SpecifiedPath
+from gostlab.profile_import.profile_writer import profile_text, write_profile
+from gostlab.registry.folders import cache_folder
+from gostlab.spec import units
+from gostlab.spec.profile import load_distribution
+from gostlab.spec.yaml_source import BadInput
+from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE
+
+# The rate of a direction that nothing shapes: more than any shaped one needs for its ACKs.
+UNSHAPED_RATE_BPS = 10_000_000_000
+# The folders of iproute2's delay tables, of this machine or of the lab's guests.
+TABLE_FOLDERS = ("/usr/lib/tc", "/usr/lib/*/tc", "/usr/share/tc")
+GUEST_TABLE_FOLDERS = ("iproute2/*/usr/lib/*/tc", "root/*/tree/usr/lib/*/tc")
+
+
+@dataclass(frozen=True)
+class SpecifiedOrder:
+    """The options of an import that apply to a path that was set."""
+
+    name: str
+    format: str
+    recordings: tuple[Recording, ...]
+    swapped: bool  # whether what leaves the device is the reverse direction
+    rate: str | None
+    rtt_s: Fraction | None
+    out: Path
+
+
+@dataclass(frozen=True)
+class SpecifiedProfile:
+    """A profile written from a path that was set, and what was taken from which line."""
+
+    path: Path
+    taken: tuple[str, ...]
+    left_out: tuple[str, ...]
+    settings: tuple[str, ...]  # NAME: VALUE, for a run on this path
+
+
+def write_specified(order: SpecifiedOrder, specified: SpecifiedPath) -> SpecifiedProfile:
+    """Write the profile and its delay tables into order.out. Raises BadInput."""
+    pair = (specified.forward, specified.reverse)
+    directions = dict(
+        zip(("forward", "reverse"), pair[::-1] if order.swapped else pair, strict=True)
+    )
+    other_delay_s = delay_of_unshaped(order, directions)
+    texts: dict[str, str | None] = {}
+    document: dict[str, Any] = {}
+    taken: list[str] = []
+    for name, direction in directions.items():
+        if direction is None:
+            delay = units.show_s(other_delay_s)
+            document[name] = {"rate": f"{UNSHAPED_RATE_BPS}bit", "delay": delay, "buffer": "1bdp"}
+            taken.append(
+                f"{name}: nothing shapes it: no loss, {delay} (--rtt gives your path's own)"
+            )
+            continue
+        suffix = ".dist" if name == "forward" or directions["forward"] is None else "-reverse.dist"
+        table = clamped_table(direction)
+        if table is not None:
+            texts[suffix] = table_text(direction, table)
+        file = f"{order.name}{suffix}" if table is not None else None
+        document[name] = direction_document(order, direction, file)
+        taken.append(f"{name}: {taken_words(order, direction)}")
+    files = ", ".join(Path(recording.label).name for recording in order.recordings)
+    digest = hashlib.sha256("".join(one.text for one in order.recordings).encode()).hexdigest()
+    settings = tuple(f"{name}: {value}" for name, value in specified.settings.items())
+    texts[".yaml"] = profile_text(
+        ["A path that somebody set. Made by ./lab profile import."],
+        {
+            "name": order.name,
+            "title": f"{order.name}, from {order.format} lines",
+            "assumptions": [f"Left out, {line}." for line in specified.left_out],
+            "notes": [f"From {files}, SHA-256 {digest}.", *(f"{line}." for line in taken)],
+            **document,
+        },
+    )
+    path = write_profile(order.out, order.name, texts)
+    return SpecifiedProfile(path, tuple(taken), specified.left_out, settings)
+
+
+def delay_of_unshaped(
+    order: SpecifiedOrder, directions: dict[str, SpecifiedDirection | None]
+) -> Fraction:
+    """Return the delay of the direction that nothing shapes. Raises BadInput."""
+    shaped_s = sum((one.delay_s for one in directions.values() if one), Fraction(0))
+    if order.rtt_s is None:
+        return Fraction(0)
+    if None not in directions.values():
+        raise BadInput("--rtt: both directions have a delay of their own in the lines")
+    if order.rtt_s < shaped_s:
+        raise BadInput(
+            f"--rtt {units.show_s(order.rtt_s)}: less than the {units.show_s(shaped_s)} that the"
+            " lines add one way (the round trip that ping shows has both)"
+        )
+    return order.rtt_s - shaped_s
+
+
+def direction_document(
+    order: SpecifiedOrder, direction: SpecifiedDirection, table_file: str | None
+) -> dict[str, Any]:
+    """Return a direction as a profile writes it. Raises BadInput without a rate."""
+    if direction.rate_bps is None and order.rate is None:
+        raise BadInput(
+            f"{direction.position}: {direction.device} has no rate: give the path's by --rate (like"
+            " 50mbit)"
+        )
+    document: dict[str, Any] = {
+        "rate": f"{direction.rate_bps}bit" if direction.rate_bps else order.rate,
+        "delay": units.show_s(direction.delay_s),
+        "jitter": units.show_s(direction.jitter_s),
+    }
+    if table_file:
+        document["distribution"] = table_file
+    if direction.ordered:
+        document["ordered"] = True
+    return {**document, "loss": loss_document(direction.loss), "buffer": direction.buffer or "1bdp"}
+
+
+def loss_document(loss: Sequence[Fraction]) -> str | dict[str, str]:
+    shares = [percent_text(share) for share in loss]
+    if len(shares) < 2:
+        return shares[0] if shares else "0%"
+    names = ("p", "r", "one_minus_h", "one_minus_k")
+    return {"model": "gemodel", **dict(zip(names, shares, strict=True))}
+
+
+def percent_text(share: Fraction) -> str:
+    """Return a share as a percentage with all of its digits."""
+    percent = Decimal(100 * share.numerator) / Decimal(share.denominator)
+    return f"{percent.normalize():f}%"
+
+
+def taken_words(order: SpecifiedOrder, direction: SpecifiedDirection) -> str:
+    """Return what a direction was taken from, in one line."""
+    rate = units.show_rate(direction.rate_bps) if direction.rate_bps else f"{order.rate} (--rate)"
+    delay = f"{units.show_s(direction.delay_s)} one way"
+    if direction.jitter_s:
+        shape = direction.distribution or "uniform"
+        delay += f" ± {units.show_s(direction.jitter_s)} {shape}"
+        delay += ", in order" if direction.ordered else ""
+    loss = " ".join(percent_text(share) for share in direction.loss) or "no"
+    how = f" ({direction.buffer_from})" if direction.buffer_from else " (an assumption)"
+    return (
+        f"{direction.device}, {direction.position}: {rate}, {delay}, {loss} loss, buffer"
+        f" {direction.buffer or '1bdp'}{how}"
+    )
+
+
+# -- delay tables
+
+
+def clamped_table(direction: SpecifiedDirection) -> tuple[int, ...] | None:
+    """Return the delay table that a direction needs, or None for uniform jitter within the delay.
+
+    netem sends a packet at once if its delay would be negative: the table has no such entry.
+    Raises BadInput.
+    """
+    if not direction.jitter_s:
+        return None
+    table = named_table(direction) if direction.distribution else uniform_table()
+    lowest = -math.floor(DISTRIBUTION_SCALE * direction.delay_s / direction.jitter_s)
+    if not direction.distribution and direction.jitter_s <= direction.delay_s:
+        return None
+    return tuple(max(entry, lowest) for entry in table)
+
+
+def uniform_table() -> tuple[int, ...]:
+    return tuple(range(-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE, 4))
+
+
+def named_table(direction: SpecifiedDirection) -> tuple[int, ...]:
+    """Return one of iproute2's delay tables. Raises BadInput if it is not here."""
+    file = f"{direction.distribution}.dist"
+    roots = [Path("/").glob(f"{pattern[1:]}/{file}") for pattern in TABLE_FOLDERS]
+    roots += [cache_folder().glob(f"{pattern}/{file}") for pattern in GUEST_TABLE_FOLDERS]
+    for path in (path for paths in roots for path in sorted(paths)):
+        return load_distribution(path)
+    raise BadInput(
+        f"{direction.position}: distribution {direction.distribution}: its table {file} is not"
+        " here: ./lab setup brings iproute2's"
+    )
+
+
+def table_text(direction: SpecifiedDirection, table: Sequence[int]) -> str:
+    rows = (table[start : start + 8] for start in range(0, len(table), 8))
+    shape = direction.distribution or "uniform"
+    return f"# iproute2's table {shape}, of delays from 0 on.\n" + "".join(
+        " ".join(map(str, row)) + "\n" for row in rows
+    )
