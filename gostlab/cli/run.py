@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from gostlab.cli import coexistence, common, live_view, result_table, settling
 from gostlab.cluster import dask_cluster
 from gostlab.errors import BadInput
 from gostlab.install import locate
+from gostlab.profile_import import import_cli
 from gostlab.results import write_whole
 from gostlab.scheduler import batch_result as finished
 from gostlab.scheduler import progress, queue, summary
@@ -206,6 +207,12 @@ def execute_runs(
     "a question without a file: settings as options, lists are compared",
     add_setting_options,
     common.word(
+        "--path",
+        metavar="FILE",
+        help="the path, as you have it: any file that `./lab profile import` reads (a recording, tc"
+        " lines, Mininet's TCLink); two files: A,B",
+    ),
+    common.word(
         "--run-server",
         metavar="COMMAND",
         help="server command in place of iperf3's; it listens on $HOST and $PORT",
@@ -250,6 +257,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
     }
     if arguments.live:
         given.setdefault("sample", LIVE_SAMPLE)
+    if arguments.path:
+        given = with_path(arguments.path, given)
     programs, repetitions = (arguments.run_server, arguments.run_client), arguments.repeat
     question = adhoc.to_question(given, repetitions=repetitions, seed=arguments.seed, own=programs)
     experiment = api.Experiment.asking(question, arguments.machine)
@@ -282,6 +291,17 @@ def try_verb(arguments: argparse.Namespace) -> int:
     print(f"figures: {next_command(outcome, arguments.results)}", end="")
     print(f" · as a file: {arguments.save}" if arguments.save else " · as a file: --save NAME.yaml")
     return exit_code(outcome)
+
+
+def with_path(files: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return a question's settings on an imported path. Raises BadInput."""
+    imported = import_cli.read_asked_path(files, given)
+    for line in imported.lines:
+        common.say(line)
+    of_path = {"profile": str(imported.path), **imported.settings}
+    # A single round trip has gone into the path, by direction.
+    others = {n: text for n, text in given.items() if n != "rtt" or "," in text}
+    return {**of_path, **others}
 
 
 def list_runs(experiments: Sequence[api.Experiment], results: Path, *, as_json: bool) -> int:

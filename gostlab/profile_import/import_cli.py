@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import hashlib
 import stat
+import sys
 import zlib
+from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,11 +17,13 @@ from gostlab.importers.base import Format, Recording, SpecifiedPath
 from gostlab.profile_import import write_imported, write_specified
 from gostlab.profile_import.formats import FORMATS
 from gostlab.profile_import.profile_writer import (
+    ImportedProfile,
     add_output_arguments,
     check_output,
     parse_time,
     profile_name,
 )
+from gostlab.registry.folders import cache_folder
 from gostlab.spec import profile as profiles
 from gostlab.spec import units
 from gostlab.spec.profile import share_text
@@ -28,12 +34,15 @@ MAX_BYTES = 100 * 2**20
 DEFAULT_BIN = "20ms"
 MIN_BIN_S, MAX_BIN_S = Fraction(1, 1000), Fraction(10)
 MAX_LENGTH_S, MAX_RTT_S = Fraction(24 * 3600), Fraction(20)
+STDIN = Path("-")
 UNKNOWN_SOURCE = "not said"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     formats = "; ".join(f"{format.name}: {format.description}" for format in FORMATS.values())
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="may be gzipped")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="may be gzipped; - is standard input"
+    )
     parser.add_argument("--format", choices=FORMATS, help=f"default: by its content ({formats})")
     for name, text in (
         ("--source", "origin of the recording, noted in the profile"),
@@ -63,45 +72,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_import(arguments: argparse.Namespace) -> int:
     """Run `./lab profile import FILE` and return the exit code. Raises BadInput."""
-    options = read_options(arguments)
-    observed = options.format.read(options.recordings)
+    order = read_options(arguments)
+    check_output(order.out, order.name, (".yaml", ".csv"), force=arguments.force)
+    imported = import_path(order)
+    print(*imported.lines, imported.path, sep="\n")
+    return 0
+
+
+def import_path(order: write_imported.ImportOrder) -> ImportedProfile:
+    """Write the profile of a path, and return it. Raises BadInput."""
+    observed = order.format.read(order.recordings)
     if isinstance(observed, SpecifiedPath):
-        return print_specified(options, observed)
-    replay = write_imported.compile_replay(options, observed)
-    path = write_imported.write_import(options, observed, replay)
+        return write_specified.write_specified(order, observed)
+    replay = write_imported.compile_replay(order, observed)
+    path = write_imported.write_import(order, observed, replay)
     loaded = profiles.load_profile(str(path))
-    print(f"{options.name}: {profiles.summary(loaded)}")
-    print(*(f"assumed: {sentence}" for sentence in loaded.assumptions), sep="\n")
+    lines = [f"{order.name}: {profiles.summary(loaded)}"]
+    lines += [f"assumed: {sentence}" for sentence in loaded.assumptions]
+    settings = {}
     if len(replay.trace):
-        print(
+        settings = {"trace": str(path.with_suffix(".csv")), "bottleneck": "tbf"}
+        lines.append(
             f"{len(replay.trace)} changes in {units.show_s(replay.length_s)}, capacity"
             f" {share_text(replay.error.share)} from the recorded per 100 ms, on average; use it as"
-            f" profile: {options.name}, trace: {options.name}.csv, bottleneck: tbf"
+            f" profile: {order.name}, trace: {order.name}.csv, bottleneck: tbf"
         )
-    print(path)
-    return 0
+    return ImportedProfile(path, tuple(lines), settings)
 
 
-def print_specified(options: write_imported.ImportOrder, specified: SpecifiedPath) -> int:
-    """Write the profile of a path that was set, and print what was taken. Raises BadInput."""
-    order = write_specified.SpecifiedOrder(
-        name=options.name,
-        format=options.format.name,
-        recordings=options.recordings,
-        swapped=options.recorded_direction == "reverse",
-        rate=options.rate,
-        rtt_s=options.rtt_s,
-        out=options.out,
-    )
-    written = write_specified.write_specified(order, specified)
-    print(f"{options.name}: {profiles.summary(profiles.load_profile(str(written.path)))}")
-    print(*(f"taken: {line}" for line in written.taken), sep="\n")
-    for line in written.left_out:
-        print(f"left out: {line}")
-    if written.settings:
-        print(f"with it: {', '.join(written.settings)}")
-    print(written.path)
-    return 0
+def read_asked_path(files: str, given: Mapping[str, str]) -> ImportedProfile:
+    """Import the files of `./lab try --path`, a question with further settings. Raises BadInput.
+
+    Its rate and round trip are what a recording may lack. The profile is in the cache, in a folder
+    of its content: the same files are the same question.
+    """
+    for name in ("profile", "trace"):
+        if name in given:
+            raise BadInput(f"--path and --{name}: both are the path (name one of them)")
+    names = [files] if Path(files).is_file() else files.split(",")
+    for name in ("rate", "rtt"):
+        if name in given and "," not in given[name]:
+            names += [f"--{name}", given[name]]
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    order = read_options(parser.parse_args(names))
+    content = "".join([*names[1:], *(recording.text for recording in order.recordings)])
+    digest = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    folder = cache_folder() / "paths" / digest
+    folder.mkdir(parents=True, exist_ok=True)
+    return import_path(replace(order, out=folder))
 
 
 def read_options(arguments: argparse.Namespace) -> write_imported.ImportOrder:
@@ -111,12 +130,12 @@ def read_options(arguments: argparse.Namespace) -> write_imported.ImportOrder:
     if len(recordings) != len(format.files):
         expected = f"{len(format.files)} files ({', '.join(format.files)})"
         raise BadInput(f"{format.name} takes {expected}, not {len(recordings)}")
-    name = profile_name(arguments.name, arguments.files[0].name.split(".")[0])
+    name = profile_name(arguments.name, default_name(arguments.files[0]))
     rate, rtt, length = arguments.rate, arguments.rtt, arguments.length
     if rate is not None:
         RATE.of("--rate", rate)
     bin_s = parse_time("--bin", arguments.bin, MIN_BIN_S, MAX_BIN_S)
-    options = write_imported.ImportOrder(
+    return write_imported.ImportOrder(
         name=name,
         format=format,
         recordings=recordings,
@@ -129,12 +148,16 @@ def read_options(arguments: argparse.Namespace) -> write_imported.ImportOrder:
         length_s=None if length is None else parse_time("--for", length, bin_s, MAX_LENGTH_S),
         out=arguments.out,
     )
-    check_output(options.out, name, (".yaml", ".csv"), force=arguments.force)
-    return options
+
+
+def default_name(path: Path) -> str:
+    return "imported" if path == STDIN else path.name.split(".")[0]
 
 
 def read_recording(path: Path) -> Recording:
     """Return a file's text, decompressed if it is gzipped. Raises BadInput."""
+    if path == STDIN:
+        return Recording("standard input", sys.stdin.read(MAX_BYTES))
     label = shown_path(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):

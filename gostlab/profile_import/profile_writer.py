@@ -5,6 +5,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +26,15 @@ from gostlab.spec.yaml_source import BadInput, shown_path
 
 SENTENCES = ("assumptions", "notes")
 SCHEMA = "yaml-language-server: $schema=../schemas/profile.json"
+
+
+@dataclass(frozen=True)
+class ImportedProfile:
+    """A profile that was written, and what to say of it."""
+
+    path: Path
+    lines: tuple[str, ...]  # its summary, what was taken and what was left out
+    settings: Mapping[str, str]  # settings of a run that belong to the path
 
 
 # -- format the text

@@ -3,17 +3,17 @@
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from gostlab.importers.base import Recording, SpecifiedDirection, SpecifiedPath
-from gostlab.profile_import.profile_writer import profile_text, write_profile
+from gostlab.importers.base import SpecifiedDirection, SpecifiedPath
+from gostlab.profile_import.profile_writer import ImportedProfile, profile_text, write_profile
+from gostlab.profile_import.write_imported import ImportOrder
 from gostlab.registry.folders import cache_folder
 from gostlab.spec import units
-from gostlab.spec.profile import load_distribution
+from gostlab.spec.profile import load_distribution, load_profile, summary
 from gostlab.spec.yaml_source import BadInput
 from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE
 
@@ -24,34 +24,15 @@ TABLE_FOLDERS = ("/usr/lib/tc", "/usr/lib/*/tc", "/usr/share/tc")
 GUEST_TABLE_FOLDERS = ("iproute2/*/usr/lib/*/tc", "root/*/tree/usr/lib/*/tc")
 
 
-@dataclass(frozen=True)
-class SpecifiedOrder:
-    """The options of an import that apply to a path that was set."""
-
-    name: str
-    format: str
-    recordings: tuple[Recording, ...]
-    swapped: bool  # whether what leaves the device is the reverse direction
-    rate: str | None
-    rtt_s: Fraction | None
-    out: Path
-
-
-@dataclass(frozen=True)
-class SpecifiedProfile:
-    """A profile written from a path that was set, and what was taken from which line."""
-
-    path: Path
-    taken: tuple[str, ...]
-    left_out: tuple[str, ...]
-    settings: tuple[str, ...]  # NAME: VALUE, for a run on this path
-
-
-def write_specified(order: SpecifiedOrder, specified: SpecifiedPath) -> SpecifiedProfile:
+def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedProfile:
     """Write the profile and its delay tables into order.out. Raises BadInput."""
     pair = (specified.forward, specified.reverse)
     directions = dict(
-        zip(("forward", "reverse"), pair[::-1] if order.swapped else pair, strict=True)
+        zip(
+            ("forward", "reverse"),
+            pair[::-1] if order.recorded_direction == "reverse" else pair,
+            strict=True,
+        )
     )
     other_delay_s = delay_of_unshaped(order, directions)
     texts: dict[str, str | None] = {}
@@ -74,23 +55,30 @@ def write_specified(order: SpecifiedOrder, specified: SpecifiedPath) -> Specifie
         taken.append(f"{name}: {taken_words(order, direction)}")
     files = ", ".join(Path(recording.label).name for recording in order.recordings)
     digest = hashlib.sha256("".join(one.text for one in order.recordings).encode()).hexdigest()
-    settings = tuple(f"{name}: {value}" for name, value in specified.settings.items())
     texts[".yaml"] = profile_text(
         ["A path that somebody set. Made by ./lab profile import."],
         {
             "name": order.name,
-            "title": f"{order.name}, from {order.format} lines",
+            "title": f"{order.name}, from {order.format.name}",
             "assumptions": [f"Left out, {line}." for line in specified.left_out],
             "notes": [f"From {files}, SHA-256 {digest}.", *(f"{line}." for line in taken)],
             **document,
         },
     )
     path = write_profile(order.out, order.name, texts)
-    return SpecifiedProfile(path, tuple(taken), specified.left_out, settings)
+    lines = [
+        f"{order.name}: {summary(load_profile(str(path)))}",
+        *(f"taken: {line}" for line in taken),
+        *(f"left out: {line}" for line in specified.left_out),
+    ]
+    if specified.settings:
+        with_it = ", ".join(f"{name}: {value}" for name, value in specified.settings.items())
+        lines.append(f"with it: {with_it}")
+    return ImportedProfile(path, tuple(lines), specified.settings)
 
 
 def delay_of_unshaped(
-    order: SpecifiedOrder, directions: dict[str, SpecifiedDirection | None]
+    order: ImportOrder, directions: dict[str, SpecifiedDirection | None]
 ) -> Fraction:
     """Return the delay of the direction that nothing shapes. Raises BadInput."""
     shaped_s = sum((one.delay_s for one in directions.values() if one), Fraction(0))
@@ -107,7 +95,7 @@ def delay_of_unshaped(
 
 
 def direction_document(
-    order: SpecifiedOrder, direction: SpecifiedDirection, table_file: str | None
+    order: ImportOrder, direction: SpecifiedDirection, table_file: str | None
 ) -> dict[str, Any]:
     """Return a direction as a profile writes it. Raises BadInput without a rate."""
     if direction.rate_bps is None and order.rate is None:
@@ -141,7 +129,7 @@ def percent_text(share: Fraction) -> str:
     return f"{percent.normalize():f}%"
 
 
-def taken_words(order: SpecifiedOrder, direction: SpecifiedDirection) -> str:
+def taken_words(order: ImportOrder, direction: SpecifiedDirection) -> str:
     """Return what a direction was taken from, in one line."""
     rate = units.show_rate(direction.rate_bps) if direction.rate_bps else f"{order.rate} (--rate)"
     delay = f"{units.show_s(direction.delay_s)} one way"

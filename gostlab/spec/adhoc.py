@@ -45,7 +45,7 @@ PATH_DEFAULTS: Mapping[str, str] = {
 MATRIX = "try"
 # The options of the command line that are no settings.
 OWN_OPTIONS = frozenset(
-    {"machine", "results", "jobs", "gost", "seed", "repeat", "json", "csv", "save", "help"}
+    {"machine", "results", "jobs", "gost", "seed", "repeat", "json", "csv", "save", "help", "path"}
 )
 # The order of levels in the table, outermost first, so that congestion controls are in adjacent
 # rows.
