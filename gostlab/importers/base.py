@@ -60,7 +60,7 @@ class SpecifiedDirection:
     jitter_s: Fraction
     distribution: str  # name of tc's delay table; "" is uniform
     loss: tuple[Fraction, ...]  # () none, (p,) random, or gemodel's (p, r, 1-h, 1-k)
-    buffer: str  # as a profile writes it; "" where the rate has no queue
+    buffer: str  # in the words of a profile; "" if no line determines it
     buffer_from: str  # how the buffer follows from the lines
     ordered: bool
 
