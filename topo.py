@@ -15,44 +15,60 @@ its plain attributes (gostlab.registry.topologies says what each means), which a
 running this file. `mn --custom` executes this file, so its top level imports nothing but Mininet.
 """
 
+from functools import cache
+
 try:
-    from mininet.node import Node
     from mininet.topo import Topo
-except ImportError:  # `python` may be one that Debian's Mininet is not installed for
-    import os
-    import sys
+except ImportError:
 
-    if (
-        __name__ == "__main__"
-        and os.path.exists("/usr/bin/python3")
-        and os.path.realpath(sys.executable) != os.path.realpath("/usr/bin/python3")
-    ):
-        os.execv("/usr/bin/python3", ["/usr/bin/python3", os.path.abspath(__file__), *sys.argv[1:]])
-    sys.exit("topo.py: Mininet is not installed: run ./lab setup (or apt-get install mininet)")
+    class Topo:  # type: ignore[no-redef]
+        """Take the place of Mininet's class where only the declarations are read."""
 
 
-class LabHost(Node):
-    """A host with static routes: `routes` is a list of (destination, gateway)."""
+@cache
+def host_class():
+    """Return the class of a host; importing Mininet's nodes takes 0.2 s."""
+    from mininet.node import Node
 
-    def config(self, routes=(), **params):
-        result = super().config(**params)
-        for destination, gateway in routes:
-            self.cmd(f"ip route add {destination} via {gateway}")
-        return result
+    class LabHost(Node):
+        """A host with static routes: `routes` is a list of (destination, gateway)."""
+
+        forwards = False
+
+        def config(self, routes=(), **params):
+            result = super().config(**params)
+            for destination, gateway in routes:
+                self.cmd(f"ip route add {destination} via {gateway}")
+            return result
+
+    return LabHost
 
 
-class Router(LabHost):
-    """A host that forwards IPv4 between its links."""
+@cache
+def router_class():
+    """Return the class of a router."""
 
-    def config(self, routes=(), **params):
-        result = super().config(routes=routes, **params)
-        self.cmd("sysctl -qw net.ipv4.ip_forward=1")
-        return result
+    class Router(host_class()):  # type: ignore[misc]
+        """A host that forwards IPv4 between its links."""
+
+        forwards = True
+
+        def config(self, routes=(), **params):
+            result = super().config(routes=routes, **params)
+            self.cmd("sysctl -qw net.ipv4.ip_forward=1")
+            return result
+
+    return Router
+
+
+def add_router(topo, name, **params):
+    """Add a router with Mininet's parameters of a host."""
+    topo.addHost(name, cls=router_class(), **params)
 
 
 def add_end(topo, name, net, own=1):
     """Add a host at an end of a network NET.0/24, whose router is at the other: 1 or 2."""
-    topo.addHost(name, cls=LabHost, ip=f"{net}.{own}/24", defaultRoute=f"via {net}.{3 - own}")
+    topo.addHost(name, cls=host_class(), ip=f"{net}.{own}/24", defaultRoute=f"via {net}.{3 - own}")
 
 
 def join(topo, one, two, net, role=(), role_back=()):
@@ -107,7 +123,7 @@ class TunnelTopo(Topo):
                 for at, net in enumerate(nets)
                 if net not in (before, behind)
             ]
-            self.addHost(node, cls=Router, ip=f"10.0.{before}.2/24", routes=routes)
+            add_router(self, node, ip=f"10.0.{before}.2/24", routes=routes)
         for place, (one, two) in enumerate(itertools.pairwise(row)):
             path = ((), f"hop{place // 3 + 1}") if hops > 1 else ()
             roles = (
@@ -143,8 +159,8 @@ class DumbbellTopo(Topo):
     own_rtts = True
 
     def build(self, senders=2, receivers=2, **_params):
-        self.addHost("left", cls=Router, ip="10.0.0.1/24", routes=[("10.2.0.0/16", "10.0.0.2")])
-        self.addHost("right", cls=Router, ip="10.0.0.2/24", routes=[("10.1.0.0/16", "10.0.0.1")])
+        add_router(self, "left", ip="10.0.0.1/24", routes=[("10.2.0.0/16", "10.0.0.2")])
+        add_router(self, "right", ip="10.0.0.2/24", routes=[("10.1.0.0/16", "10.0.0.1")])
         join(self, "left", "right", "10.0.0", ("bottleneck", "forward"), ("bottleneck", "reverse"))
         for side, router, letter, count, direction in (
             (1, "left", "s", senders, "reverse"),
@@ -176,12 +192,8 @@ class RouterTopo(Topo):
 
     def build(self, **_params):
         add_end(self, "client", "192.168.1", own=2)
-        self.addHost(
-            "host", cls=Router, ip="192.168.1.1/24", routes=[("192.168.2.0/24", "192.168.3.2")]
-        )
-        self.addHost(
-            "router", cls=Router, ip="192.168.3.2/24", routes=[("192.168.1.0/24", "192.168.3.1")]
-        )
+        add_router(self, "host", ip="192.168.1.1/24", routes=[("192.168.2.0/24", "192.168.3.2")])
+        add_router(self, "router", ip="192.168.3.2/24", routes=[("192.168.1.0/24", "192.168.3.1")])
         add_end(self, "server", "192.168.2", own=2)
         self.addLink(
             "client", "host", params1={"ip": "192.168.1.2/24"}, params2={"ip": "192.168.1.1/24"}
@@ -212,18 +224,18 @@ class StarTopo(Topo):
     def build(self, sites=2, **_params):
         across = [(f"10.{k}.0.0/16", f"10.{k}.1.2") for k in range(1, sites + 1)]
         add_end(self, "client", "10.0.1")
-        self.addHost("hub", cls=Router, ip="10.0.1.2/24", routes=across)
+        add_router(self, "hub", ip="10.0.1.2/24", routes=across)
         join(self, "client", "hub", "10.0.1")
         for k in range(1, sites + 1):
             near, far, site = f"near{k}", f"far{k}", f"site{k}"
-            self.addHost(
+            add_router(
+                self,
                 near,
-                cls=Router,
                 ip=f"10.{k}.1.2/24",
                 routes=[(f"10.{k}.3.0/24", f"10.{k}.2.2")],
                 defaultRoute=f"via 10.{k}.1.1",
             )
-            self.addHost(far, cls=Router, ip=f"10.{k}.2.2/24", defaultRoute=f"via 10.{k}.2.1")
+            add_router(self, far, ip=f"10.{k}.2.2/24", defaultRoute=f"via 10.{k}.2.1")
             add_end(self, site, f"10.{k}.3", own=2)
             join(self, "hub", near, f"10.{k}.1", role_back=("delay", "reverse", site))
             roles = ("bottleneck", "forward", site), ("bottleneck", "reverse", site)
@@ -274,7 +286,7 @@ def build_nodes(topo, shape, nodes):
             if other != node
             for side in (1, 2)
         ]
-        topo.addHost(f"n{node}", cls=Router, ip=f"10.1.{node}.2/24", routes=others)
+        add_router(topo, f"n{node}", ip=f"10.1.{node}.2/24", routes=others)
         for side, letter in ((1, "s"), (2, "r")):
             net, host = f"10.{side}.{node}", f"{letter}{node}"
             add_end(topo, host, net)
@@ -287,7 +299,7 @@ def build_nodes(topo, shape, nodes):
             for step, via in (((one, two), f"{second}.2"), ((two, one), f"{first}.1")):
                 if [step] in ways:
                     routes += [(f"10.{side}.{node}.0/24", via) for side in (1, 2)]
-        topo.addHost(wire, cls=Router, ip=f"{first}.2/24", routes=routes)
+        add_router(topo, wire, ip=f"{first}.2/24", routes=routes)
         link = f"n{one}-n{two}"
         there, back = (crossing(one, two), link), (crossing(two, one), link)
         roles = ("bottleneck", "forward", *there), ("delay", "reverse", *back)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.registry import qdiscs, topologies, traffic, tunnels
 from gostlab.sandbox import guest_init
 from gostlab.sandbox.module_bundle import LAB
 from tests.lab_command import said_by
@@ -46,23 +45,6 @@ def test_a_run_reads_each_of_the_labs_modules_from_it_and_compiles_nothing(kept:
     )
     done = said_by(sys.executable, "-c", script, check=True)
     assert done.stdout.strip() == f"True [] 0 ['{LAB}/gostlab/guest']"
-
-
-@pytest.mark.slow
-def test_it_knows_what_the_kinds_declare(kept: Path) -> None:
-    script = IMPORTS.format(file=str(kept)) + (
-        "from gostlab.registry import qdiscs, topologies, traffic, tunnels\n"
-        "print([tunnels.tunnel_kinds(), qdiscs.qdisc_kinds(), traffic.traffic_kinds(),"
-        " topologies.topologies()])"
-    )
-    done = said_by(sys.executable, "-c", script, check=True)
-    of_files = [
-        tunnels.tunnel_kinds(),
-        qdiscs.qdisc_kinds(),
-        traffic.traffic_kinds(),
-        topologies.topologies(),
-    ]
-    assert done.stdout.strip() == str(of_files)
 
 
 @pytest.mark.parametrize("length", [0, 7, 1000, -1])

@@ -45,10 +45,11 @@ REPORTED = ("paths", "dumbbell")
 MACHINE_TABLE = "environment.csv"
 HELP_COLUMNS = "80"
 HELP_PYTHON = (3, 11)  # other versions of argparse format help differently
-# Keys that depend on the machine, the date or the commit; `files` and `sha256` include env.json.
+# Keys that depend on the machine, the date or the commit; `files` and `sha256` include env.json,
+# `guest_s` the time of the lab's own work.
 VARYING_KEYS = {
     "env.json": {"host", "lab"},
-    "status.json": {"epoch", "files", "finished", "sha256", "wall_s"},
+    "status.json": {"epoch", "files", "finished", "guest_s", "sha256", "wall_s"},
 }
 
 

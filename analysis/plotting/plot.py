@@ -29,8 +29,6 @@ from gostlab.analysis.stats.cells import Cell, MatrixResults, file_name, to_tabl
 from gostlab.analysis.stats.text_table import Table, n_note
 from gostlab.errors import BadInput
 from gostlab.registry import plots as declared
-from gostlab.registry.folders import DRAWINGS
-from gostlab.registry.static_loader import module_of
 
 # Maximum figures of one plot.
 MAX_FIGURES = 8
@@ -219,13 +217,8 @@ def declared_drawing(word: str) -> Drawing:
     files = declared.drawing_files()
     if word not in files:
         raise BadInput(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")
-    declared.check_drawing(word, files[word])
-    try:
-        module = module_of(DRAWINGS, files[word].stem)
-        plot = getattr(module, "DRAWING", None)  # a module of gostlab is imported when used
-    except Exception as error:  # report any exception of a user's file with its name
-        raise BadInput(f"{files[word]}: {type(error).__name__}: {error}") from error
-    if not isinstance(plot, Drawing) or plot.word != word:
+    plot = declared.drawing_in(word, files[word])
+    if not isinstance(plot, Drawing):
         raise BadInput(f"{files[word]}: its DRAWING is not the drawing {word}")
     return plot
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mininet.net import VERSION as MININET_VERSION
-
 from gostlab import __version__
 from gostlab.guest.network import NetworkError
 from gostlab.install.locate import OwnProgram, TunnelBinary, file_sha256
@@ -65,6 +63,8 @@ def environment(
 
     `sysctls` are those of every host. Raises NetworkError if a program cannot be run.
     """
+    from mininet.net import VERSION as MININET_VERSION
+
     return {
         "lab": {
             "version": __version__,

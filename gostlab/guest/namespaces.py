@@ -6,6 +6,8 @@ a second of every run. A run types nothing, so a process that does nothing holds
 (`./lab shell`) has nodes with shells.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import os
@@ -15,11 +17,12 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from mininet.topo import Topo
+from typing import TYPE_CHECKING, Any
 
 from gostlab.install.landlock import CLONE_NEWNS, MS_REC, checked, libc
+
+if TYPE_CHECKING:
+    from mininet.topo import Topo
 
 CLONE_NEWNET, MS_PRIVATE = 0x40000000, 1 << 18  # <linux/sched.h>, <linux/mount.h>
 TT_READ_ON = 0x676F7374  # the lab's prctl(2) option (arch/um/kernel/readon.c)

@@ -1,8 +1,10 @@
 """Build the emulated network with Mininet from a topology, and run commands on its nodes.
 
-This is the only module that imports mininet.net. Everything that runs on a node goes through
-`Network`, which records it in `commands.sh`, so that a reader can build the same network by hand.
+Everything that runs on a node goes through `Network`, which records it in `commands.sh`, so that a
+reader can build the same network by hand.
 """
+
+from __future__ import annotations
 
 import os
 import shlex
@@ -12,23 +14,21 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mininet.log import setLogLevel
-from mininet.net import Mininet
-from mininet.util import numCores
-
-import topo
 from gostlab.guest import tsc_trap
 from gostlab.guest.command_log import CommandLog, ScriptRequirements
 from gostlab.guest.ethtool import OFFLOADS, set_offloads_of
 from gostlab.guest.namespaces import inside, read_sysctls, reading_on, without_shells, write_sysctls
 from gostlab.guest.rtnetlink import LinkError, links_of
 from gostlab.guest.tc_batch import TcError, TcPipe
-from gostlab.registry.topologies import topology_of
+from gostlab.registry.topologies import topology_classes, topology_of
 from gostlab.spec.cpu_model import format_cost
 from gostlab.spec.flow import topology_size
 from gostlab.spec.run_spec import RunSpec
+
+if TYPE_CHECKING:
+    from mininet.net import Mininet
 
 NO_REQUIREMENTS = ScriptRequirements()
 CHECKED_OFFLOADS = tuple(OFFLOADS)[:3]  # not every kernel has the last of OFFLOADS
@@ -272,13 +272,17 @@ def build_network(
     `shells` gives nodes a shell, for Mininet's prompt. Raises NetworkError if Mininet cannot build
     it.
     """
+    from mininet.log import setLogLevel
+    from mininet.net import Mininet
+    from mininet.util import numCores
+
     setLogLevel("warning")
     # Mininet.init() would raise the host's socket-buffer and neighbour sysctls. The lab must not do
     # that, as it would change every namespace's defaults. The machine checks for root.
     Mininet.inited = True
     numCores.ncores = os.cpu_count()  # Mininet would count CPUs with grep
     size = topology_size(topology_of(run.topology), run.flows, run.sites, run.hops)
-    layout = topo.topos[run.topology](**size)
+    layout = topology_classes()[run.topology](**size)
     mininet = Mininet(
         topo=layout if shells else without_shells(layout), controller=None, build=False
     )
@@ -365,7 +369,7 @@ def record_layout(network: Network) -> None:
             log.write(f"ip -n {host.name} route add {destination} via {gateway}")
         if "defaultRoute" in host.params:
             log.write(f"ip -n {host.name} route add default {host.params['defaultRoute']}")
-        if isinstance(host, topo.Router):
+        if getattr(host, "forwards", False):
             log.run(host.name, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
 
 

@@ -62,6 +62,9 @@ from gostlab.guest.workload import LoadResult, run_flows
 from gostlab.install.locate import TunnelBinary, file_sha256
 from gostlab.registry.congestion_controls import kernel_name
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
+from gostlab.registry.qdiscs import qdisc_kinds
+from gostlab.registry.topologies import topologies
+from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec.checks import Check, report, worst
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import MTU_BYTES
@@ -369,9 +372,18 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
 
 
+def import_plugins() -> None:
+    """Import all plugins and Mininet: an import during the run would take some of its time."""
+    import mininet.net  # noqa: F401
+
+    for declared in (topologies, qdisc_kinds, tunnel_kinds):
+        declared()
+
+
 def main(argv: list[str]) -> int:
     """Run the description in FOLDER; outcome.json has the result, not the exit status."""
     lazy.read_all()
+    import_plugins()
     gc.freeze()
     gc.enable()  # guest_init.py has disabled it
     folder = Path(argv[1])

@@ -31,7 +31,7 @@ from gostlab.install.locate import (
     tunnel_program,
 )
 from gostlab.registry.folders import TUNNELS
-from gostlab.registry.static_loader import module_of
+from gostlab.registry.plugins import module_of
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.run_spec import RunSpec
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from gostlab.guest.qdisc import CLASS, Direction, Qdisc, ShapingMismatch
 from gostlab.registry.folders import QDISCS
+from gostlab.registry.plugins import module_of
 from gostlab.registry.qdiscs import bottleneck_kinds
-from gostlab.registry.static_loader import module_of
 
 
 def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: int) -> list[Qdisc]:

@@ -28,7 +28,7 @@ from gostlab.guest.flow_result import (
     server_report,
 )
 from gostlab.registry.folders import TRAFFIC_KINDS
-from gostlab.registry.static_loader import module_of
+from gostlab.registry.plugins import module_of
 from gostlab.registry.traffic import TrafficKind, traffic_kind, traffic_kinds
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec

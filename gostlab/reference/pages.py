@@ -1,7 +1,6 @@
 """Generate the tables of declarations and fill them into the pages' templates."""
 
 import argparse
-import ast
 import json
 import re
 import textwrap
@@ -22,9 +21,8 @@ from gostlab.reference import public
 from gostlab.registry.congestion_controls import IN_LINUX, shipped_controls
 from gostlab.registry.folders import ROOT, from_root
 from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED, declared_kernels
-from gostlab.registry.plots import caption_of, drawing_files
+from gostlab.registry.plots import drawing_files, drawing_in
 from gostlab.registry.qdiscs import BOTTLENECK, QUEUE, qdisc_kinds
-from gostlab.registry.static_loader import parse_source
 from gostlab.registry.topologies import topologies
 from gostlab.registry.traffic import traffic_kinds
 from gostlab.registry.tunnels import LEGS, tunnel_kinds
@@ -101,7 +99,10 @@ def page_tables() -> dict[str, Any]:
         "models": table(("model", "curve"), ((code(model.name), model.label) for model in MODELS)),
         "drawings": table(
             ("drawing", "what it shows"),
-            ((code(word), plot_caption(word)) for word in drawing_files()),
+            (
+                (code(word), drawing_in(word, file).caption)
+                for word, file in drawing_files().items()
+            ),
         ),
         "tunnels": tunnels_table(),
         "networks": table(
@@ -163,15 +164,6 @@ def columns_table(fields: Iterable[results_format.FormatField]) -> str:
     """Return a table of the fields of a result file."""
     rows = ((code(field.path), field.kind_words, field.unit, field.says) for field in fields)
     return table(("field", "kind", "unit", "what"), rows)
-
-
-def plot_caption(word: str) -> str:
-    """Return a plot's caption, or the first sentence of a composed plot's file."""
-    caption = caption_of(word)
-    if caption[:1].isupper():
-        return caption
-    docstring = ast.get_docstring(parse_source(drawing_files()[word])) or ""
-    return re.sub(r"\s+", " ", docstring.partition("\n\n")[0])
 
 
 def tunnels_table() -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import CONTROLS, from_root, own_cc_folder
-from gostlab.registry.static_loader import records
+from gostlab.registry.plugins import records
 from gostlab.safe_read import plain_size
 
 # The controls in Linux's tree; only a run can determine whether its kernel has one.

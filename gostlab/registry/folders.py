@@ -34,6 +34,7 @@ QDISCS = CODE / "gostlab" / "qdiscs"
 TRAFFIC_KINDS = CODE / "gostlab" / "traffic"
 FORMATS = CODE / "gostlab" / "importers"
 DRAWINGS = ANALYSIS / "plots"
+RUN_PLUGINS = (TUNNELS, QDISCS, TRAFFIC_KINDS)
 # The programs that gostlab runs on a node. Python makes one more system call per component of their
 # path, which a run's clock may charge: another path would change results.
 NODE_PROGRAMS = CODE / "gostlab" / "guest"

@@ -17,7 +17,7 @@ from typing import Any
 from gostlab.errors import BadInput
 from gostlab.registry.congestion_controls import strangers_welcome
 from gostlab.registry.folders import KERNELS, from_root, own_kernels_folder
-from gostlab.registry.static_loader import records
+from gostlab.registry.plugins import records
 
 DECLARATION = "kernel.toml"
 RECORD = "kernel.json"  # The record beside a built kernel.

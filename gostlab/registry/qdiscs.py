@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.registry.folders import QDISCS
-from gostlab.registry.static_loader import declared_in, one_called
+from gostlab.registry.plugins import Declaration, declared_in, one_called
 
 BOTTLENECK, QUEUE = "bottleneck", "queue"
 
 
 @dataclass(frozen=True)
-class QdiscKind:
+class QdiscKind(Declaration):
     r"""Represent the declaration of a queueing discipline.
 
     name  as an experiment writes it
@@ -74,7 +74,7 @@ class QdiscKind:
 @cache
 def qdisc_kinds(folder: Path = QDISCS) -> dict[str, QdiscKind]:
     """Return every queueing discipline by name. Raises BadInput for an incomplete one."""
-    qdiscs = declared_in(folder, "QDISC", QdiscKind, "build", globals())
+    qdiscs = declared_in(folder, "QDISC", QdiscKind, "build")
     return {name: qdisc for name, qdisc in qdiscs.items() if name == qdisc.name}
 
 

@@ -1,23 +1,23 @@
 """Declare the topologies, from the classes in topo.py.
 
-A topology is one class. Its plain attributes are read without importing the module, which would
-require Mininet; no other module compares topologies by name.
+A topology is one class, whose attributes declare it; no other module compares topologies by name.
 """
 
-import ast
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gostlab.errors import BadInput
-from gostlab.registry import graph_topologies, static_loader
+from gostlab.registry import graph_topologies
 from gostlab.registry.folders import TOPOLOGY_FILE, from_root
+from gostlab.registry.plugins import Declaration, import_file, one_called
 
 SIZES = ("senders", "receivers", "sites", "nodes", "hops")
 
 
 @dataclass(frozen=True)
-class Topology:
+class Topology(Declaration):
     r"""Represent the declaration of a topology.
 
     name      as an experiment writes it
@@ -101,38 +101,36 @@ class Topology:
 
 
 @cache
+def topology_classes(file: Path = TOPOLOGY_FILE) -> dict[str, type[Any]]:
+    """Return the class of every topology by name, in the file's order. Raises BadInput."""
+    module, by_name = import_file(file), {}
+    for topology in vars(module).values():
+        if isinstance(topology, type) and module.Topo in topology.__mro__[1:]:
+            name = vars(topology).get("name", "")
+            if name in by_name:
+                raise BadInput(f"{from_root(file)}: two topologies are called {name}")
+            by_name[name] = topology
+    return by_name
+
+
+@cache
 def topologies(file: Path = TOPOLOGY_FILE) -> dict[str, Topology]:
     """Return every topology by name, in topo.py's order. Raises BadInput."""
-    if "TOPOLOGY" in static_loader.DECLARED:
-        cached = (Topology(**values) for values in static_loader.DECLARED["TOPOLOGY"])
-        return {topology.name: topology for topology in cached}
-    classes = [
-        node for node in static_loader.parse_source(file).body if isinstance(node, ast.ClassDef)
-    ]
-    by_name: dict[str, Topology] = {}
-    for node in classes:
-        if any(isinstance(base, ast.Name) and base.id == "Topo" for base in node.bases):
-            topology = read_topology(file, node)
-            if topology.name in by_name:
-                raise BadInput(f"{from_root(file)}: two topologies are called {topology.name}")
-            by_name[topology.name] = topology
-    return by_name
+    return {name: declared_by(file, cls) for name, cls in topology_classes(file).items()}
 
 
 def topology_of(name: str) -> Topology:
     """Return the topology of a name. Raises BadInput if there is none."""
-    return static_loader.one_called(name, topologies(), "topology")
+    return one_called(name, topologies(), "topology")
 
 
-def read_topology(file: Path, node: ast.ClassDef) -> Topology:
+def declared_by(file: Path, topology: type[Any]) -> Topology:
     """Return the declaration of a class. Raises BadInput."""
-    origin = f"{from_root(file)}:{node.lineno}: {node.name}"
-    values = {
-        name: static_loader.literal_of(file, f"{node.name}.{name}", value)
-        for name, value in static_loader.assigned(node.body).items()
-    }
-    if "build" not in static_loader.functions(node.body):
+    origin = f"{from_root(file)}: {topology.__name__}"
+    attributes = {key: value for key, value in vars(topology).items() if key[0] != "_"}
+    if not callable(attributes.pop("build", None)):
         raise BadInput(f"{origin}: no function build(): it cannot be built")
-    topology = static_loader.declared_as(Topology, origin, values)
-    static_loader.check_written(file, node.body)
-    return topology
+    try:
+        return Topology(**attributes)
+    except (BadInput, TypeError) as error:
+        raise BadInput(f"{origin}: {error}") from None

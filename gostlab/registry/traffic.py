@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.registry.folders import TRAFFIC_KINDS
-from gostlab.registry.static_loader import declared_in, one_called
+from gostlab.registry.plugins import Declaration, declared_in, one_called
 
 EITHER, DOWNLOAD, BOTH_WAYS = "either", "download", "both ways"
 
 
 @dataclass(frozen=True)
-class TrafficKind:
+class TrafficKind(Declaration):
     r"""Represent the declaration of a type of traffic.
 
     name     as an experiment writes it
@@ -49,13 +49,12 @@ class TrafficKind:
     charged: tuple[str, ...] = ("", "")
     rows: str = ""  # The file of its measurements, one per row, without .jsonl; "" means none.
     module: str = ""  # The file in gostlab/traffic/, without .py.
-    wrong = ""  # A declaration that can be read is complete.
 
 
 @cache
 def traffic_kinds(folder: Path = TRAFFIC_KINDS) -> dict[str, TrafficKind]:
     """Return every type of traffic by name. Raises BadInput for an incomplete one."""
-    return declared_in(folder, "TRAFFIC", TrafficKind, "ask", globals())
+    return declared_in(folder, "TRAFFIC", TrafficKind, "ask")
 
 
 def traffic_kind(name: str) -> TrafficKind:

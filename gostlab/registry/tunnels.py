@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.registry.folders import TUNNELS
-from gostlab.registry.static_loader import declared_in, one_called
+from gostlab.registry.plugins import Declaration, declared_in, one_called
 
 # The program provided by the installation: a real GOST if one is found, else the bundled relay.
 GOST = "gost"
@@ -47,7 +47,7 @@ IP_TCP_BYTES = 20 + 20 + 12  # The headers of IPv4 and TCP, with timestamps.
 
 
 @dataclass(frozen=True)
-class TunnelKind:
+class TunnelKind(Declaration):
     r"""Represent the declaration of a tunnel.
 
     name  as an experiment writes it
@@ -191,7 +191,7 @@ def gost_relay(transport: str, **given: Any) -> TunnelKind:
 @cache
 def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
     """Return every tunnel by each of its names, direct first. Raises BadInput."""
-    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", globals())
+    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start")
     return dict(sorted(kinds.items(), key=lambda pair: not pair[1].is_direct))
 
 

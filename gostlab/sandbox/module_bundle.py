@@ -8,34 +8,31 @@ would depend on the lab's list of files.
 
 FILE has the length of the index in eight bytes, then the index and the byte code of all modules, as
 `marshal` writes them. The index has for each name whether it is a package, and the position of its
-code; or the file of an extension module. Two entries have no source file: GENERATED is what
-`dataclasses` generates for the lab's classes, DECLARED the declarations of the plugins.
+code; or the file of an extension module. The entry GENERATED has no source file: it is what
+`dataclasses` generates for the lab's classes.
 gostlab/sandbox/guest_init.py imports from FILE.
 """
 
 import marshal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from pathlib import Path
 from types import CodeType
 
 from gostlab import lazy
-from gostlab.registry.folders import CODE, NODE_PROGRAMS, ROOT, TOPOLOGY_FILE, TUNNELS
-from gostlab.registry.qdiscs import qdisc_kinds
-from gostlab.registry.topologies import topologies
-from gostlab.registry.traffic import traffic_kinds
-from gostlab.registry.tunnels import tunnel_kinds
+from gostlab.registry.folders import CODE, NODE_PROGRAMS, RUN_PLUGINS, TOPOLOGY_FILE
 
 LAB = "/run/host/lab"  # the lab's path in a guest
-WHOLE_FOLDERS = (NODE_PROGRAMS, TUNNELS.parent)  # the folders that are bundled completely
+WHOLE_FOLDERS = (NODE_PROGRAMS, *RUN_PLUGINS, TOPOLOGY_FILE)  # bundled completely
 INIT_IMPORTS = (
     "gostlab.guest.run",
+    "mininet.net",
     "runpy",
     "site",
 )  # imported by guest_init, with their dependencies
-GENERATED, DECLARED = "(dataclasses)", "gostlab.registry.kept"
+GENERATED = "(dataclasses)"
 PYC_HEADER_BYTES = 16
 BundleEntry = tuple[str, bool, bytes | str]  # name, is it a package, code or file of an extension
 
@@ -44,7 +41,7 @@ def lab_modules() -> Iterator[BundleEntry]:
     """Yield the lab's modules; those that do not compile are left to their importer."""
     for path in (*(CODE / "gostlab").rglob("*.py"), TOPOLOGY_FILE):
         inside = path.relative_to(CODE)
-        parts = (path.relative_to(ROOT) if path == TOPOLOGY_FILE else inside).with_suffix("").parts
+        parts = inside.with_suffix("").parts
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         if name in sys.modules or any(map(path.is_relative_to, WHOLE_FOLDERS)):
@@ -67,30 +64,13 @@ def imported_modules() -> Iterator[BundleEntry]:
             yield spec.name, spec.submodule_search_locations is not None, code
 
 
-def declarations_module() -> bytes:
-    """Return the code of a module with the declarations of all plugins."""
-    plugins: dict[str, Mapping[str, object]] = {
-        "TUNNEL": tunnel_kinds(),
-        "QDISC": qdisc_kinds(),
-        "TRAFFIC": traffic_kinds(),
-        "TOPOLOGY": topologies(),
-    }
-    # A plugin may have several names; each is written once.
-    distinct = {
-        name: {id(plugin): vars(plugin) for plugin in by_name.values()}
-        for name, by_name in plugins.items()
-    }
-    values = {name: list(by_name.values()) for name, by_name in distinct.items()}
-    return marshal.dumps(compile(f"DECLARED = {values!r}", DECLARED, "exec"))
-
-
 def main(file: str) -> None:
     generated: dict[str, CodeType] = {}
     lazy.execute_written(generated)
     for name in INIT_IMPORTS:
         import_module(name)
     lazy.read_all()
-    entries = [*imported_modules(), *lab_modules(), (DECLARED, False, declarations_module())]
+    entries = [*imported_modules(), *lab_modules()]
     entries.append((GENERATED, False, marshal.dumps(generated)))
     index: dict[str, tuple[bool, int, int] | str] = {}
     codes: list[bytes] = []

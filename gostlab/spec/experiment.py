@@ -15,8 +15,8 @@ from typing import Any
 from gostlab.errors import bounded
 from gostlab.registry.folders import EXPERIMENTS
 from gostlab.registry.plots import (
-    check_drawing,
     drawing_files,
+    drawing_in,
     format_with_factors,
     merit_names,
     model_names,
@@ -104,7 +104,9 @@ def drawing_schema() -> dict[str, Any]:
     pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
     over_two = {
         "type": "object",
-        "properties": {name: pair for name, path in sorted(files.items()) if takes_factors(path)},
+        "properties": {
+            name: pair for name, file in sorted(files.items()) if takes_factors(name, file)
+        },
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,
@@ -127,7 +129,7 @@ def read_drawing(node: Node) -> str:
     if text not in files:
         raise node.bad_value(f"no such drawing ({meant(text, files)})")
     try:
-        check_drawing(text, files[text])
+        drawing_in(text, files[text])
     except BadInput as error:
         raise node.bad(str(error)) from None
     return text
@@ -140,7 +142,7 @@ def read_drawing_over_factors(node: Node) -> str:
         raise node.bad(f"{len(given)} keys where one drawing should be (like heatmap: [loss, cc])")
     ((name, written),) = given.items()
     plot_name = read_drawing(replace(written, text=name, items=None, fields=None))
-    if not takes_factors(drawing_files()[plot_name]):
+    if not takes_factors(plot_name, drawing_files()[plot_name]):
         raise written.bad(f"{plot_name} takes no factors (write {plot_name} alone)")
     factors = list_of(text_of)(written)
     if len(factors) != 2 or factors[0] == factors[1]:
@@ -491,7 +493,7 @@ class ExperimentFile:
     presets: Mapping[str, Node] = key(PRESETS, "buffer presets by name", default={})
     settings: Settings = key(SETTINGS_BY_NAME, "settings of all runs", default={})
     matrices: tuple[Matrix, ...] = key(
-        list_of(Reader(read_matrix, record(Matrix).schema), least=1),
+        list_of(Reader(read_matrix, lambda: record(Matrix).schema), least=1),
         "factors that are varied together",
     )
     reasons: Mapping[str, str] = key(

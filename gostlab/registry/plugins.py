@@ -1,0 +1,138 @@
+"""Import plugins, and collect what they declare.
+
+A plugin is one file. It declares `CONSTANT = Kind(...)`, or a tuple of several, and defines a
+function that the kind of plugin requires. Whatever goes wrong in the file is reported in one line
+that names it: this module is where the files of users are first imported.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, fields, replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from gostlab.errors import BadInput
+from gostlab.registry.folders import CODE, from_root
+
+T = TypeVar("T", bound="Declaration")
+Value = TypeVar("Value")
+
+
+class Declaration:
+    """Check the types of a plugin's declaration, and what its class rejects."""
+
+    name: str
+    module: str
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            expected_type = str if item.default is MISSING else type(item.default)
+            if not isinstance(value, expected_type):
+                raise BadInput(f"{item.name}: {value!r} is not a {expected_type.__name__}")
+            if item.default is MISSING and not value:
+                raise BadInput(f"{item.name} is empty")
+        if self.wrong:
+            raise BadInput(self.wrong)
+
+    @property
+    def wrong(self) -> str:
+        """Return a contradiction in the declaration, or ""."""
+        return ""
+
+
+def module_of(folder: Path, name: str) -> ModuleType:
+    """Return the module of a plugin's file, which no other code names. Raises what it raises."""
+    return import_module(".".join((*folder.relative_to(CODE).parts, name)))
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a plugin's file. Raises BadInput with its line for whatever the file raises."""
+    try:
+        if path.is_relative_to(CODE):
+            module = module_of(path.parent, path.stem)
+            vars(module)  # executes it
+            return module
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        spec: Any = spec_from_file_location(path.stem, path)
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        reason = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
+        raise BadInput(f"{from_root(path)}{line_in(path, error)}: {reason}") from error
+    return module
+
+
+def line_in(path: Path, error: BaseException) -> str:
+    """Return the line of a file in which an exception was raised, like ":12", or ""."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f":{error.lineno}"
+    line, frame = "", error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == str(path):
+            line = f":{frame.tb_lineno}"
+        frame = frame.tb_next
+    return line
+
+
+def declared_in(folder: Path, constant: str, kind: type[T], function: str) -> dict[str, T]:
+    """Return the declarations of a folder's modules by each of their names.
+
+    Raises BadInput for an incomplete declaration, or two of one name.
+    """
+    by_name: dict[str, T] = {}
+    declarations = [
+        declaration
+        for path in sorted(folder.glob("[!_]*.py"))
+        for declaration in declarations_in(path, constant, kind, function)
+    ]
+    # The order does not depend on the files.
+    for declaration in sorted(declarations, key=lambda declaration: declaration.name):
+        for name in (declaration.name, *getattr(declaration, "spellings", ())):
+            if name in by_name:
+                raise BadInput(
+                    f"{from_root(folder)}: {declaration.module}.py and {by_name[name].module}.py"
+                    f" are both called {name}"
+                )
+            by_name[name] = declaration
+    return by_name
+
+
+def declarations_in(path: Path, constant: str, kind: type[T], function: str) -> Iterator[T]:
+    """Yield the declarations of a module. Raises BadInput for an incomplete one.
+
+    A module with neither the constant nor the function is a helper of others.
+    """
+    module, origin = vars(import_file(path)), from_root(path)
+    if constant not in module and function not in module:
+        return
+    if constant not in module:
+        raise BadInput(
+            f"{origin}: {function}() without {constant} = {kind.__name__}(...): nobody can ask"
+            " for it"
+        )
+    if not callable(module.get(function)):
+        raise BadInput(f"{origin}: {constant} without a function {function}()")
+    declared = module[constant]
+    for declaration in declared if isinstance(declared, tuple) else (declared,):
+        if not isinstance(declaration, kind):
+            raise BadInput(f"{origin}: {constant} is not {kind.__name__}(name=..., ...)")
+        yield replace(declaration, module=path.stem)  # type: ignore[type-var]
+
+
+def records(folder: Path, file: str, read: Callable[[Path, Any], Value]) -> Iterator[Value]:
+    """Yield what `read` makes of each record in the subfolders, without incomplete records."""
+    for path in sorted(folder.glob(f"*/{file}")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            yield read(path, json.loads(path.read_text(encoding="utf-8")))
+
+
+def one_called(name: str, known: Mapping[str, Value], what: str) -> Value:
+    """Return the item of a name. Raises BadInput if there is none."""
+    if name not in known:
+        raise BadInput(f"no such {what}: {name} (there are {', '.join(known)})")
+    return known[name]
