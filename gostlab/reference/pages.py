@@ -100,7 +100,7 @@ def page_tables() -> dict[str, Any]:
         "drawings": table(
             ("drawing", "what it shows"),
             (
-                (code(word), drawing_in(word, file).caption)
+                (code(word), capitalised(drawing_in(word, file).caption))
                 for word, file in drawing_files().items()
             ),
         ),
@@ -164,6 +164,10 @@ def columns_table(fields: Iterable[results_format.FormatField]) -> str:
     """Return a table of the fields of a result file."""
     rows = ((code(field.path), field.kind_words, field.unit, field.says) for field in fields)
     return table(("field", "kind", "unit", "what"), rows)
+
+
+def capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def tunnels_table() -> str:

@@ -81,7 +81,11 @@ def read(what: Callable[[Path], object], folder: Path, text: str) -> Any:
         (topologies, RING + '    tunnel_near = "h1"\n', "belong together"),
         (topologies, RING.replace('"ring"', '"ri" + x'), r"topo\.py:3: NameError: .*'x'"),
         (topologies, RING + RING.replace("RingTopo", "Other"), "two topologies are called ring"),
-        (qdisc_kinds, QDISC.partition("def")[0].format(', option="X"'), r"mine\.py: QDISC without a function"),
+        (
+            qdisc_kinds,
+            QDISC.partition("def")[0].format(', option="X"'),
+            r"mine\.py: QDISC without a function",
+        ),
         (qdisc_kinds, "def build(direction, seed): ...\n", r"mine\.py: build\(\) without QDISC"),
         (qdisc_kinds, QDISC.format(""), r"mine\.py:2: option is missing: .*kernel/options"),
         (qdisc_kinds, MARKS.format("=True"), r"mine\.py:2: .*marks_at=.*pkt_sched\.h"),

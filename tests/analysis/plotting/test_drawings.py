@@ -114,8 +114,8 @@ def test_a_new_drawing_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ("def plot():\n    pass\n", 'must have DRAWING = Drawing("pies"'),
         (PIES.replace('"pies"', '"cakes"'), 'must have DRAWING = Drawing("pies"'),
-        (PIES.replace('    caption="Pies, of all things.",\n', ""), "has no caption="),
-        ("DRAWING = (\n", "cannot be read"),
+        (PIES.replace('    caption="Pies, of all things.",\n', ""), "argument: 'caption'"),
+        ("DRAWING = (\n", "pies.py:1: SyntaxError"),
     ],
 )
 def test_a_half_registered_drawing_fails_before_anything_runs(
@@ -133,7 +133,7 @@ def test_a_drawing_whose_file_raises_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_drawing(monkeypatch, tmp_path / "drawings", "pies", "import nothing_such\n" + PIES)
-    with pytest.raises(BadInput, match=r"pies\.py: ModuleNotFoundError: .*nothing_such"):
+    with pytest.raises(BadInput, match=r"pies\.py:1: ModuleNotFoundError: .*nothing_such"):
         drawing_of("pies")
 
 
