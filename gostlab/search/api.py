@@ -13,9 +13,10 @@ from gostlab.analysis.plotting import style
 from gostlab.errors import bounded
 from gostlab.profile_import.profile_writer import check_output, profile_name
 from gostlab.registry.folders import OWN_PROFILES
-from gostlab.search.fit import RunsOfTheLab, SearchProgress, fit_order
-from gostlab.search.fit_files import write_fitted
+from gostlab.search.fit import experiment_document, fit_order
 from gostlab.search.fit_plot import fit_figure
+from gostlab.search.fitted_profile import write_fitted
+from gostlab.search.harness import SearchHarness, SearchProgress
 from gostlab.search.observations import check_apart, chosen, load_measurements, on_path
 from gostlab.search.parameters import POINTS_PER_PARAMETER, Free, check_free, reaching, read_word
 from gostlab.search.problem import FitOrder
@@ -119,8 +120,10 @@ def fit(
 def fit_to(order: FitOrder, choice: machines.Choice, *, quiet: bool, **runs: Any) -> Fit:
     """Make the runs of a fit and write its profile. Raises the same exceptions as fit()."""
     progress = SearchProgress(*order.most(), quiet=quiet)
-    fitted = fit_order(order, RunsOfTheLab(order, choice, progress, **runs), progress)
-    return Fit(fitted, order, Path(write_fitted(order, fitted)))
+    document = experiment_document(order)
+    harness = SearchHarness("fit", document, order.results, choice, progress, **runs)
+    fitted = fit_order(order, harness)
+    return Fit(fitted, order, write_fitted(order, fitted))
 
 
 def order_of(

@@ -12,44 +12,47 @@ from gostlab import sandbox
 from gostlab.cli import common
 from gostlab.errors import bounded
 from gostlab.profile_import import profile_writer as writer
-from gostlab.search import fit, search_space, worst
+from gostlab.search import search_space, worst
+from gostlab.search.harness import SearchHarness, SearchProgress
 from gostlab.spec import expand, experiment, profile, yaml_source
 
 SHOWN = 3
 OVER = "rate,rtt,loss,buffer,queue"
+MADE_BY = "The worst path that ./lab worst found"
 
 
-def add_measure_option(parser: argparse.ArgumentParser) -> None:
-    known = "; ".join(f"{name}: {measure.says}" for name, measure in worst.MEASURES.items())
-    parser.add_argument(
+def worst_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--cc", required=True, help="congestion control to examine")
+    add("--against", metavar="CC", help="congestion control that shares the bottleneck")
+    add(
+        "--over",
+        default=OVER,
+        metavar="NAME,…",
+        help="settings to vary: NAME, NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
+    )
+    known = "; ".join(f"{name}: {measure.summary}" for name, measure in worst.MEASURES.items())
+    add(
         "--measure",
         choices=tuple(worst.MEASURES),
         help=f"metric that judges a path: {known.replace('%', '%%')}"
         " (default: share with --against, else utilisation)",
     )
+    add("--budget", type=int, default=200, help="total number of runs (default: 200)")
+    common.listed("--set", "NAME=VALUE", "set a setting of all runs")(parser)
+    add("--seed", type=int, default=1, help="seed of search and runs (default: 1)")
+    common.jobs()(parser)
+    common.flag("--dry-run", "print the planned search and stop")(parser)
+    common.flag("--json", "print only the result, as JSON")(parser)
+    writer.add_output_arguments(parser)
+    common.results("folder of the runs")(parser)
+    common.MACHINE(parser)
 
 
 @common.verb(
     "worst",
     "search for the path on which a congestion control performs worst",
-    common.word("--cc", required=True, help="congestion control to examine"),
-    common.word("--against", metavar="CC", help="congestion control that shares the bottleneck"),
-    common.word(
-        "--over",
-        default=OVER,
-        metavar="NAME,…",
-        help="settings to vary: NAME, NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
-    ),
-    add_measure_option,
-    common.word("--budget", type=int, default=200, help="total number of runs (default: 200)"),
-    common.listed("--set", "NAME=VALUE", "set a setting of all runs"),
-    common.word("--seed", type=int, default=1, help="seed of search and runs (default: 1)"),
-    common.jobs(),
-    common.flag("--dry-run", "print the planned search and stop"),
-    common.flag("--json", "print only the result, as JSON"),
-    lambda parser: writer.add_output_arguments(parser),  # noqa: PLW0108 (imported late)
-    common.results("folder of the runs"),
-    common.MACHINE,
+    worst_arguments,
     example=f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
 )
 def worst_verb(arguments: argparse.Namespace) -> int:
@@ -58,130 +61,107 @@ def worst_verb(arguments: argparse.Namespace) -> int:
     Raises BadInput, and the exceptions of a run.
     """
     choice = sandbox.choose(arguments.machine)
-    order = read_order(arguments)
-    worst.check_order(order)
-    name = writer.profile_name(arguments.name, order.name)
-    again = arguments.force or arguments.dry_run or is_ours(arguments.out / f"{name}.yaml")
-    writer.check_output(arguments.out, name, (".yaml",), force=again)
-    experiment = fit.kept_experiment(order.results, order.document(), "worst")
-    [example, *_] = expand.expand(experiment, machine=choice.name)
+    options = read_options(arguments)
+    options.check()
+    name = writer.profile_name(arguments.name, options.name)
+    profile_file = arguments.out / f"{name}.yaml"
+    # A profile that an earlier search wrote may be replaced.
+    is_ours = profile_file.is_file() and MADE_BY in profile_file.read_text("utf-8", "replace")
+    force = arguments.force or arguments.dry_run or is_ours
+    writer.check_output(arguments.out, name, (".yaml",), force=force)
+    progress = SearchProgress(options.budget, 0.0, quiet=arguments.json)
+    harness = SearchHarness(
+        "worst", options.document(), options.results, choice, progress, jobs=arguments.jobs
+    )
+    [example, *_] = expand.expand(harness.file, machine=choice.name)
+    progress.most_s = options.budget * example.length_s
     if arguments.dry_run:
-        print(*(axis.says for axis in order.axes), sep="\n")
+        print(*(axis.says for axis in options.axes), sep="\n")
         print(
-            f"{order.searched} paths, then {order.budget - order.searched} runs of the worst;"
-            f" {order.measure.name}: {order.measure.says}"
+            f"{options.searched} paths, then {options.budget - options.searched} runs of the"
+            f" worst; {options.measure.name}: {options.measure.summary}"
         )
         return 0
-    progress = fit.SearchProgress(
-        order.budget, order.budget * example.length_s, quiet=arguments.json
-    )
-    result = worst.search(
-        order, worst.SearchRunner(order, choice, progress, arguments.jobs), progress
-    )
-    written = writer.write_profile(arguments.out, name, {".yaml": profile_of(order, name, result)})
+    result = worst.search(options, harness)
+    texts = {".yaml": profile_text(options, name, result)}
+    written = writer.write_profile(arguments.out, name, texts)
     if arguments.json:
-        print(json.dumps(as_json(order, result, written), indent=2))
+        output = {
+            "measure": options.measure.name,
+            "searched": result.searched,
+            "without_answer": result.without_answer,
+            "profile": str(written),
+            "paths": [{**asdict(path), "value": path.value} for path in result.paths],
+        }
+        print(json.dumps(output, indent=2))
     else:
-        print(*lines(order, result, written), sep="\n")
+        print_result(options, result, written)
     return 0
 
 
-def is_ours(profile: Path) -> bool:
-    """Return whether a profile was written by this search before and may be replaced."""
-    return profile.is_file() and MADE_BY in profile.read_text(encoding="utf-8", errors="replace")
-
-
-MADE_BY = "The worst path that ./lab worst found"
-
-
-def read_order(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
+def read_options(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
     """Parse the command line. Raises BadInput."""
-    settings = dict(
-        yaml_source.named_values("--set", arguments.set, "name=value (like duration=10s)")
-    )
     bounded(f"--seed {arguments.seed}", arguments.seed, 0, experiment.MAX_SEED)
-    usual = "share" if arguments.against else "utilisation"
+    default = "share" if arguments.against else "utilisation"
+    form = "name=value (like duration=10s)"
     return worst.WorstSearchOptions(
         cc=arguments.cc,
         against=arguments.against,
         axes=search_space.read_axes(arguments.over),
-        measure=worst.MEASURES[arguments.measure or usual],
+        measure=worst.MEASURES[arguments.measure or default],
         budget=arguments.budget,
         seed=arguments.seed,
-        settings=settings,
+        settings=dict(yaml_source.named_values("--set", arguments.set, form)),
         results=arguments.results,
     )
 
 
-# -- write the profile
-
-
-def profile_of(order: worst.WorstSearchOptions, name: str, result: worst.Worst) -> str:
+def profile_text(options: worst.WorstSearchOptions, name: str, result: worst.WorstPaths) -> str:
     """Return the worst path as a profile's text; settings outside a path become a note."""
     first = result.paths[0]
-    ways: dict[str, dict[str, Any]] = {
+    directions: dict[str, dict[str, Any]] = {
         direction: writer.direction_values("100mbit", "50") for direction in profile.DIRECTIONS
     }
-    writer.apply_settings(ways, {**order.settings, **first.settings})
-    beside = [
-        f"{name}={text}"
-        for name, text in first.settings.items()
-        if not writer.is_path_setting(name)
-    ]
-    values = {
+    writer.apply_settings(directions, {**options.settings, **first.settings})
+    others = [f"{n}={v}" for n, v in first.settings.items() if not writer.is_path_setting(n)]
+    document = {
         "name": name,
-        "title": f"Where {order.cc} does worst{order.beside}, by {order.measure.name}",
+        "title": options.title,
         "assumptions": [
             f"Searched, not measured: the worst of {result.searched} paths."
-            f" {order.measure.name.capitalize()}: {spread(order, first)}."
+            f" {options.measure.name.capitalize()}: {format_spread(options, first)}."
         ],
-        "notes": [f"No part of a path: --set {' --set '.join(beside)}"] if beside else [],
-        **ways,
+        "notes": [f"No part of a path: --set {' --set '.join(others)}"] if others else [],
+        **directions,
     }
-    return writer.profile_text([f"{MADE_BY}, seed {order.seed}.", writer.SCHEMA], values)
+    return writer.profile_text([f"{MADE_BY}, seed {options.seed}.", writer.SCHEMA], document)
 
 
-# -- print results
-
-
-def spread(order: worst.WorstSearchOptions, path: worst.Tried) -> str:
+def format_spread(options: worst.WorstSearchOptions, path: worst.TriedPath) -> str:
     """Return the median and the range of the values of a path's runs."""
-    show = order.measure.show
+    show = options.measure.show
     if len(path.values) == 1:
         return f"{show(path.value)} (one run)"
     least, most = show(min(path.values)), show(max(path.values))
     return f"{show(path.value)} ({len(path.values)} runs: {least} to {most})"
 
 
-def lines(order: worst.WorstSearchOptions, result: worst.Worst, profile: Path) -> list[str]:
-    """Return lines about the worst paths, the profile, and how to inspect them."""
-    output = [f"{order.cc}{order.beside}: {order.measure.says}"]
+def print_result(
+    options: worst.WorstSearchOptions, result: worst.WorstPaths, profile_file: Path
+) -> None:
+    """Print the worst paths, the profile, and how to inspect them."""
+    beside = f" beside {options.against}" if options.against else ""
+    print(f"{options.cc}{beside}: {options.measure.summary}")
     for path in result.paths[:SHOWN]:
-        output.append(f"  {spread(order, path)}: {worst.format_settings(path.settings)}")
+        print(f"  {format_spread(options, path)}: {path.text}")
     lost = f", {result.without_answer} without an answer" if result.without_answer else ""
     first = result.paths[0]
-    beside = {**order.settings, **first.settings}
-    others = [
-        f"--{name} {text}" for name, text in beside.items() if not writer.is_path_setting(name)
-    ]
-    flows = f"{worst.MINE}={order.cc}" + (
-        f",{worst.AGAINST}={order.against}" if order.against else ""
-    )
-    asking = " ".join([f"--profile {profile}", *others, f"--flows {flows}", "--repeat 6"])
-    return [
-        *output,
-        f"of {result.searched} paths{lost}",
-        f"its run: {first.run}",
-        f"all runs: ./lab report {order.name} --results {order.results}",
-        f"the path: {profile} · ask again: ./lab try {asking}",
-    ]
-
-
-def as_json(order: worst.WorstSearchOptions, result: worst.Worst, profile: Path) -> dict[str, Any]:
-    return {
-        "measure": order.measure.name,
-        "searched": result.searched,
-        "without_answer": result.without_answer,
-        "profile": str(profile),
-        "paths": [{**asdict(path), "value": path.value} for path in result.paths],
-    }
+    settings = {**options.settings, **first.settings}
+    others = [f"--{n} {v}" for n, v in settings.items() if not writer.is_path_setting(n)]
+    against = f",{worst.AGAINST}={options.against}" if options.against else ""
+    flows = f"--flows {worst.MINE}={options.cc}{against}"
+    asking = " ".join([f"--profile {profile_file}", *others, flows, "--repeat 6"])
+    print(f"of {result.searched} paths{lost}")
+    print(f"its run: {first.run}")
+    print(f"all runs: ./lab report {options.name} --results {options.results}")
+    print(f"the path: {profile_file} · ask again: ./lab try {asking}")

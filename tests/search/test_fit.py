@@ -16,10 +16,10 @@ from gostlab.analysis.plotting.style import save
 from gostlab.reference.pages import PROFILE_SCHEMA
 from gostlab.scheduler.queue import Finished
 from gostlab.search.api import order_of, own_settings
-from gostlab.search.fit import SearchProgress
 from gostlab.search.fit_cli import conclusion, parameter_lines, print_fitted, verdict, window_lines
-from gostlab.search.fit_files import numbers_bare, write_fitted
 from gostlab.search.fit_plot import fit_figure
+from gostlab.search.fitted_profile import numbers_bare, write_fitted
+from gostlab.search.harness import SearchProgress
 from gostlab.search.level_set import TrialRun
 from gostlab.search.observations import (
     Measurements,
@@ -289,7 +289,7 @@ def test_numbers_that_one_window_explains_are_said_to_be(tmp_path: Path) -> None
 
 
 def test_the_profile_has_the_fit_and_can_be_read(tmp_path: Path) -> None:
-    path = Path(write_fitted(order(tmp_path), fitted()))
+    path = write_fitted(order(tmp_path), fitted())
     made = load_profile(str(path))
     base = load_profile("plain-100ms")
     assert made.fitted is not None
@@ -302,14 +302,14 @@ def test_the_profile_has_the_fit_and_can_be_read(tmp_path: Path) -> None:
     assert str(made.forward.buffer) == "0.5bdp"
     assert any("Fitted, not measured" in each for each in made.assumptions)
     text = path.read_text()
-    assert "date" not in text and Path(write_fitted(order(tmp_path), fitted())).read_text() == text
+    assert "date" not in text and write_fitted(order(tmp_path), fitted()).read_text() == text
 
 
 def test_what_was_measured_keeps_its_numbers_and_its_words(tmp_path: Path) -> None:
     """Of the profile that a fit began with: its reader has numbers as texts, and the schema, which
     editors read, wants them without quotes.
     """
-    path = Path(write_fitted(order(tmp_path, base="la-hamina"), fitted()))
+    path = write_fitted(order(tmp_path, base="la-hamina"), fitted())
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     schema = json.loads(PROFILE_SCHEMA.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(schema).validate(document)
@@ -329,7 +329,7 @@ def test_what_is_no_part_of_a_path_is_said_how_to_set(tmp_path: Path) -> None:
         *"memory host_tcp_memory 300MiB 200MiB 400MiB 100MiB 1000MiB log".split()
     )
     made = replace(fitted(), parameters=(*fitted().parameters, memory))
-    profile = load_profile(write_fitted(order(tmp_path), made))
+    profile = load_profile(str(write_fitted(order(tmp_path), made)))
     assert any("--set host_tcp_memory=300MiB" in note for note in profile.notes)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from gostlab.profile_import import profile_writer
@@ -17,7 +18,7 @@ from gostlab.spec.yaml_source import load_document, mapping_of
 COPIED_KEYS = ("source", "measured", "machines")  # keys that are copied from the base profile
 
 
-def write_fitted(order: FitOrder, fitted: FitRecord) -> str:
+def write_fitted(order: FitOrder, fitted: FitRecord) -> Path:
     """Write a fit's profile and its delay tables, and return its path. Raises BadInput."""
     root = mapping_of(load_document(order.base.path_on_disk))
     base = {name: node.plain(whole_or_text) for name, node in root.items()}
@@ -29,7 +30,7 @@ def write_fitted(order: FitOrder, fitted: FitRecord) -> str:
     folder = order.base.path_on_disk.parent
     texts = {".yaml": fitted_text(order, fitted, base)}
     beside = [folder / table for table in sorted(tables)]
-    return str(profile_writer.write_profile(order.out, order.name, texts, beside))
+    return profile_writer.write_profile(order.out, order.name, texts, beside)
 
 
 def fitted_text(order: FitOrder, fitted: FitRecord, base: Mapping[str, Any]) -> str:
