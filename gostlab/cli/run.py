@@ -20,7 +20,7 @@ from gostlab.profile_import import import_cli
 from gostlab.results import write_whole
 from gostlab.scheduler import batch_result as finished
 from gostlab.scheduler import progress, queue, summary
-from gostlab.spec import adhoc, expand, settings
+from gostlab.spec import adhoc, expand, gost_config, settings
 from gostlab.spec.yaml_source import named_values
 
 USUAL_SETTINGS = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
@@ -213,6 +213,12 @@ def execute_runs(
         " lines, Mininet's TCLink); two files: A,B",
     ),
     common.word(
+        "--gost-config",
+        metavar="FILE",
+        help="the tunnel, as your GOST has it: its YAML or JSON, or a file with its command lines;"
+        " the client's, or CLIENT,SERVER",
+    ),
+    common.word(
         "--run-server",
         metavar="COMMAND",
         help="server command in place of iperf3's; it listens on $HOST and $PORT",
@@ -259,6 +265,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
         given.setdefault("sample", LIVE_SAMPLE)
     if arguments.path:
         given = with_path(arguments.path, given)
+    if arguments.gost_config:
+        given = with_gost_config(arguments.gost_config, given)
     programs, repetitions = (arguments.run_server, arguments.run_client), arguments.repeat
     question = adhoc.to_question(given, repetitions=repetitions, seed=arguments.seed, own=programs)
     experiment = api.Experiment.asking(question, arguments.machine)
@@ -302,6 +310,19 @@ def with_path(files: str, given: Mapping[str, str]) -> dict[str, str]:
     # A single round trip has gone into the path, by direction.
     others = {n: text for n, text in given.items() if n != "rtt" or "," in text}
     return {**of_path, **others}
+
+
+def with_gost_config(files: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return a question's settings with the tunnel of GOST's configuration. Raises BadInput."""
+    config = gost_config.read_gost_config(files)
+    for line in config.taken:
+        common.say(f"taken: {line}")
+    for line in config.left_out:
+        common.say(f"left out: {line}")
+    common.say(f"asked: {' '.join(f'--{name} {text}' for name, text in config.settings.items())}")
+    # Another tunnel of the question is compared with the configuration's.
+    tunnels = ",".join(filter(None, (given.get("tunnel"), config.settings["tunnel"])))
+    return {**config.settings, **given, "tunnel": tunnels}
 
 
 def list_runs(experiments: Sequence[api.Experiment], results: Path, *, as_json: bool) -> int:

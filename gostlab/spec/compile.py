@@ -43,7 +43,9 @@ RENAMED = {"duration": "duration_s", "sample": "sample_ms", "start_spread": "sta
 # for each other.
 IPERF3_RTT_S, IPERF3_RTT_OF_SEVERAL_S = 9.0, 8.0
 # The settings that are options of a tunnel; their defaults set nothing.
-TUNNEL_OPTIONS = "sndbuf rcvbuf tun_queue nagle shared kcp_mode kcp_window kcp_parity".split()
+TUNNEL_OPTIONS = (
+    "sndbuf rcvbuf tun_queue nagle shared kcp_mode kcp_window kcp_data kcp_parity kcp_mtu".split()
+)
 
 
 def resolve(

@@ -379,10 +379,25 @@ SETTINGS: Mapping[str, KeySchema] = {
     ),
     "kcp_parity": KeySchema(
         value_types.one_for_all(value_types.KCP_PARITY, auto=None),
-        "gost+kcp: packets of forward error correction per ten data packets; auto: GOST's "
+        "gost+kcp: packets of forward error correction per kcp_data packets; auto: GOST's "
         "default, 3",
         "0",
         unit="packets",
+        default="auto",
+    ),
+    "kcp_data": KeySchema(
+        value_types.one_for_all(value_types.KCP_DATA, auto=None),
+        "gost+kcp: data packets per group of forward error correction, to which kcp_parity adds; "
+        "auto: GOST's default, 10",
+        "5",
+        unit="packets",
+        default="auto",
+    ),
+    "kcp_mtu": KeySchema(
+        value_types.one_for_all(value_types.KCP_MTU, auto=None),
+        "gost+kcp: size of its UDP payloads; auto: GOST's default, 1350",
+        "1200",
+        unit="bytes",
         default="auto",
     ),
     "sndbuf": KeySchema(

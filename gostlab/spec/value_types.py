@@ -68,6 +68,8 @@ MTU = whole_number(1280, 9000)  # IPv6's minimum, and jumbo frames.
 HOPS = whole_number(1, 2)
 KCP_WINDOW = whole_number(16, 65535)  # The range of the window field of a KCP segment.
 KCP_PARITY = whole_number(0, 10)
+KCP_DATA = whole_number(1, 70)
+KCP_MTU = whole_number(200, 1472)
 # iperf3 accepts whole seconds only.
 read_duration = bounded(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
 read_instant = bounded(SECONDS, "0s", "86400s", float)

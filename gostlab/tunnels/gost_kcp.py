@@ -23,7 +23,7 @@ TUNNEL = gost_relay(
     since="2.11",
     frames=((10, 3), (32768, 8), (1348, 94)),  # error correction; smux; KCP packet
     held_by="by default its window is 32 packets: any kcp_ setting brings 1024",
-    options=("shared", "kcp_mode", "kcp_window", "kcp_parity"),
+    options=("shared", "kcp_mode", "kcp_window", "kcp_data", "kcp_parity", "kcp_mtu"),
 )
 DEFAULTS = {
     "mode": "fast",
@@ -39,7 +39,9 @@ IN_FILE_ALONE = {"datashard": 10, "parityshard": 3, "sockbuf": 4194304}
 KCP_NAMES = {
     "kcp_mode": ("mode",),
     "kcp_window": ("sndwnd", "rcvwnd"),
+    "kcp_data": ("datashard",),
     "kcp_parity": ("parityshard",),
+    "kcp_mtu": ("mtu",),
 }
 
 
