@@ -354,7 +354,7 @@ def test_a_guest_parses_no_settings() -> None:
         "from gostlab.lazy import Unread\n"
         "read = [n for n, module in sys.modules.items() if type(module) is not Unread]\n"
         "print([name for name in read if name.startswith('gostlab.spec.') and "
-        "not name.endswith(('cpu_model', 'run_spec', 'flow', 'link_paths', 'versioned_json', "
+        "not name.endswith(('cpu_model', 'run_spec', 'flow', 'link_paths', 'path_spec', 'compatible_json', "
         "'checks'))])"
     )
     done = said_by(sys.executable, "-c", script)

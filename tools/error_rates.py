@@ -27,6 +27,7 @@ from gostlab.analysis.stats.published_targets import AGREES, DISAGREES, Target, 
 from gostlab.install import locate
 from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.scheduler import progress, queue
+from gostlab.spec.path_spec import DirectionSpec, PathSpec
 from gostlab.spec.run_spec import RunSpec
 
 # The band of a quick target around the median of its calibrating runs is this number of standard
@@ -55,19 +56,18 @@ class Fault:
         return f"broken-{self.name}"
 
 
-def change_path(change: Callable[[Any], Any]) -> Callable[[RunSpec], RunSpec]:
+def change_path(change: Callable[[DirectionSpec], DirectionSpec]) -> Callable[[RunSpec], RunSpec]:
     """Return a fault that changes both directions of the path."""
-    return lambda run: replace(run, path={name: change(one) for name, one in run.path.items()})
+    return lambda run: replace(run, path=PathSpec(*map(change, run.path)))
 
 
 def scale_loss(factor: float) -> Callable[[RunSpec], RunSpec]:
     """Return a fault that multiplies the requested loss."""
 
-    def change(direction: Any) -> Any:
-        loss = {**direction["loss"], "p": direction["loss"]["p"] * factor}
-        if "packets" in loss:
-            loss["packets"] = round(loss["packets"] / factor)
-        return {**direction, "loss": loss}
+    def change(direction: DirectionSpec) -> DirectionSpec:
+        loss = direction.loss
+        packets = loss.packets and round(loss.packets / factor)
+        return replace(direction, loss=replace(loss, p=loss.p * factor, packets=packets))
 
     return change_path(change)
 
@@ -75,16 +75,17 @@ def scale_loss(factor: float) -> Callable[[RunSpec], RunSpec]:
 def scale_parameter(name: str, factor: float) -> Callable[[RunSpec], RunSpec]:
     """Return a fault that multiplies a number of the path."""
 
-    def change(direction: Any) -> Any:
-        scaled = direction[name] * factor
-        return {**direction, name: scaled if name == "delay_ms" else round(scaled)}
+    def change(direction: DirectionSpec) -> DirectionSpec:
+        scaled = getattr(direction, name) * factor
+        return replace(direction, **{name: scaled if name == "delay_ms" else round(scaled)})
 
     return change_path(change)
 
 
 def fix_parameter(name: str, value: float) -> Callable[[RunSpec], RunSpec]:
     """Return a fault that fixes a number of the path."""
-    return change_path(lambda direction: {**direction, name: value})
+    values: dict[str, Any] = {name: value}
+    return change_path(lambda direction: replace(direction, **values))
 
 
 def always(cc: str) -> Callable[[RunSpec], RunSpec]:

@@ -50,7 +50,7 @@ class Plan:
                 lines.append(f"{matrix.name}: bottleneck: tbf, chosen as a queue acts under it")
             ends_s = min((run.length_s for run in runs), default=math.inf)
             changes = written["changes"].value if "changes" in written else ()
-            late_s = [at_s for change in changes if (at_s := float(change["at"])) >= ends_s]
+            late_s = [at_s for change in changes if (at_s := change.at_s) >= ends_s]
             if late_s and "changes" not in self.overrides:
                 lines.append(
                     f"warning: {matrix.name}: the change at {late_s[0]:g} s never comes: the load"

@@ -191,7 +191,7 @@ def score_entry(entry: Entry, ends: Sequence[Finished], paths: Sequence[HiddenPa
                     (end.status or {}).get("error") or f"its run is {end.verdict}"
                 )
             rates = steady_rates(Records(end.folder, end.run))
-            entry.scores.append(score(rates, end.run.path["forward"]["rate_bps"] / 1e6))
+            entry.scores.append(score(rates, (end.run.path.forward.rate_bps or 0) / 1e6))
         except BROKEN_RECORDS as error:
             entry.why_not = f"path {path.number}: {first_line(str(error))}"
             return

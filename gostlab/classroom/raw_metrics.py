@@ -116,14 +116,14 @@ class Records:
         bytes.
         """
         path = self.run.path[metrics.data_direction(flow.direction)]
-        on_path = float(path["rate_bps"]) / 8 * flow.rtt_ms / 1000
+        on_path = float(path.rate_bps or 0) / 8 * flow.rtt_ms / 1000
         rows = self.wan_rows(flow)
         windows: dict[Any, float] = {}
         for row in rows:
             if row["t_s"] >= rows[-1]["t_s"] - 1:
                 key, window = (row["local"], row["peer"]), float(row["cwnd_pkts"]) * row["mss"]
                 windows[key] = max(windows.get(key, 0.0), window)
-        held = min(on_path + FRAME_BYTES * path["buffer_pkts"], math.fsum(windows.values()))
+        held = min(on_path + FRAME_BYTES * (path.buffer_pkts or 0), math.fsum(windows.values()))
         held *= 2 if flow.direction == "download" else 1
         return held + 2 * flow.streams * BLOCK_BYTES
 
@@ -268,7 +268,7 @@ def wrong_leg(records: Records, flow: FlowSpec, got: float, retransmits: Any) ->
             return
         last[key] = row
     sampled = math.fsum(row["bytes_acked"] for row in last.values())
-    rate_bps = records.run.path[metrics.loaded_direction(records.run.to_json())]["rate_bps"]
+    rate_bps = records.run.path[metrics.loaded_direction(records.run.to_json())].rate_bps or 0
     later = rate_bps / 8 * (2 * records.run.sample_ms + 4 * flow.rtt_ms + 1000) / 1000
     if not carried - slack - later <= sampled <= carried + slack:
         yield f"sockets.jsonl: {sampled:.0f} bytes acknowledged, legs.json says {carried:.0f}"

@@ -29,6 +29,7 @@ from gostlab.scheduler import summary
 from gostlab.scheduler.progress import LiveDisplay
 from gostlab.scheduler.queue import Finished, Levels, rank_of, run_folder
 from gostlab.spec.labels import cell_words
+from gostlab.spec.path_spec import DirectionSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.response import bdp_bytes
 
@@ -114,10 +115,9 @@ class Followed:
         self.flows = {flow.name: {} for flow in self.run.flows}
 
     @property
-    def path(self) -> Mapping[str, Any]:
+    def path(self) -> DirectionSpec:
         """Return the direction of the path that the data cross."""
-        direction: Mapping[str, Any] = self.run.path[self._way]
-        return direction
+        return self.run.path[self._way]
 
     def read(self) -> None:
         """Read the samples written since the last call."""
@@ -295,7 +295,7 @@ class LivePicture(LiveDisplay):
     def path_lines(self, followed: Followed) -> list[Text]:
         """Return the path's rate, round trip and BDP."""
         run = followed.run
-        rate_bps, rtts_ms = followed.path["rate_bps"], sorted({flow.rtt_ms for flow in run.flows})
+        rate_bps, rtts_ms = followed.path.rate_bps, sorted({flow.rtt_ms for flow in run.flows})
         rtt_text = f"{' and '.join(f'{rtt_ms:g}' for rtt_ms in rtts_ms)} ms"
         if not rate_bps:
             return self.make_labels(rtt_text, style="dim")
@@ -305,10 +305,10 @@ class LivePicture(LiveDisplay):
 
     def queue_lines(self, followed: Followed, most_rows: int) -> list[Text]:
         """Return the queue as a bar, and its length over time."""
-        limit = followed.path["buffer_pkts"] or 1
+        limit = followed.path.buffer_pkts or 1
         samples = [sample for sample in followed.queue if sample.at_s <= self._drawn_s]
         now = samples[-1] if samples else Queued(0, 0, 0, 0)
-        rate_bps = followed.path["rate_bps"]
+        rate_bps = followed.path.rate_bps
         share = min(1.0, now.packets / limit)
         ends = ("sender ▶▐", "▌▶") if self.blocks == BLOCKS else ("sender >[", "]>")
         length = self.width - len("".join(ends)) - 1

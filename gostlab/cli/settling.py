@@ -105,16 +105,16 @@ def epoch_of(run: RunSpec) -> float | None:
     None if losses come from the path, or if another congestion control or several flows send.
     """
     [flow, *others] = run.flows
-    lossy = any(path["loss"]["p"] or path["loss"].get("one_minus_k") for path in run.path.values())
+    lossy = not all(direction.loss.is_lossless for direction in run.path)
     direction = run.path[flow.data_way]
-    if others or lossy or not flow.is_tcp or not direction["rate_bps"] or not flow.rtt_ms:
+    if others or lossy or not flow.is_tcp or not direction.rate_bps or not flow.rtt_ms:
         return None
     if parse_control(flow.cc or "").name != "cubic" or run.queue != "fifo":
         return None
     rtt_s = flow.rtt_ms / 1000
-    queue_bytes = (direction["buffer_pkts"] or 0) * MTU_BYTES
-    full_bytes = bdp_bytes(direction["rate_bps"], rtt_s) + queue_bytes
+    queue_bytes = (direction.buffer_pkts or 0) * MTU_BYTES
+    full_bytes = bdp_bytes(direction.rate_bps, rtt_s) + queue_bytes
     if flow_windows(run, flow).max_bytes < full_bytes:
         return None  # the windows are too small to fill the queue
-    loaded_rtt_s = rtt_s + 8 * queue_bytes / direction["rate_bps"]
+    loaded_rtt_s = rtt_s + 8 * queue_bytes / direction.rate_bps
     return cubic_epoch_s(full_bytes / MTU_BYTES / flow.streams, loaded_rtt_s)

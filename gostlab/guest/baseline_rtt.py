@@ -2,18 +2,16 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from gostlab.guest.network import Network, NetworkError, set_sysctls
 from gostlab.guest.probes import fidelity
 from gostlab.guest.shaping import Shaper
 from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec
+from gostlab.spec.path_spec import DirectionSpec
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.buffer_sizing import lossless
-from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE
 
 # A ping of 64 bytes with its Ethernet and IP headers.
 PING_BITS = (64 + 20 + 14) * 8
@@ -34,9 +32,8 @@ def check_idle(network: Network, run: RunSpec, shaper: Shaper, name: str) -> lis
         path = shaper.path_of_flow(flow)
         check_name = name if flow is run.flows[0] else f"{name}_{flow.name}"
         wait_s = ping_wait_s(run.longest_rtt_s(flow))
-        measured_ms = ping_path(
-            network, flow.sender, flow.receiver, steady=is_steady(path), wait_s=wait_s
-        )
+        steady = all(crossed.is_steady for crossed in path)
+        measured_ms = ping_path(network, flow.sender, flow.receiver, steady=steady, wait_s=wait_s)
         jitter_ms = jitter_range_ms(path)
         checks.append(
             fidelity.check_idle_rtt(check_name, run, idle_rtt_ms(path), measured_ms, jitter_ms)
@@ -92,29 +89,22 @@ def prolong_arp(network: Network, longest_rtt_s: float) -> None:
         set_sysctls(network, node, values)
 
 
-def is_steady(path: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether every packet takes the same time, and arrives."""
-    return all(lossless(crossed["loss"]) and not crossed["jitter_ms"] for crossed in path)
-
-
-def idle_rtt_ms(path: Sequence[Mapping[str, Any]]) -> float:
+def idle_rtt_ms(path: Sequence[DirectionSpec]) -> float:
     """Return the requested round trip of an idle path.
 
     It consists of the delays, and of one ping's transmission time at the rates.
     """
-    rates_bps = [crossed["rate_bps"] for crossed in path if crossed["rate_bps"]]
+    rates_bps = [crossed.rate_bps for crossed in path if crossed.rate_bps]
     sending_ms = sum(1000 * PING_BITS / rate_bps for rate_bps in rates_bps)
-    return float(sum(crossed["delay_ms"] for crossed in path) + sending_ms)
+    return float(sum(crossed.delay_ms for crossed in path) + sending_ms)
 
 
-def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+def jitter_range_ms(path: Sequence[DirectionSpec]) -> tuple[float, float]:
     """Return how far below and above its idle round trip a path's jitter may shift a packet, ms."""
     low = high = 0.0
     for crossed in path:
-        # Without a table netem's jitter is uniformly distributed.
-        table = crossed["distribution"] or (-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE)
-        low += crossed["jitter_ms"] * min(table) / DISTRIBUTION_SCALE
-        high += crossed["jitter_ms"] * max(table) / DISTRIBUTION_SCALE
+        low += crossed.jitter_ms * crossed.jitter_reach[0]
+        high += crossed.jitter_ms * crossed.jitter_reach[1]
     return min(low, 0.0), max(high, 0.0)
 
 

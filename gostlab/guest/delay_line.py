@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, Direction, OptionComparison, Qdisc
+from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, OptionComparison, Qdisc, ShapedDirection
+from gostlab.spec.path_spec import LossSpec
 from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
 
 # A rate on the delay line makes netem send in the order of arrival, despite the jitter: this rate
@@ -90,30 +91,30 @@ class Netem(Qdisc):
         )
 
 
-def build_delay_line(direction: Direction, seed: int) -> Netem:
+def build_delay_line(direction: ShapedDirection, seed: int) -> Netem:
     """Return a delay line: delay, jitter, loss, seeded."""
-    table, jitter_ms = direction["distribution"], direction["jitter_ms"]
+    loss, jitter_ms = direction.loss, direction.jitter_ms
     return Netem(
         limit_pkts=DELAY_LIMIT_PKTS,
-        delay_ms=direction["delay_ms"],
+        delay_ms=direction.delay_ms,
         jitter_ms=jitter_ms,
-        loss=loss_numbers(direction["loss"]),
+        loss=loss_numbers(loss),
         seed=seed,
-        rate_bps=ORDERING_RATE_BPS if direction["ordered"] and jitter_ms else None,
-        distribution=tuple(table) if table and jitter_ms else None,
-        every_pkts=direction["loss"].get("packets"),
+        rate_bps=ORDERING_RATE_BPS if direction.ordered and jitter_ms else None,
+        distribution=(direction.distribution or None) if jitter_ms else None,
+        every_pkts=loss.packets,
         # netem accepts ecn only together with a loss
-        ecn=direction.get("ecn") == "losses" and bool(loss_numbers(direction["loss"])),
+        ecn=direction.ecn == "losses" and bool(loss_numbers(loss)),
     )
 
 
-def loss_numbers(loss: Mapping[str, Any]) -> tuple[float, ...]:
+def loss_numbers(loss: LossSpec) -> tuple[float, ...]:
     """Return the numbers of netem's loss models in tc's order; () if netem loses nothing."""
-    if loss["model"] == "periodic":
+    if loss.model == "periodic":
         return ()
-    if loss["model"] == "random":
-        return (float(loss["p"]),) if loss["p"] else ()
-    return tuple(float(loss[key]) for key in ("p", "r", "one_minus_h", "one_minus_k"))
+    if loss.model == "random":
+        return (loss.p,) if loss.p else ()
+    return tuple(value or 0.0 for value in (loss.p, loss.r, loss.one_minus_h, loss.one_minus_k))
 
 
 def table_name(table: Sequence[int]) -> str:

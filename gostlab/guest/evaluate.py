@@ -121,14 +121,10 @@ def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fi
     from_s, to_s = metrics.span_s(rows)
     path, seconds = path_of(run, queue), to_s - from_s
     payload = sum(result.bytes for result in results)
-    if not path["rate_bps"] or seconds <= 0 or not payload:
+    if not path.rate_bps or seconds <= 0 or not payload:
         return fidelity.Carried("", 0.0, 0.0)
     rtt_s = max(flow.rtt_ms for flow in run.flows) / 1000
-    steps = [(0.0, path["rate_bps"])] + [
-        (change["at_s"], change["rate_bps"])
-        for change in run.changes_of(queue.link, str(queue.direction))
-        if "rate_bps" in change
-    ]
+    steps = [(0.0, path.rate_bps), *run.rate_changes(queue.link, str(queue.direction))]
     # Data leave before they arrive, and iperf3's seconds begin some round trips late.
     shifts_s = [rtt_s * step / 4 for step in range(-4, 25)] if len(steps) > 1 else [0.0]
     capacity = CapacityOf(steps)
@@ -140,7 +136,7 @@ def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fi
     share = payload / wire_bytes
     under_way_bits = 0.0
     if run.measures_a_part:
-        queued_bits = 8 * (path["buffer_pkts"] or 0) * (run.mtu + ETHERNET_BYTES)
+        queued_bits = 8 * (path.buffer_pkts or 0) * (run.mtu + ETHERNET_BYTES)
         under_way_bits = rtt_s * max(rate_bps for _, rate_bps in steps) + queued_bits
     return fidelity.Carried(
         whose=" and ".join(result.name for result in results),

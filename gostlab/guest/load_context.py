@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
 
 from gostlab.guest.environment import Programs
 from gostlab.guest.network import Command, Network
+from gostlab.guest.shaping import ChangedQdisc
 from gostlab.guest.tunnel_context import Tunnel
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.flow import FlowSpec
+from gostlab.spec.path_spec import ChangeSpec
 from gostlab.spec.run_spec import RunSpec
 
 
@@ -30,7 +31,7 @@ class LoadContext:
     scratch: Path  # folder that nginx may write to
     begin: Callable[[], None]  # called just before the load starts
     # Applies one of the run's changes and returns a row for changes.jsonl per device.
-    change: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
+    change: Callable[[ChangeSpec], list[ChangedQdisc]]
 
     def start(self, command: Command, *, recorded: bool = True) -> Popen[bytes]:
         """Start one end of a flow.

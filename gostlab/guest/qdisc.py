@@ -3,14 +3,34 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from gostlab.guest.network import NetworkError
+from gostlab.spec.path_spec import DirectionSpec
+from gostlab.spec.run_spec import RunSpec
 
 RATE_TOLERANCE_BPS = 8  # rounding error of tc and the kernel
 CLASS = "1:1"
 
-Direction = Mapping[str, Any]  # one direction of a path, as the run describes it
+
+@dataclass(frozen=True)
+class ShapedDirection(DirectionSpec):
+    """One direction of a path, and the run's settings that its qdiscs depend on."""
+
+    ecn: str = "off"
+    target_ms: float = 0.0  # 0: the kernel's default
+
+    @property
+    def shaped_rate_bps(self) -> int:
+        """Return the rate of a bottleneck that cannot do without one. Raises ValueError."""
+        if self.rate_bps is None:
+            raise ValueError("this bottleneck needs a rate")
+        return self.rate_bps
+
+
+def shaped_direction(direction: DirectionSpec, run: RunSpec) -> ShapedDirection:
+    return ShapedDirection(**vars(direction), ecn=run.ecn, target_ms=run.target_ms)
 
 
 class ShapingMismatch(NetworkError):

@@ -10,14 +10,14 @@ import platform
 import re
 import shlex
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.environment import unbuilt_queue
 from gostlab.guest.network import Interface, Network, NetworkError
+from gostlab.guest.qdisc import shaped_direction
 from gostlab.guest.tc import (
     Qdisc,
     ShapingMismatch,
@@ -31,19 +31,14 @@ from gostlab.install.locate import version_tuple
 from gostlab.registry.kernels import FEATURES, SHIPPED
 from gostlab.registry.qdiscs import qdisc_kind
 from gostlab.registry.topologies import topology_of
+from gostlab.spec.compatible_json import to_json_value
 from gostlab.spec.flow import FlowSpec, delays_ms
-from gostlab.spec.link_paths import touches
+from gostlab.spec.path_spec import NO_LOSS, ChangeSpec, DirectionSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import period_factors
 
 # The output for each device begins at its root qdisc.
 ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
-NO_DELAY_LINE: Mapping[str, Any] = {
-    "delay_ms": 0.0,
-    "jitter_ms": 0.0,
-    "distribution": None,
-    "loss": {"model": "random", "p": 0.0},
-}
 
 
 def gact_intervals(every_pkts: int) -> list[int]:
@@ -74,24 +69,22 @@ def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
     return argv
 
 
-def path_of(run: RunSpec, interface: Interface) -> Mapping[str, Any]:
+def path_of(run: RunSpec, interface: Interface) -> DirectionSpec:
     """Return the requested direction of the path that an interface emulates.
 
     It includes a host's own delay.
     """
-    path: Mapping[str, Any] = run.path
+    path = run.path
     topology = topology_of(run.topology)
     if run.sites is not None:
         sites = {topology.receiver.format(n): site for n, site in enumerate(run.sites.values(), 1)}
         path = sites[interface.hosts[0]]
     path = run.links.get(interface.link, path)
-    direction: Mapping[str, Any] = path[str(interface.direction)]
+    direction = path[str(interface.direction)]
     if topology.own_rtts and interface.role == "delay":
         host_delays_ms = delays_ms(run.flows, run.path)
-        return {
-            **direction,
-            "delay_ms": host_delays_ms.get(interface.hosts[0], direction["delay_ms"]),
-        }
+        delay_ms = host_delays_ms.get(interface.hosts[0], direction.delay_ms)
+        return replace(direction, delay_ms=delay_ms)
     return direction
 
 
@@ -121,6 +114,23 @@ def carries_data(interface: Interface, flow: FlowSpec) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class ChangedQdisc:
+    """A change of one qdisc in place: what was requested, and the installed root qdisc."""
+
+    interface: Interface
+    requested: ChangeSpec
+    installed: Qdisc
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row of changes.jsonl."""
+        installed = {
+            key: value for key, value in vars(self.installed).items() if value not in (None, ())
+        }
+        position = {"node": self.interface.node, "dev": self.interface.name}
+        return {**position, **to_json_value(self.requested.new_values), "installed": installed}
+
+
 class Shaper:
     """The qdiscs of a run's paths: installed, read back, changed in place."""
 
@@ -128,7 +138,7 @@ class Shaper:
         self._network = network
         self._run = run
         self._current = {
-            interface: {**path_of(run, interface), "ecn": run.ecn, "target_ms": run.target_ms}
+            interface: shaped_direction(path_of(run, interface), run)
             for interface in network.shaped
         }
         self._seeds = {
@@ -185,7 +195,7 @@ class Shaper:
             }
         return {interface.name: outputs[interface.name] for interface in crossed}
 
-    def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def change(self, change: ChangeSpec) -> list[ChangedQdisc]:
         """Change one direction of the path under test in place, and return what was installed.
 
         With several links, only those change that the change names. A new delay changes every
@@ -193,37 +203,35 @@ class Shaper:
         """
         rows = []
         for interface, current in self._current.items():
-            if interface.direction != change["direction"] or not under_test(self._run, interface):
+            if interface.direction != change.direction or not under_test(self._run, interface):
                 continue
-            if not touches(change, interface.link, self._run.links):
+            if not change.touches(interface.link, self._run.links):
                 continue
-            requested = {
-                key: value
-                for key, value in change.items()
-                if key in ("rate_bps", "delay_ms", "jitter_ms", "loss")
-                and (key == "rate_bps") == (interface.role == "bottleneck")
-            }
-            if not requested:
+            requested = change.part_of(str(interface.role))
+            if requested.delay_ms is not None:
+                base = self._run.path_of_link(interface.link)[change.direction]
+                host_ms = path_of(self._run, interface).delay_ms - base.delay_ms
+                delay_ms = max(0.0, host_ms + requested.delay_ms)
+                requested = replace(requested, delay_ms=delay_ms)
+            if not requested.new_values:
                 continue
-            if "delay_ms" in requested:
-                base = self._run.links.get(interface.link, self._run.path)
-                host_ms = path_of(self._run, interface)["delay_ms"]
-                host_ms -= base[change["direction"]]["delay_ms"]
-                requested["delay_ms"] = max(0.0, host_ms + requested["delay_ms"])
-            current.update(requested)
-            installed_items = vars(self._apply(interface, "change")).items()
-            installed = {key: value for key, value in installed_items if value not in (None, ())}
-            position = {"node": interface.node, "dev": interface.name}
-            rows.append({**position, **requested, "installed": installed})
+            self._current[interface] = requested.applied_to(current)
+            rows.append(ChangedQdisc(interface, requested, self._apply(interface, "change")))
         return rows
 
-    def path_of_flow(self, flow: FlowSpec) -> list[dict[str, Any]]:
+    def path_of_flow(self, flow: FlowSpec) -> list[DirectionSpec]:
         """Return what a flow's packets cross now: bottlenecks (only a rate) and delay lines."""
         paced = qdisc_kind(self._run.bottleneck).paces_idle  # else a single packet passes at once
         return [
-            {**NO_DELAY_LINE, "rate_bps": now["rate_bps"] if paced else None}
+            replace(
+                now,
+                delay_ms=0.0,
+                jitter_ms=0.0,
+                loss=NO_LOSS,
+                rate_bps=now.rate_bps if paced else None,
+            )
             if interface.role == "bottleneck"
-            else {**now, "rate_bps": None}
+            else replace(now, rate_bps=None)
             for interface, now in self._current.items()
             if is_for(interface, flow)
         ]

@@ -9,13 +9,15 @@ import json
 import re
 from collections.abc import Sequence
 
-from gostlab.guest.qdisc import CLASS, Direction, Qdisc, ShapingMismatch
+from gostlab.guest.qdisc import CLASS, Qdisc, ShapedDirection, ShapingMismatch
 from gostlab.registry.folders import QDISCS
 from gostlab.registry.plugins import module_of
 from gostlab.registry.qdiscs import bottleneck_kinds
 
 
-def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: int) -> list[Qdisc]:
+def build_bottleneck(
+    bottleneck: str, queue: str, direction: ShapedDirection, seed: int
+) -> list[Qdisc]:
     """Return a bottleneck's qdiscs from the root down: its rate, and its queue if it takes one."""
     return [
         module_of(QDISCS, kind.module).build(kind, direction, seed)

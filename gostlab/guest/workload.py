@@ -33,6 +33,7 @@ from gostlab.guest.traffic_plugins import (
 )
 from gostlab.guest.tunnel_context import listening_ports, sink_ports, stop, wait_until_listening
 from gostlab.spec.flow import FlowSpec
+from gostlab.spec.path_spec import ChangeSpec
 from gostlab.spec.run_spec import RunSpec
 
 # Time that iperf3 may take beyond its load, on the run's clock: it connects n streams, and drains
@@ -247,10 +248,9 @@ def lead_s(run: RunSpec, flow: FlowSpec) -> float:
     """Return the time that a server's start message takes to a client that sends."""
     if flow.direction == "download":
         return 0.0
-    delays = [
-        (path["forward"]["delay_ms"], path["reverse"]["delay_ms"]) for path in run.paths_of(flow)
-    ]
-    forward_ms, reverse_ms = map(sum, zip(*delays, strict=True))
+    paths = run.paths_of(flow)
+    forward_ms = sum(path.forward.delay_ms for path in paths)
+    reverse_ms = sum(path.reverse.delay_ms for path in paths)
     return (
         flow.rtt_ms * reverse_ms / (forward_ms + reverse_ms) / 1000
         if forward_ms + reverse_ms
@@ -330,7 +330,7 @@ class Timeline:
                 self._to_begin.pop()()
             while self._waiting and self._due_s[self._waiting[0].name] <= now_s:
                 self._begin(self._waiting.pop(0))
-            while self._changes and self._changes[0]["at_s"] <= now_s:
+            while self._changes and self._changes[0].at_s <= now_s:
                 self._change(self._changes.pop(0))
             self._context.tunnel.ends.check_alive()
             for active in self._ended():
@@ -356,12 +356,12 @@ class Timeline:
         self._active[ending] = ActiveFlow(flow, process, ending, started_s, started_s + max_s)
         self._endings.register(ending, select.POLLIN)
 
-    def _change(self, change: Mapping[str, Any]) -> None:
+    def _change(self, change: ChangeSpec) -> None:
         """Apply a change of the path, and record a row for every device that took it."""
-        self._context.network.log.at(change["at_s"])
-        when = {"at_s": change["at_s"], "applied_s": round(self.now_s, 6)}
-        for result in self._context.change(change):
-            line = {**when, "direction": change["direction"], **result}
+        self._context.network.log.at(change.at_s)
+        when = {"at_s": change.at_s, "applied_s": round(self.now_s, 6)}
+        for changed in self._context.change(change):
+            line = {**when, "direction": change.direction, **changed.to_json()}
             self._log.write(json.dumps(line, sort_keys=True) + "\n")
 
     def _ended(self) -> list[ActiveFlow]:
@@ -371,7 +371,7 @@ class Timeline:
         """
         due_s = [self._due_s[flow.name] for flow in self._waiting[:1]]
         due_s += [0.0 for _ in self._to_begin]
-        due_s += [change["at_s"] for change in self._changes[:1]]
+        due_s += [change.at_s for change in self._changes[:1]]
         self._alarm.set([self.started_s + instant for instant in due_s])
         readable = [descriptor for descriptor, _ in self._endings.poll(1000 * POLL_S)]
         return [self._active[ended] for ended in readable if ended in self._active]

@@ -14,14 +14,8 @@ from gostlab.importers.base import Probe
 from gostlab.profile_import.ping_parser import Pings
 from gostlab.profile_import.rate_steps import bin_probes
 from gostlab.spec import units
-from gostlab.spec.profile import (
-    DISTRIBUTION_SCALE,
-    MAX_ENTRY,
-    MIN_ENTRY,
-    NO_LOSS,
-    Loss,
-    random_loss,
-)
+from gostlab.spec.path_spec import NO_LOSS, LossSpec, random_loss
+from gostlab.spec.profile import DISTRIBUTION_SCALE, MAX_ENTRY, MIN_ENTRY
 from gostlab.spec.yaml_source import BadInput
 
 # ping's 64 bytes of ICMP with their IP and Ethernet headers: the size on the emulated link.
@@ -55,7 +49,7 @@ class PathEstimate:
 
     forward: DelayTable
     reverse_ms: float
-    loss: Loss
+    loss: LossSpec
     ordered: bool
 
 
@@ -158,7 +152,7 @@ def should_keep_order(pings: Pings, interval_s: float) -> bool:
     return pings.overtaken < MIN_OVERTAKEN or pings.overtaken <= chance / 2
 
 
-def fit_loss(lost: Sequence[bool]) -> Loss:
+def fit_loss(lost: Sequence[bool]) -> LossSpec:
     """Fit the loss model of a sequence of packets.
 
     The model is Gilbert's channel (Capacity of a Burst-Noise Channel, Bell System Technical Journal
@@ -175,7 +169,7 @@ def fit_loss(lost: Sequence[bool]) -> Loss:
         return random_loss(sum(lost) / len(lost))
     before, after = np.array(lost[:-1]), np.array(lost[1:])
     p, r = float(after[~before].mean()), 1 - float(after[before].mean())
-    return {"model": "gemodel", "p": p, "r": r, "one_minus_h": 1.0, "one_minus_k": 0.0}
+    return LossSpec(model="gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
 
 
 def window_s(interval_s: float) -> float:

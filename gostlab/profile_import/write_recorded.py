@@ -20,7 +20,8 @@ from gostlab.profile_import.profile_writer import (
 )
 from gostlab.profile_import.rate_steps import trace_text
 from gostlab.spec import units
-from gostlab.spec.profile import DISTRIBUTION_SCALE, Loss, share_text
+from gostlab.spec.path_spec import LossSpec
+from gostlab.spec.profile import DISTRIBUTION_SCALE, share_text
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def assumptions(
         ]
     if pings.resolution_ms > 0.01:
         sentences.append(f"ping rounds to {pings.resolution_ms:g} ms; so does the distribution.")
-    if fitted.loss["model"] == "gemodel":
+    if fitted.loss.model == "gemodel":
         sentences.append(
             f"Loss: Gilbert's model, fitted to {lost} packets lost in {bursts} bursts, as many"
             f" packets long as ping's, which were {interval} apart, however close packets are."
@@ -177,7 +178,7 @@ def assumptions(
     return sentences
 
 
-def loss_of(loss: Loss) -> str | dict[str, str]:
-    if loss["model"] == "random":
-        return share_text(loss["p"])
-    return {"model": "gemodel", "p": share_text(loss["p"]), "r": share_text(loss["r"])}
+def loss_of(loss: LossSpec) -> str | dict[str, str]:
+    if loss.model == "random":
+        return share_text(loss.p)
+    return {"model": "gemodel", "p": share_text(loss.p), "r": share_text(loss.r or 0.0)}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from gostlab.guest.qdisc import Direction, OptionComparison, Qdisc
+from gostlab.guest.qdisc import OptionComparison, Qdisc, ShapedDirection
 from gostlab.registry.qdiscs import QdiscKind
 from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS, MTU_BYTES
 
@@ -14,18 +14,18 @@ CODEL_TOLERANCE_US = 2  # CoDel counts in units of 1.024 µs
 ECT_1 = "0x1/0x3"  # value and mask of the two ECN bits
 
 
-def queue_pkts(direction: Direction) -> int:
+def queue_pkts(direction: ShapedDirection) -> int:
     """Return the limit of a bottleneck's queue in packets: its buffer, or more than ever queue."""
-    pkts = direction["buffer_pkts"]
+    pkts = direction.buffer_pkts
     return DELAY_LIMIT_PKTS if pkts is None else int(pkts)
 
 
-def marking(kind: QdiscKind, direction: Direction) -> tuple[str, ...]:
+def marking(kind: QdiscKind, direction: ShapedDirection) -> tuple[str, ...]:
     """Return tc's flag for a queue that marks packets of ECN flows instead of dropping them.
 
     The tuple is empty if the queue does not mark.
     """
-    return ("ecn",) if kind.marks and direction.get("ecn", "off") != "off" else ()
+    return ("ecn",) if kind.marks and direction.ecn != "off" else ()
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class Queue(Qdisc):
         ]
 
 
-def queue_of(kind: QdiscKind, direction: Direction) -> Queue:
+def queue_of(kind: QdiscKind, direction: ShapedDirection) -> Queue:
     """Return a queue whose limit is the buffer, and which marks if it can and is requested to."""
     return Queue(
         kind.in_kernel,
         queue_pkts(direction),
         flags=marking(kind, direction),
-        target_us=round(1000 * direction.get("target_ms", 0.0)),
+        target_us=round(1000 * direction.target_ms),
     )

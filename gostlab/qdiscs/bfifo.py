@@ -1,6 +1,6 @@
 """bfifo: first in, first out, with a limit in bytes: small packets fill it less than large ones."""
 
-from gostlab.guest.qdisc import Direction
+from gostlab.guest.qdisc import ShapedDirection
 from gostlab.qdiscs.base import FRAME_BYTES, MAX_BYTES, Queue, queue_pkts
 from gostlab.registry.qdiscs import QdiscKind
 
@@ -11,6 +11,6 @@ QDISC = QdiscKind(
 )
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Queue:
     """Return a bfifo whose limit in bytes is the buffer filled with full packets."""
     return Queue("bfifo", min(MAX_BYTES, queue_pkts(direction) * FRAME_BYTES), unit="bytes")

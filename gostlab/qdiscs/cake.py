@@ -4,7 +4,7 @@ cake can shape, too. Here the token bucket above it has the rate, so that cake i
 other disciplines as a queue alone.
 """
 
-from gostlab.guest.qdisc import Direction
+from gostlab.guest.qdisc import ShapedDirection
 from gostlab.qdiscs.base import MAX_BYTES, Queue, queue_pkts
 from gostlab.registry.qdiscs import QdiscKind
 
@@ -22,7 +22,7 @@ PACKET_MEMORY_BYTES = 8192
 MIN_BYTES = 1 << 16
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Queue:
     """Return a cake with memory for the buffer's packets at their largest; interval 100 ms."""
     limit_bytes = max(MIN_BYTES, min(MAX_BYTES, queue_pkts(direction) * PACKET_MEMORY_BYTES))
     args = ("unlimited", "besteffort")

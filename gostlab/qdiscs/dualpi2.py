@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from gostlab.guest.qdisc import Direction
+from gostlab.guest.qdisc import ShapedDirection
 from gostlab.qdiscs.base import Queue, queue_pkts
 from gostlab.registry.qdiscs import QdiscKind
 
@@ -42,7 +42,7 @@ class DualPi2(Queue):
         return super().installed(options) if self.word in options else self
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> DualPi2:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> DualPi2:
     """Return a dualpi2 whose limit is the buffer."""
-    target_us = round(1000 * direction.get("target_ms", 0.0))
+    target_us = round(1000 * direction.target_ms)
     return DualPi2("dualpi2", queue_pkts(direction), target_us=target_us)

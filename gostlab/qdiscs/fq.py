@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from gostlab.guest.qdisc import Direction, OptionComparison
+from gostlab.guest.qdisc import OptionComparison, ShapedDirection
 from gostlab.qdiscs.base import Queue, queue_pkts
 from gostlab.registry.qdiscs import QdiscKind
 
@@ -30,7 +30,7 @@ class FairQueue(Queue):
         return replace(super().installed(options), flow_limit=int(options["flow_limit"]))
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Queue:
     """Return an fq whose two limits are the buffer.
 
     The kernel's default of 100 packets per flow would reduce a larger buffer.

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gostlab.guest.qdisc import Direction
+from gostlab.guest.qdisc import ShapedDirection
 from gostlab.qdiscs.base import Queue, queue_of
 from gostlab.registry.qdiscs import QdiscKind
 
@@ -19,10 +19,10 @@ QDISC = QdiscKind(
 THRESHOLD_US = 1000  # RFC 9332's step
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Queue:
     """Return an fq_codel with the kernel's defaults: 1024 queues, target 5 ms, interval 100 ms.
 
     For L4S it also has the step threshold of RFC 9332, 1 ms, for packets of ECT(1).
     """
-    threshold_us = THRESHOLD_US if direction.get("ecn") == "l4s" else 0
+    threshold_us = THRESHOLD_US if direction.ecn == "l4s" else 0
     return replace(queue_of(kind, direction), threshold_us=threshold_us)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gostlab.guest.qdisc import CLASS, Direction, OptionComparison, Qdisc
+from gostlab.guest.qdisc import CLASS, OptionComparison, Qdisc, ShapedDirection
 from gostlab.qdiscs.base import FRAME_BYTES
 from gostlab.qdiscs.tbf import BUCKET_S, BUCKET_TOLERANCE
 from gostlab.registry.qdiscs import BOTTLENECK, QdiscKind
@@ -93,8 +93,8 @@ def parse_class_rates(output: str) -> dict[str, int]:
     }
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Htb:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Htb:
     """Return an htb of a bottleneck's rate; nothing is borrowed, so the ceiling is the rate."""
-    rate_bps = int(direction["rate_bps"])
+    rate_bps = direction.shaped_rate_bps
     burst_bytes = max(BUCKET_BYTES, math.ceil(rate_bps * BUCKET_S / 8))
     return Htb(rate_bps, burst_bytes, rate_bps, burst_bytes)

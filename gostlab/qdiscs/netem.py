@@ -1,7 +1,7 @@
 """netem: the kernel's network emulator as a bottleneck, with rate and buffer in one."""
 
 from gostlab.guest.delay_line import Netem
-from gostlab.guest.qdisc import Direction
+from gostlab.guest.qdisc import ShapedDirection
 from gostlab.qdiscs.base import queue_pkts
 from gostlab.registry.qdiscs import BOTTLENECK, QdiscKind
 
@@ -14,9 +14,9 @@ QDISC = QdiscKind(
 )
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Netem:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Netem:
     """Return a bottleneck of rate and buffer.
 
     Nothing in it is random, but netem needs a seed all the same.
     """
-    return Netem(limit_pkts=queue_pkts(direction), rate_bps=direction["rate_bps"], seed=seed)
+    return Netem(limit_pkts=queue_pkts(direction), rate_bps=direction.rate_bps, seed=seed)

@@ -1,6 +1,6 @@
 """red: adaptive RED, which drops more the longer its mean queue is (Floyd et al., 2001)."""
 
-from gostlab.guest.qdisc import Direction
+from gostlab.guest.qdisc import ShapedDirection
 from gostlab.qdiscs.base import FRAME_BYTES, Queue, marking, queue_pkts
 from gostlab.registry.qdiscs import QdiscKind
 
@@ -14,7 +14,7 @@ QDISC = QdiscKind(
 AVERAGE_PACKET_BYTES = 1000
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Queue:
     """Return a red whose limit in bytes is the buffer filled with full packets.
 
     Its thresholds are tc's defaults, a twelfth and a quarter of the limit, but at least one full
@@ -25,6 +25,6 @@ def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
     args = ["avpkt", str(AVERAGE_PACKET_BYTES)]
     if limit < 12 * FRAME_BYTES:
         args += ["min", str(FRAME_BYTES), "max", str(min(3 * FRAME_BYTES, limit))]
-    args += ["bandwidth", f"{int(direction['rate_bps'])}bit"]
+    args += ["bandwidth", f"{direction.shaped_rate_bps}bit"]
     flags = ("adaptive", *marking(kind, direction))
     return Queue("red", limit, unit="bytes", more=tuple(args), flags=flags)

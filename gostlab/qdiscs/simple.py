@@ -1,6 +1,6 @@
 """Declare queues with only a limit in packets; everything else is the kernel's default."""
 
-from gostlab.guest.qdisc import Direction
+from gostlab.guest.qdisc import ShapedDirection
 from gostlab.qdiscs.base import Queue, queue_of
 from gostlab.registry.qdiscs import QdiscKind
 
@@ -50,6 +50,6 @@ QDISC = (
 )
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Queue:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Queue:
     """Return the queue whose limit is the buffer."""
     return queue_of(kind, direction)

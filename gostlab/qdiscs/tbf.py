@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, Direction, OptionComparison, Qdisc
+from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, OptionComparison, Qdisc, ShapedDirection
 from gostlab.qdiscs.base import FRAME_BYTES, MAX_BYTES, queue_pkts
 from gostlab.registry.qdiscs import BOTTLENECK, QdiscKind
 
@@ -54,9 +54,9 @@ class Tbf(Qdisc):
         return Tbf(rate_bps=8 * int(options["rate"]), burst_bytes=int(options["burst"]))
 
 
-def build(kind: QdiscKind, direction: Direction, seed: int) -> Tbf:
+def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Tbf:
     """Return a token bucket of a bottleneck's rate."""
-    rate_bps = int(direction["rate_bps"])
+    rate_bps = direction.shaped_rate_bps
     return Tbf(
         rate_bps=rate_bps,
         burst_bytes=max(BUCKET_PKTS * FRAME_BYTES, math.ceil(rate_bps * BUCKET_S / 8)),

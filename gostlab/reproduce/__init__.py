@@ -19,7 +19,6 @@ from gostlab.spec.cpu_model import MachineModel
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.units import show_rate
 from gostlab.spec.yaml_source import BadInput
-from gostlab.tcpmodel.buffer_sizing import lossless
 
 # The first line of a commands.sh that can be replayed, written by gostlab.guest.command_log.
 FORMAT = "# format: 2"
@@ -192,9 +191,8 @@ def compare_flow(
     run: RunSpec, flow: Mapping[str, Any], again: Mapping[str, Any]
 ) -> list[ComparedMetric]:
     """Compare a flow's times, goodput and counts, except counts that the lab itself takes."""
-    directions = run.path.values()
-    steady = all(lossless(one["loss"]) and not one["jitter_ms"] for one in directions)
-    tolerance = STEADY_TOLERANCE if steady and len(run.flows) == 1 else CHANCE_TOLERANCE
+    steady = run.path.is_steady and len(run.flows) == 1
+    tolerance = STEADY_TOLERANCE if steady else CHANCE_TOLERANCE
     name, took_s = flow["name"], flow["ended_s"] - flow["started_s"]
     start_s, again_took_s = again["started_s"], again["ended_s"] - again["started_s"]
     at_once = math.isclose(start_s, flow["started_s"], abs_tol=START_TOLERANCE_S)
@@ -209,7 +207,7 @@ def compare_flow(
     close = math.isclose(actual_bps, expected_bps, rel_tol=tolerance)
     compared.append(ComparedMetric(f"{name}: goodput", expected_bps, actual_bps, "bit/s", close))
     # A full bottleneck may drop as many packets as it holds at once.
-    burst = max(1, *(one["buffer_pkts"] or 1 for one in directions))
+    burst = max(1, *(direction.buffer_pkts or 1 for direction in run.path))
     for key in ("retransmits", "lost_datagrams"):
         if flow.get(key) is not None:
             count, other = flow[key], again.get(key)

@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_series
-from gostlab.spec.link_paths import touches
+from gostlab.spec.path_spec import link_is_touched
 from gostlab.tcpmodel.rate_steps import CapacityOf
 
 Row = Mapping[str, Any]
@@ -296,7 +296,7 @@ def changed_rates(run_json: Row, link: str) -> list[tuple[float, float]]:
         for change in run_json.get("changes") or ()
         if change["direction"] == loaded_direction(run_json)
         and change.get("rate_bps")
-        and touches(change, link, links)
+        and link_is_touched(change.get("link"), link, links)
     )
 
 

@@ -381,7 +381,7 @@ def time_limit_s(run: RunSpec) -> float:
     about 20 µs at the path's rate; ten times that for safety. On the real clock it is five times
     the run's length. It is never less than five minutes.
     """
-    rate_bps = max(run.path[name]["rate_bps"] or 0 for name in ("forward", "reverse"))
+    rate_bps = max(direction.rate_bps or 0 for direction in run.path)
     packets = rate_bps / 12000 * run.length_s
     return float(
         max(300.0, 5 * run.length_s + 60, packets * 200e-6 if run.clock == "virtual" else 0.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gostlab import results, safe_read
 from gostlab.spec.flow import FlowSpec
+from gostlab.spec.path_spec import DIRECTIONS
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import UNLIMITED_BPS
 
@@ -31,7 +32,7 @@ def expected_s(run: RunSpec) -> float:
     if run.clock == "real":
         return run.length_s + 5
     load_s = expected_load_s(run)
-    packets = load_s * min(rate_bps(run, direction) for direction in run.path) / PACKET_BITS
+    packets = load_s * min(rate_bps(run, direction) for direction in DIRECTIONS) / PACKET_BITS
     return 1.5 + 0.04 * load_s + packets * (7e-6 if run.offloads else 19e-6)
 
 
@@ -51,7 +52,7 @@ def expected_load_s(run: RunSpec) -> float:
 
 def rate_bps(run: RunSpec, direction: str) -> float:
     """Return a direction's rate in bit/s, or the maximum supported rate if it is unlimited."""
-    return run.path[direction]["rate_bps"] or UNLIMITED_BPS
+    return run.path[direction].rate_bps or UNLIMITED_BPS
 
 
 # -- while they run

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from gostlab import results
 from gostlab.results import ResultsError
@@ -67,24 +67,12 @@ def read_run(values: Mapping[str, Any], file: str) -> RunSpec:
     """Return a run from run.json's values. Raises BadInput that names the file."""
     try:
         run = RunSpec.from_json(values)
-        check_types(run)
         guards(run), run.name  # both raise if a value makes no sense
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
     except results.BROKEN_RECORDS as error:
         raise BadInput(f"{file}: not a run that a lab wrote: {error!r}") from None
     return run
-
-
-def check_types(run: RunSpec) -> None:
-    """Raise TypeError if a field of a run does not have its declared type."""
-    types = {int: int, float: int | float, str: str, bool: bool}
-    for name, annotation in get_type_hints(type(run)).items():
-        value, expected = getattr(run, name), types.get(annotation)
-        if expected and (
-            not isinstance(value, expected) or isinstance(value, bool) != (expected is bool)
-        ):
-            raise TypeError(f"{name}: {value!r} is no {annotation.__name__}")
 
 
 def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finished:

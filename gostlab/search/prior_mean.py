@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass
 from statistics import mean
 
 from gostlab.analysis.load.run_json import mean_loss
+from gostlab.spec.compatible_json import to_json
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.run_spec import RunSpec
@@ -48,10 +49,10 @@ class Limits:
 
 def limits_of(run: RunSpec) -> Limits:
     direction = run.path[run.data_direction]
-    rtt_s = max(1e-3, sum(run.path[name]["delay_ms"] for name in run.path) / 1000)
+    rtt_s = max(1e-3, run.path.rtt_ms / 1000)
     return Limits(
-        rate_bps=direction["rate_bps"],
-        loss=mean_loss(direction["loss"]),
+        rate_bps=direction.rate_bps,
+        loss=mean_loss(to_json(direction.loss)),
         rtt_s=rtt_s,
         flows=tuple(run.flows),
         windows_bytes=tuple(mean(astuple(flow_windows(run, flow))) for flow in run.flows),

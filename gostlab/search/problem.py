@@ -112,7 +112,7 @@ class FitOrder:
         least, most = 0.0, math.inf
         for number, row in enumerate(self.measurements.used(FIT)):
             run = self.run(TrialRun((0.5,) * len(self.free), number, True))
-            rate_bps, rtt_s = run.path[run.data_direction]["rate_bps"], run.flows[0].rtt_ms / 1000
+            rate_bps, rtt_s = run.path[run.data_direction].rate_bps, run.flows[0].rtt_ms / 1000
             at_rate = rate_bps and row.most_bps >= PAYLOAD_AT_MAX * rate_bps
             if at_rate or not rtt_s or not all(flow.is_tcp for flow in run.flows):
                 return None

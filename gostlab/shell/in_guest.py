@@ -66,7 +66,7 @@ def link_programs(folder: Path, run: RunSpec, parts: Mapping[str, Any]) -> Path:
 
 def welcome(network: Network, run: RunSpec, shaper: Shaper, parts: Mapping[str, Any]) -> str:
     """Return a greeting with the topology and first commands to type."""
-    flow, rate_bps = run.flows[0], run.path["forward"]["rate_bps"]
+    flow, rate_bps = run.flows[0], run.path.forward.rate_bps
     shaped = [
         interface.node
         for interface in network.shaped

@@ -20,16 +20,17 @@ from gostlab.spec.cpu_cost_tables import resolve_costs
 from gostlab.spec.flow import FlowSpec, delays_ms
 from gostlab.spec.hosts import resolve_cpus, resolve_tcp_memory
 from gostlab.spec.kernel_support import fit_settings, where_queues_act
-from gostlab.spec.link_paths import Path, memory_path, touches
+from gostlab.spec.link_paths import memory_path
 from gostlab.spec.path import load_profile_of, resolve_changes, resolve_links, resolve_sites
-from gostlab.spec.profile import DIRECTIONS, Machines
+from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
+from gostlab.spec.profile import Machines
 from gostlab.spec.request import RunRequest
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.settings import DEFAULTS, Setting, Settings, default_setting
 from gostlab.spec.units import show_time
 from gostlab.spec.workload import hosts_of_run, link_names, resolve_flows, resolve_hosts
 from gostlab.tcpmodel import buffer_sizing
-from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE, MTU_BYTES
+from gostlab.tcpmodel.constants import MTU_BYTES
 
 # AS_IS are settings that are copied to a run's fields; RENAMED are those whose field has another
 # name.
@@ -90,7 +91,7 @@ def resolve(
         own_cc=own_cc(ccs),
         flows=flows,
         changes=changes,
-        buffers=buffer_sizing.resolve_buffers(request["buffers"], path),
+        buffers=buffer_sizing.resolve_buffers(request["buffers"], path.content_bytes),
         acks=request["acks"] == "on",
         allow=list(request.written["allow"].value) if "allow" in request.written else [],
         gost=request["gost"] if tunnel_kind(request["tunnel"]).program == GOST else "auto",
@@ -192,30 +193,32 @@ def cost_fields(request: RunRequest, flows: Sequence[FlowSpec]) -> dict[str, Any
     return {"costs_of": request["machine"], "program_costs": costs} if costs else {}
 
 
-def guest_memory(request: RunRequest, path: Path, flows: Sequence[FlowSpec]) -> dict[str, Any]:
+def guest_memory(request: RunRequest, path: PathSpec, flows: Sequence[FlowSpec]) -> dict[str, Any]:
     """Return a run's memory fields: as requested, or as much as its flows' buffers may fill."""
     legs = len(request.tunnel.legs_over(request["hops"]))
     needed_mib = sum(
-        buffer_sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path)
+        buffer_sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path.content_bytes)
         for flow in flows
     )
     programs_mib = 0
     if len(flows) > buffer_sizing.MANY_FLOWS:
-        needed_mib = min(needed_mib, buffer_sizing.tcp_memory_shared_mib(len(flows), path))
+        needed_mib = min(
+            needed_mib, buffer_sizing.tcp_memory_shared_mib(len(flows), path.content_bytes)
+        )
         programs_mib = buffer_sizing.FLOW_MEMORY_MIB * len(flows)
     tcp_memory_mib = request["tcp_memory"] or needed_mib
     used_mib = min(tcp_memory_mib, needed_mib) // 2 + programs_mib
-    memory_mib = request["memory"] or buffer_sizing.memory_needed_mib(used_mib, path)
+    memory_mib = request["memory"] or buffer_sizing.memory_needed_mib(used_mib, path.content_pkts)
     return {"memory_mib": memory_mib, "tcp_memory_mib": tcp_memory_mib}
 
 
 def resolve_offloads(
     request: RunRequest,
     kernel: Kernel,
-    path: Path,
+    path: PathSpec,
     flows: Sequence[FlowSpec],
-    changes: Sequence[Mapping[str, Any]],
-    links: Mapping[str, Path],
+    changes: Sequence[ChangeSpec],
+    links: Mapping[str, PathSpec],
 ) -> bool:
     """Return whether packets travel in super-packets: as requested, or if it does no harm.
 
@@ -234,7 +237,7 @@ def resolve_offloads(
         flows[0].buffers, flows[0].streams, kernel.version, mss_bytes, super_packets=True
     )
     return all(
-        buffer_sizing.queue_never_decides(link_path, request["direction"], windows.max_bytes)
+        link_path.never_queues(direction_of_data(request["direction"]), windows.max_bytes)
         for link_path in (path, *links.values())
     )
 
@@ -260,16 +263,13 @@ def receiving(request: RunRequest, offloads: bool) -> dict[str, Any]:
 # -- contradictions
 
 
-def check_paths(request: RunRequest, paths: Sequence[Path]) -> None:
+def check_paths(request: RunRequest, paths: Sequence[PathSpec]) -> None:
     """Reject paths that clock, bottleneck, queue or MTU do not support. Raises BadInput.
 
     On the virtual clock a path without a rate is infinitely fast, and its run never ends.
     """
     unlimited = [
-        direction
-        for path in paths
-        for direction, state in path.items()
-        if state["rate_bps"] is None
+        direction for path in paths for direction in DIRECTIONS if path[direction].rate_bps is None
     ]
     if request.is_virtual and unlimited:
         raise request.node("rate" if "rate" in request.written else "profile").bad(
@@ -319,11 +319,10 @@ def check_ecn(
         )
 
 
-def check_topology(request: RunRequest, path: Path, flows: Sequence[FlowSpec]) -> None:
+def check_topology(request: RunRequest, path: PathSpec, flows: Sequence[FlowSpec]) -> None:
     """Reject a path that the topology does not support. Raises BadInput."""
-    topology, back = request.topology, path["reverse"]
-    shaped = back["delay_ms"] or back["jitter_ms"] or not buffer_sizing.lossless(back["loss"])
-    if not topology.shapes_return and shaped:
+    topology, back = request.topology, path.reverse
+    if not topology.shapes_return and (back.delay_ms or not back.is_steady):
         raise request.node("profile").bad(
             f"topology {topology.name} shapes what the client sends only: the profile's reverse"
             " has a delay, jitter or loss"
@@ -337,35 +336,32 @@ def check_topology(request: RunRequest, path: Path, flows: Sequence[FlowSpec]) -
 
 def check_jitter(
     request: RunRequest,
-    path: Path,
-    links: Mapping[str, Path],
+    path: PathSpec,
+    links: Mapping[str, PathSpec],
     flows: Sequence[FlowSpec],
-    changes: Sequence[Mapping[str, Any]],
+    changes: Sequence[ChangeSpec],
 ) -> None:
     """Reject jitter that exceeds the delay at any time of the load. Raises BadInput.
 
     netem would send such a packet at once, and the delay would be another.
     """
     host_delays_ms = delays_ms(flows, path) if request.topology.own_rtts else {}
-    named = {change["link"] for change in changes if "link" in change}
+    named = (change.link for change in changes if change.link is not None)
     for link, direction in itertools.product(dict.fromkeys(["", *links, *named]), DIRECTIONS):
         base = links.get(link, path)[direction]
         ends = [flow.receiver if direction == "forward" else flow.sender for flow in flows]
-        min_extra_ms = (
-            min(host_delays_ms.get(end, base["delay_ms"]) for end in ends) - base["delay_ms"]
-        )
-        reach = min(base["distribution"] or [-DISTRIBUTION_SCALE]) / DISTRIBUTION_SCALE
-        state = {key: base[key] for key in ("delay_ms", "jitter_ms")}
+        min_extra_ms = min(host_delays_ms.get(end, base.delay_ms) for end in ends) - base.delay_ms
+        state, reach = base, base.jitter_reach[0]
         link_changes = [
             change
             for change in changes
-            if change["direction"] == direction and touches(change, link, links)
+            if change.direction == direction and change.touches(link, links)
         ]
-        at_once = itertools.groupby(link_changes, key=lambda change: change["at_s"])
+        at_once = itertools.groupby(link_changes, key=lambda change: change.at_s)
         for steps in ([], *(list(group) for _, group in at_once)):
             for step in steps:
-                state |= {key: step[key] for key in state if key in step}
-            if min_extra_ms + state["delay_ms"] + reach * state["jitter_ms"] >= -1e-9:
+                state = step.applied_to(state)
+            if min_extra_ms + state.delay_ms + reach * state.jitter_ms >= -1e-9:
                 continue
             names = ["changes", "trace"] if steps else ["links"] if link in links else []
             names += [
@@ -377,16 +373,16 @@ def check_jitter(
                 "flows",
             ]
             name = next((name for name in names if name in request.written), "profile")
-            if min_extra_ms + state["delay_ms"] < 0:
+            if min_extra_ms + state.delay_ms < 0:
                 raise request.node(name).bad(
                     f"{direction}: it would take {show_time(-min_extra_ms / 1000)} from the"
                     " path's delay for"
                     " a flow with a shorter rtt, and that leaves less than none"
                 )
             raise request.node(name).bad(
-                f"{direction}: jitter of {show_time(state['jitter_ms'] / 1000)} is more than its"
+                f"{direction}: jitter of {show_time(state.jitter_ms / 1000)} is more than its"
                 " delay of"
-                f" {show_time((min_extra_ms + state['delay_ms']) / 1000)} allows: no packet arrives"
+                f" {show_time((min_extra_ms + state.delay_ms) / 1000)} allows: no packet arrives"
                 " before it was sent (less jitter, or a longer delay)"
             )
 

@@ -3,14 +3,15 @@
 A run without `flows` has one flow, flow1: the load of a tunnel matrix.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gostlab.registry.topologies import Topology
 from gostlab.registry.traffic import TrafficKind, traffic_kind
+from gostlab.spec.compatible_json import added_later
 from gostlab.spec.link_paths import nodes_named
-from gostlab.spec.versioned_json import later
+from gostlab.spec.path_spec import PathSpec, direction_of_data
+from gostlab.tcpmodel.buffer_sizing import Buffers
 
 # A udp flow's datagrams fill the MTU like a TCP segment with timestamps.
 DATAGRAM_BYTES = 1448
@@ -30,20 +31,20 @@ class FlowSpec:
     sender: str  # The sender and the receiver are node names.
     receiver: str
     rtt_ms: float  # The idle round trip of this flow.
-    buffers: Any  # "system" | {rmem, wmem} in bytes
+    buffers: Buffers
     rate_bps: int | None = None  # The sending rate of a udp flow.
     size_bytes: int | None = None  # The download size of an http flow.
-    sizes_bytes: list[int] = later([])  # The download sizes of a short flow, in turn.
-    interval_ms: float = later(0.0)  # The interval between requests of ping and short flows.
-    through_tunnel: bool = later(False)  # Whether a udp flow goes through the run's tunnel.
+    sizes_bytes: list[int] = added_later([])  # The download sizes of a short flow, in turn.
+    interval_ms: float = added_later(0.0)  # The interval between requests of ping and short flows.
+    through_tunnel: bool = added_later(False)  # Whether a udp flow goes through the run's tunnel.
     # Whether a tcp flow connects at its start; otherwise before the load, if the run has several
     # flows.
-    connects_at_start: bool = later(False)
-    datagram_bytes: int = later(DATAGRAM_BYTES)  # The payload of a udp flow's datagrams.
-    server: str = later("")  # The programs of a command flow's two ends.
-    client: str = later("")
+    connects_at_start: bool = added_later(False)
+    datagram_bytes: int = added_later(DATAGRAM_BYTES)  # The payload of a udp flow's datagrams.
+    server: str = added_later("")  # The programs of a command flow's two ends.
+    client: str = added_later("")
     # Whether the flow's hosts negotiate ECN: off | on | l4s; "" means the run's setting.
-    ecn: str = later("")
+    ecn: str = added_later("")
 
     @property
     def traffic(self) -> TrafficKind:
@@ -67,7 +68,7 @@ class FlowSpec:
     @property
     def data_way(self) -> str:
         """Return the direction of the path that carries the flow's data."""
-        return "forward" if self.direction == "upload" else "reverse"
+        return direction_of_data(self.direction)
 
     @property
     def data_sender(self) -> str:
@@ -80,15 +81,14 @@ def cc_at(of_the_rest: str, by_end: Mapping[str, str], host: str, leg: str) -> s
     return by_end.get(leg) or by_end.get(host) or of_the_rest
 
 
-def delays_ms(flows: Sequence[FlowSpec], path: Mapping[str, Any]) -> dict[str, float]:
+def delays_ms(flows: Sequence[FlowSpec], path: PathSpec) -> dict[str, float]:
     """Return the delay in front of each host if flows have their own round trips.
 
     A receiver's delay is its share of its shortest round trip; the rest is in front of the sender.
     Raises ValueError if a sender would need two delays.
     """
     host_delays: dict[str, float] = {}
-    base = path["forward"]["delay_ms"] + path["reverse"]["delay_ms"]
-    share = path["forward"]["delay_ms"] / base if base else 0.5
+    share = path.forward.delay_ms / path.rtt_ms if path.rtt_ms else 0.5
     for flow in flows:
         host_delays[flow.receiver] = min(
             host_delays.get(flow.receiver, flow.rtt_ms * share), flow.rtt_ms * share
@@ -103,7 +103,7 @@ def delays_ms(flows: Sequence[FlowSpec], path: Mapping[str, Any]) -> dict[str, f
 
 
 def topology_size(
-    topology: Topology, flows: Sequence[FlowSpec], sites: Mapping[str, Any] | None, hops: int = 1
+    topology: Topology, flows: Sequence[FlowSpec], sites: Collection[str] | None, hops: int = 1
 ) -> dict[str, int]:
     """Return the numbers that a topology is built with for a run: `senders=3, receivers=2`."""
 

@@ -1,25 +1,18 @@
 """Compile a run's path: its profile with the run's overrides, and its changes during the load."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from gostlab.registry import folders
 from gostlab.registry.topologies import topology_of
-from gostlab.spec.profile import (
-    DIRECTIONS,
-    Profile,
-    ProfileDirection,
-    load_profile,
-    path_json,
-    random_loss,
-)
+from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
+from gostlab.spec.profile import Profile, ProfileDirection, compile_path, load_profile
 from gostlab.spec.request import RunRequest, topologies_with
 from gostlab.spec.settings import Setting, Settings, merged, widened
-from gostlab.spec.trace import MAX_ROWS, Change, changes_of
+from gostlab.spec.trace import MAX_ROWS, changes_of
 from gostlab.spec.yaml_source import BadInput, find_document, first_file, key_fields, meant
 
 # The settings that determine the delay of a path.
@@ -27,11 +20,9 @@ DELAYS = {"rtt", "delay", *(f"{direction}.delay" for direction in DIRECTIONS)}
 # The settings of a path, and the corresponding fields of a profile's direction.
 KEYS = key_fields(ProfileDirection)
 PATH_SETTINGS = {name: KEYS[name].name for name in ("rate", "delay", "buffer", "loss", "jitter")}
-# The keys of a change that have another name in run.json.
-CHANGE_KEYS = {"at": "at_s", "rate": "rate_bps", "delay": "delay_ms", "jitter": "jitter_ms"}
 
 
-def resolve_sites(request: RunRequest, path: Mapping[str, Any]) -> dict[str, Any] | None:
+def resolve_sites(request: RunRequest, path: PathSpec) -> dict[str, PathSpec] | None:
     """Return the sites' paths by profile; the tested site has the run's. Raises BadInput."""
     if not request.topology.path_per_site:
         return None
@@ -40,13 +31,13 @@ def resolve_sites(request: RunRequest, path: Mapping[str, Any]) -> dict[str, Any
         setting = replace(request.settings["profile"], value=name, node=request.node("sites"))
         profile = load_profile_of(setting)
         is_tested = name == request["profile"]
-        paths[name] = path if is_tested else path_json(profile.forward, profile.reverse)
+        paths[name] = path if is_tested else compile_path(profile.forward, profile.reverse)
     return paths
 
 
 def resolve_links(
     request: RunRequest, profile: Profile, names: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[PathSpec, dict[str, PathSpec]]:
     """Return the run's path and the paths of links that differ from it. Raises BadInput.
 
     With two hops, the run's path is that of the first hop. `names` are the run's links.
@@ -76,7 +67,7 @@ def resolve_links(
     }
 
 
-def path_of_link(request: RunRequest, profile: Profile, fields: Settings) -> dict[str, Any]:
+def path_of_link(request: RunRequest, profile: Profile, fields: Settings) -> PathSpec:
     """Return the path of a link with its own fields. Raises BadInput."""
     overrides = {key: setting for key, setting in fields.items() if key != "profile"}
     if "profile" in fields:
@@ -94,32 +85,38 @@ def path_of_link(request: RunRequest, profile: Profile, fields: Settings) -> dic
 
 def resolve_changes(
     request: RunRequest, profile: Profile, names: Sequence[str], until_s: float
-) -> list[Mapping[str, Any]]:
+) -> list[ChangeSpec]:
     """Return the changes of the path until `until_s`, including a trace's, in order of time.
 
     `names` are the run's links. Raises BadInput.
     """
-    data = "forward" if request["direction"] == "upload" else "reverse"
-    compiled: list[dict[str, Any]] = []
+    data = direction_of_data(request["direction"])
+    compiled: list[ChangeSpec] = []
     for change in request.written["changes"].value if "changes" in request.written else ():
-        link, node = change["link"], request.node("changes")
+        link, node = change.link, request.node("changes")
         if link is not None and not names:
             raise node.bad(f"link: {link}: there is one path, and no links with names (leave it)")
         if link is not None and link not in names:
             raise node.bad(f"link: {link}: no link is called that ({meant(link, names)})")
-        directions = DIRECTIONS if change["direction"] == "both" else (change["direction"] or data,)
-        values = {
-            CHANGE_KEYS.get(key, key): value for key, value in change.items() if value is not None
-        }
-        compiled += [{**values, "direction": direction} for direction in directions]
+        directions = DIRECTIONS if change.direction == "both" else (change.direction or data,)
+        compiled += [
+            ChangeSpec(
+                at_s=change.at_s,
+                direction=direction,
+                link=link,
+                rate_bps=change.rate_bps,
+                delay_ms=change.delay_ms,
+                jitter_ms=change.jitter_ms,
+                loss=change.loss,
+            )
+            for direction in directions
+        ]
     trace = request.written.get("trace")
-    for step in trace_steps(trace, profile, until_s) if trace else ():
-        lost = {"loss": random_loss(step["loss"])} if "loss" in step else {}
-        compiled.append({**step, **lost})
-    return sorted(compiled, key=lambda change: change["at_s"])
+    compiled += trace_steps(trace, profile, until_s) if trace else ()
+    return sorted(compiled, key=lambda change: change.at_s)
 
 
-def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Change, ...]:
+def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[ChangeSpec, ...]:
     """Return the changes of a trace. Raises BadInput.
 
     The file is relative to the current directory or the experiment's folder, or lies beside the
@@ -138,7 +135,7 @@ def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Cha
     if cycles * len(steps) > MAX_ROWS:
         raise setting.node.bad_value(f"more than {MAX_ROWS} changes in {until_s:g} s")
     return tuple(
-        {**step, "at_s": round(step["at_s"] + cycle * length_s, 6)}
+        replace(step, at_s=round(step.at_s + cycle * length_s, 6))
         for cycle in range(max(1, cycles))
         for step in steps
     )
@@ -157,7 +154,7 @@ def load_profile_of(setting: Setting) -> Profile:
     return load_profile(str(path))
 
 
-def resolve_path(profile: Profile, explicit: Settings) -> dict[str, Any]:
+def resolve_path(profile: Profile, explicit: Settings) -> PathSpec:
     """Return the profile's path with the run's overrides of one or both directions.
 
     Raises BadInput.
@@ -168,7 +165,7 @@ def resolve_path(profile: Profile, explicit: Settings) -> dict[str, Any]:
     # A topology without a shaped return applies delay, jitter and loss to the forward direction
     # only.
     one_way = "topology" in explicit and not topology_of(explicit["topology"].value).shapes_return
-    return path_json(
+    return compile_path(
         *(
             resolve_direction(
                 getattr(profile, direction), direction, explicit, shared_by=1 if one_way else 2
@@ -203,7 +200,7 @@ def resolve_direction(
     direction = replace(direction, **overrides)
     ordered = override("ordered")
     changes = explicit["changes"].value if "changes" in explicit else ()
-    has_jitter = direction.jitter_s or any(change["jitter"] for change in changes)
+    has_jitter = direction.jitter_s or any(change.jitter_ms for change in changes)
     if ordered is not None and has_jitter:
         direction = replace(direction, ordered=ordered.value == "on")
     return direction

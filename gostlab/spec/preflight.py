@@ -23,7 +23,8 @@ from gostlab.spec import units
 from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec, delays_ms
 from gostlab.spec.flow_windows import flow_windows
-from gostlab.spec.link_paths import memory_path, touches
+from gostlab.spec.link_paths import memory_path
+from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, jitter_reach
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel import buffer_sizing
 from gostlab.tcpmodel.constants import (
@@ -112,12 +113,12 @@ def each_link(run: RunSpec) -> Iterator[RunSpec]:
 
     These are the links with their own path or a named change; all other links share one.
     """
-    named = {change["link"] for change in run.changes if "link" in change}
+    named = {change.link for change in run.changes if change.link is not None}
     for link in ("", *dict.fromkeys([*run.links, *sorted(named)])):
-        touching = [change for change in run.changes if touches(change, link, run.links)]
-        alone = replace(run, path=run.links.get(link, run.path), links={}, hops=1)
-        unnamed = ({key: change[key] for key in change if key != "link"} for change in touching)
-        yield replace(alone, changes=list(unnamed))
+        touching = (change for change in run.changes if change.touches(link, run.links))
+        changes_alone = [replace(change, link=None) for change in touching]
+        path = run.path_of_link(link)
+        yield replace(run, path=path, links={}, hops=1, changes=changes_alone)
 
 
 def checks(run: RunSpec) -> list[Check]:
@@ -182,9 +183,7 @@ def check_delay_line(run: RunSpec) -> Iterator[Guard]:
         for flow in run.flows
     )
     for direction, lines in delay_lines_ms(run).items():
-        jitter_ms = (
-            largest(run, direction, "jitter_ms") * reach(run.path[direction]["distribution"])[1]
-        )
+        jitter_ms = largest(run, direction, "jitter_ms") * run.path[direction].jitter_reach[1]
         longest_s = (max(lines) + jitter_ms) / 1000
         rate_bps = largest(run, direction, "rate_bps") or UNLIMITED_BPS
         packets = min(buffered_bytes / MTU_BYTES, rate_bps * longest_s / (8 * MTU_BYTES))
@@ -206,10 +205,10 @@ def check_offloads(run: RunSpec) -> Iterator[Guard]:
         return
     allowed = SUPER_PACKETS in run.allow
     advice = "allowed, for repeating somebody's testbed" if allowed else "offloads: off, or auto"
-    for direction in run.path:
-        changed = (change["loss"] for change in changes(run, direction) if "loss" in change)
-        for loss in (run.path[direction]["loss"], *changed):
-            if not buffer_sizing.lossless(loss):
+    for direction in DIRECTIONS:
+        changed = (change.loss for change in changes(run, direction))
+        for loss in (run.path[direction].loss, *changed):
+            if loss and not loss.is_lossless:
                 sentence = (
                     f"offloads are on and the {direction} direction loses packets: each loss would"
                     f" take up to {SUPER_PACKET_PKTS} segments at once ({advice})"
@@ -218,11 +217,7 @@ def check_offloads(run: RunSpec) -> Iterator[Guard]:
                 yield Guard("offloads_loss", sentence, SUPER_PACKET_PKTS, 1, "packets", level)
     flow, *others = run.flows
     max_bytes = flow_windows(run, flow).max_bytes
-    if (
-        run.changes
-        or others
-        or not buffer_sizing.queue_never_decides(run.path, flow.direction, max_bytes)
-    ):
+    if run.changes or others or not run.path.never_queues(flow.data_way, max_bytes):
         limit_bps = buffer_sizing.OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
         total_bps = sum(demand_bps(run, flow) for flow in run.flows)
         sentence = (
@@ -241,7 +236,7 @@ def check_memory(run: RunSpec) -> Iterator[Guard]:
     path = memory_path(run.path, run.links, run.hops)
     legs = len(tunnel_kind(run.tunnel).legs_over(run.hops))
     needed_mib = sum(
-        buffer_sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path)
+        buffer_sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path.content_bytes)
         for flow in run.flows
     )
     if run.tcp_memory_mib < needed_mib:
@@ -250,7 +245,8 @@ def check_memory(run: RunSpec) -> Iterator[Guard]:
             "above half of its limit no window grows any more"
         )
         yield Guard("tcp_memory", sentence, run.tcp_memory_mib, needed_mib, "MiB")
-    min_mib = buffer_sizing.memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, path)
+    used_mib = min(run.tcp_memory_mib, needed_mib) // 2
+    min_mib = buffer_sizing.memory_needed_mib(used_mib, path.content_pkts)
     if run.memory_mib < min_mib:
         sentence = (
             f"the sandbox has {run.memory_mib} MiB, and kernel, packets and sockets can take "
@@ -265,7 +261,7 @@ def check_rates(run: RunSpec) -> Iterator[Guard]:
     Only the real clock allows it (spec.compile.check_paths).
     """
     for direction in data_ways(run):
-        if run.path[direction]["rate_bps"] is None:
+        if run.path[direction].rate_bps is None:
             sentence = (
                 f"the {direction} direction has no rate: the CPU is its bottleneck, without a queue"
             )
@@ -278,7 +274,7 @@ def check_replays(run: RunSpec) -> Iterator[Guard]:
     netem computes a packet's delay from the rate at its arrival: a packet from an outage delays all
     packets behind it.
     """
-    changes = sum("rate_bps" in change for change in run.changes)
+    changes = sum(change.rate_bps is not None for change in run.changes)
     if run.bottleneck == "netem" and changes > MAX_NETEM_RATES:
         sentence = (
             f"the rate changes {changes} times, and netem's queue keeps the rate at which a packet"
@@ -431,13 +427,13 @@ def check_short_queues(run: RunSpec) -> Iterator[Guard]:
 def check_reordering(run: RunSpec) -> Iterator[Guard]:
     """Report jitter that spreads packets further than their spacing, so that some are reordered."""
     for direction in data_ways(run):
-        jitter_ms, table = largest(run, direction, "jitter_ms"), run.path[direction]["distribution"]
-        low, high = reach(table)
+        jitter_ms, state = largest(run, direction, "jitter_ms"), run.path[direction]
+        low, high = state.jitter_reach
         spread_ms = jitter_ms * (high - low)
         spacing_ms = 8000 * MTU_BYTES / (largest(run, direction, "rate_bps") or UNLIMITED_BPS)
-        if run.path[direction]["ordered"] or spread_ms <= spacing_ms:
+        if state.ordered or spread_ms <= spacing_ms:
             continue
-        share = overtaken_share(spacing_ms / jitter_ms, tuple(table) if table else None)
+        share = overtaken_share(spacing_ms / jitter_ms, state.distribution)
         sentence = (
             f"jitter spreads packets over {spread_ms:.3g} ms, and at the full rate they are"
             f" {spacing_ms:.3g} ms apart: {share:.0%} of them then come after a later one (ordered:"
@@ -455,14 +451,14 @@ def check_ordering(run: RunSpec) -> Iterator[Guard]:
     for direction in data_ways(run):
         spacing_ms = 8000 * MTU_BYTES / (largest(run, direction, "rate_bps") or UNLIMITED_BPS)
         longer_ms = spread_ms = 0.0
-        for leg in run.path:
-            jitter_ms, table = largest(run, leg, "jitter_ms"), run.path[leg]["distribution"]
-            if not (run.path[leg]["ordered"] and jitter_ms):
+        for leg in DIRECTIONS:
+            jitter_ms, state = largest(run, leg, "jitter_ms"), run.path[leg]
+            if not (state.ordered and jitter_ms):
                 continue
-            low, high = reach(table)
+            low, high = state.jitter_reach
             spread_ms = max(spread_ms, jitter_ms * (high - low))
             apart = spacing_ms * (1 if leg == direction else 2) / jitter_ms
-            longer_ms += jitter_ms * ordering_delay(apart, tuple(table) if table else None)
+            longer_ms += jitter_ms * ordering_delay(apart, state.distribution)
         if spread_ms > spacing_ms:
             sentence = (
                 "ordered: on lets no packet overtake a slower one: at the full rate the"
@@ -474,10 +470,9 @@ def check_ordering(run: RunSpec) -> Iterator[Guard]:
 
 def check_least_buffers(run: RunSpec) -> Iterator[Guard]:
     """Report a queue enlarged from its 1bdp to TCP's initial window, on a short path."""
-    rtt_s = sum(run.path[direction]["delay_ms"] for direction in run.path) / 1000
     for direction in data_ways(run):
-        rate_bps, room = run.path[direction]["rate_bps"], run.path[direction]["buffer_pkts"]
-        bdp_pkts = bdp_bytes(rate_bps or 0, rtt_s) / run.mtu
+        room = run.path[direction].buffer_pkts
+        bdp_pkts = bdp_bytes(run.path[direction].rate_bps or 0, run.path.rtt_ms / 1000) / run.mtu
         if room == FIRST_WINDOW_PKTS and 0 < round(bdp_pkts, 1) < FIRST_WINDOW_PKTS - 0.5:
             sentence = (
                 f"the {direction} queue holds {room} packets, and the path's BDP is"
@@ -491,7 +486,7 @@ def check_least_buffers(run: RunSpec) -> Iterator[Guard]:
 def check_hops_in_a_row(run: RunSpec) -> Iterator[Guard]:
     """Report that the second hop repeats the path, unless it has its own."""
     if run.hops > 1 and "hop2" not in run.links:
-        hop_ms = sum(run.path[direction]["delay_ms"] for direction in run.path)
+        hop_ms = run.path.rtt_ms
         sentence = (
             f"{run.hops} hops are the path {run.hops} times in a row: the idle round trip is"
             f" {run.hops * hop_ms:g} ms, each hop's {hop_ms:g} ms (links: {{hop2: …}} gives the"
@@ -504,8 +499,8 @@ def check_lengths(run: RunSpec) -> Iterator[Guard]:
     """Report a flow of fewer than twenty round trips, which is mostly slow start."""
     for flow in run.flows:
         rtt_ms = flow.rtt_ms + sum(
-            largest(run, direction, "delay_ms") - run.path[direction]["delay_ms"]
-            for direction in run.path
+            largest(run, direction, "delay_ms") - run.path[direction].delay_ms
+            for direction in DIRECTIONS
         )
         min_s = MIN_ROUND_TRIPS * rtt_ms / 1000
         if flow.traffic.by_iperf3 and flow.duration_s < min_s:
@@ -543,17 +538,14 @@ def check_senders(run: RunSpec) -> Iterator[Guard]:
     yield Guard(name, sentence, None, None, "")
 
 
-def changes(run: RunSpec, direction: str) -> list[Mapping[str, Any]]:
-    return [change for change in run.changes if change["direction"] == direction]
+def changes(run: RunSpec, direction: str) -> list[ChangeSpec]:
+    return [change for change in run.changes if change.direction == direction]
 
 
 def largest(run: RunSpec, direction: str, key: str) -> float:
     """Return the maximum of a direction's rate, delay or jitter over the load; 0 for no rate."""
-    return max(
-        run.path[direction][key] or 0,
-        *(change.get(key, 0) for change in changes(run, direction)),
-        0,
-    )
+    states = (run.path[direction], *changes(run, direction))
+    return max(getattr(state, key) or 0 for state in states)
 
 
 def delay_lines_ms(run: RunSpec) -> dict[str, list[float]]:
@@ -564,10 +556,9 @@ def delay_lines_ms(run: RunSpec) -> dict[str, list[float]]:
         ("forward", {flow.receiver for flow in run.flows}),
         ("reverse", {flow.sender for flow in run.flows}),
     ):
-        extra_ms = largest(run, direction, "delay_ms") - run.path[direction]["delay_ms"]
-        lines[direction] = [
-            host_delays.get(end, run.path[direction]["delay_ms"]) + extra_ms for end in sorted(ends)
-        ]
+        base_ms = run.path[direction].delay_ms
+        extra_ms = largest(run, direction, "delay_ms") - base_ms
+        lines[direction] = [host_delays.get(end, base_ms) + extra_ms for end in sorted(ends)]
     return lines
 
 
@@ -582,16 +573,16 @@ def rate_of(run: RunSpec, flow: FlowSpec) -> float:
     link_rates = []
     for link, is_ahead in run.links_of(flow) or [("", True)]:
         direction = ahead_direction if is_ahead else opposite
-        rates = [change.get("rate_bps") or 0 for change in run.changes_of(link, direction)]
-        link_rates.append(max([run.links.get(link, run.path)[direction]["rate_bps"] or 0, *rates]))
+        changed = [rate_bps for _, rate_bps in run.rate_changes(link, direction)]
+        link_rates.append(max([run.path_of_link(link)[direction].rate_bps or 0, *changed]))
     return min((rate for rate in link_rates if rate), default=UNLIMITED_BPS)
 
 
 def room_pkts(run: RunSpec, flow: FlowSpec) -> int:
     """Return the capacity of the queue of a flow's slowest link, in packets."""
     directions = [path[flow.data_way] for path in run.paths_of(flow)]
-    slowest = min(directions, key=lambda direction: direction["rate_bps"] or UNLIMITED_BPS)
-    return slowest["buffer_pkts"] or 0
+    slowest = min(directions, key=lambda direction: direction.rate_bps or UNLIMITED_BPS)
+    return slowest.buffer_pkts or 0
 
 
 def demand_bps(run: RunSpec, flow: FlowSpec) -> float:
@@ -604,14 +595,6 @@ def demand_bps(run: RunSpec, flow: FlowSpec) -> float:
     if math.isinf(window) or not flow.rtt_ms:
         return rate_of(run, flow)
     return window_limit_bps(window, flow.rtt_ms / 1000)
-
-
-def reach(table: Sequence[int] | None) -> tuple[float, float]:
-    """Return the range of jitter around the delay, in jitters (-1 to 1 without a table)."""
-    lowest, highest = (
-        (min(table), max(table)) if table else (-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE)
-    )
-    return lowest / DISTRIBUTION_SCALE, highest / DISTRIBUTION_SCALE
 
 
 @lru_cache(maxsize=1000)
@@ -647,7 +630,7 @@ def ordering_delay(spacing: float, table: tuple[int, ...] | None = None) -> floa
     low + the integral of 1 - that product from low to high.
     """
     below, _ = distribution_of(table)
-    low, high = reach(table)
+    low, high = jitter_reach(table)
     step = (high - low) / JITTER_STEPS
     mean = low
     for index in range(JITTER_STEPS):

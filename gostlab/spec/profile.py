@@ -38,6 +38,15 @@ from typing import Any
 from gostlab.registry.folders import PROFILES
 from gostlab.spec import units
 from gostlab.spec.fit_record import FitRecord
+from gostlab.spec.path_spec import (
+    DIRECTIONS,
+    NO_LOSS,
+    UNIFORM_JITTER,
+    DirectionSpec,
+    LossSpec,
+    PathSpec,
+    random_loss,
+)
 from gostlab.spec.value_types import (
     BUFFER,
     CPU_BURST,
@@ -77,11 +86,9 @@ from gostlab.spec.yaml_source import (
     whole_number,
     yes_no,
 )
-from gostlab.tcpmodel.buffer_sizing import lossless
 from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE, MAX_PERIOD, MTU_BYTES, period_factors
 from gostlab.tcpmodel.response import cubic_loss, window_limit_bps
 
-DIRECTIONS = ("forward", "reverse")
 # netem's limits: the length of a delay table, and its entries of 16 bits.
 MAX_DISTRIBUTION = 16384
 MAX_DISTRIBUTION_BYTES = 256 * 1024
@@ -114,19 +121,6 @@ SOURCE_FIELDS = {
 
 
 # -- the path's effect on packets
-
-
-# Loss on the delay line as in run.json, by its `model`: random, each packet with probability p;
-# gemodel, Gilbert-Elliott with tc's p r 1-h 1-k; periodic, exactly every packets-th packet, p being
-# 1/packets.
-Loss = Mapping[str, Any]
-
-
-def random_loss(p: float) -> Loss:
-    return {"model": "random", "p": p}
-
-
-NO_LOSS = random_loss(0.0)
 
 
 @takes({"type": "integer", "minimum": 2, "maximum": MAX_PERIOD**2}, "packets")
@@ -162,7 +156,7 @@ LOSS_FIELDS = {"gemodel": GEMODEL_FIELDS, "periodic": PERIODIC_FIELDS}
 
 
 @takes({"anyOf": [mapping_schema(fields) for fields in LOSS_FIELDS.values()]})
-def read_loss_model(node: Node) -> Loss:
+def read_loss_model(node: Node) -> LossSpec:
     """Return a loss with one of the models in LOSS_FIELDS. Raises BadInput."""
     assert node.fields is not None
     if "model" not in node.fields:
@@ -171,7 +165,7 @@ def read_loss_model(node: Node) -> Loss:
     values = read_mapping(node, LOSS_FIELDS[model])
     if model == "periodic":
         values["p"] = 1 / values["packets"]
-    return values
+    return LossSpec(**values)
 
 
 read_loss = either(PERCENT.to(random_loss), read_loss_model)
@@ -195,7 +189,7 @@ class ProfileDirection:
         default=Fraction(0),
         named="jitter",
     )
-    loss: Loss = key(
+    loss: LossSpec = key(
         read_loss, "loss probability per packet, on the delay line", "0.1%", default=NO_LOSS
     )
     buffer: units.Buffer = key(
@@ -219,23 +213,23 @@ class ProfileDirection:
     @property
     def least_delay_s(self) -> Fraction:
         """Return the minimum delay with jitter; below 0, netem would send packets at once."""
-        min_entry = -DISTRIBUTION_SCALE if self.distribution is None else min(self.distribution)
+        min_entry = min(self.distribution or UNIFORM_JITTER)
         return self.delay_s + self.jitter_s * Fraction(min_entry, DISTRIBUTION_SCALE)
 
-    def to_json(self, rtt_s: Fraction) -> dict[str, Any]:
-        """Return the direction as in run.json; a buffer that needs a rate is null without one."""
+    def compiled(self, rtt_s: Fraction) -> DirectionSpec:
+        """Return the direction in numbers; a buffer that needs a rate is None without one."""
         packets = None
         if self.rate_bps is not None or not self.buffer.needs_rate:
             packets = self.buffer.packets(self.rate_bps or 0, rtt_s, self.mtu_bytes)
-        return {
-            "rate_bps": self.rate_bps,
-            "delay_ms": float(self.delay_s * 1000),
-            "jitter_ms": float(self.jitter_s * 1000),
-            "loss": dict(self.loss),
-            "buffer_pkts": packets,
-            "ordered": self.ordered,
-            "distribution": None if self.distribution is None else list(self.distribution),
-        }
+        return DirectionSpec(
+            rate_bps=self.rate_bps,
+            delay_ms=float(self.delay_s * 1000),
+            jitter_ms=float(self.jitter_s * 1000),
+            loss=self.loss,
+            buffer_pkts=packets,
+            ordered=self.ordered,
+            distribution=self.distribution,
+        )
 
 
 def with_distribution(direction: ProfileDirection, node: Node, folder: Path) -> ProfileDirection:
@@ -516,9 +510,9 @@ def read_profile(document: Node, path: Path) -> Profile:
     return profile
 
 
-def path_json(forward: ProfileDirection, reverse: ProfileDirection) -> dict[str, Any]:
+def compile_path(forward: ProfileDirection, reverse: ProfileDirection) -> PathSpec:
     rtt_s = forward.delay_s + reverse.delay_s
-    return {"forward": forward.to_json(rtt_s), "reverse": reverse.to_json(rtt_s)}
+    return PathSpec(forward.compiled(rtt_s), reverse.compiled(rtt_s))
 
 
 # -- loss derived from measured rates
@@ -593,8 +587,8 @@ def summary(profile: Profile) -> str:
         direction: ProfileDirection = getattr(profile, name)
         loss = (
             "no loss"
-            if lossless(direction.loss)
-            else f"{direction.loss['model']} loss {share_text(direction.loss['p'])}"
+            if direction.loss.is_lossless
+            else f"{direction.loss.model} loss {share_text(direction.loss.p)}"
         )
         parts.append(
             f"{name} {units.show_rate(direction.rate_bps)}, {loss}, buffer {direction.buffer}"

@@ -13,10 +13,11 @@ from typing import Any, Self
 from gostlab.errors import BadInput
 from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kind
+from gostlab.spec.compatible_json import added_later, from_json, to_json
 from gostlab.spec.flow import FlowSpec
-from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed, touches
-from gostlab.spec.versioned_json import from_json, later, to_json
-from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE
+from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
+from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, DirectionSpec, LossSpec, PathSpec
+from gostlab.tcpmodel.buffer_sizing import Buffers
 
 SCHEMA = 2
 # A queue that would take longer to drain is never filled: senders' buffers are smaller.
@@ -27,7 +28,7 @@ MAX_QUEUED_S = 3600.0
 class RunSpec:
     """Represent one compiled run: the contents of run.json, with units in the field names.
 
-    Declare every field that is added from now on with `later`; spec.versioned_json explains why.
+    Declare every new field with `added_later`; spec.compatible_json explains why.
     """
 
     experiment: str
@@ -42,19 +43,17 @@ class RunSpec:
     topology: str
     placement: str  # endpoint | gateway
     profile: str
-    # The keys forward and reverse each hold: rate_bps, delay_ms, jitter_ms, ordered, distribution,
-    # loss, buffer_pkts.
-    path: Mapping[str, Any]
+    path: PathSpec
     # In a star, `sites` holds the path of every site by its profile's name; `path` is the path
     # under test.
-    sites: Mapping[str, Any] | None
+    sites: Mapping[str, PathSpec] | None
     tunnel: str
     cc: str  # The congestion control of every end that cc_by_end does not name.
     streams: int
     duration_s: float
     direction: str  # upload (the client sends) | download
     # "system" leaves the buffers unchanged; {rmem, wmem} are in bytes.
-    buffers: str | Mapping[str, list[int]]
+    buffers: Buffers
     offloads: bool
     sample_ms: float
     mtu: int
@@ -62,70 +61,72 @@ class RunSpec:
     tcp_memory_mib: int  # The limit for all TCP sockets of all hosts together.
     acks: bool  # Whether to record the sender's window at every ACK.
     flows: list[FlowSpec]
-    # The changes of the path during the load: at_s, direction, the link if there are several, and
-    # the new values.
-    changes: list[Mapping[str, Any]]
+    changes: list[ChangeSpec]  # The changes of the path during the load, by time.
     schema: int = SCHEMA
     # The ends whose congestion control differs from `cc`: hosts, or legs of the tunnel.
-    cc_by_end: Mapping[str, str] = later({})
-    bottleneck: str = later("netem")  # The qdisc that enforces the bottleneck's rate.
-    queue: str = later("fifo")  # The qdisc that queues packets at the bottleneck.
+    cc_by_end: Mapping[str, str] = added_later({})
+    bottleneck: str = added_later("netem")  # The qdisc that enforces the bottleneck's rate.
+    queue: str = added_later("fifo")  # The qdisc that queues packets at the bottleneck.
     # docs/explanation/machine-model.md explains the CPU model; only the virtual clock has CPUs.
-    host_cpus: int = later(0)  # CPUs per host; 0 means that all hosts share one CPU.
+    host_cpus: int = added_later(0)  # CPUs per host; 0 means that all hosts share one CPU.
     # The cost per byte that a system call moves, in addition to syscall_cost_us.
-    byte_cost_ns: float = later(0.0)
-    clock_reads: str = later("charged")  # charged (each clock read is a system call) | free
+    byte_cost_ns: float = added_later(0.0)
+    clock_reads: str = added_later("charged")  # charged (each clock read is a system call) | free
     # The program of GOST's tunnels: an added version | relay | auto (whichever GOST is found).
-    gost: str = later("auto")
-    iperf3: str = later("system")  # A version that gostlab built | system (the installed iperf3)
+    gost: str = added_later("auto")
+    iperf3: str = added_later(
+        "system"
+    )  # A version that gostlab built | system (the installed iperf3)
     # The TCP memory of each host; 0 means that all hosts share tcp_memory_mib.
-    host_tcp_memory_mib: int = later(0)
-    cpus_by_host: Mapping[str, int] = later({})  # The CPUs of hosts that differ from host_cpus.
+    host_tcp_memory_mib: int = added_later(0)
+    cpus_by_host: Mapping[str, int] = added_later(
+        {}
+    )  # The CPUs of hosts that differ from host_cpus.
     # The cost of each packet that a host with its own CPUs receives.
-    packet_cost_ns: int = later(0)
+    packet_cost_ns: int = added_later(0)
     # The long-run CPU time of each host, in thousandths of one CPU (0: unlimited), and the CPU time
     # by which a host may exceed that share in a burst.
-    cpu_share_permille: int = later(0)
-    cpu_burst_us: int = later(0)
+    cpu_share_permille: int = added_later(0)
+    cpu_burst_us: int = added_later(0)
     # The TCP memory of hosts that differ from host_tcp_memory_mib.
-    tcp_memory_mib_by_host: Mapping[str, int] = later({})
+    tcp_memory_mib_by_host: Mapping[str, int] = added_later({})
     # How end hosts' NICs receive: packet | moderated (GRO, and interrupts at least rx_usecs apart).
-    receive: str = later("packet")
-    rx_usecs: int = later(0)
+    receive: str = added_later("packet")
+    rx_usecs: int = added_later(0)
     # The first digits of the SHA-256 of each user-supplied congestion control's files, by its name.
-    own_cc: Mapping[str, str] = later({})
+    own_cc: Mapping[str, str] = added_later({})
     # A cost table in machines/ with call_ns and byte_ps by program; programs that it does not name
     # cost syscall_cost_us and byte_cost_ns.
-    costs_of: str = later("uniform")
-    program_costs: Mapping[str, Mapping[str, int]] = later({})
+    costs_of: str = added_later("uniform")
+    program_costs: Mapping[str, Mapping[str, int]] = added_later({})
     # The values of the tunnel's declared options: sndbuf, rcvbuf (bytes), nagle, …
-    tunnel_options: Mapping[str, Any] = later({})
+    tunnel_options: Mapping[str, Any] = added_later({})
     # Whether hosts negotiate ECN and queues mark: off | on | losses (marks the delay line's losses,
     # too) | l4s (accurate ECN).
-    ecn: str = later("off")
+    ecn: str = added_later("off")
     # The name of the sandbox's kernel: one in kernel/versions or the user's. A user's kernel is
     # identified by the checksum of its source, so that another tree is another run.
-    kernel: str = later("shipped")
-    kernel_sha256: str = later("")
+    kernel: str = added_later("shipped")
+    kernel_sha256: str = added_later("")
     # The target delay of queues that have one; 0 keeps the kernel's default.
-    target_ms: float = later(0.0)
+    target_ms: float = added_later(0.0)
     # Who paces senders: internal (TCP) | fq (a qdisc on their NIC).
-    pacing: str = later("internal")
+    pacing: str = added_later("internal")
     # The number of paths in series; a gost host follows each path but the last.
-    hops: int = later(1)
-    loss_detection: str = later("rack")  # rack (the kernel's default) | dupacks (RFC 6675)
+    hops: int = added_later(1)
+    loss_detection: str = added_later("rack")  # rack (the kernel's default) | dupacks (RFC 6675)
     # Whether the kernel performs the reads of programs that only read; off proves that the samples
     # are equal.
-    read_on: str = later("on")
+    read_on: str = added_later("on")
     # The links that have their own path, by name (hop2, n1-n2); all other links have `path`.
-    links: Mapping[str, Any] = later({})
+    links: Mapping[str, PathSpec] = added_later({})
     # Each flow and each tunnel end starts at most this much later than requested.
-    start_spread_s: float = later(0.0)
+    start_spread_s: float = added_later(0.0)
     # The part of the load over which results are computed; measure_to_s 0 means the end of the
     # load.
-    measure_from_s: float = later(0.0)
-    measure_to_s: float = later(0.0)
-    allow: list[str] = later([])  # The traps that the user explicitly allows.
+    measure_from_s: float = added_later(0.0)
+    measure_to_s: float = added_later(0.0)
+    allow: list[str] = added_later([])  # The traps that the user explicitly allows.
 
     def to_json(self) -> dict[str, Any]:
         """Return the dict of run.json, which omits later fields at their default."""
@@ -137,8 +138,7 @@ class RunSpec:
         if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
             raise BadInput(f"run.json: not a run of schema {SCHEMA}, the one this lab reads")
         try:
-            flows = [from_json(FlowSpec, flow, "flows") for flow in values.get("flows", ())]
-            return from_json(cls, values, "run.json", flows=flows)
+            return from_json(cls, values, "run.json")
         except (TypeError, ValueError) as error:
             raise BadInput(str(error)) from None
 
@@ -190,7 +190,7 @@ class RunSpec:
             dict.fromkeys(host for flow in self.flows for host in (flow.sender, flow.receiver))
         )
 
-    def paths_of(self, flow: FlowSpec) -> list[Mapping[str, Any]]:
+    def paths_of(self, flow: FlowSpec) -> list[PathSpec]:
         """Return the paths that a flow crosses in order, each as the flow's sender sees it."""
         return paths_crossed(self.path, self.links, self.links_of(flow))
 
@@ -202,21 +202,16 @@ class RunSpec:
         """
         longest_s = flow.rtt_ms / 1000
         for link, _ in self.links_of(flow) or [("", True)]:
-            path = self.links.get(link, self.path)
-            for direction in path:
-                states = [path[direction], *self.changes_of(link, direction)]
-                reach = (
-                    max(path[direction]["distribution"] or [DISTRIBUTION_SCALE])
-                    / DISTRIBUTION_SCALE
+            for name in DIRECTIONS:
+                direction = self.path_of_link(link)[name]
+                states: list[DirectionSpec | ChangeSpec] = [direction]
+                states += self.changes_of(link, name)
+                delay_ms = max(state.delay_ms or 0 for state in states) - direction.delay_ms
+                jitter_ms = direction.jitter_reach[1] * max(
+                    state.jitter_ms or 0 for state in states
                 )
-                delay_ms = (
-                    max(state.get("delay_ms", 0) for state in states) - path[direction]["delay_ms"]
-                )
-                jitter_ms = reach * max(state.get("jitter_ms", 0) for state in states)
-                rate_bps = min(
-                    (state["rate_bps"] for state in states if state.get("rate_bps")), default=0
-                )
-                queued_bits = 8 * self.mtu * (path[direction]["buffer_pkts"] or 0)
+                rate_bps = min((state.rate_bps for state in states if state.rate_bps), default=0)
+                queued_bits = 8 * self.mtu * (direction.buffer_pkts or 0)
                 longest_s += (delay_ms + jitter_ms) / 1000
                 longest_s += queued_bits / rate_bps if rate_bps else 0.0
         return min(longest_s, MAX_QUEUED_S)
@@ -230,12 +225,29 @@ class RunSpec:
         nodes = nodes_named(self.hosts) if topology.shape else 0
         return links_crossed(topology, self.hops, nodes, flow.sender, flow.receiver)
 
-    def changes_of(self, link: str, direction: str) -> list[Mapping[str, Any]]:
+    def path_of_link(self, link: str) -> PathSpec:
+        """Return the path of a link: its own, or the run's (`link` "": the only path)."""
+        return self.links.get(link, self.path)
+
+    def changes_of(self, link: str, direction: str) -> list[ChangeSpec]:
         """Return the changes of one direction of a link by time (`link` "": the only path)."""
         return [
             change
             for change in self.changes
-            if change["direction"] == direction and touches(change, link, self.links)
+            if change.direction == direction and change.touches(link, self.links)
+        ]
+
+    def losses_of(self, link: str, direction: str) -> list[LossSpec]:
+        """Return every loss that one direction of a link has during the run."""
+        changed = (change.loss for change in self.changes_of(link, direction))
+        return [self.path_of_link(link)[direction].loss, *(loss for loss in changed if loss)]
+
+    def rate_changes(self, link: str, direction: str) -> list[tuple[float, int]]:
+        """Return the new rates of one direction of a link, each with its time."""
+        return [
+            (change.at_s, change.rate_bps)
+            for change in self.changes_of(link, direction)
+            if change.rate_bps is not None
         ]
 
     def tunnel_way(self, flow: FlowSpec) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from gostlab.registry.traffic import traffic_kinds
 from gostlab.registry.tunnels import LEGS
 from gostlab.spec import units, value_types
 from gostlab.spec.cpu_cost_tables import read_machine
-from gostlab.spec.profile import DIRECTIONS, read_loss
+from gostlab.spec.path_spec import DIRECTIONS, LossSpec
+from gostlab.spec.profile import read_loss
 from gostlab.spec.value_types import CC, END, MAX_FLOWS
 from gostlab.spec.yaml_source import (
     KeySchema,
@@ -24,6 +25,8 @@ from gostlab.spec.yaml_source import (
     as_written,
     by_name,
     field_schema,
+    key,
+    keys_of,
     known_fields,
     list_of,
     mapping,
@@ -32,6 +35,7 @@ from gostlab.spec.yaml_source import (
     meant,
     one_of,
     parse_document,
+    record,
     takes,
     text_like,
     text_of,
@@ -141,42 +145,55 @@ LINK_NAME = re.compile(r"hop[12]|n[0-9]{1,2}-n[0-9]{1,2}")
 
 
 IN_MS = value_types.read_delay.to(lambda delay_s: float(delay_s * 1000))
-CHANGE_FIELDS: Mapping[str, KeySchema] = {
-    "at": KeySchema(
-        value_types.read_instant, "time of the change, after the load's start", "15s", required=True
-    ),
-    "direction": KeySchema(
+
+
+@dataclass(frozen=True)
+class RequestedChange:
+    """Represent a change of the path as requested; None: the default, or no change."""
+
+    at_s: float = key(
+        value_types.read_instant, "time of the change, after the load's start", "15s", named="at"
+    )
+    direction: str | None = key(
         one_of(*DIRECTIONS, "both"),
         "direction that changes (default: the direction that carries the data)",
         "both",
-    ),
-    "link": KeySchema(
+        default=None,
+    )
+    link: str | None = key(
         text_like(LINK_NAME.pattern, "no name of a link (like hop2, or n1-n2)"),
         "link that changes, named as under `links` (default: all links without their own path)",
         "hop2",
-    ),
-    "rate": KeySchema(value_types.RATE, "new rate of the bottleneck", "50mbit"),
-    "delay": KeySchema(IN_MS, "new one-way delay", "40ms"),
-    "jitter": KeySchema(IN_MS, "new jitter", "5ms"),
-    "loss": KeySchema(read_loss, "new loss", "1%"),
-}
+        default=None,
+    )
+    rate_bps: int | None = key(
+        value_types.RATE, "new rate of the bottleneck", "50mbit", default=None, named="rate"
+    )
+    delay_ms: float | None = key(IN_MS, "new one-way delay", "40ms", default=None, named="delay")
+    jitter_ms: float | None = key(IN_MS, "new jitter", "5ms", default=None, named="jitter")
+    loss: LossSpec | None = key(read_loss, "new loss", "1%", default=None)
 
 
-CHANGE = mapping(CHANGE_FIELDS)
+def check_change(node: Node, change: RequestedChange) -> None:
+    """Reject a change without a new value. Raises BadInput."""
+    values = (change.rate_bps, change.delay_ms, change.jitter_ms, change.loss)
+    if all(value is None for value in values):
+        raise node.bad("a change of nothing (rate, delay, jitter or loss)")
+
+
+CHANGE = record(RequestedChange, check_change)
+CHANGE_FIELDS = keys_of(RequestedChange)
 
 
 @takes({"type": "array", "items": CHANGE.schema, "maxItems": MAX_CHANGES})
-def read_changes(node: Node) -> list[dict[str, Any]]:
+def read_changes(node: Node) -> list[RequestedChange]:
     """Return the changes of the path during the load, in order of time. Raises BadInput."""
     if node.items is None or len(node.items) > MAX_CHANGES:
         raise node.bad(
             f"not a list of at most {MAX_CHANGES} changes (like [{{at: 10s, rate: 50mbit}}])"
         )
     changes = [CHANGE(item) for item in node.items]
-    for item, change in zip(node.items, changes, strict=True):
-        if all(change[key] is None for key in ("rate", "delay", "jitter", "loss")):
-            raise item.bad("a change of nothing (rate, delay, jitter or loss)")
-    if [change["at"] for change in changes] != sorted(change["at"] for change in changes):
+    if [change.at_s for change in changes] != sorted(change.at_s for change in changes):
         raise node.bad("not in the order of time")
     return changes
 

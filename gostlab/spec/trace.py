@@ -10,10 +10,9 @@ raised is BadInput with file and line.
 
 import re
 from pathlib import Path
-from typing import Any
 
 from gostlab.errors import bounded
-from gostlab.spec.profile import DIRECTIONS
+from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, random_loss
 from gostlab.spec.units import MAX_RATE_BPS, MIN_RATE_BPS, quoted
 from gostlab.spec.value_types import MAX_DELAY_S
 from gostlab.spec.yaml_source import BadInput, load_text, meant, shown_path
@@ -37,17 +36,12 @@ COLUMN_SAYS = {
 COLUMNS = tuple(COLUMN_SAYS)
 
 
-# A change of the path at a time after the load's start, as in run.json: at_s, direction, and the
-# changed columns of RANGES.
-Change = dict[str, Any]
-
-
-def changes_of(path: Path) -> tuple[Change, ...]:
+def changes_of(path: Path) -> tuple[ChangeSpec, ...]:
     """Return the changes of a trace, sorted by time. Raises BadInput."""
     return parse_trace(load_text(path, MAX_BYTES), shown_path(path))
 
 
-def parse_trace(text: str, origin: str) -> tuple[Change, ...]:
+def parse_trace(text: str, origin: str) -> tuple[ChangeSpec, ...]:
     """Return the changes of a trace's text. Raises BadInput."""
     header, *lines = text.rstrip("\n").split("\n")
     columns = read_header(header, origin)
@@ -55,11 +49,11 @@ def parse_trace(text: str, origin: str) -> tuple[Change, ...]:
         raise BadInput(f"{origin}: {len(lines)} rows: more than {MAX_ROWS}")
     if not lines:
         raise BadInput(f"{origin}: no rows below the header")
-    changes: list[Change] = []
+    changes: list[ChangeSpec] = []
     latest: dict[str, float] = {}
     for line_number, line in enumerate(lines, 2):
         change = read_row(line, columns, f"{origin}:{line_number}")
-        at_s, direction = change["at_s"], change["direction"]
+        at_s, direction = change.at_s, change.direction
         if not changes and at_s != 0:
             raise BadInput(f"{origin}:{line_number}: time_s begins at {at_s:g}, not at 0")
         # Rows of the two directions may share a time; within one direction, time increases.
@@ -85,7 +79,7 @@ def read_header(line: str, origin: str) -> list[str]:
     return columns
 
 
-def read_row(line: str, columns: list[str], where: str) -> Change:
+def read_row(line: str, columns: list[str], where: str) -> ChangeSpec:
     """Return the change of a row. Raises BadInput."""
     values = [word.strip() for word in line.split(",")]
     if len(values) != len(columns):
@@ -102,12 +96,18 @@ def read_row(line: str, columns: list[str], where: str) -> Change:
     }
     if not changed:
         raise BadInput(f"{where}: nothing changes in this row")
-    if "rate_bps" in changed:
-        rate_bps, position = changed["rate_bps"], f"{where}: rate_bps {quoted(fields['rate_bps'])}"
-        if rate_bps != int(rate_bps):
-            raise BadInput(f"{position}: not a whole number of bits per second")
-        changed["rate_bps"] = int(rate_bps)
-    return {"at_s": at_s, "direction": direction, **changed}
+    rate_bps, loss = changed.get("rate_bps"), changed.get("loss")
+    if rate_bps is not None and rate_bps != int(rate_bps):
+        raise BadInput(
+            f"{where}: rate_bps {quoted(fields['rate_bps'])}: not a whole number of bits per second"
+        )
+    return ChangeSpec(
+        at_s=at_s,
+        direction=direction,
+        rate_bps=None if rate_bps is None else int(rate_bps),
+        delay_ms=changed.get("delay_ms"),
+        loss=None if loss is None else random_loss(loss),
+    )
 
 
 def read_number(column: str, text: str, bounds: tuple[float, float], where: str) -> float:

@@ -12,14 +12,8 @@ from gostlab.registry.topologies import Topology
 from gostlab.registry.traffic import BOTH_WAYS, DOWNLOAD, TrafficKind, traffic_kind, traffic_kinds
 from gostlab.registry.tunnels import IP_TCP_BYTES, WAN, tunnel_kinds
 from gostlab.spec.flow import DATAGRAM_BYTES, FlowSpec
-from gostlab.spec.link_paths import (
-    Path,
-    in_a_row,
-    links_crossed,
-    nodes_named,
-    paths_crossed,
-    round_trip_ms,
-)
+from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
+from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
 from gostlab.spec.request import RunRequest, topologies_with
 from gostlab.spec.settings import NO_FLOW_NAMES
 from gostlab.spec.yaml_source import BadInput, Node, meant
@@ -224,8 +218,8 @@ def link_names(request: RunRequest, flows: Sequence[RequestedFlow]) -> tuple[str
 def resolve_flows(
     request: RunRequest,
     flows: Sequence[RequestedFlow],
-    path: Path,
-    links: Mapping[str, Path],
+    path: PathSpec,
+    links: Mapping[str, PathSpec],
     sent_with: Callable[[RequestedFlow], str],
 ) -> list[FlowSpec]:
     """Return the flows of a run with their numbers. Raises BadInput.
@@ -235,7 +229,7 @@ def resolve_flows(
     """
     topology = request.topology
     nodes = nodes_named(flow_endpoints(flows)) if topology.shape else 0
-    crossed: dict[str, list[Path]] = {}
+    crossed: dict[str, list[PathSpec]] = {}
     for flow in flows:
         links_on_path = links_crossed(topology, request["hops"], nodes, flow.sender, flow.receiver)
         if topology.shape and not links_on_path:
@@ -246,14 +240,10 @@ def resolve_flows(
         crossed[flow.name] = paths_crossed(path, links, links_on_path)
     # Buffers in bdp refer to the longest round trip among all flows, even if flows share a host.
     rtts_ms = [float(flow.fields["rtt"] * 500) for flow in flows if "rtt" in flow.fields]
-    longest = in_a_row(max(crossed.values(), key=round_trip_ms))
-    longest = {
-        direction: {
-            **longest[direction],
-            "delay_ms": max([longest[direction]["delay_ms"], *rtts_ms]),
-        }
-        for direction in ("forward", "reverse")
-    }
+    longest = in_series(max(crossed.values(), key=round_trip_ms))
+    longest = PathSpec(
+        *(replace(state, delay_ms=max([state.delay_ms, *rtts_ms])) for state in longest)
+    )
     resolved = [
         resolve_flow(request, flow, round_trip_ms(crossed[flow.name]), longest, sent_with(flow))
         for flow in flows
@@ -263,7 +253,7 @@ def resolve_flows(
 
 
 def resolve_flow(
-    request: RunRequest, flow: RequestedFlow, rtt_ms: float, longest: Path, cc: str
+    request: RunRequest, flow: RequestedFlow, rtt_ms: float, longest: PathSpec, cc: str
 ) -> FlowSpec:
     """Return one flow from its own fields and the run's settings.
 
@@ -287,7 +277,7 @@ def resolve_flow(
         sender=flow.sender,
         receiver=flow.receiver,
         rtt_ms=float(fields["rtt"] * 1000) if "rtt" in fields else rtt_ms,
-        buffers=resolve_buffers(field_or_setting("buffers"), longest)
+        buffers=resolve_buffers(field_or_setting("buffers"), longest.content_bytes)
         if traffic.is_tcp
         else "system",
         rate_bps=fields.get("rate"),

@@ -4,10 +4,8 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from gostlab.tcpmodel.constants import MAX_BUFFER_BYTES, MIB, MTU_BYTES, UNLIMITED_BPS
-from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.constants import MAX_BUFFER_BYTES, MIB
 
 # The sizes of Debian 11 and 12 on a machine of 1 GiB or more: min, initial, max. The kernel's
 # defaults depend on its memory (and from 6.16 on end at 32 MiB), so they would vary with the
@@ -34,29 +32,12 @@ FLOW_MEMORY_MIB = 5  # The memory of a flow's programs, beyond BASE_MEMORY_MIB.
 BASE_MEMORY_MIB = 384  # The memory of kernel, Mininet's shells, iperf3, and the tunnel's two ends.
 MAX_MEMORY_MIB = 64 * 1024
 
+# "system" leaves the buffers unchanged; {rmem, wmem} are in bytes.
 Buffers = str | Mapping[str, list[int]]
 
 
-def lossless(loss: Mapping[str, Any]) -> bool:
-    """Return whether a loss model, as in run.json, never loses a packet."""
-    return not (loss["p"] or loss.get("one_minus_k"))
-
-
-def round_trip_s(path: Mapping[str, Any]) -> float:
-    return float(path["forward"]["delay_ms"] + path["reverse"]["delay_ms"]) / 1000
-
-
-def bytes_in_path(path: Mapping[str, Any]) -> float:
-    """Return the bytes that the fuller direction can hold, in flight and queued."""
-    return max(
-        bdp_bytes(direction["rate_bps"] or UNLIMITED_BPS, round_trip_s(path))
-        + (direction["buffer_pkts"] or 0) * MTU_BYTES
-        for direction in path.values()
-    )
-
-
-def resolve_buffers(buffers: Buffers, path: Mapping[str, Any]) -> Buffers:
-    """Return socket buffers as numbers, except for `system`.
+def resolve_buffers(buffers: Buffers, path_bytes: float) -> Buffers:
+    """Return socket buffers as numbers, except for `system`; `path_bytes` are those of a full path.
 
     `bdp`: half of a receive buffer is window, and a packet's overhead counts in a send buffer,
     hence four times the content of path and queue.
@@ -64,29 +45,12 @@ def resolve_buffers(buffers: Buffers, path: Mapping[str, Any]) -> Buffers:
     if buffers == "debian":
         return copy.deepcopy(DEBIAN_BUFFERS)
     if buffers == "bdp":
-        max_bytes = min(MAX_BUFFER_BYTES, math.ceil(4 * bytes_in_path(path)))
+        max_bytes = min(MAX_BUFFER_BYTES, math.ceil(4 * path_bytes))
         return {
             name: [min_bytes, initial_bytes, max(max_bytes, debian_bytes)]
             for name, (min_bytes, initial_bytes, debian_bytes) in DEBIAN_BUFFERS.items()
         }
     return buffers
-
-
-def queue_never_decides(path: Mapping[str, Any], data_direction: str, window_bytes: float) -> bool:
-    """Return whether super-packets never meet a queue.
-
-    Then nothing is lost or reordered, and all streams' windows stay so far below the rate that the
-    bottleneck's queue decides nothing.
-    """
-    if any(
-        not lossless(direction["loss"]) or direction["jitter_ms"] for direction in path.values()
-    ):
-        return False
-    rate_bps = path["forward" if data_direction == "upload" else "reverse"]["rate_bps"]
-    if math.isinf(window_bytes) or round_trip_s(path) == 0:  # The windows are unknown.
-        return False
-    limit_bps = window_limit_bps(window_bytes, round_trip_s(path))
-    return rate_bps is None or limit_bps < OFFLOAD_SHARE * rate_bps
 
 
 @dataclass(frozen=True)
@@ -138,9 +102,7 @@ def super_packets_enlarge_windows(version: tuple[int, ...]) -> bool:
     return version >= SCALING_RATIO_SINCE
 
 
-def tcp_memory_needed_mib(
-    streams: int, legs: int, buffers: Buffers, path: Mapping[str, Any]
-) -> int:
+def tcp_memory_needed_mib(streams: int, legs: int, buffers: Buffers, path_bytes: float) -> int:
     """Return the third value of tcp_mem that suffices for the sockets of all legs.
 
     It is twice the first value, at which windows stop growing, and includes iperf3's control
@@ -151,31 +113,26 @@ def tcp_memory_needed_mib(
     sizes = DEBIAN_BUFFERS if isinstance(buffers, str) else buffers
     largest = sizes["rmem"][2] + sizes["wmem"][2]
     debian = DEBIAN_BUFFERS["rmem"][2] + DEBIAN_BUFFERS["wmem"][2]
-    connections, content_bytes = streams + 1, bytes_in_path(path)
-    leg = min(connections * largest, max(connections * debian, 4 * content_bytes))
+    connections = streams + 1
+    leg = min(connections * largest, max(connections * debian, 4 * path_bytes))
     per_path = min(streams * MEMORY_PER_STREAM, MEMORY_PER_PATH)
-    full = min(streams * largest, per_path * content_bytes) if largest > debian else 0
+    full = min(streams * largest, per_path * path_bytes) if largest > debian else 0
     return max(64 + math.ceil(legs * leg / MIB), math.ceil(2 * full / MIB))
 
 
-def tcp_memory_shared_mib(flows: int, path: Mapping[str, Any]) -> int:
+def tcp_memory_shared_mib(flows: int, path_bytes: float) -> int:
     """Return the memory of sockets that do not fill buffers: 4 path contents, 1 MiB per flow."""
-    return 64 + flows + math.ceil(4 * bytes_in_path(path) / MIB)
+    return 64 + flows + math.ceil(4 * path_bytes / MIB)
 
 
-def memory_needed_mib(tcp_memory_mib: int, path: Mapping[str, Any]) -> int:
+def memory_needed_mib(tcp_memory_mib: int, path_pkts: float) -> int:
     """Return the sandbox's memory: base, sockets, and packets in flight and in queues.
 
     The result is a multiple of 64 MiB. Sockets hold no more than half of TCP's limit: above it the
     kernel lets no window grow (measured: 0.9 to 1.2 GiB of 3.9 GiB with 128 streams), and the run
     is marked.
     """
-    packets = sum(
-        bdp_bytes(direction["rate_bps"] or UNLIMITED_BPS, direction["delay_ms"] / 1000) / MTU_BYTES
-        + min(direction["buffer_pkts"] or 0, 10**6)
-        for direction in path.values()
-    )
-    needed = BASE_MEMORY_MIB + tcp_memory_mib + packets * PACKET_MEMORY_BYTES / MIB
+    needed = BASE_MEMORY_MIB + tcp_memory_mib + path_pkts * PACKET_MEMORY_BYTES / MIB
     return int(min(MAX_MEMORY_MIB, 64 * math.ceil(needed / 64)))
 
 

@@ -79,7 +79,7 @@ def test_settings_are_words_numbers_or_lists_of_them() -> None:
 def test_a_run_has_one_level_of_everything() -> None:
     described = gostlab.Run(cc="bbr", rate="50mbit", machine="sandbox").description
 
-    assert (described.cc, described.path["forward"]["rate_bps"]) == ("bbr", 50e6)
+    assert (described.cc, described.path.forward.rate_bps) == ("bbr", 50e6)
     for several in (["cubic", "bbr"], "cubic,bbr"):
         with pytest.raises(gostlab.BadInput, match="one level"):
             gostlab.Run(cc=several, machine="sandbox")

@@ -45,7 +45,7 @@ class Steady:
 
 def full_link(run: RunSpec) -> Steady:
     """A run that fills its link."""
-    return Steady(run.path["forward"]["rate_bps"] * 1448 / 1514 / 1e6 * 0.97)
+    return Steady(run.path.forward.rate_bps * 1448 / 1514 / 1e6 * 0.97)
 
 
 def zipped(files: dict[str, bytes], to: Path) -> Path:
@@ -121,7 +121,7 @@ def make_run(results: Path, run: RunSpec, did: Steady, finished: datetime = NOW)
         for at in instants
     ]
     hosts = [{"t_s": at, "cpu_busy_s": 0.1 * at, "cpu_idle_s": 0.9 * at} for at in instants]
-    rtt_ms = sum(run.path[way]["delay_ms"] for way in ("forward", "reverse"))
+    rtt_ms = sum(run.path[way].delay_ms for way in ("forward", "reverse"))
     asked = {"idle_rtt_before": rtt_ms, "cpu_idle_share": 0.9, "run_length": 1.0}
     good = {"verdict": "ok", "unit": "", "reason": ""}
     checks = [{**good, "name": name, "asked": got, "got": got} for name, got in asked.items()]

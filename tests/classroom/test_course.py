@@ -89,7 +89,7 @@ def test_every_draw_is_an_experiment_that_no_guard_refuses(lab: CourseLab) -> No
         assignment = asked_of(lab, f"student-{number}")
         runs = [*assignment.runs(1), *assignment.own_runs(1)]
         assert len({run.name for run in runs}) == len(runs)
-        assert max(run.path["forward"]["rate_bps"] for run in runs) <= 100_000_000
+        assert max(run.path.forward.rate_bps for run in runs) <= 100_000_000
         errors, _ = preflight.survey(runs)
         assert errors == []
 

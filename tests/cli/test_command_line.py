@@ -141,7 +141,7 @@ def test_a_complaint_is_short_whatever_a_file_holds(refused: Refused, here: Path
     of_words = {**json.loads(run.read_text("utf-8")), "sample_ms": "x" * 100_000}
     (here / "run.json").write_text(json.dumps(of_words))
     said = refused("exec", "run.json", "out")
-    assert len(said) < 9000 and said.endswith('is no float")\n')
+    assert len(said) < 9000 and said.endswith("str where float should be\n")
 
 
 def test_a_wrong_file_is_named_with_its_line(refused: Refused, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> No
     }
     for (matrix, field), values in varied.items():
         assert {getattr(run, field) for run in runs if run.matrix == matrix} == values
-    packets = {run.path["forward"]["buffer_pkts"] for run in runs if run.matrix == "buffer"}
+    packets = {run.path.forward.buffer_pkts for run in runs if run.matrix == "buffer"}
     assert packets == {283, 849, 2829, 8488, 28292, 84877}
 
 

@@ -8,35 +8,37 @@ from typing import Any
 import pytest
 
 from gostlab.guest import environment
-from gostlab.guest.baseline_rtt import idle_rtt_ms, is_steady, jitter_range_ms
+from gostlab.guest.baseline_rtt import idle_rtt_ms, jitter_range_ms
 from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.probes import netlink
-from gostlab.guest.shaping import NO_DELAY_LINE, gact_intervals, periodic_loss_argv
+from gostlab.guest.qdisc import ShapedDirection
+from gostlab.guest.shaping import gact_intervals, periodic_loss_argv
 from gostlab.guest.tc import Qdisc, ShapingMismatch, build_bottleneck, install_argvs, parse_shown
 from gostlab.qdiscs.htb import Htb
 from gostlab.qdiscs.tbf import Tbf
+from gostlab.spec.path_spec import NO_LOSS, LossSpec, random_loss
 from tests.asked import run_of
 
-FORWARD = {
-    "rate_bps": 1_967_000_000,
-    "delay_ms": 84.0,
-    "jitter_ms": 0.0,
-    "buffer_pkts": 27281,
-    "ordered": False,
-    "distribution": None,
-    "loss": {"model": "random", "p": 0.001},
-}
+FORWARD = ShapedDirection(
+    rate_bps=1_967_000_000,
+    delay_ms=84.0,
+    jitter_ms=0.0,
+    buffer_pkts=27281,
+    ordered=False,
+    distribution=None,
+    loss=random_loss(0.001),
+)
 
 
-GEMODEL = {"model": "gemodel", "p": 0.01, "r": 0.2, "one_minus_h": 0.9, "one_minus_k": 0.001}
+GEMODEL = LossSpec(model="gemodel", p=0.01, r=0.2, one_minus_h=0.9, one_minus_k=0.001)
 
 
-def bottleneck(name: str, queue: str, **changes: object) -> list:
-    return build_bottleneck(name, queue, {**FORWARD, **changes}, seed=13)
+def bottleneck(name: str, queue: str, **changes: Any) -> list:
+    return build_bottleneck(name, queue, replace(FORWARD, **changes), seed=13)
 
 
-def delay_line(**changes: object) -> Netem:
-    return build_delay_line({**FORWARD, **changes}, seed=1)
+def delay_line(**changes: Any) -> Netem:
+    return build_delay_line(replace(FORWARD, **changes), seed=1)
 
 
 OF_TBF = bottleneck("tbf", "fq_codel", rate_bps=50_000_000, buffer_pkts=200)
@@ -59,7 +61,7 @@ CLASS = (
         ),
         ([delay_line()], "add", [f"{LINE} loss random 0.10000000% seed 1"]),
         # A change repeats everything with its seed.
-        ([delay_line(loss={"model": "random", "p": 0.0})], "change", [f"{LINE} seed 1"]),
+        ([delay_line(loss=NO_LOSS)], "change", [f"{LINE} seed 1"]),
         (
             [delay_line(loss=GEMODEL)],
             "add",
@@ -93,9 +95,10 @@ def test_tc_is_told(qdiscs: list, verb: str, commands: list[str]) -> None:
 
 
 def test_a_bottleneck_adds_to_the_idle_path_its_rates_time_for_a_ping_and_no_jitter() -> None:
-    path = [{**NO_DELAY_LINE, "rate_bps": 1_000_000}, {**FORWARD, "rate_bps": None}]
+    nothing = {"delay_ms": 0.0, "loss": NO_LOSS}
+    path = [replace(FORWARD, rate_bps=1_000_000, **nothing), replace(FORWARD, rate_bps=None)]
     assert idle_rtt_ms(path) == 84.0 + 0.784  # a frame of 98 bytes
-    assert is_steady(path[:1]) and jitter_range_ms(path) == (0.0, 0.0)
+    assert path[0].is_steady and jitter_range_ms(path) == (0.0, 0.0)
 
 
 def test_jitter_that_keeps_order_has_a_rate_too_high_to_matter() -> None:
@@ -105,7 +108,7 @@ def test_jitter_that_keeps_order_has_a_rate_too_high_to_matter() -> None:
 
 def test_a_delay_table_is_named_after_its_contents(tmp_path: Path) -> None:
     table = tuple(range(-8192, 8193, 64))
-    options = delay_line(jitter_ms=2.0, distribution=list(table)).tc_options()
+    options = delay_line(jitter_ms=2.0, distribution=table).tc_options()
     name = options[options.index("distribution") + 1]
     assert table_path(tmp_path, table) == tmp_path / f"{name}.dist"
     assert tuple(map(int, table_text(table).split())) == table

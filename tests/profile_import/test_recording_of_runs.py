@@ -19,7 +19,8 @@ from gostlab.profile_import.path_estimator import burst_lengths
 from gostlab.profile_import.ping_parser import Pings, parse_ping
 from gostlab.profile_import.ping_runner import ping_argv
 from gostlab.profile_import.write_recorded import RecordingOptions, write_recorded
-from gostlab.spec.profile import load_profile, path_json
+from gostlab.spec.compatible_json import to_json
+from gostlab.spec.profile import compile_path, load_profile
 from tests.profile_import.test_write_recorded import most_within
 from tests.sandboxed import Lab, describe, direction
 
@@ -75,7 +76,7 @@ def replay(lab: Lab, recorded: Pings, out: Path, seed: int) -> tuple[dict[str, A
         order(out, "recorded", recorded.sent), recorded, "2026-01-02T03:04:05Z"
     )
     profile = load_profile(str(written))
-    path = path_json(profile.forward, profile.reverse)
+    path = to_json(compile_path(profile.forward, profile.reverse))
     return path, ping_across(lab, path, out, seed, recorded.sent)
 
 

@@ -26,7 +26,9 @@ from gostlab.profile_import.ping_parser import EchoReply, Pings, parse_ping
 from gostlab.profile_import.ping_runner import explain_no_answer
 from gostlab.profile_import.record_cli import add_arguments, run_record
 from gostlab.profile_import.write_recorded import RecordingOptions, write_recorded
-from gostlab.spec.profile import NO_LOSS, Profile, load_profile, path_json, random_loss
+from gostlab.spec.compatible_json import to_json
+from gostlab.spec.path_spec import NO_LOSS, LossSpec, random_loss
+from gostlab.spec.profile import Profile, compile_path, load_profile
 from gostlab.spec.trace import changes_of
 from gostlab.spec.yaml_source import BadInput
 from tests.asked import refusal
@@ -155,8 +157,8 @@ def test_the_fit_is_the_shares_of_packets_after_which_a_state_was_left() -> None
     # 80 received packets, after 10 of which one is lost; 19 lost ones that have a next, after 9 of
     # which one is received.
     p, r = 10 / 80, 1 - 10 / 19
-    gilbert = {"one_minus_h": 1.0, "one_minus_k": 0.0}
-    assert path_estimator.fit_loss(lost) == {"model": "gemodel", "p": p, "r": r, **gilbert}
+    gilbert = LossSpec(model="gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
+    assert path_estimator.fit_loss(lost) == gilbert
 
 
 def test_without_bursts_enough_loss_is_random_with_its_share() -> None:
@@ -252,14 +254,14 @@ def test_a_recording_comes_back_through_its_profile(tmp_path: Path, rate: str) -
 
     loaded = written(tmp_path, pings, rate)
 
-    json = path_json(loaded.forward, loaded.reverse)
+    json = to_json(compile_path(loaded.forward, loaded.reverse))
     came = sorted(rtt for rtt in rtts if rtt is not None)
     back = sorted(replayed_rtts_ms(json, loaded.forward.rate_bps or 0))
     off = max(abs(one - two) for one, two in zip(came, back, strict=True))
     assert off < json["forward"]["jitter_ms"] / 8192
     fitted = path_estimator.fit_loss(lost)
-    assert json["forward"]["loss"]["p"] == pytest.approx(fitted["p"], rel=1e-3)
-    assert json["forward"]["loss"]["r"] == pytest.approx(fitted["r"], rel=1e-3)
+    assert json["forward"]["loss"]["p"] == pytest.approx(fitted.p, rel=1e-3)
+    assert json["forward"]["loss"]["r"] == pytest.approx(fitted.r, rel=1e-3)
     assert json["forward"]["ordered"] is True
     assert json["reverse"]["loss"] == {"model": "random", "p": 0.0}
     assert {file.suffix for file in tmp_path.iterdir()} == {".csv", ".dist", ".yaml"}
@@ -351,15 +353,15 @@ def test_the_trace_is_the_recording_in_windows(tmp_path: Path) -> None:
     profile = written(tmp_path, pings_of([20.0] * 50 + [None] * 50 + [30.0, None] * 25))
 
     changes = changes_of(profile.path_on_disk.with_suffix(".csv"))
-    assert [(each["at_s"], each["loss"]) for each in changes] == [
+    assert [(each.at_s, each.loss and each.loss.p) for each in changes] == [
         (0.0, 0.0),
         (1.0, 1.0),
         (2.0, 0.5),
     ]
     # Half the least round trip is the way back's; a ping of 98 bytes takes 7.84 µs at 100 Mbit/s.
-    first, lost, last = (each.get("delay_ms") for each in changes)
+    first, lost, last = (each.delay_ms for each in changes)
     assert (first, last) == (pytest.approx(9.99216), pytest.approx(19.99216)) and lost is None
-    assert not any("rate_bps" in each for each in changes)
+    assert all(each.rate_bps is None for each in changes)
 
 
 def test_windows_go_by_when_packets_were_sent_and_have_ten_where_a_second_has_fewer() -> None:

@@ -23,7 +23,7 @@ def test_the_bottleneck_that_sent_most_is_full_at_the_rate_that_it_has_just_then
         {"at_s": 2.0, "direction": "forward", "rate_bps": 2_000_000},
         {"at_s": 2.5, "direction": "reverse", "rate_bps": 1},
     ]
-    run = replace(describe(direction(rate_bps=8_000_000)), changes=changes)
+    run = describe(direction(rate_bps=8_000_000), changes=changes)
     rows = []
     for t_s, sent in enumerate((0.0, 1e6, 2e6, 2.25e6, 2.5e6, 2.75e6)):
         rows.append(sent_by(float(t_s), 0.5 * sent, "near1-eth1"))

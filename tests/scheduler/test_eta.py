@@ -13,6 +13,7 @@ from gostlab.scheduler import eta, queue
 from gostlab.scheduler.eta import Forecast, Moving, expected_s, sampled_s
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
+from gostlab.spec.path_spec import PathSpec
 from gostlab.spec.run_spec import RunSpec
 from tests.scheduler.test_queue import GOOD, Job
 
@@ -71,8 +72,7 @@ def test_a_run_under_way_is_promised_the_rest_first_by_its_kind_then_by_its_pace
 
 
 def test_more_packets_are_expected_to_take_longer_and_the_real_clock_its_length() -> None:
-    ways = RUNS[0].path.items()
-    half = {name: {**way, "rate_bps": way["rate_bps"] // 2} for name, way in ways}
+    half = PathSpec(*(replace(way, rate_bps=(way.rate_bps or 0) // 2) for way in RUNS[0].path))
     whole_s, half_s = (expected_s(run) for run in (RUNS[0], replace(RUNS[0], path=half)))
     around_s = 1.5 + 0.04 * RUNS[0].length_s
     assert whole_s - around_s == pytest.approx(2 * (half_s - around_s))

@@ -244,10 +244,10 @@ def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
     positions = (0.5, 0.5, 1.0)
     whole, short = (asked.run(TrialRun(positions, 0, is_whole)) for is_whole in (True, False))
     assert (whole.length_s, short.length_s) == (12, 3)
-    assert whole.path["forward"]["rate_bps"] == 150_000_000
-    assert whole.path["forward"]["loss"]["p"] == pytest.approx(0.0003162, rel=1e-3)
-    assert whole.path["reverse"]["loss"]["p"] == 0
-    assert whole.path["forward"]["delay_ms"] == 30
+    assert whole.path.forward.rate_bps == 150_000_000
+    assert whole.path.forward.loss.p == pytest.approx(0.0003162, rel=1e-3)
+    assert whole.path.reverse.loss.p == 0
+    assert whole.path.forward.delay_ms == 30
     assert whole.experiment == "fit-mine-fitted" and whole.name != short.name
     assert asked.run(TrialRun(positions, 0, True)).name == whole.name
     assert asked.run(TrialRun(positions, 0, True, 2)).seed == whole.seed + 1
@@ -297,7 +297,7 @@ def test_the_profile_has_the_fit_and_can_be_read(tmp_path: Path) -> None:
     for part in ("parameters", "trade_offs", "alike"):
         assert getattr(made.fitted, part) == getattr(fitted(), part)
     assert made.forward.rate_bps == made.reverse.rate_bps == 100_000_000
-    assert (made.forward.loss["p"], made.reverse.loss) == (0.0001, base.reverse.loss)
+    assert (made.forward.loss.p, made.reverse.loss) == (0.0001, base.reverse.loss)
     assert made.rtt_ms == 60
     assert str(made.forward.buffer) == "0.5bdp"
     assert any("Fitted, not measured" in each for each in made.assumptions)

@@ -95,7 +95,7 @@ def test_a_path_of_ones_own_is_found_from_anywhere(
     question = to_question({"profile": "./a b/mine.yaml"})
     monkeypatch.chdir("/")
     [run, _] = expand(question.to_experiment(Path("none.yaml")))
-    assert run.profile == "mine" and run.path["forward"]["rate_bps"] == 5_000_000
+    assert run.profile == "mine" and run.path.forward.rate_bps == 5_000_000
 
 
 BOTH = "--run-server and --run-client belong together"

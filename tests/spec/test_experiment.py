@@ -15,6 +15,7 @@ from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec import experiment as experiments
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment, read_experiment, with_repetitions, with_seed
+from gostlab.spec.path_spec import random_loss
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.settings import show_level
 from gostlab.spec.yaml_source import BadInput, parse_document
@@ -55,7 +56,7 @@ def small(**asked: object) -> list[RunSpec]:
 
 
 def test_a_matrix_is_every_combination_times_repetitions() -> None:
-    assert Counter((run.matrix, run.cc, run.path["forward"]["loss"]["p"]) for run in small()) == {
+    assert Counter((run.matrix, run.cc, run.path.forward.loss.p) for run in small()) == {
         ("main", "cubic", 0.0): 3,
         ("main", "cubic", 0.001): 3,
         ("main", "bbr", 0.0): 3,
@@ -92,7 +93,7 @@ def test_real_clock_runs_come_last_in_their_repetition() -> None:
 
 
 def test_quick_overrides_and_skips() -> None:
-    made = [(run.matrix, run.cc, run.path["forward"]["loss"]["p"]) for run in small(quick=True)]
+    made = [(run.matrix, run.cc, run.path.forward.loss.p) for run in small(quick=True)]
     assert sorted(made) == [("main", "bbr", 0.0), ("main", "cubic", 0.0)]
     assert {run.name for run in small(quick=True)} < {run.name for run in small()}
 
@@ -160,7 +161,7 @@ def test_loss_is_of_both_directions_whoever_sends(direction: str) -> None:
         ({"loss": "0%", "reverse.loss": "2%"}, (0, 0.02)),
     ):
         run = one(profile="client-hongkong", direction=direction, **asked)
-        assert tuple(run.path[way]["loss"]["p"] for way in ("forward", "reverse")) == lost
+        assert tuple(run.path[way].loss.p for way in ("forward", "reverse")) == lost
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_loss_is_of_both_directions_whoever_sends(direction: str) -> None:
         ("rate", "10mbit", "rate_bps", 10**7),
         ("buffer", "7pkts", "buffer_pkts", 7),
         ("buffer", "120ms", "buffer_pkts", 1000),
-        ("loss", "1%", "loss", {"model": "random", "p": 0.01}),
+        ("loss", "1%", "loss", random_loss(0.01)),
     ],
 )
 def test_a_word_for_the_path_is_of_both_directions_or_of_one(
@@ -179,7 +180,7 @@ def test_a_word_for_the_path_is_of_both_directions_or_of_one(
 ) -> None:
     def values(**asked: str) -> list[Any]:
         path = one(profile="plain-100ms", **asked).path
-        return [path[way][key] for way in ("forward", "reverse")]
+        return [getattr(way, key) for way in path]
 
     plain = values()
     assert values(**{word: level}) == [value, value]
@@ -195,18 +196,18 @@ def test_order_is_kept_in_both_directions_that_have_jitter() -> None:
         ({"ordered": "on", "reverse.jitter": "0ms"}, [True, False]),
     ):
         path = one(**{**jittery, **asked}).path
-        assert [path[way]["ordered"] for way in ("forward", "reverse")] == ordered
+        assert [path[way].ordered for way in ("forward", "reverse")] == ordered
 
 
 def test_a_later_layers_loss_takes_the_place_of_an_earlier_directions() -> None:
     text = SMALL.replace("  duration: 10s", "  duration: 10s\n  forward.loss: 5%")
     assert "forward.loss" in text
     kept = [run for run in expand(written(text)) if "loss" not in run.factors]
-    assert {run.path["forward"]["loss"]["p"] for run in kept} == {0.05}
+    assert {run.path.forward.loss.p for run in kept} == {0.05}
     runs = expand(written(text), overrides={"loss": "1%", "cc": "bbr"})
     untouched = [run for run in runs if "loss" not in run.factors]
     assert untouched
-    assert {run.path[way]["loss"]["p"] for run in untouched for way in run.path} == {0.01}
+    assert {run.path[way].loss.p for run in untouched for way in run.path} == {0.01}
 
 
 NAMED = """
@@ -225,12 +226,12 @@ matrices:
 def test_a_factor_may_have_a_name_of_its_own() -> None:
     runs = expand(written(NAMED))
     asked_and_got = {
-        (*run.factors.values(), run.path["forward"]["loss"]["p"], run.flows[0].cc) for run in runs
+        (*run.factors.values(), run.path.forward.loss.p, run.flows[0].cc) for run in runs
     }
     assert asked_and_got == {
         (f"{percent}%", cc, percent / 100, cc) for percent in (1, 2) for cc in ("bbr", "cubic")
     }
-    assert {run.path["reverse"]["loss"]["p"] for run in runs} == {0}
+    assert {run.path.reverse.loss.p for run in runs} == {0}
 
 
 def test_a_named_factor_stays_what_it_is_in_the_quick_form_and_by_set() -> None:
@@ -240,14 +241,14 @@ def test_a_named_factor_stays_what_it_is_in_the_quick_form_and_by_set() -> None:
     ):
         [run] = runs
         assert run.factors == {"loss": "2%", "sender": "bbr"}
-        assert [run.path[way]["loss"]["p"] for way in ("forward", "reverse")] == [0.02, 0]
+        assert [run.path[way].loss.p for way in ("forward", "reverse")] == [0.02, 0]
         assert run.flows[0].cc == "bbr"
 
 
 def test_set_reaches_a_factor_by_the_name_of_what_it_sets() -> None:
     runs = expand(written(NAMED), overrides={"forward.loss": "3%", "cc.client": "reno"})
     assert [run.factors for run in runs] == [{"loss": "3%", "sender": "reno"}]
-    assert runs[0].path["forward"]["loss"]["p"] == 0.03
+    assert runs[0].path.forward.loss.p == 0.03
     assert runs[0].flows[0].cc == "reno"
 
 

@@ -1,10 +1,12 @@
 """Flows: what is written becomes numbers and nodes, or is refused with a sentence."""
 
+from dataclasses import replace
 from textwrap import indent
 
 import pytest
 
 from gostlab.spec.flow import delays_ms
+from gostlab.spec.path_spec import ChangeSpec, PathSpec, random_loss
 from gostlab.spec.run_spec import RunSpec
 from tests.asked import refusal, run_of, runs_of
 
@@ -65,7 +67,7 @@ def test_a_run_comes_back_from_its_json() -> None:
     run = one(f"{{topology: dumbbell, flows: {flows}, changes: [{{at: 1s, rate: 5mbit}}]}}")
     assert RunSpec.from_json(run.to_json()) == run
     assert run.flows[1].cc is None and run.flows[1].rate_bps == 5_000_000
-    assert run.changes == [{"at_s": 1.0, "direction": "forward", "rate_bps": 5_000_000}]
+    assert run.changes == [ChangeSpec(at_s=1.0, direction="forward", rate_bps=5_000_000)]
 
 
 def test_each_pair_of_a_dumbbell_has_its_own_round_trip() -> None:
@@ -78,15 +80,17 @@ def test_each_pair_of_a_dumbbell_has_its_own_round_trip() -> None:
 
 def test_an_own_round_trip_is_shared_as_the_paths_is() -> None:
     run = one("{topology: dumbbell, flows: {a: {rtt: 100ms}}}")
-    path = {"forward": {"delay_ms": 30.0}, "reverse": {"delay_ms": 10.0}}
+    path = PathSpec(
+        replace(run.path.forward, delay_ms=30.0), replace(run.path.reverse, delay_ms=10.0)
+    )
     assert delays_ms(run.flows, path) == pytest.approx({"r1": 75.0, "s1": 25.0})
 
 
 def test_a_change_of_both_directions_is_two_and_they_stand_in_the_order_of_time() -> None:
     run = one("{changes: [{at: 1s, loss: 1%}, {at: 2s, delay: 5ms, direction: both}]}")
-    changes = [(change["at_s"], change["direction"]) for change in run.changes]
+    changes = [(change.at_s, change.direction) for change in run.changes]
     assert changes == [(1.0, "forward"), (2.0, "forward"), (2.0, "reverse")]
-    assert run.changes[0]["loss"] == {"model": "random", "p": 0.01}
+    assert run.changes[0].loss == random_loss(0.01)
 
 
 def test_a_star_needs_its_site_among_its_sites_and_lays_out_all() -> None:
@@ -98,7 +102,7 @@ def test_a_star_needs_its_site_among_its_sites_and_lays_out_all() -> None:
 
 def test_a_router_shapes_what_the_client_sends_and_nothing_on_the_way_back() -> None:
     path = one("{topology: router}").path
-    assert (path["forward"]["delay_ms"], path["reverse"]["delay_ms"]) == (40.0, 0.0)
+    assert (path.forward.delay_ms, path.reverse.delay_ms) == (40.0, 0.0)
     both_ways = {"profile": "client-tokyo", "topology": "router"}
     assert "topology router shapes what the client sends only" in refusal(
         lambda: run_of(**both_ways)

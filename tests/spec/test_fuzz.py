@@ -67,7 +67,7 @@ def read_profile(text: str) -> None:
     document = parse_document(text, "spoilt.yaml")
     profile = profiles.read_profile(document, PROFILES / "client-shanghai.yaml")
     profiles.summary(profile)
-    profiles.path_json(profile.forward, profile.reverse)
+    profiles.compile_path(profile.forward, profile.reverse)
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.results.metrics import bottleneck_rate_bps, bottleneck_steps
 from gostlab.spec import preflight
-from gostlab.spec.link_paths import in_a_row, links_crossed, reversed_path
+from gostlab.spec.link_paths import links_crossed
+from gostlab.spec.path_spec import in_series
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 from tests.asked import refusal
@@ -17,8 +18,8 @@ def delays(run: RunSpec, name: str) -> tuple[float, float]:
     flow = next(flow for flow in run.flows if flow.name == name)
     paths = run.paths_of(flow)
     return (
-        sum(path["forward"]["delay_ms"] for path in paths),
-        sum(path["reverse"]["delay_ms"] for path in paths),
+        sum(path.forward.delay_ms for path in paths),
+        sum(path.reverse.delay_ms for path in paths),
     )
 
 
@@ -28,24 +29,24 @@ def test_the_second_hop_has_the_runs_path_unless_it_is_given_its_own() -> None:
 
     own = one("{hops: 2, links: {hop2: {rtt: 10ms, loss: 1%}}}")
     assert own.flows[0].rtt_ms == 50.0
-    assert own.path["forward"]["loss"]["p"] == 0.0
-    hop2 = own.links["hop2"]["forward"]
-    assert (hop2["delay_ms"], hop2["loss"]["p"], hop2["rate_bps"]) == (5.0, 0.01, 100_000_000)
+    assert own.path.forward.loss.p == 0.0
+    hop2 = own.links["hop2"].forward
+    assert (hop2.delay_ms, hop2.loss.p, hop2.rate_bps) == (5.0, 0.01, 100_000_000)
 
 
 def test_the_first_hops_path_is_the_runs() -> None:
     run = one("{hops: 2, links: {hop1: {rtt: 10ms}, hop2: {rtt: 20ms}}}")
 
-    assert run.path["forward"]["delay_ms"] == 5.0
+    assert run.path.forward.delay_ms == 5.0
     assert list(run.links) == ["hop2"] and run.flows[0].rtt_ms == 30.0
 
 
 def test_a_profile_per_link_is_the_whole_profile() -> None:
     run = one("{hops: 2, rate: 7mbit, links: {hop2: plain-100ms}}")
 
-    assert run.path["forward"]["rate_bps"] == 7_000_000
-    assert run.links["hop2"]["forward"]["delay_ms"] == 50.0
-    assert run.links["hop2"]["forward"]["rate_bps"] != 7_000_000
+    assert run.path.forward.rate_bps == 7_000_000
+    assert run.links["hop2"].forward.delay_ms == 50.0
+    assert run.links["hop2"].forward.rate_bps != 7_000_000
 
 
 def test_a_flow_sees_a_links_path_from_its_own_side() -> None:
@@ -69,11 +70,11 @@ def test_a_ring_is_closed_by_the_link_from_its_last_node_to_its_first() -> None:
 def test_paths_in_a_row_have_the_least_rate_and_all_delays() -> None:
     run = one("{hops: 2, links: {hop2: {rate: 10mbit, rtt: 10ms}}}")
 
-    whole = in_a_row(run.paths_of(run.flows[0]))
+    whole = in_series(run.paths_of(run.flows[0]))
 
-    assert whole["forward"]["rate_bps"] == 10_000_000
-    assert whole["forward"]["delay_ms"] == 25.0
-    assert reversed_path(whole)["forward"] == whole["reverse"]
+    assert whole.forward.rate_bps == 10_000_000
+    assert whole.forward.delay_ms == 25.0
+    assert whole.reversed().forward == whole.reverse
 
 
 def test_buffers_in_bdp_are_of_the_whole_way() -> None:
@@ -163,9 +164,9 @@ def test_a_change_is_of_the_link_that_it_names_or_of_all_without_a_path_of_their
         "{hops: 2, rate: 20mbit, links: {hop2: {rate: 50mbit}}, changes: [{at: 1s, rate: 10mbit},"
         " {at: 2s, rate: 5mbit, link: hop2}]}"
     )
-    assert [change.get("link") for change in run.changes] == [None, "hop2"]
+    assert [change.link for change in run.changes] == [None, "hop2"]
     rates = {
-        link: [each["rate_bps"] for each in run.changes_of(link, "forward")]
+        link: [each.rate_bps for each in run.changes_of(link, "forward")]
         for link in ("hop1", "hop2")
     }
     assert rates == {"hop1": [10_000_000], "hop2": [5_000_000]}

@@ -9,9 +9,10 @@ import pytest
 
 from gostlab.registry.folders import PROFILES
 from gostlab.spec import profile as profiles
+from gostlab.spec.compatible_json import to_json
+from gostlab.spec.path_spec import LossSpec
 from gostlab.spec.profile import MeasuredRow, Profile, load_profile
 from gostlab.spec.yaml_source import BadInput, parse_document
-from gostlab.tcpmodel.buffer_sizing import lossless
 from gostlab.tcpmodel.constants import period_factors
 from netem_profiles import make_speed_tests
 from tests.asked import refusal
@@ -78,8 +79,8 @@ def test_the_thesis_path_is_168_ms_and_1967_mbit_without_loss() -> None:
     path = load_profile("la-hamina")
     assert path.rtt_ms == 168
     assert path.forward.rate_bps == path.reverse.rate_bps == 1_967_000_000
-    assert lossless(path.forward.loss) and lossless(path.reverse.loss)
-    assert profiles.path_json(path.forward, path.reverse)["forward"]["buffer_pkts"] == 27538
+    assert path.forward.loss.is_lossless and path.reverse.loss.is_lossless
+    assert profiles.compile_path(path.forward, path.reverse).forward.buffer_pkts == 27538
     known = {tuple(map(str, vars(row).values())) for row in ROWS.values()}
     rows = {(row.upload_mbit, row.download_mbit, row.rtt_ms) for row in path.measured}
     assert {tuple(map(str, row)) for row in rows} <= known
@@ -104,7 +105,7 @@ def shaped(folder: Path, table: str, old: str = "", new: str = "") -> Profile:
 
 def test_a_path_becomes_run_jsons_path() -> None:
     path = written(PLAIN)
-    assert profiles.path_json(path.forward, path.reverse) == {
+    assert to_json(profiles.compile_path(path.forward, path.reverse)) == {
         "forward": direction(10**8, 50.0, loss=0.01, buffer_pkts=833, jitter_ms=1.0),
         "reverse": direction(10**8, 50.0, buffer_pkts=100),
     }
@@ -114,10 +115,10 @@ def test_a_direction_may_keep_order_and_have_a_distribution_beside_the_profile(
     tmp_path: Path,
 ) -> None:
     path = shaped(tmp_path, "# three numbers\n -8192 0\n8192\n")
-    json = profiles.path_json(path.forward, path.reverse)
-    assert json["forward"]["distribution"] == [-8192, 0, 8192]
-    assert json["forward"]["ordered"] is True
-    assert json["reverse"]["distribution"] is None
+    compiled = profiles.compile_path(path.forward, path.reverse)
+    assert compiled.forward.distribution == (-8192, 0, 8192)
+    assert compiled.forward.ordered is True
+    assert compiled.reverse.distribution is None
     assert path.forward.least_delay_s == Fraction(49, 1000)
 
 
@@ -173,8 +174,8 @@ def test_a_distribution_may_have_more_jitter_than_delay_where_it_never_reaches_b
 
 def test_periodic_loss_loses_exactly_every_nth_packet() -> None:
     path = written(PLAIN.replace("loss: 1%", "loss: {model: periodic, packets: 1000000}"))
-    assert path.forward.loss == {"model": "periodic", "p": 1e-6, "packets": 1_000_000}
-    assert not lossless(path.forward.loss)
+    assert path.forward.loss == LossSpec(model="periodic", p=1e-6, packets=1_000_000)
+    assert not path.forward.loss.is_lossless
     assert "periodic loss 0.0001%" in profiles.summary(path)
 
 
@@ -198,15 +199,15 @@ def test_a_period_is_what_two_counters_of_ten_thousand_can_count(
 
 def test_gilbert_elliott_loss_has_tcs_four_numbers() -> None:
     bursts = "loss: {model: gemodel, p: 1%, r: 10%, one_minus_k: 0.1%}"
-    told = written(PLAIN.replace("loss: 1%", bursts)).forward.loss
-    assert told.pop("model") == "gemodel"
-    assert told == {"p": 0.01, "r": 0.1, "one_minus_h": 1.0, "one_minus_k": 0.001}
+    assert written(PLAIN.replace("loss: 1%", bursts)).forward.loss == LossSpec(
+        model="gemodel", p=0.01, r=0.1, one_minus_h=1.0, one_minus_k=0.001
+    )
 
 
 def test_a_path_may_be_unlimited_and_then_has_no_queue() -> None:
     path = written(PLAIN.replace("rate: 100mbit", "rate: unlimited"))
-    assert profiles.path_json(path.forward, path.reverse)["forward"]["rate_bps"] is None
-    assert profiles.path_json(path.forward, path.reverse)["forward"]["buffer_pkts"] is None
+    assert profiles.compile_path(path.forward, path.reverse).forward.rate_bps is None
+    assert profiles.compile_path(path.forward, path.reverse).forward.buffer_pkts is None
 
 
 @pytest.mark.parametrize(

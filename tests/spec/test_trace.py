@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gostlab.spec.path_spec import ChangeSpec, random_loss
 from gostlab.spec.trace import changes_of, parse_trace
 from gostlab.spec.yaml_source import BadInput
 from tests.asked import refusal
@@ -12,9 +13,9 @@ from tests.asked import refusal
 def test_a_trace_is_a_list_of_changes_and_an_empty_field_leaves_what_was() -> None:
     text = "time_s,delay_ms,loss,rate_bps\n0,84.2,0,\n1.5, 85.01 ,0.02,\n2,,,50000000\n"
     assert parse_trace(text, "t.csv") == (
-        {"at_s": 0.0, "direction": "forward", "delay_ms": 84.2, "loss": 0.0},
-        {"at_s": 1.5, "direction": "forward", "delay_ms": 85.01, "loss": 0.02},
-        {"at_s": 2.0, "direction": "forward", "rate_bps": 50_000_000},
+        ChangeSpec(at_s=0.0, direction="forward", delay_ms=84.2, loss=random_loss(0.0)),
+        ChangeSpec(at_s=1.5, direction="forward", delay_ms=85.01, loss=random_loss(0.02)),
+        ChangeSpec(at_s=2.0, direction="forward", rate_bps=50000000),
     )
 
 
@@ -23,9 +24,9 @@ def test_both_directions_may_change_at_once() -> None:
         "time_s,direction,rate_bps\r\n0,forward,1000000\r\n0,reverse,2000000\r\n3,reverse,1e9\r\n"
     )
     assert parse_trace(text, "t.csv") == (
-        {"at_s": 0.0, "direction": "forward", "rate_bps": 10**6},
-        {"at_s": 0.0, "direction": "reverse", "rate_bps": 2 * 10**6},
-        {"at_s": 3.0, "direction": "reverse", "rate_bps": 10**9},
+        ChangeSpec(at_s=0.0, direction="forward", rate_bps=1000000),
+        ChangeSpec(at_s=0.0, direction="reverse", rate_bps=2000000),
+        ChangeSpec(at_s=3.0, direction="reverse", rate_bps=1000000000),
     )
 
 
@@ -78,4 +79,4 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"\xef\xbb\xbftime_s,loss\n0,0.5\n")
-    assert changes_of(path) == ({"at_s": 0.0, "direction": "forward", "loss": 0.5},)
+    assert changes_of(path) == (ChangeSpec(at_s=0.0, direction="forward", loss=random_loss(0.5)),)

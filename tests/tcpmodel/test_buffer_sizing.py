@@ -58,4 +58,4 @@ def test_memory_holds_what_large_buffers_held_after_loss() -> None:
 
 def test_debians_buffers_need_what_they_did() -> None:
     run = run_of(rate="1gbit", rtt="168ms", buffers="debian")
-    assert tcp_memory_needed_mib(16, 1, DEBIAN_BUFFERS, run.path) == 64 + 17 * 10
+    assert tcp_memory_needed_mib(16, 1, DEBIAN_BUFFERS, run.path.content_bytes) == 64 + 17 * 10

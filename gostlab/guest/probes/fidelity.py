@@ -15,9 +15,9 @@ from gostlab.registry.tunnels import tunnel_kind
 from gostlab.results import metrics
 from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec, cc_at
+from gostlab.spec.path_spec import LossSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.units import show_rate
-from gostlab.tcpmodel.buffer_sizing import lossless
 from gostlab.tcpmodel.constants import MIN_ROUND_TRIPS, UDP_BURST_PKTS
 from gostlab.tcpmodel.rate_steps import CapacityOf
 
@@ -386,11 +386,8 @@ def check_replay(run: RunSpec, samples: Sequence[Mapping[str, Any]]) -> list[Che
     way = run.data_direction
     rows = [row for row in samples if (row["role"], row["direction"]) == ("bottleneck", way)]
     link = rows[0].get("link", "") if rows else ""
-    steps = [(0.0, run.links.get(link, run.path)[way]["rate_bps"] or 0)] + [
-        (change["at_s"], change["rate_bps"])
-        for change in run.changes_of(link, way)
-        if "rate_bps" in change
-    ]
+    base_bps = run.path_of_link(link)[way].rate_bps or 0
+    steps = [(0.0, base_bps), *run.rate_changes(link, way)]
     if len(steps) <= REPLAY_CHANGES or len({row["dev"] for row in rows}) != 1:
         return []
     asked = error = 0.0
@@ -465,37 +462,33 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check
     # An end host's own queue paces and never drops: what it drops no path has lost.
     own = [checked("sender_queue_drops", drops > 0, 0, drops)] if senders else []
     if run.offloads:  # a drop is of a lump, and what passed is counted in segments
-        lossy = [row for row in lines if not all(map(lossless, losses_of(run, row["direction"])))]
+        lossy = [
+            row
+            for row in lines
+            if not all(loss.is_lossless for loss in run.losses_of("", row["direction"]))
+        ]
         lines = [row for row in lines if row not in lossy]
         own += [Check(f"lumps_lost_{row['dev']}", "ok", None, row["drops"], "") for row in lossy]
     return own + [
         check_drops_of(
             f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
             line,
-            losses_of(run, line["direction"], line.get("link", "")),
+            run.losses_of(line.get("link", ""), line["direction"]),
         )
         for line in lines
     ]
 
 
-def losses_of(run: RunSpec, direction: str, link: str = "") -> list[Mapping[str, Any]]:
-    """Return every loss that one direction of the path, or of a link, had during the run."""
-    changed = [change["loss"] for change in run.changes_of(link, direction) if "loss" in change]
-    return [run.links.get(link, run.path)[direction]["loss"], *changed]
-
-
-def check_drops_of(
-    name: str, last: Mapping[str, Any], losses: Sequence[Mapping[str, Any]]
-) -> Check:
+def check_drops_of(name: str, last: Mapping[str, Any], losses: Sequence[LossSpec]) -> Check:
     """Check one delay line's drops against its losses.
 
     The requested value is None if only a trace could judge.
     """
     drops = last["drops"]
-    if all(lossless(loss) for loss in losses) or losses[0]["model"] == "periodic":
+    if all(loss.is_lossless for loss in losses) or losses[0].model == "periodic":
         return checked("delay_line_drops", drops > 0, 0, drops, name=name)
-    if len(losses) == 1 and losses[0]["model"] == "random":
-        return check_loss(name, losses[0]["p"], drops, drops + last["sent_pkts"])
+    if len(losses) == 1 and losses[0].model == "random":
+        return check_loss(name, losses[0].p, drops, drops + last["sent_pkts"])
     return Check(name, "ok", None, drops, "packets")
 
 
@@ -568,7 +561,7 @@ def check_own_kernel(run: RunSpec, release: str) -> list[Check]:
     if run.kernel != SHIPPED and not release.startswith(f"{run.kernel}."):
         said = f"a native run has this machine's own kernel: Linux {release}, not {run.kernel}"
         found.append(Check("kernel", "ok", run.kernel, release, "", said))
-    draws = any(way["loss"].get("p") or way["jitter_ms"] for way in run.path.values())
+    draws = any(direction.loss.p or direction.jitter_ms for direction in run.path)
     seeds = run.machine != "native" or version_tuple(release) >= FEATURES["netem seed"].since
     if draws and not seeds:
         said = f"Linux {release} has no seed of netem's: what this run lost follows from no seed"

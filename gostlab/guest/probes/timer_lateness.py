@@ -194,15 +194,13 @@ def departure_window(run: RunSpec, link: str = "") -> tuple[float, float] | str:
     The time is the middle of the load. Returns a reason if nothing is traced. `link` is the
     bottleneck's.
     """
-    data = run.links.get(link, run.path)[run.data_direction]
     from_s = max(0.0, (run.length_s - WINDOW_S) / 2)
-    rate_bps = data["rate_bps"]
-    for change in run.changes_of(link, run.data_direction):
-        if "rate_bps" in change:
-            if from_s - WINDOW_S < change["at_s"] < from_s + WINDOW_S:
-                return "the bottleneck's rate changes in the middle of the load"
-            if change["at_s"] <= from_s:
-                rate_bps = change["rate_bps"]
+    rate_bps = run.path_of_link(link)[run.data_direction].rate_bps
+    for at_s, changed_bps in run.rate_changes(link, run.data_direction):
+        if from_s - WINDOW_S < at_s < from_s + WINDOW_S:
+            return "the bottleneck's rate changes in the middle of the load"
+        if at_s <= from_s:
+            rate_bps = changed_bps
     return (from_s, rate_bps) if rate_bps else "the path has no bottleneck"
 
 

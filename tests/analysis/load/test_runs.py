@@ -240,7 +240,9 @@ def test_a_variant_is_named_by_the_flow_that_differs(tmp_path: Path) -> None:
 
 def test_how_a_run_is_watched_and_what_it_does_not_cross_are_no_settings(tmp_path: Path) -> None:
     plain = of(tmp_path, synthetic.several({}), "a")
-    watched = of(tmp_path, synthetic.several({}, acks=True, sites={"x": {}, "y": {}}), "b")
+    path = synthetic.several({})["path"]
+    asked = synthetic.several({}, acks=True, sites={"x": path, "y": path})
+    watched = of(tmp_path, asked, "b")
     assert plain.settings == watched.settings and watched.acks and watched.sites == ("x", "y")
 
 

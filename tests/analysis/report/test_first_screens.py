@@ -33,7 +33,7 @@ WORLDS: dict[str, Callable[[random.Random], float]] = {
 def made_up(run: RunSpec, results: Path, share: Callable[[random.Random], float]) -> None:
     """A run's folder: its flows get shares of the rate."""
     chance = random.Random(run.name)
-    most = run.path["forward"]["rate_bps"] / 1e6
+    most = run.path.forward.rate_bps / 1e6
     rates = {flow.name: share(chance) * most / len(run.flows) for flow in run.flows}
     asked = run.to_json()
     folder = synthetic.write_run(results, asked, goodput_mbit=sum(rates.values()), name=run.name)

@@ -5,6 +5,7 @@ import pytest
 from gostlab.guest.delay_line import build_delay_line
 from gostlab.guest.probes.fidelity import check_kernel, check_wakeups
 from gostlab.guest.probes.timer_lateness import Gap
+from gostlab.guest.qdisc import shaped_direction
 from gostlab.guest.shaping import takes_seeds, unseeded
 from tests.asked import run_of
 
@@ -27,7 +28,8 @@ def test_netem_is_given_no_seed_by_a_kernel_whose_netem_has_none() -> None:
     assert takes_seeds(
         run_of(profile="la-hamina"), "6.1.0-40-amd64"
     )  # there it is a difference, and said
-    line = build_delay_line(run_of(profile="la-hamina").path["forward"], seed=7)
+    run = run_of(profile="la-hamina")
+    line = build_delay_line(shaped_direction(run.path.forward, run), seed=7)
     assert "seed" in line.tc_options()
     assert "seed" not in unseeded(line).tc_options()
 

@@ -3,7 +3,7 @@
 from dataclasses import fields, make_dataclass, replace
 from typing import Any
 
-from gostlab.spec import versioned_json
+from gostlab.spec import compatible_json
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.flow import FlowSpec
@@ -31,14 +31,14 @@ def test_a_run_and_its_flows_may_get_fields_without_a_new_name() -> None:
 
 def with_later_field(kind: type, name: str, default: Any) -> Any:
     """A dataclass with one field more."""
-    more = [(name, type(default), versioned_json.later(default))]
+    more = [(name, type(default), compatible_json.added_later(default))]
     return make_dataclass(kind.__name__, more, bases=(kind,), frozen=True)
 
 
 def test_every_field_since_schema_2_is_a_later_one() -> None:
-    """The fields of before, by name: one that is added without `later` renames every run."""
+    """The fields of before, by name: one that is added without `added_later` renames every run."""
     for kind, names in ((RunSpec, OF_RUNS), (FlowSpec, OF_FLOWS)):
-        needed = {each.name for each in fields(kind) if not versioned_json.is_later(each)}
+        needed = {each.name for each in fields(kind) if not compatible_json.is_added_later(each)}
         assert needed == set(names.split()), kind
 
 
