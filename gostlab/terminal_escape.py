@@ -52,7 +52,7 @@ def beneath(stream: Any) -> Any:
     return stream.beneath if isinstance(stream, Visible) else stream
 
 
-class OneLine:
+class StatusLine:
     """Represent the last line of a stream, which is overwritten on a terminal."""
 
     def __init__(self, out: TextIO) -> None:
@@ -76,7 +76,7 @@ class OneLine:
             print("\r\033[K", end="", file=beneath(self.out), flush=True)
 
 
-class StepOutput(OneLine):
+class StepOutput(StatusLine):
     """Show the output of a long step: one overwritten line, or a line every 30 s in a file."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gostlab import sandbox as machines
 from gostlab.analysis.load import frames
 from gostlab.api.plan import Plan, check_matrices, refusal
-from gostlab.api.run import Gathered, RunGenerator, make
+from gostlab.api.run import Gathered, FinishedRuns, make
 from gostlab.errors import SandboxOnly
 from gostlab.results.metrics import goodput_bps
 from gostlab.scheduler import progress as shown
@@ -135,7 +135,7 @@ class Running(Iterator[Result]):
     same experiment continues from there.
     """
 
-    def __init__(self, plan: Plan, begin: Callable[..., RunGenerator]) -> None:
+    def __init__(self, plan: Plan, begin: Callable[..., FinishedRuns]) -> None:
         """Prepare the runs; `begin` is `make` without its argument `look`."""
         self._plan = plan
         self._ends: list[Finished] = []

@@ -34,7 +34,7 @@ MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread, and scipy is no
 Gathered = Callable[
     [Callable[[str], None]], AbstractContextManager[tuple[Collection[queue.Slot], queue.Starter]]
 ]
-RunGenerator = Generator[Finished, None, list[Outcome]]
+FinishedRuns = Generator[Finished, None, list[Outcome]]
 
 
 def make(
@@ -48,7 +48,7 @@ def make(
     workers: Gathered | None,
     look: Callable[[], None],
     held: ExitStack,
-) -> RunGenerator:
+) -> FinishedRuns:
     """Return a generator that executes the missing runs of plans and gives their ends.
 
     Requirements are checked at once; runs begin when the generator is iterated. Its return value is
@@ -72,7 +72,7 @@ def make(
     def more(ends: Sequence[Finished]) -> list[RunSpec]:
         return [run for plan in plans for run in next_repetitions(plan, ends)]
 
-    def making() -> RunGenerator:
+    def making() -> FinishedRuns:
         folder.mkdir(parents=True, exist_ok=True)
         shared = any(plan.shard for plan in plans)
         with held:

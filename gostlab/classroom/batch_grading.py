@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.progress import track
 
 from gostlab import __version__
-from gostlab.classroom import lms_export
+from gostlab.classroom import lms_downloads
 from gostlab.classroom.answers import SEALED, as_number, read_answers, read_sealed
 from gostlab.classroom.assignment import STUDENT, assigned
 from gostlab.classroom.expressions import FormulaError
@@ -36,7 +36,7 @@ from gostlab.classroom.grading import (
     score_answer,
 )
 from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab
-from gostlab.classroom.lms_export import Download, HandedIn
+from gostlab.classroom.lms_downloads import Download, HandedIn
 from gostlab.classroom.roster import Pupil, Roster
 from gostlab.classroom.safe_extract import NoHandIn, only_bad_input
 from gostlab.classroom.workspace import ASSIGNMENT
@@ -82,7 +82,7 @@ def find_pupil(handed: HandedIn, roster: Roster) -> Pupil | None:
 def top_name(handed: HandedIn) -> str:
     """Return the name, without suffix, of a hand-in's folder or archive in the download."""
     first = handed.label.partition("/")[0]
-    archive = lms_export.ARCHIVE.fullmatch(first)
+    archive = lms_downloads.ARCHIVE.fullmatch(first)
     return first[: archive.start(1) - 1] if archive else first
 
 
@@ -101,7 +101,7 @@ def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record
     pupil = find_pupil(handed, course.roster)
     file = out / CACHE_FOLDER / f"{hashlib.sha256(handed.label.encode()).hexdigest()[:24]}.json"
     try:
-        with only_bad_input(handed.label), lms_export.open_hand_in(path, handed) as folder:
+        with only_bad_input(handed.label), lms_downloads.open_hand_in(path, handed) as folder:
             owners = pupil.identifiers if pupil else ()
             secret = hashlib.sha256(course.secret or b"").hexdigest()
             made_by = [__version__, str(EPOCH), grader_digest(course.lab), course.name, secret]
@@ -115,12 +115,12 @@ def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record
             json.dumps(asdict(record), ensure_ascii=False).encode("utf-8")
     except BadInput as error:
         # A hand-in that cannot be opened is not cached: opening it again is cheap.
-        return record_unreadable(handed, pupil, course, error, path)
+        return unreadable_record(handed, pupil, course, error, path)
     write_json(file, {"key": key, "record": asdict(record)})
     return record
 
 
-def record_unreadable(
+def unreadable_record(
     handed: HandedIn, pupil: Pupil | None, course: Course, error: BadInput, path: Path
 ) -> Record:
     """Return the record of a hand-in that cannot be read.
@@ -285,7 +285,7 @@ def grade_alone(path: Path, handed: HandedIn, course: Course, out: Path) -> Reco
             return pool.submit(grade_one, path, handed, course, out).result()
         except BrokenProcessPool:
             error = BadInput(f"{handed.label}: grading it ended its process (too little memory?)")
-            return record_unreadable(handed, find_pupil(handed, course.roster), course, error, path)
+            return unreadable_record(handed, find_pupil(handed, course.roster), course, error, path)
 
 
 # -- select the hand-in that counts

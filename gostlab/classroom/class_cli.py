@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from gostlab.classroom import gradebooks, lms_export, pages
+from gostlab.classroom import gradebooks, lms_downloads, pages
 from gostlab.classroom.assignment import assigned, read_secret
 from gostlab.classroom.batch_grading import (
     Course,
@@ -22,7 +22,7 @@ from gostlab.classroom.expressions import FormulaError, evaluate, format_rounded
 from gostlab.classroom.feedback import expected_text
 from gostlab.classroom.grading import fill_or_keep, grade
 from gostlab.classroom.lab import CourseLab, load_lab
-from gostlab.classroom.lms_export import Download
+from gostlab.classroom.lms_downloads import Download
 from gostlab.classroom.roster import read_roster
 from gostlab.classroom.safe_extract import only_bad_input, open_upload
 from gostlab.classroom.workspace import ASSIGNMENT
@@ -46,7 +46,7 @@ def grade_class(arguments: argparse.Namespace) -> int:
     roster = read_roster(arguments.roster)
     secret = read_secret(arguments.secret)
     path = arguments.submission or Path(arguments.lab)
-    download = lms_export.read_download(path)
+    download = lms_downloads.read_download(path)
     lab = load_lab(arguments.lab if arguments.submission else detect_lab(download))
     out = arguments.out or Path(f"graded-{lab.name}")
     if out.exists() and not out.is_dir():
@@ -88,7 +88,7 @@ def detect_lab(download: Download) -> str:
         try:
             with (
                 only_bad_input(handed.label),
-                lms_export.open_hand_in(download.path, handed) as folder,
+                lms_downloads.open_hand_in(download.path, handed) as folder,
             ):
                 name = (read_object(folder / ASSIGNMENT) or {}).get("lab")
         except BadInput:

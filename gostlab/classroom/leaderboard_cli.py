@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from gostlab.classroom import leaderboard, lms_export
+from gostlab.classroom import leaderboard, lms_downloads
 from gostlab.classroom.assignment import read_secret
 from gostlab.classroom.batch_grading import (
     find_owner_doubt,
@@ -57,14 +57,14 @@ def read_entries(what: Path, rank: Rank, roster: Roster) -> list[Entry]:
         return [Entry(what.name, leaderboard.read_source(what))]
     if what.is_dir() and ((what / rank.file).is_file() or (what / ANSWERS).is_file()):
         return [read_entry(what, read_claimed_student(what) or what.name, rank)]
-    download = lms_export.read_download(what)
+    download = lms_downloads.read_download(what)
     by_student: dict[str, tuple[tuple[bool, tuple[str, int, str]], Entry]] = {}
     for handed in download.hand_ins:
         pupil = find_pupil(handed, roster)
         try:
             with (
                 only_bad_input(handed.label),
-                lms_export.open_hand_in(download.path, handed) as folder,
+                lms_downloads.open_hand_in(download.path, handed) as folder,
             ):
                 claims = read_claimed_student(folder)
                 # The ticket is not checked against the secret: only the name confirms the owner.

@@ -14,7 +14,7 @@ from multiprocessing.context import ForkProcess
 from typing import TextIO
 
 from gostlab.install.build_env import SetupError, Workbench
-from gostlab.terminal_escape import PLAIN_LINE_S, OneLine
+from gostlab.terminal_escape import PLAIN_LINE_S, StatusLine
 
 FORK = multiprocessing.get_context("fork")
 
@@ -35,7 +35,7 @@ class InstallProgress:
     def __init__(self, total: int, quiet: bool, out: TextIO | None = None) -> None:
         self.total = total
         self.quiet = quiet
-        self.line = OneLine(out or sys.stdout)
+        self.line = StatusLine(out or sys.stdout)
         self._done = 0
         self._began: dict[str, float] = {}
         self._status: dict[str, str] = {}

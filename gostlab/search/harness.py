@@ -22,7 +22,7 @@ from gostlab.spec import preflight
 from gostlab.spec.experiment import ExperimentFile, read_experiment
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import parse_document
-from gostlab.terminal_escape import OneLine
+from gostlab.terminal_escape import StatusLine
 
 
 class SearchProgress(RunObserver):
@@ -34,7 +34,7 @@ class SearchProgress(RunObserver):
         self._done: dict[str, float] = {}  # load duration by run, for runs with an answer
         self._made_s = 0.0  # total load duration of the runs made by this process
         self._began_s = time.monotonic()
-        self._line = OneLine(sys.stderr)
+        self._line = StatusLine(sys.stderr)
 
     def say(self, text: str) -> None:
         """Print a line of the first batch of runs only; later batches repeat it."""

@@ -213,7 +213,7 @@ def classify(path: Path, prefix: str, tops: Sequence[TopEntry]) -> tuple[list[Ha
         moodle, canvas = MOODLE.fullmatch(top.name), CANVAS.fullmatch(top.name)
         if people is not None:
             if top.name in people or not top.is_file:
-                hand_ins += of_gradescope(prefix, top, people.get(top.name, {}))
+                hand_ins += gradescope_hand_ins(prefix, top, people.get(top.name, {}))
             elif top.name != METADATA:
                 passed_over.append(top.name)
         elif moodle:
@@ -243,7 +243,7 @@ def handed_in_by(
     return hand_ins
 
 
-def of_gradescope(prefix: str, top: TopEntry, metadata: Mapping[str, Any]) -> list[HandedIn]:
+def gradescope_hand_ins(prefix: str, top: TopEntry, metadata: Mapping[str, Any]) -> list[HandedIn]:
     people = metadata.get(":submitters")
     people = (
         [person for person in people if isinstance(person, dict)]

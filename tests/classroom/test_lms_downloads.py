@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.classroom import lms_export, safe_extract
-from gostlab.classroom.lms_export import Download, HandedIn, read_download
+from gostlab.classroom import lms_downloads, safe_extract
+from gostlab.classroom.lms_downloads import Download, HandedIn, read_download
 from gostlab.spec.yaml_source import BadInput
 from tests.classroom.handins import zipped
 
@@ -88,7 +88,7 @@ def test_every_layout_is_read_whether_packed_or_not(form: str, layout: str, tmp_
     assert len(found.hand_ins) == 2
     assert {each.who.name for each in found.hand_ins} == names
     for each in found.hand_ins:
-        with lms_export.open_hand_in(found.path, each) as folder:
+        with lms_downloads.open_hand_in(found.path, each) as folder:
             assert (folder / "answers.yaml").read_bytes() == INSIDE["0-warm-up/answers.yaml"]
             assert (folder / "results/a/b/run.json").is_file()
     assert not any("gostlab-hand-in" in str(path) for path in tmp_path.rglob("*"))
@@ -133,7 +133,7 @@ def test_what_is_no_download_is_refused(name: str, says: str, tmp_path: Path) ->
 def refused(found: Download, label: str) -> str:
     """Why a hand-in cannot be opened."""
     handed = next(each for each in found.hand_ins if each.label.startswith(label))
-    with pytest.raises(BadInput) as caught, lms_export.open_hand_in(found.path, handed):
+    with pytest.raises(BadInput) as caught, lms_downloads.open_hand_in(found.path, handed):
         pass
     return str(caught.value)
 
@@ -156,7 +156,7 @@ def test_one_hostile_hand_in_is_refused_and_the_others_are_read(
     before = sorted(tmp_path.rglob("*"))
     found = read_download(to)
     good = next(each for each in found.hand_ins if each.label == "good.zip")
-    with lms_export.open_hand_in(to, good) as folder:
+    with lms_downloads.open_hand_in(to, good) as folder:
         assert (folder / "answers.yaml").is_file()
     for label, says in (
         ("leads-out", "no name of a file"),
