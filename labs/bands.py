@@ -22,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
-from gostlab.classroom.answer_sharing import score_copied_answers  # noqa: E402
 from gostlab.classroom.answers import Sealed  # noqa: E402
 from gostlab.classroom.assignment import Assignment, assigned  # noqa: E402
 from gostlab.classroom.expressions import FormulaError, Value, evaluate, format_value  # noqa: E402
 from gostlab.classroom.grading import collect_values, find_runs  # noqa: E402
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab  # noqa: E402
 from gostlab.scheduler.progress import progress_on_stderr  # noqa: E402
+from tools.answer_sharing import score_copied_answers  # noqa: E402
 
 TRIED = 400  # made-up students from whom those with the most levels are chosen
 BANDS = ROOT / "labs/bands.md"

@@ -47,7 +47,6 @@ FEATURES = {
     "shell": "",
     "cli": "bench cli.common cluster classroom packetdrill profile_import reproduce search shell"
     " validation",
-    "reference": "cli cli.common",
 }
 # Features with a part that runs in a guest and needs what is there.
 IN_GUEST = {"reproduce", "shell"}
@@ -199,7 +198,6 @@ INSIDE = {
     " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.batch_result scheduler.eta",
     "cluster": "sandbox.uml install.rootfs",
     "packetdrill": "sandbox.cpu_claims sandbox.rootfs sandbox.uml install.apt install.build_env",
-    "reference": "results.format",
     "reproduce": "guest.reset_clock guest.traffic_plugins guest.host_config guest.flow_result lazy"
     " sandbox.cpu_claims sandbox.rootfs sandbox.uml",
     "search": "install.venvs",

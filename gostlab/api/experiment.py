@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gostlab import sandbox as machines
 from gostlab.analysis.load import frames
 from gostlab.api.plan import Plan, check_matrices, refusal
-from gostlab.api.run import Gathered, FinishedRuns, make
+from gostlab.api.run import FinishedRuns, Gathered, make
 from gostlab.errors import SandboxOnly
 from gostlab.results.metrics import goodput_bps
 from gostlab.scheduler import progress as shown

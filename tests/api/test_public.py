@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import gostlab
-from gostlab.reference.public import PARTS
 from tests.asked import refusal
 from tests.lab_command import said_by
 from tests.scheduler.test_queue import Job
+from tools.reference.public import PARTS
 
 ROOT = Path(gostlab.__file__).parent
 # What a later version keeps. A name that leaves was said to leave one version before.

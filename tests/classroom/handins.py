@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gostlab.classroom.answer_sharing import right_answers
 from gostlab.classroom.answers import SEALED, Answers, seal, sheet_of
 from gostlab.classroom.assignment import PUBLIC_COURSE, Assignment, assigned
 from gostlab.classroom.expressions import Value
@@ -23,6 +22,7 @@ from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab
 from gostlab.classroom.raw_metrics import Records
 from gostlab.results import EPOCH, write_json
 from gostlab.spec.run_spec import RunSpec
+from tools.answer_sharing import right_answers
 
 NOW = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)
 MSS = 1448

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from gostlab.cli import settings_help
-from gostlab.reference.pages import EXPERIMENT_SCHEMA, PROFILE_SCHEMA, profile_schema
 from gostlab.registry.folders import ROOT
 from gostlab.spec import experiment, profile, settings
 from gostlab.spec.experiment import read_experiment
 from gostlab.spec.profile import read_profile
 from gostlab.spec.yaml_source import BadInput, KeySchema, keys_of, parse_document
 from tests.lab_command import Typed
+from tools.reference.pages import EXPERIMENT_SCHEMA, PROFILE_SCHEMA, profile_schema
 
 EXPERIMENTS = sorted((ROOT / "experiments").glob("*.yaml"))
 PROFILES = sorted((ROOT / "netem_profiles").glob("*.yaml"))

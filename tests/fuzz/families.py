@@ -16,7 +16,7 @@ from gostlab.cli import main
 from gostlab.registry.folders import CONTROLS, EXPERIMENTS, LABS, MACHINES, MEASUREMENTS, PROFILES
 from tests.analysis.synthetic import FIXTURE
 from tests.classroom.handins import asked_of, make_hand_in, shortened
-from tests.classroom.test_lms_export import FORMS, layouts
+from tests.classroom.test_lms_downloads import FORMS, layouts
 from tests.cli.test_settings_help import EXPERIMENT
 from tests.fuzz.mutate import MAX_BYTES, a_word, as_word, spoil_file, spoil_json
 from tests.spec.test_fuzz import spoil

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from gostlab.analysis.plotting.style import save
-from gostlab.reference.pages import PROFILE_SCHEMA
 from gostlab.scheduler.queue import Finished
 from gostlab.search.api import order_of, own_settings
 from gostlab.search.fit_cli import conclusion, parameter_lines, print_fitted, verdict, window_lines
@@ -36,6 +35,7 @@ from gostlab.spec.fit_record import FitRecord, FittedParameter, FittedRow, Trade
 from gostlab.spec.profile import load_profile
 from gostlab.spec.yaml_source import BadInput, parse_document
 from tests.asked import refusal
+from tools.reference.pages import PROFILE_SCHEMA
 
 TEXT = """\
 name: mine

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.cli.main import VERBS
-from gostlab.reference.pages import COMMAND, FOLDER, generated
+from tools.reference.pages import COMMAND, FOLDER, generated
 
 # Not from the code: speed.md is what `make bench` measured.
 BY_HAND = {"glossary.md", "speed.md"}

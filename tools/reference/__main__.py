@@ -1,6 +1,6 @@
 """Write the pages and the schemas."""
 
-from gostlab.reference.pages import generated
+from tools.reference.pages import generated
 
 for path, text in generated().items():
     path.parent.mkdir(exist_ok=True)

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from gostlab.classroom.answer_sharing import CopiedScore, score_copied_answers
 from gostlab.classroom.expressions import names_in
 from gostlab.classroom.lab import CourseLab, Point, list_labs, load_lab
 from gostlab.registry.folders import ROOT
 from tests.classroom.handins import asked_of
+from tools.answer_sharing import CopiedScore, score_copied_answers
 
 LABS = [load_lab(str(folder)) for folder in list_labs()]
 STUDENTS = 60

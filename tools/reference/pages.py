@@ -17,7 +17,6 @@ from gostlab.analysis.stats.throughput_model import MODELS
 from gostlab.cli import main
 from gostlab.cli.common import ArgumentParser, Verb
 from gostlab.cli.settings_help import as_code, default_of, meaning
-from gostlab.reference import public
 from gostlab.registry.congestion_controls import IN_LINUX, shipped_controls
 from gostlab.registry.folders import ROOT, from_root
 from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED, declared_kernels
@@ -39,8 +38,9 @@ from gostlab.spec.profile import GEMODEL_FIELDS, PERIODIC_FIELDS, Profile, Profi
 from gostlab.spec.settings import CHANGE_FIELDS, FLOW_FIELDS, PATH_FIELDS, SETTINGS
 from gostlab.spec.trace import COLUMN_SAYS
 from gostlab.spec.yaml_source import KeySchema, document_schema, keys_of
+from tools.reference import public
 
-COMMAND = "python3 -m gostlab.reference"
+COMMAND = "python3 -m tools.reference"
 FOLDER = ROOT / "docs" / "reference"
 CONTROLS = Path(__file__).with_name("congestion_controls.toml")
 EXPERIMENT_SCHEMA = ROOT / "schemas" / "experiment.json"
