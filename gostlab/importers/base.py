@@ -1,18 +1,30 @@
-"""Define the types of an importer: recordings, probes, the observed path, and the format."""
+"""Define the types of an importer: recordings, probes, the recorded path, and the format."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from gostlab.errors import BadInput
+from gostlab.spec import units
+from gostlab.spec.profile import Loss
 
 # The exceptions of reading a JSON document of an unexpected shape; a number of 400 digits raises
 # OverflowError.
 UNEXPECTED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+# TCP carries 1448 bytes of payload in a full-sized segment's frame of 1514 bytes, which the
+# emulated queues count; the rest is headers.
+PAYLOAD_SHARE = 1448 / 1514
+# The first seconds of a TCP flow are slow start, on any path whose RTT is not very long.
+SLOW_START_S = 2.0
+# A sender with a rate limit of its own that gets more than this share of it does not measure the
+# path's rate.
+LIMITED_SHARE = 0.95
 
 
 class UnreadableRecording(BadInput):
@@ -21,7 +33,10 @@ class UnreadableRecording(BadInput):
 
 @dataclass(frozen=True)
 class Recording:
-    """One file as text; `label` is its name in messages and in the profile."""
+    """One file as text; `label` is its name in messages and in the profile.
+
+    Bytes that are not UTF-8 are surrogates: text.encode("utf-8", "surrogateescape") has them back.
+    """
 
     label: str
     text: str
@@ -29,24 +44,71 @@ class Recording:
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe packet; delay_ms is None if it was lost."""
+    """One probe packet; delay_ms is None if it was lost or its delay was not measured."""
 
     at_s: float
     delay_ms: float | None
+    lost: bool = False
 
 
 @dataclass(frozen=True)
-class Observed:
-    """The properties of one direction of a path, or of both together, in recordings."""
+class DirectionRecording:
+    """One direction of a path; None, 0 and empty stand for what was not recorded."""
+
+    rate_bps: int | None = None  # constant rate on the wire
+    offered_bps: int | None = None  # rate to which the sender limited itself, on the wire
+    sendable_s: Sequence[float] = ()  # send times of packets of sendable_bytes, in (0, period_s]
+    sendable_bytes: int = 1500  # length of the IP packet
+    period_s: float | None = None  # after which sendable_s begins again; None: PathRecording's
+    probes: Sequence[Probe] = ()  # one-way delays and losses, sorted by time
+    jitter_ms: float = 0.0  # constant, of packets that keep their order
+    loss: Loss | None = None  # constant loss
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The source of one value that an importer took."""
+
+    value: str  # "rate 50.2 Mbit/s"
+    field: str  # name of the field, series, column or line in the file
+    direction: str  # "forward", "reverse", "each way" or "round trip"
+    end: str = ""  # "sent by the client", "received by the server", "offered", …
+
+    def __str__(self) -> str:
+        """Return the value with its source, a part of a sentence."""
+        end = f", {self.end}" if self.end else ""
+        return f"{self.value} {self.direction} (from {self.field}{end})"
+
+
+@dataclass(frozen=True)
+class PathRecording:
+    """A path as an importer read it: what was recorded, from where, and what was left out.
+
+    `forward` is the direction of uploads, from the client to the server. Where a recording does not
+    tell its direction, it is forward.
+    """
 
     length_s: float
-    sendable_s: Sequence[float] = ()  # send times of packets of sendable_bytes, ascending
-    sendable_bytes: int = 1500  # length of the IP packet
-    rate_bps: int | None = None  # constant rate on the wire, if the recording has one
-    probes: Sequence[Probe] = ()  # sorted by time
-    one_way: bool = False  # whether the delays are one-way delays (else RTTs)
-    reverse_probes: Sequence[Probe] = ()  # if the directions were measured separately
+    forward: DirectionRecording = DirectionRecording()
+    reverse: DirectionRecording = DirectionRecording()
+    round_trips: Sequence[Probe] = ()  # RTTs, and losses of unknown direction, sorted by time
+    rtt_ms: float | None = None  # constant idle RTT
+    evidence: tuple[Evidence, ...] = ()
+    left_out: tuple[str, ...] = ()  # noun phrases
     assumptions: tuple[str, ...] = ()  # sentences on values that are not recorded
+
+    def swapped(self) -> PathRecording:
+        """Return the path with its directions exchanged."""
+        opposite = {"forward": "reverse", "reverse": "forward"}
+        return replace(
+            self,
+            forward=self.reverse,
+            reverse=self.forward,
+            evidence=tuple(
+                replace(one, direction=opposite.get(one.direction, one.direction))
+                for one in self.evidence
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -82,12 +144,61 @@ class Format:
     files: tuple[str, ...]  # labels of the files, in order
     recognises: Callable[[str], bool]  # tests whether a text looks like the first file
     # Raises UnreadableRecording.
-    read: Callable[[Sequence[Recording]], Observed | SpecifiedPath]
+    read: Callable[[Sequence[Recording]], PathRecording | SpecifiedPath]
     vague: int = 0  # formats with a larger value are tried later
+    optional_files: int = 0  # how many of the last files may be missing
+    any_bytes: bool = False  # whether the files need not be UTF-8
+
+
+# -- JSON
+
+
+class Repeated(list[Any]):
+    """The values of a key that a JSON object has more than once."""
+
+
+def parse_json(text: str, repeatable: Collection[str] = ()) -> Any:
+    """Parse a JSON document; a repeatable key's values become a Repeated.
+
+    Raises UnreadableRecording for any other repeated key, a second document, and a document that
+    ends too soon.
+    """
+
+    def to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        document: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in document and name not in repeatable:
+                raise UnreadableRecording(f"key {name} is twice in one object: keep the right one")
+            if name not in document:
+                document[name] = value
+            elif isinstance(document[name], Repeated):
+                document[name].append(value)
+            else:
+                document[name] = Repeated([document[name], value])
+        return document
+
+    try:
+        return json.loads(text, object_pairs_hook=to_object)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            raise UnreadableRecording(
+                f"a second document begins in line {error.lineno}: keep one in the file"
+            ) from None
+        if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated"):
+            raise UnreadableRecording(
+                f"the document is cut off in line {error.lineno}: nothing of it can be taken"
+            ) from None
+        raise
 
 
 def json_format(
-    name: str, description: str, file: str, keys: Sequence[str], read: Callable[[Any], Observed]
+    name: str,
+    description: str,
+    file: str,
+    keys: Sequence[str],
+    read: Callable[[Any], PathRecording],
+    parse: Callable[[str], Any] = parse_json,
+    vague: int = 0,
 ) -> Format:
     """Return a format whose only file is a JSON object, recognised by some of its keys.
 
@@ -98,14 +209,47 @@ def json_format(
     def recognises(text: str) -> bool:
         return text.lstrip().startswith("{") and all(f'"{key}"' in text for key in keys)
 
-    def read_text(recordings: Sequence[Recording]) -> Observed:
+    def read_text(recordings: Sequence[Recording]) -> PathRecording:
         label = recordings[0].label
         try:
-            return read(json.loads(recordings[0].text))
+            return read(parse(recordings[0].text))
         except UnreadableRecording as error:
             raise UnreadableRecording(f"{label}: {error}") from None
         except UNEXPECTED as error:
             reason = f"{type(error).__name__}: {error}"
             raise UnreadableRecording(f"{label}: not {file} ({reason})") from None
 
-    return Format(name, description, (file,), recognises, read_text)
+    return Format(name, description, (file,), recognises, read_text, vague)
+
+
+# -- numbers
+
+
+def wire_bps(payload_bps: float) -> int:
+    """Return the rate on the wire of a TCP goodput."""
+    return round(payload_bps / PAYLOAD_SHARE)
+
+
+def rate_evidence(payload_bps: float, field: str, direction: str, end: str) -> Evidence:
+    """Return the evidence of a rate that TCP's goodput was converted to."""
+    rate = units.show_rate(wire_bps(payload_bps))
+    return Evidence(f"rate {rate}", field, direction, f"{end}, plus headers")
+
+
+def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the value below and above which lies half of the weight."""
+    ordered = sorted(zip(values, weights, strict=True))
+    half, total = sum(weights) / 2, 0.0
+    for index, (value, weight) in enumerate(ordered):
+        total += weight
+        if math.isclose(total, half, rel_tol=1e-9) and index + 1 < len(ordered):
+            return (value + ordered[index + 1][0]) / 2
+        if total > half:
+            break
+    return value
+
+
+def numbers_after_equals(line: str) -> Iterator[str]:
+    """Yield the numbers that stand after = or < in a line, a decimal comma as a point."""
+    for match in re.finditer(r"[=<]\s*(\d+(?:[.,]\d+)?)", line):
+        yield match[1].replace(",", ".")

@@ -1,21 +1,31 @@
-"""Parse Mahimahi's packet-delivery traces (mm-link(1)).
+"""Parse Mahimahi's packet-delivery traces (mm-link(1)): one of a direction, or one of each.
 
 Each line is the millisecond at which one packet can be sent. The file is repeated after its last
-line.
+line: a packet at 0 ms is sent when the period before ends.
 """
 
 import re
 from collections.abc import Sequence
 
-from gostlab.importers.base import Format, Observed, Recording, UnreadableRecording
+from gostlab.importers.base import (
+    DirectionRecording,
+    Evidence,
+    Format,
+    PathRecording,
+    Recording,
+    UnreadableRecording,
+)
 
 MAX_LINES = 5_000_000
+DIRECTION_WORDS = {"up": "forward", "uplink": "forward", "down": "reverse", "downlink": "reverse"}
 
 
 def delivery_times_s(recording: Recording) -> list[float]:
-    """Return the times at which packets can be sent, in seconds. Raises UnreadableRecording."""
-    times_s: list[float] = []
-    latest_ms = 0
+    """Return the times at which packets can be sent, in (0, last], in seconds.
+
+    Raises UnreadableRecording.
+    """
+    times_ms: list[int] = []
     for number, line in enumerate(recording.text.splitlines(), 1):
         position = f"{recording.label}:{number}"
         if number > MAX_LINES:
@@ -25,30 +35,54 @@ def delivery_times_s(recording: Recording) -> list[float]:
                 f"{position}: {line.strip()[:40]!r} is not a whole number of milliseconds"
             )
         at_ms = int(line)
-        if at_ms < latest_ms:
-            raise UnreadableRecording(f"{position}: {at_ms} ms after {latest_ms} ms: times fall")
-        latest_ms = at_ms
-        times_s.append(at_ms / 1000)
-    if not times_s or not latest_ms:
+        if times_ms and at_ms < times_ms[-1]:
+            raise UnreadableRecording(f"{position}: {at_ms} ms after {times_ms[-1]} ms: times fall")
+        times_ms.append(at_ms)
+    if not times_ms or not times_ms[-1]:
         raise UnreadableRecording(f"{recording.label}: no time above 0 ms in it")
-    return times_s
+    at_zero = times_ms.count(0)
+    return [at_ms / 1000 for at_ms in [*times_ms[at_zero:], *times_ms[-1:] * at_zero]]
 
 
-def read(recordings: Sequence[Recording]) -> Observed:
-    """Return the capacity of a trace. Raises UnreadableRecording."""
-    times_s = delivery_times_s(recordings[0])
-    assumption = (
-        "The recording says when 1500-byte packets could be sent, nothing of delay or loss."
+def file_direction(label: str) -> str | None:
+    """Return the direction that a file's name tells: ATT-LTE-driving.up is forward."""
+    words = re.split(r"[^a-z]+", label.rpartition("/")[2].lower())
+    found = {DIRECTION_WORDS[word] for word in words if word in DIRECTION_WORDS}
+    return found.pop() if len(found) == 1 else None
+
+
+def read(recordings: Sequence[Recording]) -> PathRecording:
+    """Return the capacity of one trace, or of an upload's and a download's.
+
+    Raises UnreadableRecording.
+    """
+    ordered = list(recordings)
+    if len(recordings) == 2 and file_direction(recordings[0].label) == "reverse":
+        ordered.reverse()
+    directions, evidence = [], []
+    for recording, direction in zip(ordered, ("forward", "reverse"), strict=False):
+        times_s = delivery_times_s(recording)
+        directions.append(DirectionRecording(sendable_s=times_s, period_s=times_s[-1]))
+        name = recording.label.rpartition("/")[2]
+        evidence.append(
+            Evidence(f"{len(times_s)} packets of 1500 bytes in {times_s[-1]:g} s", name, direction)
+        )
+    return PathRecording(
+        length_s=max(one.sendable_s[-1] for one in directions),
+        forward=directions[0],
+        reverse=directions[1] if len(directions) > 1 else DirectionRecording(),
+        evidence=tuple(evidence),
+        left_out=("nothing (the file has neither delay nor loss)",),
     )
-    return Observed(length_s=times_s[-1], sendable_s=times_s, assumptions=(assumption,))
 
 
 def recognises(text: str) -> bool:
     """Return whether the first lines are integers in ascending order."""
-    lines = text.split("\n", 50)[:50]
+    lines = text.splitlines()[:50]
     numbers = [int(line) for line in lines if re.fullmatch(r"\s*[0-9]{1,10}\s*", line)]
-    return len(numbers) >= len(lines) - 1 > 0 and numbers == sorted(numbers)
+    return len(numbers) == len(lines) > 0 and numbers == sorted(numbers)
 
 
-DESCRIPTION = "a millisecond for each 1500-byte packet that can be sent"
-FORMAT = Format("mahimahi", DESCRIPTION, ("the trace",), recognises, read, vague=3)
+DESCRIPTION = "a millisecond for each 1500-byte packet that can be sent, up, or up and down"
+FILES = ("the trace, or the upload's", "the download's")
+FORMAT = Format("mahimahi", DESCRIPTION, FILES, recognises, read, vague=3, optional_files=1)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import gzip
 import hashlib
+import io
+import re
 import stat
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from gostlab.importers.base import Format, Recording, SpecifiedPath
+from gostlab.importers.mahimahi import file_direction
 from gostlab.profile_import import write_imported, write_specified
 from gostlab.profile_import.formats import FORMATS
 from gostlab.profile_import.profile_writer import (
@@ -34,8 +38,8 @@ MAX_BYTES = 100 * 2**20
 DEFAULT_BIN = "20ms"
 MIN_BIN_S, MAX_BIN_S = Fraction(1, 1000), Fraction(10)
 MAX_LENGTH_S, MAX_RTT_S = Fraction(24 * 3600), Fraction(20)
-STDIN = Path("-")
 UNKNOWN_SOURCE = "not said"
+STDIN, STDIN_LABEL = Path("-"), "standard input"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--way",
         choices=profiles.DIRECTIONS,
         default="forward",
-        help="direction of the recording (default: forward, that of uploads)",
+        help="direction that the recording has as its upload, or its only one (default: forward)",
     )
     parser.add_argument("--rate", help="rate of the path, if the recording has none")
     parser.add_argument("--rtt", help="idle RTT of the path, if the recording has no delay")
@@ -81,13 +85,13 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 def import_path(order: write_imported.ImportOrder) -> ImportedProfile:
     """Write the profile of a path, and return it. Raises BadInput."""
-    observed = order.format.read(order.recordings)
-    if isinstance(observed, SpecifiedPath):
-        return write_specified.write_specified(order, observed)
-    replay = write_imported.compile_replay(order, observed)
-    path = write_imported.write_import(order, observed, replay)
+    recorded = order.format.read(order.recordings)
+    if isinstance(recorded, SpecifiedPath):
+        return write_specified.write_specified(order, recorded)
+    replay = write_imported.compile_replay(order, recorded)
+    path = write_imported.write_import(order, replay)
     loaded = profiles.load_profile(str(path))
-    lines = [f"{order.name}: {profiles.summary(loaded)}"]
+    lines = [f"{order.name}: {profiles.summary(loaded)}", replay.taken, replay.left_out]
     lines += [f"assumed: {sentence}" for sentence in loaded.assumptions]
     settings = {}
     if len(replay.trace):
@@ -127,9 +131,7 @@ def read_options(arguments: argparse.Namespace) -> write_imported.ImportOrder:
     """Check the command line and read the files. Raises BadInput."""
     recordings = tuple(read_recording(path) for path in arguments.files)
     format = FORMATS[arguments.format] if arguments.format else guess_format(recordings)
-    if len(recordings) != len(format.files):
-        expected = f"{len(format.files)} files ({', '.join(format.files)})"
-        raise BadInput(f"{format.name} takes {expected}, not {len(recordings)}")
+    check_files(format, recordings)
     name = profile_name(arguments.name, default_name(arguments.files[0]))
     rate, rtt, length = arguments.rate, arguments.rtt, arguments.length
     if rate is not None:
@@ -155,36 +157,77 @@ def default_name(path: Path) -> str:
 
 
 def read_recording(path: Path) -> Recording:
-    """Return a file's text, decompressed if it is gzipped. Raises BadInput."""
-    if path == STDIN:
-        return Recording("standard input", sys.stdin.read(MAX_BYTES))
-    label = shown_path(path)
+    """Return a file's text, decompressed if it is gzipped; - is standard input.
+
+    Raises BadInput.
+    """
+    label = STDIN_LABEL if path == STDIN else shown_path(path)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadInput(f"{label}: not a file")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        if path == STDIN:
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise BadInput(f"{label}: not a file")
+            with path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
         if data[:2] == b"\x1f\x8b":
-            with gzip.open(path) as compressed:
+            with gzip.open(io.BytesIO(data)) as compressed:
                 data = compressed.read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise BadInput(f"{label}: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_BYTES:
         raise BadInput(f"{label}: larger than any recording should be ({MAX_BYTES >> 20} MiB)")
-    try:
-        return Recording(label, data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise BadInput(f"{label}:{line}: not UTF-8 text") from None
+    # PowerShell's > writes UTF-16.
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return Recording(label, data.decode("utf-16", "replace"))
+    return Recording(label, data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape"))
 
 
-def guess_format(recordings: tuple[Recording, ...]) -> Format:
+def check_files(format: Format, recordings: Sequence[Recording]) -> None:
+    """Require as many files as a format takes, of UTF-8 unless it takes others.
+
+    Raises BadInput.
+    """
+    min_files = len(format.files) - format.optional_files
+    if not min_files <= len(recordings) <= len(format.files):
+        count = f"{min_files} or {len(format.files)}" if format.optional_files else f"{min_files}"
+        plural = "" if count == "1" else "s"
+        expected = f"{count} file{plural} ({', '.join(format.files)})"
+        raise BadInput(f"{format.name} takes {expected}, not {len(recordings)}")
+    for recording in () if format.any_bytes else recordings:
+        if wrong := re.search("[\ud800-\udfff]", recording.text):
+            line = recording.text.count("\n", 0, wrong.start()) + 1
+            raise BadInput(f"{recording.label}:{line}: not UTF-8 text")
+
+
+def guess_format(recordings: Sequence[Recording]) -> Format:
     """Return the format that the files look like. Raises BadInput."""
-    if len(recordings) == 2:
-        return FORMATS["leoreplayer"]
+    if len(recordings) == 2 and all(map(is_trace, recordings)):
+        return guess_pair(recordings)
     for candidate in FORMATS.values():
         if candidate.recognises(recordings[0].text):
             return candidate
+    if len(recordings) == 2:
+        return FORMATS["leoreplayer"]
+    names = ", ".join(FORMATS)
     raise BadInput(
-        f"{recordings[0].label}: looks like none of {', '.join(FORMATS)}: name it by --format"
+        f"{recordings[0].label}: looks like none of {names}: name it by --format; or record the"
+        " path yourself (./lab profile record HOST)"
+    )
+
+
+def is_trace(recording: Recording) -> bool:
+    return FORMATS["mahimahi"].recognises(recording.text)
+
+
+def guess_pair(recordings: Sequence[Recording]) -> Format:
+    """Return whose pair two files of ascending numbers are, by their names. Raises BadInput."""
+    names = [recording.label.rpartition("/")[2].lower() for recording in recordings]
+    if re.search(r"delay|latency|owd", names[1]):
+        return FORMATS["leoreplayer"]
+    if {file_direction(name) for name in names} == set(profiles.DIRECTIONS):
+        return FORMATS["mahimahi"]
+    raise BadInput(
+        f"{' and '.join(names)}: an upload's and a download's trace (--format mahimahi), or"
+        " capacity and delays (--format leoreplayer)?"
     )

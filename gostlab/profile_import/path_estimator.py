@@ -12,7 +12,7 @@ import pandas as pd
 
 from gostlab.importers.base import Probe
 from gostlab.profile_import.ping_parser import Pings
-from gostlab.profile_import.rate_steps import bin_probes
+from gostlab.profile_import.rate_steps import bin_probes, loss_steps
 from gostlab.spec import units
 from gostlab.spec.path_spec import NO_LOSS, LossSpec, random_loss
 from gostlab.spec.profile import DISTRIBUTION_SCALE, MAX_ENTRY, MIN_ENTRY
@@ -177,11 +177,22 @@ def window_s(interval_s: float) -> float:
     return max(WINDOW_S, math.ceil(WINDOW_PACKETS * interval_s))
 
 
-def bin_by_window(pings: Pings, interval_s: float) -> pd.DataFrame:
-    """Return the median RTT and the loss of each window of send time."""
+def probes_of(pings: Pings, interval_s: float) -> list[Probe]:
+    """Return each packet with its send time and its RTT."""
     rtts_ms = {answer.seq: answer.rtt_ms for answer in pings.answers}
     sent_s = enumerate(send_times_s(pings, interval_s), 1)
-    return bin_probes([Probe(at_s, rtts_ms.get(seq)) for seq, at_s in sent_s], window_s(interval_s))
+    return [Probe(at_s, rtts_ms.get(seq), lost=seq not in rtts_ms) for seq, at_s in sent_s]
+
+
+def bin_by_window(pings: Pings, interval_s: float) -> pd.DataFrame:
+    """Return the median RTT of each window of send time, and the loss where it changes.
+
+    The loss is 1 in outages (rate_steps.find_outages).
+    """
+    probes = probes_of(pings, interval_s)
+    delays = bin_probes(probes, window_s(interval_s))["delay_ms"].dropna()
+    losses = loss_steps(probes, probes[-1].at_s + interval_s, window_s(interval_s))
+    return pd.DataFrame({"delay_ms": delays, "loss": losses})
 
 
 def send_times_s(pings: Pings, interval_s: float) -> list[float]:

@@ -4,8 +4,10 @@ A path over time is a table with a row for each change. Its index is the time in
 columns are among COLUMNS, and a missing value means no change.
 """
 
+import itertools
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +23,8 @@ HEADER_BYTES = 14
 WINDOW_S = 0.1
 # Minimum number of probes, and minimum time, of which a loss share is computed.
 MIN_LOSS_PROBES, MIN_LOSS_S = 10, 1.0
+# The expected number of runs of lost probes below which such a run is no accident.
+OUTAGE_CHANCE = 0.05
 # The columns of a trace, in order, and the format of their values.
 COLUMNS = {"delay_ms": show_ms, "loss": "{:g}".format, "rate_bps": "{:.0f}".format}
 
@@ -64,6 +68,17 @@ def packets_sent_until(sendable_s: np.ndarray, at_s: np.ndarray) -> np.ndarray:
     return np.searchsorted(sendable_s, at_s + 5e-10, side="right")
 
 
+def repeat_probes(probes: Sequence[Probe], length_s: float, until_s: float) -> list[Probe]:
+    """Repeat a recording's probes after its end, until a given time."""
+    rounds = 1 if length_s <= 0 else max(1, math.ceil(until_s / length_s - 1e-9))
+    return [
+        replace(probe, at_s=probe.at_s + number * length_s)
+        for number in range(rounds)
+        for probe in probes
+        if probe.at_s + number * length_s < until_s - 1e-9
+    ]
+
+
 def repeat_times(times_s: Sequence[float], length_s: float, until_s: float) -> np.ndarray:
     """Repeat a recording's times after its end, until a given time."""
     begins_s = length_s * np.arange(until_s // length_s + 1)
@@ -87,31 +102,102 @@ def replay_error(
     return ReplayError(round(float(share), 6), round(max_ahead_bits / 8))
 
 
+def bin_numbers(probes: Sequence[Probe], bin_s: float) -> np.ndarray:
+    """Return the bin of each probe; a time that is a bin's edge but for rounding begins it."""
+    at_s = np.array([probe.at_s for probe in probes], dtype=float)
+    return np.floor(at_s / bin_s + 1e-6)
+
+
 def bin_probes(probes: Sequence[Probe], bin_s: float) -> pd.DataFrame:
     """Return the median delay (ms) and the loss share of each bin that has probes.
 
-    The delay is missing if all probes of the bin were lost.
+    The delay is missing if no probe of the bin has one.
     """
-    delays = pd.Series([probe.delay_ms for probe in probes], dtype=float)
-    bin_numbers = np.array([probe.at_s for probe in probes]) // bin_s
-    bins = delays.groupby((bin_numbers * bin_s).round(9))
-    return pd.DataFrame({"delay_ms": bins.median(), "loss": 1 - bins.count() / bins.size()})
+    probe_table = pd.DataFrame(
+        {
+            "delay_ms": pd.Series([probe.delay_ms for probe in probes], dtype=float),
+            "loss": pd.Series([probe.lost for probe in probes], dtype=float),
+        }
+    )
+    bins = probe_table.groupby((bin_numbers(probes, bin_s) * bin_s).round(9))
+    return pd.DataFrame({"delay_ms": bins["delay_ms"].median(), "loss": bins["loss"].mean()})
 
 
 def delay_steps(probes: Sequence[Probe], reverse_ms: float, bin_s: float) -> pd.Series:
     """Return the median delay of each bin where it changes, less the reverse path's delay.
 
-    A bin in which all probes were lost keeps the delay before it.
+    A bin without a delay keeps the one before it; the first delay holds from 0 on.
     """
     delays = bin_probes(probes, bin_s)["delay_ms"].dropna()
+    if len(delays) and delays.index[0] > 0:
+        delays = pd.concat([pd.Series({0.0: delays.iloc[0]}), delays])
     return changed_values(delays.map(lambda ms: round(max(0.0, ms - reverse_ms), 3)))
 
 
-def loss_steps(probes: Sequence[Probe], length_s: float) -> pd.Series:
-    """Return the loss share where it changes, per second or per ten probes if that is longer."""
-    bin_s = max(MIN_LOSS_S, MIN_LOSS_PROBES * length_s / max(1, len(probes)))
-    losses = changed_values(bin_probes(probes, bin_s)["loss"].map(lambda loss: round(loss, 5)))
-    return losses if losses.any() else losses.iloc[:0]
+@dataclass(frozen=True)
+class Outage:
+    """A time in which every packet is lost."""
+
+    begin_s: float
+    end_s: float
+
+
+def find_outages(probes: Sequence[Probe], length_s: float) -> tuple[list[Outage], list[Probe]]:
+    """Return the outages among probes, and the probes outside of them.
+
+    A run of k lost probes is an outage if losses that are independent of each other, with the share
+    of the losses outside such runs, would hardly make one (n p^k < OUTAGE_CHANCE). It lasts from
+    its first lost probe to the next that arrived.
+    """
+    runs = [
+        (lost, list(group))
+        for lost, group in itertools.groupby(range(len(probes)), lambda n: probes[n].lost)
+    ]
+    lengths = sorted({len(run) for lost, run in runs if lost})
+    for min_length in lengths:
+        others = sum(len(run) for lost, run in runs if lost and len(run) < min_length)
+        share = (others + 1) / len(probes)
+        if len(probes) * share**min_length < OUTAGE_CHANCE:
+            break
+    else:
+        return [], list(probes)
+    outages, remaining = [], list[Probe]()
+    for lost, run in runs:
+        if not lost or len(run) < min_length:
+            remaining += probes[run[0] : run[-1] + 1]
+            continue
+        after = run[-1] + 1
+        end_s = probes[after].at_s if after < len(probes) else length_s
+        outages.append(Outage(probes[run[0]].at_s, end_s))
+    return outages, remaining
+
+
+def loss_steps(
+    probes: Sequence[Probe], length_s: float, min_bin_s: float = MIN_LOSS_S
+) -> pd.Series:
+    """Return the loss share where it changes: 1 in outages.
+
+    Outside of them it is the share per min_bin_s, or per ten probes if that is longer.
+    """
+    if not any(probe.lost for probe in probes):
+        return pd.Series(dtype=float)
+    outages, others = find_outages(probes, length_s)
+    bin_s = max(min_bin_s, MIN_LOSS_PROBES * length_s / max(1, len(probes)))
+    shares = bin_probes(others, bin_s)["loss"].map(lambda loss: round(loss, 5))
+    losses = overlay_outages(shares, outages)
+    return losses[losses.index < length_s]
+
+
+def overlay_outages(shares: pd.Series, outages: Sequence[Outage]) -> pd.Series:
+    """Return loss shares over time, where they change, with 1 in the outages."""
+    if not len(shares) or shares.index[0] > 0:
+        shares = pd.concat([pd.Series({0.0: 0.0}), shares])
+    for outage in outages:
+        after = float(shares[shares.index <= outage.end_s + 1e-9].iloc[-1])
+        outside = (shares.index < outage.begin_s - 1e-9) | (shares.index > outage.end_s + 1e-9)
+        edges = pd.Series({round(outage.begin_s, 6): 1.0, round(outage.end_s, 6): after})
+        shares = pd.concat([shares[outside], edges]).sort_index(kind="stable")
+    return changed_values(shares)
 
 
 def trace_text(trace: pd.DataFrame) -> str:

@@ -1,6 +1,7 @@
 """Write the files of a path that somebody else recorded: the profile and its trace."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -8,7 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from gostlab.importers.base import Format, Observed, Recording
+from gostlab.importers.base import (
+    LIMITED_SHARE,
+    DirectionRecording,
+    Format,
+    PathRecording,
+    Probe,
+    Recording,
+)
 from gostlab.profile_import.profile_writer import direction_values, profile_text, write_profile
 from gostlab.profile_import.rate_steps import (
     ReplayError,
@@ -16,12 +24,13 @@ from gostlab.profile_import.rate_steps import (
     loss_steps,
     packet_bits,
     rate_steps,
+    repeat_probes,
     repeat_times,
     replay_error,
     trace_text,
 )
 from gostlab.spec import units
-from gostlab.spec.profile import share_text
+from gostlab.spec.profile import DIRECTIONS, NO_LOSS, Loss, share_text
 from gostlab.spec.trace import MAX_ROWS
 from gostlab.spec.value_types import MAX_DELAY_S
 from gostlab.spec.yaml_source import BadInput
@@ -29,6 +38,7 @@ from gostlab.spec.yaml_source import BadInput
 # The delay changes no more often than this: with netem, a packet may overtake one with a larger
 # delay.
 DELAY_BIN_S = 0.1
+OPPOSITE = {"forward": "reverse", "reverse": "forward"}
 
 
 @dataclass(frozen=True)
@@ -38,130 +48,327 @@ class ImportOrder:
     recordings: tuple[Recording, ...]
     source: str
     licence: str
-    recorded_direction: str  # forward | reverse
+    recorded_direction: str  # direction of what the recording calls forward
     rate: str | None  # the argument of --rate; None: use the recording's
     rtt_s: Fraction | None  # None: the recording's
     bin_s: Fraction
     length_s: Fraction | None  # None: the recording's
     out: Path
 
+    @property
+    def label(self) -> str:
+        return self.recordings[0].label
+
 
 @dataclass(frozen=True)
-class ImportedPath:
-    """A recording in the form that the lab replays."""
+class ImportedDirection:
+    """One direction of an imported path, as a profile has it, and its changes over time."""
 
-    trace: pd.DataFrame  # both directions over time (rate_steps.trace_text)
-    length_s: Fraction
     rate_bps: int  # mean rate, for the buffer and if there are no rate steps
-    delay_ms: dict[str, float]  # minimum delay of each direction
+    delay_ms: float  # minimum delay
+    jitter_ms: float
+    loss: Loss
+    steps: pd.DataFrame  # rate_steps.COLUMNS by time
     error: ReplayError
 
 
-def compile_replay(order: ImportOrder, observed: Observed) -> ImportedPath:
-    """Compile a recording into rate, delay and loss steps. Raises BadInput."""
-    length_s = order.length_s or Fraction(str(round(observed.length_s, 6)))
-    if observed.sendable_s:
-        times_s = repeat_times(observed.sendable_s, observed.length_s, float(length_s))
-        bits = packet_bits(observed.sendable_bytes)
-        rates = rate_steps(times_s, bits, length_s, order.bin_s)
-        error = replay_error(times_s, bits, rates, length_s)
-        rate_bps = max(units.MIN_RATE_BPS, round(len(times_s) * bits / float(length_s)))
-    else:
-        rates, error = pd.Series(dtype=float), ReplayError(0.0, 0)
-        rate_bps = units.rate(order.rate) if order.rate else observed.rate_bps or 0
-    if not rate_bps:
-        raise BadInput(f"{order.recordings[0].label} has no rate: give one by --rate (like 50mbit)")
-    check_delays(order, observed)
-    delay_ms = min_delays_ms(order, observed)
-    reverse_ms = 0.0 if observed.one_way else delay_ms[opposite(order.recorded_direction)]
-    probes, reverse_probes = (
-        [probe for probe in recorded if probe.at_s < length_s] if order.rtt_s is None else []
-        for recorded in (observed.probes, observed.reverse_probes)
+@dataclass(frozen=True)
+class ImportedPath:
+    """A recording in the form that the lab replays, and what the user is told of it."""
+
+    directions: Mapping[str, ImportedDirection]
+    length_s: Fraction
+    trace: pd.DataFrame  # both directions over time (rate_steps.trace_text)
+    taken: str  # one line
+    left_out: str  # one line
+    assumptions: tuple[str, ...]
+
+    @property
+    def error(self) -> ReplayError:
+        """Return the larger deviation of the two directions."""
+        return max((one.error for one in self.directions.values()), key=lambda one: one.share)
+
+
+# -- compile
+
+
+@dataclass
+class SentenceList:
+    """The sentences that come up while a recording is compiled."""
+
+    left_out: list[str]
+    assumptions: list[str]
+
+
+def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
+    """Compile a recording into the values and changes of both directions. Raises BadInput."""
+    if order.recorded_direction == "reverse":
+        recorded = recorded.swapped()
+    length_s = order.length_s or Fraction(str(round(recorded.length_s, 6)))
+    sentences = SentenceList(list(recorded.left_out), list(recorded.assumptions))
+    rates = {name: rate_over_time(order, recorded, name, length_s) for name in DIRECTIONS}
+    rates_bps = choose_rates(order, recorded, rates, sentences)
+    delays = choose_delays(order, recorded, sentences)
+    if any(probe.lost for probe in recorded.round_trips):
+        sentences.assumptions.append(
+            f"Every loss is {order.recorded_direction}'s where its direction is not recorded."
+        )
+    directions = {}
+    for name in DIRECTIONS:
+        one: DirectionRecording = getattr(recorded, name)
+        steps, error = rates[name] or (pd.Series(dtype=float), ReplayError(0.0, 0))
+        delay_ms, probes, offset_ms = delays[name]
+        has_limit, loss = is_limited(order, one), one.loss or NO_LOSS
+        if one.offered_bps and not has_limit and loss != NO_LOSS:
+            loss = NO_LOSS
+            sentences.left_out.append(
+                f"{name}'s loss as the line's (a full queue drops what was offered above the rate;"
+                " --rate with the path's own rate takes it)"
+            )
+        jitter_ms = min(one.jitter_ms, delay_ms) if has_limit or not one.offered_bps else 0.0
+        repeated = repeat_probes(probes, recorded.length_s, float(length_s))
+        lossy = loss_probes(recorded, name, order.recorded_direction)
+        lossy = repeat_probes(lossy, recorded.length_s, float(length_s))
+        directions[name] = ImportedDirection(
+            rate_bps=rates_bps[name],
+            delay_ms=delay_ms,
+            jitter_ms=jitter_ms,
+            loss=loss,
+            steps=pd.DataFrame(
+                {
+                    "rate_bps": steps,
+                    "delay_ms": delay_steps(repeated, offset_ms, DELAY_BIN_S),
+                    "loss": loss_steps(lossy, float(length_s)),
+                }
+            ),
+            error=error,
+        )
+    trace = to_trace(order, directions)
+    sentences.assumptions.append("Buffer one BDP of the mean rate: nobody measured it.")
+    return ImportedPath(
+        directions,
+        length_s,
+        trace,
+        taken=f"took {'; '.join(map(str, recorded.evidence)) or 'nothing'}",
+        left_out=f"left out {'; '.join(sentences.left_out) or 'nothing'}",
+        assumptions=tuple(sentences.assumptions),
     )
-    delays = delay_steps(probes, reverse_ms, DELAY_BIN_S)
-    losses = loss_steps(probes, float(length_s))
-    reverse_steps = pd.DataFrame({"delay_ms": delay_steps(reverse_probes, 0.0, DELAY_BIN_S)})
-    directions = {
-        order.recorded_direction: pd.DataFrame(
-            {"rate_bps": rates, "delay_ms": delays, "loss": losses}
-        ),
-        opposite(order.recorded_direction): reverse_steps,
+
+
+def rate_over_time(
+    order: ImportOrder, recorded: PathRecording, name: str, length_s: Fraction
+) -> tuple[pd.Series, ReplayError] | None:
+    """Return the rate steps of a direction and their error; None without a capacity trace."""
+    one: DirectionRecording = getattr(recorded, name)
+    if not one.sendable_s:
+        return None
+    times_s = repeat_times(one.sendable_s, one.period_s or recorded.length_s, float(length_s))
+    bits = packet_bits(one.sendable_bytes)
+    rates = rate_steps(times_s, bits, length_s, order.bin_s)
+    return rates, replay_error(times_s, bits, rates, length_s)
+
+
+def mean_rate_bps(one: DirectionRecording, default_period_s: float) -> int:
+    """Return the mean rate of a capacity trace."""
+    period_s = one.period_s or default_period_s
+    bits = packet_bits(one.sendable_bytes)
+    return max(units.MIN_RATE_BPS, round(len(one.sendable_s) * bits / period_s))
+
+
+def is_limited(order: ImportOrder, one: DirectionRecording) -> bool:
+    """Return whether a sender got all that it offered, or less than the rate that the user gave.
+
+    The rate that arrived is then not the path's.
+    """
+    if not one.offered_bps or not one.rate_bps:
+        return False
+    if order.rate is not None:
+        return units.rate(order.rate) >= one.offered_bps
+    return one.rate_bps >= LIMITED_SHARE * one.offered_bps
+
+
+def choose_rates(
+    order: ImportOrder,
+    recorded: PathRecording,
+    over_time: Mapping[str, Any],
+    sentences: SentenceList,
+) -> dict[str, int]:
+    """Return the mean rate of each direction: recorded, given, or the other one's.
+
+    Raises BadInput if there is none.
+    """
+    given_bps = units.rate(order.rate) if order.rate else None
+    rates_bps: dict[str, int | None] = {}
+    given = []
+    for name in DIRECTIONS:
+        one: DirectionRecording = getattr(recorded, name)
+        if over_time[name]:
+            rates_bps[name] = mean_rate_bps(one, recorded.length_s)
+            continue
+        if given_bps is None and is_limited(order, one):
+            raise BadInput(
+                f"{order.label}: the {name} test offered {units.show_rate(one.offered_bps)} and got"
+                f" {units.show_rate(one.rate_bps)}: the path's rate is higher: give it by --rate"
+                " (like 50mbit)"
+            )
+        rates_bps[name] = given_bps or one.rate_bps
+        if given_bps:
+            given.append(name)
+            if one.rate_bps:
+                sentences.left_out.append(
+                    f"{name}'s recorded rate, {units.show_rate(one.rate_bps)} (--rate replaces it)"
+                )
+    if given:
+        where = "each way" if len(given) == len(DIRECTIONS) else given[0]
+        sentences.assumptions.append(f"Rate {order.rate}, {where}: given by --rate.")
+    for name, other in OPPOSITE.items():
+        if not rates_bps[name] and rates_bps[other]:
+            rates_bps[name] = rates_bps[other]
+            what = "mean rate" if over_time[other] else "rate"
+            sentences.assumptions.append(
+                f"The {name} direction has the {other} direction's {what} all the time; nobody"
+                " measured it."
+            )
+    forward_bps, reverse_bps = rates_bps["forward"], rates_bps["reverse"]
+    if not forward_bps or not reverse_bps:
+        raise BadInput(f"{order.label} has no rate: give one by --rate (like 50mbit)")
+    return {"forward": forward_bps, "reverse": reverse_bps}
+
+
+Delays = tuple[float, list[Probe], float]
+
+
+def choose_delays(
+    order: ImportOrder, recorded: PathRecording, sentences: SentenceList
+) -> dict[str, Delays]:
+    """Return each direction's minimum delay, its delay probes, and what to subtract from them.
+
+    Raises BadInput if there is no delay, or one outside the range of netem paths.
+    """
+    check_delays(order, recorded)
+    one_way = {name: with_delay(getattr(recorded, name).probes) for name in DIRECTIONS}
+    trips = with_delay(recorded.round_trips)
+    if order.rtt_s is not None:
+        rtt_ms = units.show_ms(float(order.rtt_s * 1000))
+        sentences.assumptions.append(
+            f"A round trip of {rtt_ms} ms, half of it each way: given by --rtt."
+        )
+        if trips or any(one_way.values()) or recorded.rtt_ms is not None:
+            sentences.left_out.append("the recorded delays (--rtt replaces them)")
+        return dict.fromkeys(DIRECTIONS, (float(order.rtt_s * 500), [], 0.0))
+    if any(one_way.values()):
+        delays: dict[str, Delays] = {}
+        for name, other in OPPOSITE.items():
+            probes = one_way[name] or one_way[other]
+            delays[name] = (min(probe.delay_ms or 0.0 for probe in probes), one_way[name], 0.0)
+            if not one_way[name]:
+                sentences.assumptions.append(
+                    f"The {name} direction has the {other} direction's least delay; nobody"
+                    " measured it."
+                )
+        return delays
+    rtt = recorded.rtt_ms if not trips else min(probe.delay_ms or 0.0 for probe in trips)
+    if rtt is None:
+        raise BadInput(
+            f"{order.label} has no delay: give the path's idle round trip by --rtt (like 40ms)"
+        )
+    variable = order.recorded_direction
+    sentences.assumptions.append(
+        "Half the least round trip is given to each direction"
+        + (f"; what is above it, to {variable}." if trips else ".")
+    )
+    return {
+        name: (rtt / 2, trips if name == variable else [], rtt / 2 if name == variable else 0.0)
+        for name in DIRECTIONS
     }
-    rows = pd.concat([steps.assign(direction=name) for name, steps in sorted(directions.items())])
+
+
+def with_delay(probes: Any) -> list[Probe]:
+    return [probe for probe in probes if probe.delay_ms is not None]
+
+
+def loss_probes(recorded: PathRecording, name: str, variable: str) -> list[Probe]:
+    """Return the probes that tell a direction's losses.
+
+    Losses of unknown direction are those of the `variable` one.
+    """
+    probes = list(getattr(recorded, name).probes)
+    if name != variable:
+        return probes
+    if not probes:
+        return list(recorded.round_trips)
+    lost = (probe for probe in recorded.round_trips if probe.lost)
+    return sorted([*probes, *lost], key=lambda probe: probe.at_s)
+
+
+def check_delays(order: ImportOrder, recorded: PathRecording) -> None:
+    """Reject delays outside the range of netem paths, naming the recording. Raises BadInput."""
+    one_way = (*recorded.forward.probes, *recorded.reverse.probes)
+    for probes, max_ms in (
+        (one_way, 1000 * MAX_DELAY_S),
+        (recorded.round_trips, 2000 * MAX_DELAY_S),
+        ([Probe(0.0, recorded.rtt_ms)], 2000 * MAX_DELAY_S),
+    ):
+        for probe in probes:
+            if probe.delay_ms is not None and not 0 <= probe.delay_ms <= max_ms:
+                raise BadInput(
+                    f"{order.label}: at {probe.at_s:.6g} s a delay of {probe.delay_ms:g} ms: not"
+                    f" within 0 to {max_ms:g} ms (is it in another unit?)"
+                )
+
+
+def to_trace(order: ImportOrder, directions: Mapping[str, ImportedDirection]) -> pd.DataFrame:
+    """Return the changes of both directions, sorted by time. Raises BadInput for too many."""
+    rows = pd.concat([one.steps.assign(direction=name) for name, one in sorted(directions.items())])
     trace = rows.sort_index(kind="stable")
     if len(trace) > MAX_ROWS:
         raise BadInput(
-            f"{order.recordings[0].label}: {len(trace)} changes, more than {MAX_ROWS}:"
-            f" use a longer --bin than {units.show_s(order.bin_s)}, or a part of it (--for 60s)"
+            f"{order.label}: {len(trace)} changes, more than {MAX_ROWS}: use a longer --bin than"
+            f" {units.show_s(order.bin_s)}, or a part of it (--for 60s)"
         )
-    if not observed.sendable_s and observed.probes and observed.rate_bps:
-        trace = trace.iloc[:0]  # a constant rate and an RTT: the path does not change over time
-    return ImportedPath(trace, length_s, rate_bps, delay_ms, error)
+    return trace
 
 
-def check_delays(order: ImportOrder, observed: Observed) -> None:
-    """Reject delays outside the range of netem paths, naming the recording. Raises BadInput."""
-    max_ms = 1000 * MAX_DELAY_S * (1 if observed.one_way else 2)
-    for probe in (*observed.probes, *observed.reverse_probes):
-        if probe.delay_ms is not None and not 0 <= probe.delay_ms <= max_ms:
-            raise BadInput(
-                f"{order.recordings[0].label}: at {probe.at_s:.6g} s a delay of"
-                f" {probe.delay_ms:g} ms: not within 0 to {max_ms:g} ms (is it in another unit?)"
-            )
+# -- write
 
 
-def min_delays_ms(order: ImportOrder, observed: Observed) -> dict[str, float]:
-    """Return the minimum delay of each direction. Raises BadInput if there is none."""
-    reverse = opposite(order.recorded_direction)
-    if order.rtt_s is not None:
-        half_ms = float(order.rtt_s * 500)
-        return {order.recorded_direction: half_ms, reverse: half_ms}
-    delays_ms = [probe.delay_ms for probe in observed.probes if probe.delay_ms is not None]
-    if not delays_ms:
-        raise BadInput(
-            f"{order.recordings[0].label} has no delay: give the path's idle round trip by --rtt"
-            " (like 40ms)"
-        )
-    if not observed.one_way:
-        return {order.recorded_direction: min(delays_ms) / 2, reverse: min(delays_ms) / 2}
-    reverse_delays_ms = [
-        probe.delay_ms for probe in observed.reverse_probes if probe.delay_ms is not None
-    ]
-    return {order.recorded_direction: min(delays_ms), reverse: min(reverse_delays_ms or delays_ms)}
-
-
-def opposite(direction: str) -> str:
-    return "reverse" if direction == "forward" else "forward"
-
-
-def write_import(order: ImportOrder, observed: Observed, replay: ImportedPath) -> Path:
+def write_import(order: ImportOrder, replay: ImportedPath) -> Path:
     """Write the profile and its trace into order.out. Raises BadInput as write_profile does."""
     texts = {
         ".csv": trace_text(replay.trace) if len(replay.trace) else None,
-        ".yaml": imported_text(order, observed, replay),
+        ".yaml": imported_text(order, replay),
     }
     return write_profile(order.out, order.name, texts)
 
 
-def imported_text(order: ImportOrder, observed: Observed, replay: ImportedPath) -> str:
+def imported_text(order: ImportOrder, replay: ImportedPath) -> str:
     """Return the profile: the path at its mean rate and minimum delay."""
-    rate = f"{replay.rate_bps}bit"
     document = {
         "name": order.name,
         "title": f"{order.name}, from {order.format.name}",
         "imported": evidence(order, replay),
-        "assumptions": assumptions(order, observed),
+        "assumptions": list(replay.assumptions),
         "notes": notes(order, replay),
-        "forward": direction_values(rate, replay.delay_ms["forward"]),
-        "reverse": direction_values(rate, replay.delay_ms["reverse"]),
+        **{name: direction_document(one) for name, one in replay.directions.items()},
     }
     comment = "A path that somebody else recorded. Made by ./lab profile import."
     return profile_text([comment], document)
 
 
+def direction_document(one: ImportedDirection) -> dict[str, Any]:
+    """Return a direction as a profile has it; jitter keeps the order of packets."""
+    ordered: dict[str, Any] = {"ordered": True} if one.jitter_ms else {}
+    return direction_values(
+        f"{one.rate_bps}bit",
+        one.delay_ms,
+        jitter_ms=one.jitter_ms,
+        loss=share_text(one.loss["p"]),
+        **ordered,
+    )
+
+
 def evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, Any]:
     """Return the source of the import, the `imported` entry of a profile."""
-
     hashes = [
         hashlib.sha256(recording.text.encode("utf-8", "surrogateescape")).hexdigest()
         for recording in order.recordings
@@ -176,43 +383,23 @@ def evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, Any]:
         "bin": units.show_s(order.bin_s),
         "changes": len(replay.trace),
         "capacity_error": share_text(replay.error.share),
-        "ahead": replay.error.ahead_bytes,
+        "ahead": max(one.error.ahead_bytes for one in replay.directions.values()),
     }
 
 
-def assumptions(order: ImportOrder, observed: Observed) -> list[str]:
-    """Return sentences on the properties of the path that are not in the recording."""
-    sentences = list(observed.assumptions)
-    if order.rtt_s is not None:
-        rtt_ms = units.show_ms(float(order.rtt_s * 1000))
-        sentences.append(f"A round trip of {rtt_ms} ms, half of it each way: given by --rtt.")
-    elif not observed.one_way:
-        sentences.append(
-            "Half the least round trip is given to each direction; what is above it, and every"
-            f" loss, to {order.recorded_direction}."
-        )
-    if order.rate and not observed.sendable_s:
-        sentences.append(f"Rate {order.rate}, each way: given by --rate.")
-    elif observed.sendable_s:
-        sentences.append(
-            f"The {opposite(order.recorded_direction)} direction has the recording's mean rate"
-            " all the time; nobody measured it."
-        )
-    sentences.append("Buffer one BDP of the mean rate: nobody measured it.")
-    return sentences
-
-
 def notes(order: ImportOrder, replay: ImportedPath) -> list[str]:
+    sentences = [f"{line[0].upper()}{line[1:]}." for line in (replay.taken, replay.left_out)]
     if replay.trace.empty:
-        return ["One rate and one round trip: nothing changes over time, and there is no trace."]
-    sentences = [
+        return [*sentences, "Nothing changes over time, and there is no trace."]
+    sentences.append(
         f"{order.name}.csv is the path over time: `trace: {order.name}.csv` in an experiment, with"
         " `bottleneck: tbf`, which follows each change of rate at once."
-    ]
+    )
     if replay.trace["rate_bps"].any():
         sentences.append(
             f"The rate is the recording's mean of every {units.show_s(order.bin_s)}. Per 100 ms the"
             f" replayed capacity is {share_text(replay.error.share)} from the recorded, on average;"
-            f" it is never more than {replay.error.ahead_bytes} bytes ahead of it or behind."
+            f" it is never more than {evidence(order, replay)['ahead']} bytes ahead of it or"
+            " behind."
         )
     return sentences

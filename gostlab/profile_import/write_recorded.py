@@ -72,7 +72,7 @@ def recorded_text(
     delay = fitted.forward
     window_s = path_estimator.window_s(float(order.interval_s))
     window = "second" if window_s == 1 else f"{window_s:g} seconds"
-    distribution = (
+    distribution: dict[str, Any] = (
         {"distribution": f"{order.name}.dist", "ordered": fitted.ordered} if delay.table else {}
     )
     comments = [
