@@ -8,6 +8,7 @@ the machine and memory that the run needs.
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gostlab.registry.congestion_controls import needs_accurate_ecn, own_controls, parse_control
@@ -18,27 +19,20 @@ from gostlab.registry.tunnels import GOST, IP_TCP_BYTES, tunnel_kind, tunnel_kin
 from gostlab.spec.cc_placement import resolve_ends
 from gostlab.spec.cpu_cost_tables import resolve_costs
 from gostlab.spec.flow import FlowSpec, delays_ms
-from gostlab.spec.hosts import resolve_cpus, resolve_tcp_memory
+from gostlab.spec.hosts import HostCpus, resolve_cpus, resolve_tcp_memory
 from gostlab.spec.kernel_support import fit_settings, where_queues_act
 from gostlab.spec.link_paths import memory_path
 from gostlab.spec.path import load_profile_of, resolve_changes, resolve_links, resolve_sites
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
 from gostlab.spec.profile import Machines
 from gostlab.spec.request import RunRequest
-from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.run_spec import OptionValue, RunSpec
 from gostlab.spec.settings import DEFAULTS, Setting, Settings, default_setting
 from gostlab.spec.units import show_time
 from gostlab.spec.workload import hosts_of_run, link_names, resolve_flows, resolve_hosts
 from gostlab.tcpmodel import buffer_sizing
 from gostlab.tcpmodel.constants import MTU_BYTES
 
-# AS_IS are settings that are copied to a run's fields; RENAMED are those whose field has another
-# name.
-AS_IS = (
-    "clock topology placement tunnel streams direction mtu bottleneck queue ecn pacing"
-    " loss_detection read_on hops"
-).split()
-RENAMED = {"duration": "duration_s", "sample": "sample_ms", "start_spread": "start_spread_s"}
 # The two ends of iperf3 wait 10 s for each other's messages (net.c, nread_read_timeout): this is
 # the longest round trip over which the test of one flow begins, and of several flows, which wait
 # for each other.
@@ -75,6 +69,17 @@ def resolve(
     check_programs(request, flows)
     ccs = [ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows if flow.cc)]
     check_ecn(request, kernel, flows, ccs)
+    measure_from_s, measure_to_s = measured_part(request, until_s)
+    costs = resolve_program_costs(request, flows)
+    # CPUs exist on the virtual clock only, and, unless requested, TCP memory pools exist in the
+    # sandbox's kernel only.
+    cpus = resolve_cpus(request, machines, hosts) if request.is_virtual else HostCpus()
+    host_memory = resolve_tcp_memory(request, machines, hosts, can_have_own=machine == "sandbox")
+    offloads = resolve_offloads(request, kernel, path, flows, changes, links)
+    reception = resolve_reception(request, offloads)
+    tcp_memory_mib, memory_mib = guest_memory(
+        request, memory_path(path, links, request["hops"]), flows
+    )
     return RunSpec(
         experiment=experiment,
         matrix=matrix,
@@ -82,6 +87,10 @@ def resolve(
         repetition=0,
         seed=0,
         machine=machine,
+        clock=request["clock"],
+        topology=request["topology"],
+        placement=request["placement"],
+        hops=request["hops"],
         profile=profile.name,
         path=path,
         sites=sites,
@@ -89,31 +98,50 @@ def resolve(
         cc=ends.of_the_rest,
         cc_by_end=ends.by_end,
         own_cc=own_cc(ccs),
+        tunnel=request["tunnel"],
+        tunnel_options=tunnel_options(request),
         flows=flows,
+        streams=request["streams"],
+        direction=request["direction"],
+        duration_s=request["duration"],
         changes=changes,
+        bottleneck=request["bottleneck"],
+        queue=request["queue"],
+        target_ms=target_ms(request),
+        ecn=request["ecn"],
+        pacing=request["pacing"],
+        loss_detection=request["loss_detection"],
+        mtu=request["mtu"],
         buffers=buffer_sizing.resolve_buffers(request["buffers"], path.content_bytes),
         acks=request["acks"] == "on",
         allow=list(request.written["allow"].value) if "allow" in request.written else [],
         gost=request["gost"] if tunnel_kind(request["tunnel"]).program == GOST else "auto",
         iperf3=request["iperf3"] if any(flow.traffic.by_iperf3 for flow in flows) else SYSTEM,
-        tunnel_options=tunnel_options(request),
         kernel=kernel.name,
         kernel_sha256=kernel.sha256[:12],
         # Costs apply to the virtual clock; the real clock measures them.
         syscall_cost_us=request["syscall_cost"] if request.is_virtual else 0.0,
         byte_cost_ns=request["byte_cost"] if request.is_virtual else 0.0,
         clock_reads=request["clock_reads"] if request.is_virtual else "charged",
-        **{name: request[name] for name in AS_IS},
-        **{field: request[name] for name, field in RENAMED.items()},
-        **queue_target(request),
-        **measured_part(request, until_s),
-        **cost_fields(request, flows),
-        # CPUs exist on the virtual clock only, and, unless requested, TCP memory pools exist in the
-        # sandbox's kernel only.
-        **(resolve_cpus(request, machines, hosts) if request.is_virtual else {}),
-        **resolve_tcp_memory(request, machines, hosts, can_have_own=machine == "sandbox"),
-        **receiving(request, resolve_offloads(request, kernel, path, flows, changes, links)),
-        **guest_memory(request, memory_path(path, links, request["hops"]), flows),
+        costs_of=request["machine"] if costs else "uniform",
+        program_costs=costs,
+        read_on=request["read_on"],
+        host_cpus=cpus.count,
+        cpus_by_host=cpus.by_host,
+        packet_cost_ns=cpus.packet_cost_ns,
+        cpu_share_permille=cpus.share_permille,
+        cpu_burst_us=cpus.burst_us,
+        host_tcp_memory_mib=host_memory.tcp_mib,
+        tcp_memory_mib_by_host=host_memory.by_host,
+        offloads=reception.offloads,
+        receive=reception.receive,
+        rx_usecs=reception.rx_usecs,
+        memory_mib=memory_mib,
+        tcp_memory_mib=tcp_memory_mib,
+        sample_ms=request["sample"],
+        start_spread_s=request["start_spread"],
+        measure_from_s=measure_from_s,
+        measure_to_s=measure_to_s,
     )
 
 
@@ -123,9 +151,9 @@ def requires_option(setting: Setting) -> bool:
     return not is_default and (setting.name, setting.value) != ("shared", "auto")
 
 
-def tunnel_options(request: RunRequest) -> dict[str, Any]:
+def tunnel_options(request: RunRequest) -> dict[str, OptionValue]:
     """Return the options of the run's tunnel. Raises BadInput for options that it does not have."""
-    options = {}
+    options: dict[str, OptionValue] = {}
     for name in (name for name in TUNNEL_OPTIONS if name in request.written):
         setting, is_supported = request.written[name], name in request.tunnel.options
         if requires_option(setting):
@@ -153,36 +181,41 @@ def own_cc(ccs: Iterable[str]) -> dict[str, str]:
     return {name: user_controls[name].sha256[:12] for name in names if name in user_controls}
 
 
-def queue_target(request: RunRequest) -> dict[str, Any]:
-    """Return the target of the bottleneck's queue, unless it is the kernel's. Raises BadInput."""
+def target_ms(request: RunRequest) -> float:
+    """Return the target of the bottleneck's queue, or 0 for the kernel's. Raises BadInput."""
     if "target" not in request.written:
-        return {}
+        return 0.0
     queue = bottleneck_kinds(request["bottleneck"], request["queue"])[-1]
     if not queue.has_target:
         supporting = ", ".join(qdisc.name for qdisc in qdisc_kinds().values() if qdisc.has_target)
         raise request.node("target").bad_value(f"queue {queue.name} has none ({supporting} have)")
-    return {"target_ms": float(request.written["target"].value)}
+    return float(request.written["target"].value)
 
 
-def measured_part(request: RunRequest, length_s: float) -> dict[str, Any]:
-    """Return the part of the load over which results are computed. Raises BadInput."""
+def measured_part(request: RunRequest, length_s: float) -> tuple[float, float]:
+    """Return begin and end of the part of the load over which results are computed.
+
+    An end of 0 is the end of the load. Raises BadInput.
+    """
     given = [name for name in ("measure", "skip") if name in request.written]
     if len(given) > 1:
         raise request.node("skip").bad("both measure and skip (write one of them)")
     from_s, to_s = request["measure"] if "skip" not in given else (request["skip"], math.inf)
     if from_s >= length_s or length_s < to_s < math.inf:
         raise request.node(given[0]).bad_value(f"the load lasts {show_time(length_s)}")
-    return {"measure_from_s": from_s, "measure_to_s": 0.0 if to_s == math.inf else to_s}
+    return from_s, 0.0 if to_s == math.inf else to_s
 
 
-def cost_fields(request: RunRequest, flows: Sequence[FlowSpec]) -> dict[str, Any]:
+def resolve_program_costs(
+    request: RunRequest, flows: Sequence[FlowSpec]
+) -> Mapping[str, Mapping[str, int]]:
     """Return programs' costs by table; empty if costs without a machine hold for all programs."""
     for_all = not {"syscall_cost", "byte_cost"}.isdisjoint(request.written)
     if not request.is_virtual or (for_all and "machine" not in request.written):
         return {}
     traffic_types = {flow.kind for flow in flows}
     streams = sum(flow.streams for flow in flows)
-    costs = resolve_costs(
+    return resolve_costs(
         request["machine"],
         traffic_types,
         request["tunnel"],
@@ -190,11 +223,13 @@ def cost_fields(request: RunRequest, flows: Sequence[FlowSpec]) -> dict[str, Any
         request["gost"],
         streams,
     )
-    return {"costs_of": request["machine"], "program_costs": costs} if costs else {}
 
 
-def guest_memory(request: RunRequest, path: PathSpec, flows: Sequence[FlowSpec]) -> dict[str, Any]:
-    """Return a run's memory fields: as requested, or as much as its flows' buffers may fill."""
+def guest_memory(request: RunRequest, path: PathSpec, flows: Sequence[FlowSpec]) -> tuple[int, int]:
+    """Return the memory of TCP and of the sandbox in MiB.
+
+    It is as requested, or as much as the flows' buffers may fill.
+    """
     legs = len(request.tunnel.legs_over(request["hops"]))
     needed_mib = sum(
         buffer_sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path.content_bytes)
@@ -209,7 +244,7 @@ def guest_memory(request: RunRequest, path: PathSpec, flows: Sequence[FlowSpec])
     tcp_memory_mib = request["tcp_memory"] or needed_mib
     used_mib = min(tcp_memory_mib, needed_mib) // 2 + programs_mib
     memory_mib = request["memory"] or buffer_sizing.memory_needed_mib(used_mib, path.content_pkts)
-    return {"memory_mib": memory_mib, "tcp_memory_mib": tcp_memory_mib}
+    return tcp_memory_mib, memory_mib
 
 
 def resolve_offloads(
@@ -242,22 +277,31 @@ def resolve_offloads(
     )
 
 
-def receiving(request: RunRequest, offloads: bool) -> dict[str, Any]:
-    """Return the fields offloads, receive and rx_usecs, which set how end hosts receive packets.
+@dataclass(frozen=True)
+class Reception:
+    """Represent how end hosts receive packets, by RunSpec's fields."""
+
+    offloads: bool
+    receive: str = "packet"
+    rx_usecs: int = 0
+
+
+def resolve_reception(request: RunRequest, offloads: bool) -> Reception:
+    """Return how end hosts receive packets.
 
     NICs merge single packets (GRO); super-packets of 64 kB need no merging. Raises BadInput.
     """
     if request["receive"] == "packet":
         if "rx_usecs" in request.written and "receive" not in request.written:
             raise request.node("rx_usecs").bad_value("it needs receive: moderated")
-        return {"offloads": offloads}
+        return Reception(offloads)
     if offloads and "receive" not in request.written:
-        return {"offloads": True}
+        return Reception(offloads=True)
     if request["offloads"] == "on":
         raise request.node("receive").bad_value(
             "with offloads: on packets travel in super-packets, which a NIC cannot merge"
         )
-    return {"offloads": False, "receive": "moderated", "rx_usecs": request["rx_usecs"]}
+    return Reception(offloads=False, receive="moderated", rx_usecs=request["rx_usecs"])
 
 
 # -- contradictions

@@ -4,6 +4,7 @@ Requested values come first, then the machines of the profile, then defaults.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from gostlab.spec.profile import Machines
@@ -16,8 +17,27 @@ CPUS_OF_AN_UNKNOWN_MACHINE = 1
 NO_POOL = 0  # The host has no pool of its own, and shares the pool of all hosts.
 
 
-def resolve_cpus(request: RunRequest, machines: Machines, hosts: Sequence[str]) -> dict[str, Any]:
-    """Return the run's CPU fields: CPUs by host, their share, and packet costs. Raises BadInput."""
+@dataclass(frozen=True)
+class HostCpus:
+    """Represent the CPUs of a run's hosts, as RunSpec explains its fields of these names."""
+
+    count: int = 0  # 0: all hosts share one CPU.
+    by_host: Mapping[str, int] = field(default_factory=dict)
+    packet_cost_ns: int = 0
+    share_permille: int = 0
+    burst_us: int = 0
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """Represent the TCP memory of a run's hosts; 0: all hosts share one limit."""
+
+    tcp_mib: int = 0
+    by_host: Mapping[str, int] = field(default_factory=dict)
+
+
+def resolve_cpus(request: RunRequest, machines: Machines, hosts: Sequence[str]) -> HostCpus:
+    """Return the CPUs by host, their share, and packet costs. Raises BadInput."""
     cpus, packet_cost = request["host_cpus"], request["packet_cost"]
     if cpus == SHARED:
         if packet_cost and "packet_cost" in request.written:
@@ -30,27 +50,26 @@ def resolve_cpus(request: RunRequest, machines: Machines, hosts: Sequence[str]) 
                 "a share is of CPUs of a host's own, and here all hosts share one"
                 " (host_cpus: a number)"
             )
-        return {"host_cpus": 0}
+        return HostCpus()
     # A profile may name hosts that this topology does not have; an experiment must not.
     known = spread_over(machines.cpus, hosts, CPUS_OF_AN_UNKNOWN_MACHINE)
     if cpus != AUTO:
         check_hosts(cpus, hosts, request.node("host_cpus"))
         known = spread_over(cpus, hosts, known)
-    default, by_host = first_and_differing(known)
-    fields = {"host_cpus": default, "cpus_by_host": by_host, "packet_cost_ns": packet_cost}
+    count, by_host = first_and_differing(known)
     permille, burst = request["cpu_share"], request["cpu_burst"]
     permille = machines.cpu_share_permille if permille is None else permille
     if not permille:
         if burst:
             raise request.node("cpu_burst").bad_value("it needs a cpu_share")
-        return fields
+        return HostCpus(count, by_host, packet_cost)
     burst = machines.cpu_burst_us if burst is None else burst
-    return fields | {"cpu_share_permille": permille, "cpu_burst_us": burst}
+    return HostCpus(count, by_host, packet_cost, permille, burst)
 
 
 def resolve_tcp_memory(
     request: RunRequest, machines: Machines, hosts: Sequence[str], *, can_have_own: bool
-) -> dict[str, Any]:
+) -> HostMemory:
     """Return the TCP memory of each host.
 
     A limit for all hosts together, or for their pools, overrides the limits that follow from a
@@ -68,7 +87,7 @@ def resolve_tcp_memory(
     elif memory == SHARED or (
         not is_explicit and ("tcp_memory" in request.written or not can_have_own)
     ):
-        return {}
+        return HostMemory()
     else:
         check_hosts(memory, hosts, node)
         known = spread_over(machines.memory_mib, hosts, NO_POOL)
@@ -80,8 +99,7 @@ def resolve_tcp_memory(
             f"the hosts' TCP memory is {total_mib} MiB together, and the sandbox has"
             f" {guest_mib} MiB (memory)"
         )
-    default, by_host = first_and_differing(pools)
-    return {"host_tcp_memory_mib": default, "tcp_memory_mib_by_host": by_host}
+    return HostMemory(*first_and_differing(pools))
 
 
 def check_hosts(value: Any, hosts: Sequence[str], node: Node) -> None:

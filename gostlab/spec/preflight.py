@@ -364,7 +364,7 @@ def openvpn_windows(run: RunSpec) -> Iterator[tuple[str, float]]:
         ("rcvbuf", share),
     ):
         if name in run.tunnel_options:
-            size = run.tunnel_options[name]
+            size = int(run.tunnel_options[name] or 0)
             yield f"OpenVPN's {name} of {units.show_size(size)}", 2 * part * size
 
 

@@ -24,6 +24,9 @@ SCHEMA = 2
 MAX_QUEUED_S = 3600.0
 
 
+OptionValue = str | int | None  # None: the default of the tunnel's program.
+
+
 @dataclass(frozen=True)
 class RunSpec:
     """Represent one compiled run: the contents of run.json, with units in the field names.
@@ -100,7 +103,7 @@ class RunSpec:
     costs_of: str = added_later("uniform")
     program_costs: Mapping[str, Mapping[str, int]] = added_later({})
     # The values of the tunnel's declared options: sndbuf, rcvbuf (bytes), nagle, …
-    tunnel_options: Mapping[str, Any] = added_later({})
+    tunnel_options: Mapping[str, OptionValue] = added_later({})
     # Whether hosts negotiate ECN and queues mark: off | on | losses (marks the delay line's losses,
     # too) | l4s (accurate ECN).
     ecn: str = added_later("off")
