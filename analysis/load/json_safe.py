@@ -117,7 +117,7 @@ def optional(read: Read[Value]) -> Read[Value | None]:
     return lambda holder, key, file: None if holder.get(key) is None else read(holder, key, file)
 
 
-optional_count = optional(count)
+optional_count: Read[int | None] = optional(count)
 READERS: Mapping[Any, Read[Any]] = {
     str: text,
     float: number,

@@ -1,13 +1,11 @@
 """Plot goodput by condition."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from gostlab.analysis.load.series import reordered_share
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import (
     by_condition,
@@ -15,11 +13,9 @@ from gostlab.analysis.plotting.factors import (
     told_apart,
     varying_factors,
 )
-from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, all_of, told, with_absent
-from gostlab.analysis.plotting.sentences import in_general
+from gostlab.analysis.plotting.plot import Drawing, Sheet, with_absent
 from gostlab.analysis.plotting.style import fits, wrapped
-from gostlab.analysis.stats.statistics import best_mean
-from gostlab.analysis.stats.text_table import cc_name, percent, rate
+from gostlab.analysis.stats.text_table import cc_name
 
 # Maximum conditions in a row, so that names do not overlap; longer rows are split.
 CONDITIONS_IN_A_ROW = 6
@@ -89,46 +85,6 @@ def name_places(
         ax.set_xticks(ax.get_xticks() - 0.12 * width, ax.get_xticklabels())
 
 
-def download_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Describe cells with one file: mean rate of the fastest three runs, and time."""
-    for cell in sweep.matrix.cells:
-        sizes = {
-            flow.size_bytes for run in cell.counted for flow in run.flows if flow.kind == "http"
-        }
-        goodput = cell.summary("goodput")
-        best = best_mean(goodput.values) if goodput else None
-        if best is None or len(sizes) != 1 or (size := sizes.pop()) is None:
-            continue
-        yield (
-            f"{cell.label}: {rate(best)} Mbit/s ({rate(best * 1000 / 8)} kB/s),"
-            f" {rate(size * 8e-6 / best)} s for {size / 1e6:g} MB; n = {len(cell.counted)}."
-        )
-
-
-def jitter_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Compare reordering with and without order-preserving jitter.
-
-    Paths with loss are excluded: after a lost segment all others arrive out of order.
-    """
-    for ordered, text in (
-        (False, "With jitter that may reorder"),
-        (True, "With jitter on a path that keeps the order"),
-    ):
-        result = []
-        for cell in sweep.matrix.cells:
-            run, shares = cell.example, map(reordered_share, cell.counted)
-            if run.jitter_ms and not run.loss_p and run.ordered == ordered:
-                known = [share for share in shares if share is not None]
-                result += [(float(np.median(known)), cell.label)] if known else []
-        if result:
-            (low, low_at), (high, high_at) = min(result), max(result)
-            most = f" to {percent(high)} ({high_at})" if len(result) > 1 else ""
-            yield (
-                f"{text}, {percent(low)} ({low_at}){most} of the segments arrived ahead of one"
-                " that was due, those behind one that a queue dropped included."
-            )
-
-
 DRAWING = Drawing(
     "bars",
     caption="Goodput by condition.",
@@ -143,11 +99,6 @@ DRAWING = Drawing(
         panel_in=2.6,
         shape=facet.stacked,
         shared={"sharey": True},
-    ),
-    says=all_of(
-        in_general,
-        told("{title}: the fastest three downloads", download_sentences),
-        told("{title}: what jitter does to the order", jitter_sentences),
     ),
     rows=with_absent,
 )

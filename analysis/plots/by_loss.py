@@ -24,8 +24,7 @@ from gostlab.analysis.plotting.marks import (
     model_handles,
     paths_of,
 )
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told, valid_rows
-from gostlab.analysis.plotting.sentences import crossing
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.plotting.style import (
     WIDE,
     apart,
@@ -35,14 +34,8 @@ from gostlab.analysis.plotting.style import (
     superscript,
     thousands,
 )
-from gostlab.analysis.stats.metrics import merit_of
-from gostlab.analysis.stats.text_table import NBSP, cc_name, rate
-from gostlab.analysis.stats.throughput_model import (
-    GENERAL,
-    ThroughputModel,
-    models_for,
-    payload_mbit,
-)
+from gostlab.analysis.stats.metrics import metric_of
+from gostlab.analysis.stats.throughput_model import GENERAL, ThroughputModel, models_for
 
 # Losses within this ratio are labelled individually.
 NEAR_LOSSES = 60
@@ -157,7 +150,7 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     """Plot goodput by loss, and mean windows if the study publishes them."""
     study, rows = sheet.sweep.study, sheet.rows
     published = {
-        merit_of(requested.figure).key
+        metric_of(requested.figure).key
         for item in study.published
         if item.matrix == sheet.sweep.matrix.name
         for requested in claims_of(item)
@@ -166,27 +159,13 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     chosen = ["goodput"] if published != {"window_pkts"} or not windows else []
     for figure in [*chosen, *(["window_pkts"] if windows else [])]:
         of_it = replace(FACET, panels=partial(panels, figure=figure))
-        head = merit_of(figure).axis.partition(" (")[0]
+        head = metric_of(figure).axis.partition(" (")[0]
         name = "" if figure == "goodput" else "window"
         yield from of_it(sheet, f"{head} {DRAWING.caption}", name)
-
-
-def halves(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """State the lowest loss that halves the goodput, per congestion control and RTT."""
-    known = valid_rows(table)
-    for aside, cells in facets_of(known, known=("cc", "loss_p", "rtt_ms", "rate_mbit")):
-        there = cells[cells["goodput"].notna()].sort_values("loss_p")
-        for (rtt, cc, full), rows in there.groupby(["rtt_ms", "cc", "rate_mbit"]):
-            mbit = payload_mbit(full * 1e6, int(rows["mtu_bytes"].iloc[0]))
-            tried = zip(rows["loss_p"], rows["goodput"], strict=True)
-            points = [(f"{100 * p:.6g}{NBSP}% loss" if p else "no loss", got) for p, got in tried]
-            who = f"{cc_name(cc)} over {rtt:g} ms{f' ({aside})' if aside else ''}"
-            yield crossing(points, who, f"half of the link's {rate(mbit)} Mbit/s", mbit / 2)
 
 
 DRAWING = Drawing(
     "by-loss",
     caption=("by packet loss. Broken lines are models, the thin line a full link."),
     draw=draw,
-    says=told("{title}: where loss takes half of the link", halves),
 )

@@ -1,25 +1,22 @@
 """Plot each tunnel on each path as a map: large flow and short downloads."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from gostlab.analysis.plots.heatmap import facet_order, norm_of, plot_heatmap
-from gostlab.analysis.plotting.factors import cc_rank, factor_columns, tunnels_of
+from gostlab.analysis.plotting.factors import factor_columns, tunnels_of
 from gostlab.analysis.plotting.panels import pictures
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told, valid_rows
-from gostlab.analysis.plotting.sentences import DIRECT, listed, span
-from gostlab.analysis.stats.cells import Cell, natural
-from gostlab.analysis.stats.metrics import merit_of
-from gostlab.analysis.stats.text_table import cc_name, count_of, rate
-from gostlab.registry.tunnels import tunnel_kind
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_rows
+from gostlab.analysis.stats.cells import natural
+from gostlab.analysis.stats.metrics import metric_of
+from gostlab.analysis.stats.text_table import cc_name
 from gostlab.spec.labels import level_words
 
 PATH, TUNNEL, FETCH = "factor:path", "factor:tunnel", "fetch_median_s"
 OF_ALL = "goodput"
-SHARED = "tunnel_options.shared"  # options common to all tunnels with one connection
 MAX_PATHS = 6  # maximum columns of a readable map
 
 
@@ -81,7 +78,7 @@ def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Itera
     for figure in (goodput_of(rows), FETCH):
         if figure not in rows or not rows[figure].notna().any():
             continue
-        merit = merit_of(figure)
+        merit = metric_of(figure)
         map_args: dict[str, Any] = {
             "x": PATH,
             "y": TUNNEL,
@@ -95,65 +92,6 @@ def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Itera
         )
 
 
-def ends(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Describe fastest and slowest tunnels at the lowest and the highest loss."""
-    rows = with_paths(with_tunnels(table))
-    if rows.empty:
-        return
-    goodput = goodput_of(rows)
-    untuned = {cell.example.tunnel for cell in sweep.matrix.cells if not is_tuned(cell)}
-    for cc in sorted(rows["cc"].unique(), key=cc_rank):
-        of_cc = rows[rows["cc"] == cc]
-        here = of_cc[of_cc["rtt_ms"] == rtts_of(of_cc)[0]]
-        for loss in dict.fromkeys((here["loss_p"].min(), here["loss_p"].max())):
-            yield from of_a_path(here[here["loss_p"] == loss], goodput, untuned)
-    if FETCH in rows and rows[FETCH].notna().any():
-        what = "The short download beside it (median)"
-        yield span(rows[rows["tunnel"] != DIRECT], FETCH, what, show=rate, unit=" s")
-
-
-def is_tuned(cell: Cell) -> bool:
-    """Return whether a cell's tunnel has options other than its program's defaults."""
-    names = (name for name, _ in cell.example.settings)
-    return any(name.startswith("tunnel_options.") and name != SHARED for name in names)
-
-
-def of_a_path(rows: pd.DataFrame, goodput: str, untuned: Collection[str] = ()) -> Iterator[str]:
-    """Describe the tunnels on one path with one congestion control.
-
-    The limit of the slowest is stated if it has its program's defaults.
-    """
-    known = rows[rows[goodput].notna()]
-    tunnelled = known[known["tunnel"] != DIRECT]
-    if tunnelled.empty:
-        return
-    first = tunnelled.iloc[0]
-    index = f"{cc_name(first['cc'])}, {first['rtt_ms']:g} ms, {100 * first['loss_p']:g} % loss"
-    ranked = tunnelled.sort_values(goodput, ascending=False, kind="stable")
-    most, least = ranked.iloc[0], ranked.iloc[-1]
-    level = ranked[[reach(row, most, goodput) for _, row in ranked.iterrows()]]
-    names = [str(name) for name in level["tunnel"]]
-    others = count_of(len(names) - 1, "other")
-    which = listed(names) if len(names) < 4 else f"{names[0]} and {others}"
-    rates = " to ".join(dict.fromkeys(rate(level.iloc[at][goodput]) for at in (0, -1)))
-    if len(names) == 1:
-        text = f"{index}: {which} carries most, {rates} Mbit/s"
-    else:
-        text = f"{index}: {which} carry most, {rates} Mbit/s (their runs overlap)"
-    if len(level) < len(ranked):
-        text += f", {least['tunnel']} least, {rate(least[goodput])}"
-        held_by = tunnel_kind(str(least["tunnel"])).held_by
-        text += f" ({held_by})" if held_by and least["tunnel"] in untuned else ""
-    for alone in known.loc[known["tunnel"] == DIRECT, goodput]:
-        text += f"; without a tunnel {rate(alone)}"
-    yield f"{text}."
-
-
-def reach(row: pd.Series, other: pd.Series, figure: str) -> bool:
-    """Return whether the best run of a cell reaches the worst of another's."""
-    return max(row[f"{figure}_values"]) >= min(other[f"{figure}_values"])
-
-
 DRAWING = Drawing(
     "by-path",
     caption="Each field has its number; an empty one was not run.",
@@ -161,6 +99,4 @@ DRAWING = Drawing(
     shows=("tunnel", "cc", "rtt_ms", "loss_p"),
     rows=with_tunnels,
     needs="the factor tunnel and a run that counts",
-    says=told("{title}: which tunnel, on which path", ends),
-    leads=True,
 )

@@ -1,6 +1,6 @@
 """Plot goodput by RTT: one line per congestion control, or per competing flow."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,11 +11,9 @@ from matplotlib.axes import Axes
 
 from gostlab.analysis.plotting import facet, marks
 from gostlab.analysis.plotting.factors import ccs_of, facets_of, flows_of, rtt_column
-from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, told, valid_rows
-from gostlab.analysis.plotting.sentences import UNMOVED, crossing, whole_percent
+from gostlab.analysis.plotting.plot import Drawing, Sheet
 from gostlab.analysis.plotting.style import WIDE, apart, cc_colour, name_ticks, note
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import cc_name, rate
 from gostlab.analysis.stats.throughput_model import Path, ThroughputModel, models_for
 
 # Default models: one of each congestion control.
@@ -123,24 +121,6 @@ def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     return [*marks.model_handles(curves_of(sheet)), *link]
 
 
-def falls(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """State the RTT from which each line is clearly below its value at the shortest."""
-    valid = valid_rows(table)
-    axis, flows = rtt_column(valid), flows_of(valid)
-    lines = [(f"goodput:{flow}", flow, valid) for flow in flows] or [
-        ("goodput", cc_name(cc), valid[valid["cc"] == cc]) for cc in ccs_of(valid)
-    ]
-    for figure, name, cells in lines:
-        for aside, rows in facets_of(cells, known=(axis, *(() if flows else ("cc",)))):
-            there = rows[rows[figure].notna()].sort_values(axis)
-            if len(there) > 1:
-                points = [(f"{row[axis]:g} ms", row[figure]) for _, row in there.iterrows()]
-                goal = f"{whole_percent(1 - UNMOVED)} of its {rate(points[0][1])} Mbit/s"
-                who = f"{name} ({aside})" if aside else name
-                at = f"{goal} at {points[0][0]}"
-                yield crossing(points, who, at, (1 - UNMOVED) * points[0][1])
-
-
 DRAWING = Drawing(
     "by-rtt",
     caption="Goodput by round-trip time.",
@@ -159,5 +139,4 @@ DRAWING = Drawing(
         of_many_in=2.6,
         shared={"sharex": True, "sharey": True},
     ),
-    says=told("{title}: from which round-trip time on the rate falls", falls),
 )

@@ -22,9 +22,9 @@ from gostlab.analysis.plots.series import (
 from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS
 from gostlab.analysis.plotting.marks import min_max
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
-from gostlab.analysis.plotting.sentences import made_by_line
 from gostlab.analysis.plotting.style import FAINT, cut, finish, styled, thousands
 from gostlab.analysis.stats.cells import Cell, file_name
+from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.text_table import cc_name
 
 # Pale, so that lines are seen on them. The lab's own controls name their states alike, so that one

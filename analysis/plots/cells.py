@@ -6,7 +6,6 @@ from dataclasses import replace
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.marks import Place, draw_point, draw_study
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, with_absent
-from gostlab.analysis.plotting.sentences import in_general
 from gostlab.analysis.plotting.style import cc_colour, cut, note, tunnel_marker
 
 # Maximum rows of a readable figure.
@@ -58,10 +57,5 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 
 DRAWING = Drawing(
-    "cells",
-    caption="Goodput of each cell.",
-    draw=draw,
-    says=in_general,
-    rows=with_absent,
-    borrows=True,
+    "cells", caption="Goodput of each cell.", draw=draw, rows=with_absent, borrows=True
 )

@@ -10,17 +10,7 @@ from matplotlib.patches import Patch
 
 from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW
 from gostlab.analysis.plotting import facet
-from gostlab.analysis.plotting.factors import ccs_of, sweeps_of
-from gostlab.analysis.plotting.plot import (
-    Drawing,
-    Joined,
-    ReportFigure,
-    Sheet,
-    Sweep,
-    told,
-    valid_rows,
-)
-from gostlab.analysis.plotting.sentences import UNMOVED, percent_or, whole_percent
+from gostlab.analysis.plotting.plot import Drawing, Joined, ReportFigure, Sheet, Sweep
 from gostlab.analysis.plotting.style import FAINT, key
 from gostlab.analysis.stats.cells import cpu_cells
 from gostlab.analysis.stats.text_table import (
@@ -30,7 +20,6 @@ from gostlab.analysis.stats.text_table import (
     VERDICT,
     Column,
     Table,
-    cc_name,
     count_of,
     rate,
     sweep_table,
@@ -142,54 +131,6 @@ def cells(sweep: Sweep) -> Joined:
     return Joined(cpu_cells(matrix, sweep.matrices))
 
 
-def by_sweep(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """State whether the system call cost limits the rate."""
-    known = ("clock", "syscall_cost_us", "cc")
-    for tunnel, count, aside, cells in sweeps_of(valid_rows(table), known):
-        if text := cpu_sentence(cells, f"{tunnel} ({aside})" if aside else tunnel, count):
-            yield text
-
-
-def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
-    """Describe one tunnel and stream count over the costs."""
-    parts, moved, starved = [], [], []
-    for cc in ccs_of(rows):
-        mine = rows[rows["cc"] == cc]
-        virtual = mine[mine["clock"] != "real"].sort_values("syscall_cost_us")
-        real = mine[mine["clock"] == "real"]
-        if len(virtual) > 1:
-            low, high = virtual.iloc[0], virtual.iloc[-1]
-            parts.append(
-                f"{cc_name(cc)} {rate(low['goodput'])} → {rate(high['goodput'])} Mbit/s (CPU idle"
-                f" {percent_or(low['idle_share'])} → {percent_or(high['idle_share'])}, bottleneck"
-                f" used {percent_or(low['link_share'])} → {percent_or(high['link_share'])}) from"
-                f" {low['syscall_cost_us']:g} to {high['syscall_cost_us']:g} µs per system call"
-            )
-            moved.append(virtual["goodput"].max() / max(virtual["goodput"].min(), 1e-9) - 1)
-            starved.append(bool(high["cpu_bound"]))
-        if len(real):
-            row = real.iloc[0]
-            idle = percent_or(row["idle_share"])
-            parts.append(
-                f"{cc_name(cc)} on the real clock {rate(row['goodput'])} Mbit/s (idle {idle})"
-            )
-    if not parts:
-        return ""
-    text = f"{tunnel}, {count_of(count, 'stream')}: {'; '.join(parts)}."
-    if moved and max(moved) < UNMOVED:
-        text += (
-            f" The cost moves the rate by less than {whole_percent(UNMOVED)}: it is not the CPU's."
-        )
-    elif moved and any(starved):
-        text += (
-            " The rate follows the cost, and at the highest the CPU has no time left while the"
-            " bottleneck has room: there it is the CPU's, whatever the congestion control."
-        )
-    elif moved:
-        text += " The rate follows the cost although the CPU has time left."
-    return text
-
-
 def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
     on_real = "real clock" + table["offloads"].map({1.0: ", offloads on"}).fillna("")
     cost_us = table["syscall_cost_us"].map("{:g} µs".format)
@@ -216,7 +157,6 @@ DRAWING = Drawing(
     ),
     draw=draw,
     shows=("streams", "tunnel", "cc", "clock", "syscall_cost_us"),
-    says=told("Is it the CPU?", by_sweep),
     cells=cells,
     tables=tables,
     borrows=True,

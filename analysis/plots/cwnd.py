@@ -185,4 +185,5 @@ DRAWING = Drawing(
         " are recorded."
     ),
     draw=draw,
+    metrics=("window_pkts",),
 )

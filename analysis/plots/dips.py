@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -14,8 +13,7 @@ from gostlab.analysis.plots.series import cell_and_variant, rate_window_s, typic
 from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.marks import min_max
 from gostlab.analysis.plotting.panels import pictures
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, known_rows, told
-from gostlab.analysis.plotting.sentences import made_by_line
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, known_rows
 from gostlab.analysis.plotting.style import (
     FAINT,
     cc_colour,
@@ -26,7 +24,8 @@ from gostlab.analysis.plotting.style import (
     thousands,
 )
 from gostlab.analysis.stats.cells import Cell, cell_key
-from gostlab.analysis.stats.text_table import cc_name, count_of
+from gostlab.analysis.stats.provenance import made_by_line
+from gostlab.analysis.stats.text_table import count_of
 from gostlab.analysis.stats.throughput_dips import DEEP, Dips, dips_of
 
 Dipping = tuple[str, RunFolder, FlowRecord, Dips]  # label, run, flow, dips
@@ -98,29 +97,6 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     )
 
 
-def costs(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    for text, _, flow, dips in flows_with_dips(sweep.matrix.cells):
-        who = cc_name(flow.cc) if flow.cc else flow.name
-        if not dips.spans:
-            yield (
-                f"{text}: {who} never falls below {DEEP:g} of its median rate of"
-                f" {dips.median_mbit:.3g} Mbit/s (one run)."
-            )
-            continue
-        apart = f", {dips.apart_s:.1f} s apart in the median" if dips.apart_s is not None else ""
-        lowest = min(
-            float(value)
-            for at_s, value in zip(dips.rates.t_s, dips.rates.value, strict=True)
-            if at_s - dips.window_s >= dips.first_s - 1e-9
-        )
-        yield (
-            f"{text}: {who} falls below {DEEP:g} of its median rate of {dips.median_mbit:.3g}"
-            f" Mbit/s {count_of(len(dips.spans), 'time')}{apart}, to {lowest:.3g} Mbit/s at the"
-            f" lowest; that costs {100 * dips.lost_share:.1f} % of what it would have carried (one"
-            " run)."
-        )
-
-
 DRAWING = Drawing(
     "dips",
     caption=(
@@ -128,7 +104,6 @@ DRAWING = Drawing(
         " first quarter. Windows are a round trip long, and 100 ms at least."
     ),
     draw=draw,
-    says=told("What falling below one's own rate costs", costs),
     rows=known_rows("srtt_median_ms"),
     needs="a run that counts and sampled its sockets",
 )

@@ -16,9 +16,9 @@ from gostlab.analysis.plotting.panels import (
     of_each_cc,
     pictures,
 )
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep
 from gostlab.analysis.plotting.style import cc_colour, finish, log_axis, styled
-from gostlab.analysis.stats.text_table import NBSP, cc_name
+from gostlab.analysis.stats.text_table import NBSP
 
 POINT: dict[str, Any] = {"marker": "o", "markersize": 4}
 
@@ -77,18 +77,6 @@ def measured(sweep: Sweep) -> Sequence[Condition]:
     return conditions(sweep.matrix.cells, lambda run: any(flow.fetches for flow in run.flows))
 
 
-def ends(sweep: Sweep, table: object) -> Iterator[str]:
-    """Describe the times of the smallest and the largest download, by condition."""
-    for text, runs in measured(sweep):
-        for cc, cc_runs in of_each_cc(runs):
-            took_s = times_s(cc_runs, "median_s")
-            parts = [
-                f"{size_words(size)} in {took_s[size]:.3g}{NBSP}s"
-                for size in dict.fromkeys((min(took_s), max(took_s)))
-            ]
-            yield f"{text + ', ' if text else ''}{cc_name(cc)}: {', '.join(parts)}."
-
-
 DRAWING = Drawing(
     "fetches",
     caption=(
@@ -97,5 +85,5 @@ DRAWING = Drawing(
     ),
     draw=draw,
     needs="a short flow and a run that counts",
-    says=told("{title}: short downloads, median", ends),
+    metrics=("fetch_median_s",),
 )

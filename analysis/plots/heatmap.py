@@ -24,19 +24,17 @@ from gostlab.analysis.plotting.factors import (
 )
 from gostlab.analysis.plotting.marks import degraded_handles, number
 from gostlab.analysis.plotting.panels import MapTile, map_figure, pictures
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told, valid_rows
-from gostlab.analysis.plotting.sentences import span
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.stats.cells import file_name, natural
-from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
 
 # Mapped metrics; each gets a figure if it is known and not constant.
-MERITS = ("goodput", "srtt_median_ms", "queue_delay_p95_ms", "jain")
+MAPPED = ("goodput", "srtt_median_ms", "queue_delay_p95_ms", "jain")
 SHARE = "share:"
 # Perceptually uniform, and suitable for all types of colour vision (Nuñez, Anderton
 # & Renslow, PLoS ONE 13(7), 2018).
 COLOURS = "cividis"
-ENDS = "{title}: the map's ends"
 FACETS_ON_A_FIGURE = 6
 # Maximum columns whose numbers fit side by side; wider facets are stacked.
 LEVELS_ABREAST = 5
@@ -89,7 +87,7 @@ def plot_heatmap(
         y=factor_heading(y),
         colours=COLOURS,
         scale=scale,
-        scale_of=what_of(figure) if figure.startswith(SHARE) else merit_of(figure).axis,
+        scale_of=what_of(figure) if figure.startswith(SHARE) else metric_of(figure).axis,
         line_in=0.38,
         pt=9,
         columns=abreast,
@@ -142,7 +140,7 @@ def mapped(table: pd.DataFrame) -> list[str]:
     shares = [f"{SHARE}{flow}" for flow in flows_of(table)[:1]]
     return [
         figure
-        for figure in (*shares, *MERITS)
+        for figure in (*shares, *MAPPED)
         if figure in table and table[figure].notna().any() and table[figure].nunique() > 1
     ]
 
@@ -163,7 +161,7 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
             facets,
             partial(plot_heatmap, figure=figure, scale=scale, **map_args),
             f"{what_of(figure)} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
-            name=merit_of(figure).name.replace("_", "-"),
+            name=metric_of(figure).name.replace("_", "-"),
             most=FACETS_ON_A_FIGURE,
             medians=True,
         )
@@ -180,17 +178,10 @@ def facet_order(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
     return cc_rank(str(facet[1]["cc"].iloc[0])), facet[0]
 
 
-def ends(sweep: Sweep, table: pd.DataFrame, choose: Choose = axes_of) -> Iterator[str]:
-    """State where the map is highest and lowest."""
-    rows = valid_rows(table)
-    for figure in mapped(rows) if choose(rows) else ():
-        yield span(rows, figure, what_of(figure), merit_of(figure).show)
-
-
 def what_of(figure: str) -> str:
     """Return the label of a metric and its flow."""
     flow = figure.partition(":")[2]
-    axis = merit_of(figure).axis
+    axis = metric_of(figure).axis
     return f"{flow}: {axis}" if flow else axis
 
 
@@ -211,7 +202,6 @@ def over(drawing: Drawing, across: str, down: str) -> Drawing:
         word=f"{drawing.word}-{file_name(across)}-{file_name(down)}",
         draw=partial(draw, choose=choose),
         rows=partial(mappable, choose=choose),
-        says=told(ENDS, partial(ends, choose=choose)),
         needs=f"the factors {across} and {down}, and a run that counts",
     )
 
@@ -222,6 +212,5 @@ DRAWING = Drawing(
     draw=draw,
     rows=mappable,
     needs="two factors that vary and a run that counts",
-    says=told(ENDS, ends),
     over=over,
 )

@@ -11,21 +11,18 @@ from matplotlib.figure import Figure
 from gostlab.analysis.load.run_json import read_run_json
 from gostlab.analysis.plotting.factors import cc_rank
 from gostlab.analysis.plotting.panels import cc_lines, condition_figure
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.plotting.style import FAINT, INK, cc_colour, finish, key, styled
 from gostlab.analysis.stats.cells import Cell
-from gostlab.analysis.stats.text_table import NBSP, rate
 from gostlab.registry.kernels import SHIPPED, version_of
 from gostlab.registry.tunnels import IP_TCP_BYTES
-from gostlab.spec.units import show_rate, show_size
+from gostlab.spec.units import show_size
 from gostlab.tcpmodel.buffer_sizing import socket_windows
 from gostlab.tcpmodel.constants import MTU_BYTES
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
 
 # Payload share of a full frame in a path's rate.
 PAYLOAD_SHARE = 1448 / 1514
-# Minimum share of the path's rate at which the window is no limit.
-FULL = 0.9
 POINT: dict[str, Any] = {"marker": "o", "markersize": 5}
 Place = tuple[str, float]  # tunnel, RTT in ms
 
@@ -106,21 +103,6 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
         yield ReportFigure(plot_knee(result, sheet.footer, sheet.title))
 
 
-def least_windows(sweep: Sweep, table: object) -> Iterator[str]:
-    """State the smallest window that fills each path, and its BDP."""
-    for (tunnel, rtt_ms), some in places(sweep.matrix.cells).items():
-        rate_bps = some[0][1].example.rate_bps or 0.0
-        knee = bdp_bytes(rate_bps, rtt_ms / 1000)
-        best = max(goodput_of(cell) for _, cell in some)
-        window, cell = next(pair for pair in some if goodput_of(pair[1]) >= FULL * best)
-        yield (
-            f"{tunnel}, {rtt_ms:g}{NBSP}ms: {show_size(window)} of window are the least of those"
-            f" tried that get {FULL:.0%} of the best ({rate(goodput_of(cell))} of"
-            f" {rate(best)}{NBSP}Mbit/s); {show_rate(rate_bps)} times the round trip are"
-            f" {show_size(knee)}."
-        )
-
-
 DRAWING = Drawing(
     "knee",
     caption=(
@@ -130,5 +112,4 @@ DRAWING = Drawing(
     ),
     draw=draw,
     needs="buffers that were written down, and a run that counts",
-    says=told("{title}: how large a window must be", least_windows),
 )

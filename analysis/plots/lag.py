@@ -1,6 +1,5 @@
 """Plot pings by condition, with goodput and retransmissions under load."""
 
-from collections.abc import Iterator
 from typing import Literal
 
 import pandas as pd
@@ -16,9 +15,7 @@ from gostlab.analysis.plotting.facet import (
     set_limits,
     to_median,
 )
-from gostlab.analysis.plotting.narrative import least_to_most
-from gostlab.analysis.plotting.plot import Drawing, PlotFinding, Sheet, Sweep, known_rows
-from gostlab.analysis.stats.text_table import NBSP, delay, rate
+from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, known_rows
 
 MEDIAN, P95 = "ping_median_ms", "ping_p95_ms"
 RESENT = "wan_share"
@@ -53,29 +50,6 @@ def panels(sheet: Sheet) -> list[FacetPanel]:
     return result
 
 
-def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[PlotFinding]:
-    """Describe the shortest and the longest pings, and goodput under load."""
-    rows = ROWS(table)
-    if len(rows) < 2:
-        return
-    least, most = rows.loc[rows[P95].idxmin()], rows.loc[rows[P95].idxmax()]
-    low, high = (f"{delay(row[P95])}{NBSP}ms" for row in (least, most))
-    carried = [f"{rate(row['goodput'])}{NBSP}Mbit/s" for row in (least, most)]
-    beside = (
-        f"Beside the shortest ping the load carries {carried[0]}, beside the longest {carried[1]}."
-    )
-    back = (
-        f"95{NBSP}% of pings are back within {low} at best ({least['cell']}), and within {high} at"
-        f" worst ({most['cell']})."
-    )
-    spread = least_to_most(least[f"{P95}_values"], most[f"{P95}_values"], show=delay)
-    if is_loaded(sweep):
-        heading = f"{sweep.title}: what goodput costs in waiting"
-        yield PlotFinding(heading, (f"Under load {back}", beside), spread)
-    else:
-        yield PlotFinding(f"{sweep.title}: what a ping waits", (back,), spread)
-
-
 DRAWING = Drawing(
     "lag",
     caption=(
@@ -86,6 +60,5 @@ DRAWING = Drawing(
     draw=BY_CONDITION(panels=panels),
     rows=ROWS,
     needs="a ping flow and a run that counts",
-    says=shortest_and_longest,
-    leads=True,
+    metrics=("ping_p95_ms",),
 )

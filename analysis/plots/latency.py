@@ -1,6 +1,6 @@
 """Plot RTT and bottleneck queue under load by condition."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -10,11 +10,9 @@ from matplotlib.axes import Axes
 
 from gostlab.analysis.plotting import facet, factors
 from gostlab.analysis.plotting.marks import Place, cc_handles, draw_point, number
-from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, told, valid_rows
-from gostlab.analysis.plotting.sentences import others_against_base, where_words
+from gostlab.analysis.plotting.plot import Drawing, Sheet, valid_rows
 from gostlab.analysis.plotting.style import FAINT, INK, WIDE, key, log_axis, thousands, wrapped
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import cc_name, delay
 
 # Minimum queue on a log axis, which has no zero.
 MIN_MS = 0.1
@@ -135,66 +133,6 @@ def sampled_rows(table: pd.DataFrame) -> pd.DataFrame:
     return valid_rows(table[known])
 
 
-def under_load(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Describe the RTT that each congestion control adds, and compare them."""
-    yield from added_sentences(sampled_rows(table))
-    yield from compared_sentences(sampled_rows(table))
-
-
-def added_sentences(rows: pd.DataFrame) -> Iterator[str]:
-    """State the minimum and maximum RTT that each congestion control adds."""
-    for cc in factors.ccs_of(rows):
-        cc_rows = rows[(rows["cc"] == cc) & rows["srtt_median_ms"].notna()]
-        idle = np.array([idle_ms_of(row)[0] for _, row in cc_rows.iterrows()])
-        added = cc_rows["srtt_median_ms"].to_numpy(float) - idle
-        if not len(cc_rows):
-            continue
-        least, most = cc_rows.iloc[int(np.argmin(added))], cc_rows.iloc[int(np.argmax(added))]
-        text = (
-            f"{cc_name(cc)}{' adds most' if len(cc_rows) > 1 else ''}{where_of(most)}: the median"
-            f" round trip is {delay(most['srtt_median_ms'])} ms, 95 % of the time it is no longer"
-            f" than {delay(most['srtt_p95_ms'])} ms, and idle it is"
-            f" {' or '.join(delay(item) for item in idle_ms_of(most))} ms."
-        )
-        if len(cc_rows) > 1:
-            text += f" It adds least{where_of(least)}: {delay(max(0.0, added.min()))} ms."
-        yield text
-
-
-def where_of(row: pd.Series) -> str:
-    """Return a cell's location without congestion control, after a space, or "".
-
-    Examples: " at 4 BDP of buffer", " through gost+ws".
-    """
-    omitted = (
-        cc_name(row["cc"]),
-        row["matrix"],
-    )  # a cell without factors is labelled by its matrix
-    parts = [part for part in row["cell"].split(", ") if part not in omitted]
-    if not parts:
-        return ""
-    lead = "tunnel" if parts[0] == row["tunnel"] else ""
-    return f" {where_words(', '.join(parts), lead)}"
-
-
-def compared_sentences(rows: pd.DataFrame) -> Iterator[str]:
-    """State where each congestion control has a shorter median RTT than the base."""
-    conditions = [cells for _, cells in factors.by_condition(rows, factors.varying_factors(rows))]
-    for base, other in others_against_base(rows):
-        ratios = []
-        for cells in conditions:
-            ends = [factors.one_row(cells, cc=cc) for cc in (base, other)]
-            before, after = (np.nan if row is None else number(row, SRTT) for row in ends)
-            ratios += [after / before] if is_known(after / before) else []
-        if ratios:
-            low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
-            yield (
-                f"{cc_name(other)}'s median round trip is shorter than {cc_name(base)}'s in"
-                f" {sum(ratio < 1 for ratio in ratios)} of {len(ratios)} cells that both have;"
-                f" it is {low if low == high else f'{low} to {high}'} times as long."
-            )
-
-
 DRAWING = Drawing(
     "latency",
     caption=(
@@ -205,5 +143,5 @@ DRAWING = Drawing(
     draw=BY_CONDITION(panels=panels),
     rows=sampled_rows,
     needs="a run that counts and sampled its sockets",
-    says=told("{title}: the round trip under load", under_load),
+    metrics=("queue_delay_median_ms", "srtt_median_ms"),
 )

@@ -12,10 +12,10 @@ from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import tunnels_of
 from gostlab.analysis.plotting.marks import Place
 from gostlab.analysis.plotting.panels import cc_lines
-from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, told
+from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep
 from gostlab.analysis.plotting.style import cc_colour
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import Column, Table, cc_name, count, text_columns
+from gostlab.analysis.stats.text_table import Column, Table, count, text_columns
 
 HEADINGS = {
     "marked": "Marked by the queue",
@@ -74,22 +74,6 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
     ]
 
 
-def each_tunnel(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """State the marks and their receivers per tunnel and congestion control."""
-    rows = numbers(sweep)
-    more_varies = len({(row["tunnel"], row["cc"]) for row in rows}) < len(rows)
-    for row in rows:
-        heard = [
-            f"the sender {where} is told of {count(row[key])}"
-            for key, where in (("across", "across the path"), ("inside", "inside"))
-            if row[key] is not None
-        ]
-        if row["marked"] is not None:
-            text = [f"{count(row['marked'])} packets are marked", *heard]
-            where = row["cell"] if more_varies else f"{row['tunnel']}, {cc_name(row['cc'])}"
-            yield f"{where}: {', '.join(text)}."
-
-
 def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
     columns = (
         *text_columns(cell="Cell", tunnel="Tunnel", cc="cc"),
@@ -111,6 +95,6 @@ DRAWING = Drawing(
     ),
     needs="a bottleneck's queue that marks",
     shows=("tunnel", "cc"),
-    says=told("{title}: marks, and which host hears of them", each_tunnel),
     tables=tables,
+    metrics=("marked",),
 )

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting import panels, style
 from gostlab.analysis.plotting.marks import min_max
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, known_rows, told
-from gostlab.analysis.stats.text_table import NBSP, delay
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, known_rows
 from gostlab.results import is_number, read_series
 
 IDLE: dict[str, Any] = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.0}
@@ -94,23 +93,6 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
         yield from panels.pictures(result, plot, caption, name=name)
 
 
-def loaded_pings(sweep: Sweep, table: object) -> Iterator[str]:
-    """Describe the effect of load on pings, by condition."""
-    for cell in sweep.matrix.cells:
-        median, p95, p99 = (cell.summary(f"ping_{name}_ms") for name in ("median", "p95", "p99"))
-        if median is None or p95 is None or p99 is None:
-            continue
-        trips = [flow.round_trips for run in cell.counted for flow in run.flows if flow.round_trips]
-        lost = sum(trip.get("lost", 0) for trip in trips)
-        sent = sum(trip.get("sent", 0) for trip in trips)
-        yield (
-            f"{cell.label}: half of the pings took no longer than {delay(median.median)}{NBSP}ms,"
-            f" 95{NBSP}% no longer than {delay(p95.median)}{NBSP}ms, 99{NBSP}% no longer than"
-            f" {delay(p99.median)}{NBSP}ms; idle {delay(idle_ms(cell.example))}{NBSP}ms"
-            + (f"; {lost:g} of {sent:g} were lost." if lost else ".")
-        )
-
-
 OVER_TIME = (
     "Round trips measured by the ping flow while the others loaded the path, a line per run; a gap"
     " is a request that nobody answered. Dashed: the idle round trip."
@@ -126,5 +108,5 @@ DRAWING = Drawing(
     draw=draw,
     rows=known_rows("ping_median_ms"),
     needs="a ping flow and a run that counts",
-    says=told("{title}: a ping while the path is loaded", loaded_pings),
+    metrics=("ping_median_ms",),
 )

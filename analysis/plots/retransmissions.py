@@ -85,4 +85,5 @@ DRAWING = Drawing(
     shows=("streams", "tunnel", "cc"),
     rows=with_absent,  # a published Retr is plotted even without a counted run
     borrows=True,
+    metrics=("wan", "retr"),
 )

@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from gostlab.analysis.plotting.factors import cc_rank, facets_of, factor_columns, flows_of
 from gostlab.analysis.plotting.marks import degraded_handles
 from gostlab.analysis.plotting.panels import MapTile, map_figure, pictures
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep, told, valid_rows
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_rows
 from gostlab.analysis.plotting.style import INK, finish, styled, wrapped
 from gostlab.analysis.stats.statistics import Summary, summarise
-from gostlab.analysis.stats.text_table import NBSP, cc_name
+from gostlab.analysis.stats.text_table import cc_name
 
 # From orange (takes less than half) over white to purple (takes more): distinct to people with any
 # kind of colour vision, and the same in grey on no side.
@@ -115,27 +115,6 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     )
 
 
-def most_taken(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """State who takes most from whom, and whether any share is equal."""
-    facets = conditions(valid_rows(table))
-    met = [
-        (result.share, stronger, other, text)
-        for text, meeting in facets
-        for (stronger, other), result in meeting.items()
-        if stronger != other
-    ]
-    if not met:
-        return
-    share, stronger, other, text = max(met, key=lambda each: each[0].median)
-    where = f", {text}" if text else ""
-    ends = share.interval
-    spread = f" ({100 * ends.low:.0f} to {100 * ends.high:.0f}, " if ends else " ("
-    yield (
-        f"{cc_name(stronger)} leaves {cc_name(other)} {100 * (1 - share.median):.0f}{NBSP}% and"
-        f" takes {100 * share.median:.0f}{NBSP}%{spread}n = {share.n}{where})."
-    )
-
-
 def meeting_rows(table: pd.DataFrame) -> pd.DataFrame:
     """Return the cells with two competing flows."""
     names = flows_of(table)
@@ -155,5 +134,5 @@ DRAWING = Drawing(
     draw=draw,
     rows=meeting_rows,
     needs="exactly two flows with congestion controls and a run that counts",
-    says=told("{title}: who does what to whom", most_taken),
+    metrics=("share",),
 )

@@ -26,7 +26,6 @@ from gostlab.analysis.plotting.factors import named_level
 from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.marks import FLOW_DASHES, min_max
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
-from gostlab.analysis.plotting.sentences import convergence, made_by_line
 from gostlab.analysis.plotting.style import (
     FAINT,
     INK,
@@ -39,6 +38,7 @@ from gostlab.analysis.plotting.style import (
     thousands,
 )
 from gostlab.analysis.stats.cells import Cell, cell_key, file_name
+from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.analysis.stats.throughput_model import payload_mbit
 from gostlab.results import is_number, read_series
@@ -388,5 +388,4 @@ DRAWING = Drawing(
     "series",
     caption="Sampled from the kernel: this is one run, its samples are no independent readings.",
     draw=draw,
-    says=convergence,
 )

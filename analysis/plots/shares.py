@@ -1,6 +1,6 @@
 """Plot flows' shares of a bottleneck."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,19 +17,9 @@ from gostlab.analysis.plotting.factors import (
     swept_factor,
 )
 from gostlab.analysis.plotting.panels import abreast, panel_figure
-from gostlab.analysis.plotting.plot import (
-    Drawing,
-    ReportFigure,
-    Sheet,
-    Sweep,
-    all_of,
-    told,
-    valid_rows,
-)
-from gostlab.analysis.plotting.sentences import NEAR, convergence, in_cells, span, whole_percent
-from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_rows
+from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import cc_name, is_missing, percent, ratio
 
 FAIR: dict[str, Any] = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (4, 2))}
 
@@ -72,7 +62,7 @@ def plot_shares(sheet: Sheet) -> Figure:
         aside = 0.6 if len(rows) > 1 else 1.4
         ax.set_xlim(-aside, len(rows) - 1 + aside)
         ax.grid(False, axis="x")
-    style.label_edges(axes, len(facets), factor_heading(swept), merit_of("share").axis)
+    style.label_edges(axes, len(facets), factor_heading(swept), metric_of("share").axis)
     handles = [*marks.flow_handles(table, flows), style.key("equal shares", **FAIR)]
     shares = [f"share:{flow}" for flow in flows]
     if any(study_shares(row, flows) for _, row in table.iterrows()):
@@ -109,40 +99,6 @@ def study_shares(row: pd.Series, flows: Sequence[str]) -> dict[str, float]:
     return {flow: value for flow, value in published_shares.items() if is_known(value)}
 
 
-def fairness_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """State the range of Jain's index and the flow with the greatest share."""
-    valid = valid_rows(table)
-    flows, rows = flows_of(valid), valid[valid["jain"].notna()]
-    if not flows or rows.empty:
-        return
-    alone = f"1 is equal shares, {ratio(1 / len(flows))} one flow alone"
-    yield span(rows, "jain", f"Jain's index ({alone})", ratio)
-    winners: dict[str, list[tuple[float, str]]] = {}
-    even = 0
-    for _, row in rows.iterrows():
-        shares = {
-            flow: row[f"share:{flow}"] for flow in flows if not is_missing(row.get(f"share:{flow}"))
-        }
-        if not shares:
-            continue
-        best = max(shares, key=lambda flow: shares[flow])
-        if shares[best] * len(shares) < 1 + 2 * NEAR:
-            even += 1
-        else:
-            name = f"{best} ({cc_name(str(row[f'cc:{best}']))})"
-            winners.setdefault(name, []).append((shares[best], row["cell"]))
-    for name, won in sorted(winners.items(), key=lambda pair: -len(pair[1])):
-        share, cell = max(won)
-        if len(rows) > 1:
-            best = f"at best {percent(share)} ({cell})"
-            yield f"{name} gets most{in_cells(len(won), len(rows))}, {best}."
-        else:
-            yield f"{name} gets most: {percent(share)}."
-    if even:
-        above = f"{whole_percent(2 * NEAR)} above an equal share"
-        yield f"No flow is more than {above}{in_cells(even, len(rows))}."
-
-
 DRAWING = Drawing(
     "shares",
     caption=(
@@ -150,7 +106,7 @@ DRAWING = Drawing(
         " one flow alone. The first quarter of the time with all flows active is left out."
     ),
     draw=lambda sheet: [ReportFigure(plot_shares(sheet))],
-    says=all_of(told("{title}: who gets how much", fairness_sentences), convergence),
     rows=lambda table: valid_rows(table) if flows_of(table) else table.head(0),
     needs="two flows that compete",
+    metrics=("share",),
 )

@@ -19,7 +19,7 @@ from gostlab.analysis.plotting.facet import (
 )
 from gostlab.analysis.plotting.factors import tunnels_of
 from gostlab.analysis.plotting.marks import Place
-from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, told
+from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep
 from gostlab.analysis.plotting.style import INK, key
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import Column, Table
@@ -82,24 +82,6 @@ def keys(table: pd.DataFrame) -> list[Any]:
     ]
 
 
-def most_and_worst(sweep: Sweep, table: Any) -> Iterator[str]:
-    """State the deviation from the computed values and the greatest overhead."""
-    rows = [row for row in bytes_by_tunnel(sweep) if row["measured"] and row["computed"]]
-    if not rows:
-        return
-    worst = max(rows, key=lambda row: abs(row["measured"] / row["computed"] - 1))
-    most = max(rows, key=lambda row: row["measured"])
-    off = worst["measured"] / worst["computed"] - 1
-    yield (
-        f"Most goes over the wire with {most['tunnel']} at an MTU of {most['mtu_bytes']}:"
-        f" {most['measured']:.3f} bytes per byte carried."
-    )
-    yield (
-        f"Measured and computed differ by at most {100 * abs(off):.1f} %"
-        f" ({worst['tunnel']}, MTU {worst['mtu_bytes']})."
-    )
-
-
 def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
     rows = bytes_by_tunnel(sweep)
     if rows:
@@ -129,7 +111,6 @@ DRAWING = Drawing(
         series=alike,
         shared={"sharey": True, "sharex": True},
     ),
-    says=told("{title}: bytes on the wire", most_and_worst),
     tables=tables,
-    leads=True,
+    metrics=("wire_ratio",),
 )

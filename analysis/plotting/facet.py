@@ -26,7 +26,7 @@ from gostlab.analysis.plotting.factors import ccs_of, one_row, tunnel_title, tun
 from gostlab.analysis.plotting.marks import Place
 from gostlab.analysis.plotting.panels import abreast, panel_figure
 from gostlab.analysis.plotting.plot import ReportFigure, Sheet
-from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
@@ -121,7 +121,7 @@ class Value:
 
     @property
     def axis(self) -> str:
-        return self.label or merit_of(self.figure).axis
+        return self.label or metric_of(self.figure).axis
 
 
 def set_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -> None:

@@ -1,15 +1,15 @@
 """Define plots, find them by name, and convert them to figures of a matrix.
 
-A drawing is one file in analysis/plots/, named after its word (by_loss.py is `by-loss`):
+A plot is one file in analysis/plots/, named like the plot (by_loss.py is `by-loss`):
 
-    DRAWING = Drawing("by-loss", caption="…", draw=draw, shows=("loss_p", "cc"), says=says)
+    DRAWING = Drawing("by-loss", caption="…", draw=draw, shows=("loss_p", "cc"))
 
-Nothing else needs to know of it: an experiment's `draw:` accepts the word, the report draws it, and
-./lab refuses a file that does not declare it whole before anything runs.
+An experiment's `draw:` then accepts the name, the report draws the plot, and ./lab rejects a file
+with an incomplete declaration before anything runs.
 
-No drawing may drop a cell or merge two silently. A drawing says by `shows` which columns its axes,
-colours and facets tell apart; over every factor that is left there is a figure per level, with the
-level in its title. Where that makes too many, each says how many cells the drawn ones have.
+No plot may drop a cell or merge two silently. `shows` names the columns that its axes, colours and
+facets distinguish. Each level of every other factor gets a figure of its own, with the level in its
+title. If there are more than MAX_FIGURES, each states how many cells the plotted ones have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -33,15 +32,6 @@ from gostlab.registry import plots as declared
 # Maximum figures of one plot.
 MAX_FIGURES = 8
 OWN_SCALE = "each figure with a scale of its own"
-
-
-@dataclass(frozen=True)
-class PlotFinding:
-    """A statement on the runs, with its evidence."""
-
-    heading: str
-    sentences: tuple[str, ...]
-    spread: str = ""  # range of the runs that the first sentence rests on
 
 
 @dataclass(frozen=True)
@@ -141,27 +131,6 @@ def with_absent(table: pd.DataFrame) -> pd.DataFrame:
     return table if (table["n"] > 0).any() else table.head(0)
 
 
-Says = Callable[[Sweep, pd.DataFrame], Iterable[PlotFinding]]
-
-
-def told(heading: str, sentences: Callable[[Sweep, pd.DataFrame], Iterable[str]]) -> Says:
-    """Return a function that reports sentences under a heading: "{title}: which tunnel"."""
-
-    def says(sweep: Sweep, table: pd.DataFrame) -> Iterable[PlotFinding]:
-        texts = tuple(sentences(sweep, table))
-        return [PlotFinding(heading.format(title=sweep.title), texts)] if texts else []
-
-    return says
-
-
-def all_of(*parts: Says) -> Says:
-    """Return a function that reports the findings of several functions."""
-    return lambda sweep, table: chain.from_iterable(says(sweep, table) for says in parts)
-
-
-SAYS_NOTHING = all_of()
-
-
 @dataclass(frozen=True)
 class Drawing:
     """A type of plot of a matrix."""
@@ -171,7 +140,7 @@ class Drawing:
     draw: Callable[[Sheet], Iterable[ReportFigure]]
     # Columns that its axes, colours and facets distinguish; None: it distinguishes every factor.
     shows: tuple[str, ...] | None = None
-    says: Says = SAYS_NOTHING
+    metrics: tuple[str, ...] = ("goodput",)  # a headline has the first with a value
     cells: Callable[[Sweep], Joined] = own_cells
     rows: Callable[[pd.DataFrame], pd.DataFrame] = valid_rows  # selects the cells that it can plot
     needs: str = "a run that counts"  # requirement of `rows`
@@ -179,8 +148,6 @@ class Drawing:
         None  # tables of the plot
     )
     borrows: bool = False  # use a study's value of another matrix on the same path
-    # Its sentences are the topic of its matrix and precede all others.
-    leads: bool = False
     # Returns the plot over two factors, across and down: `draw: [heatmap: [loss, rtt]]`
     over: Callable[[Drawing, str, str], Drawing] | None = None
 
@@ -190,7 +157,6 @@ class Drawn:
     """The results of a plot of a matrix."""
 
     pictures: list[ReportFigure] = field(default_factory=list)
-    answers: list[PlotFinding] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     note: str = ""
 
@@ -238,14 +204,13 @@ def words_for(matrix: MatrixResults) -> tuple[str, ...]:
 
 
 def draw_matrix(drawing: Drawing, sweep: Sweep, name: str) -> Drawn:
-    """Plot a matrix: figures, findings and tables; `name` is the prefix of files."""
+    """Plot a matrix: figures and tables; `name` is the prefix of files."""
     joined = drawing.cells(sweep)
     table = sweep.table(joined.cells, borrows=drawing.borrows)
     drawn = Drawn(tables=list(drawing.tables(sweep, table, name) if drawing.tables else ()))
     if joined.elsewhere:
         drawn.note = f"These cells stand in the figure of {joined.elsewhere}."
         return drawn
-    drawn.answers += drawing.says(sweep, table)
     rows = drawing.rows(table)
     for sheet in () if rows.empty else sheets_of(drawing, sweep, rows):
         drawn.pictures += [

@@ -15,44 +15,30 @@ from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.runs import ExperimentFolders
 from gostlab.analysis.plotting import plot
+from gostlab.analysis.plotting.factors import ccs_of
 from gostlab.analysis.plotting.measured_vs_published import (
     against_caption,
     draw_against,
     over_study,
 )
-from gostlab.analysis.plotting.narrative import (
-    IN_BRACKETS,
-    MAX_SAID,
-    MAX_WORDS,
-    GeneratedSentence,
-    agreement_claim,
-    section_sentences,
-    study_sentence,
-)
-from gostlab.analysis.plotting.sentences import (
-    in_cells,
-    in_general,
-    made_by_line,
-    others_against_base,
-    retransmission_answers,
-)
 from gostlab.analysis.report import tables
+from gostlab.analysis.report.headline import Headline, write_headline
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import MatrixResults, file_name, runs_per_cell, to_matrices
+from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.text_table import Table, count_of, span_words
 from gostlab.results import EPOCH, changed_since
 
 
 @dataclass
 class MatrixSection:
-    """A section of an experiment: one matrix with its figures, tables and sentences."""
+    """A section of an experiment: one matrix with its figures and tables."""
 
     title: str
     note: str = ""
     matrix: str = ""  # name of the matrix
     runs: int = 0
-    said: list[GeneratedSentence] = field(default_factory=list)  # one to three summary sentences
-    answers: list[plot.PlotFinding] = field(default_factory=list)  # all findings
+    headline: Headline | None = None  # None without a run that counts
     pictures: list[plot.ReportFigure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
 
@@ -61,25 +47,16 @@ class MatrixSection:
 class FirstScreen:
     """The top of a page: question, answer, its figure, and the runs it rests on.
 
-    sentences: at most three, with their evidence
     rates: a study's rates with the lab's
-    spread: range of the runs that the first figure's sentence rests on
+    spread: range of the runs that the headline rests on
     """
 
     question: str
-    answer: str  # MAX_WORDS at most; "" without enough runs
-    sentences: tuple[str, ...]
+    answer: str  # "" without runs
     picture: plot.ReportFigure | None
     rests: str
     rates: Table | None = None
     spread: str = ""
-
-    @property
-    def more(self) -> list[str]:
-        """Return the sentences that add to the answer."""
-        return [
-            sentence for sentence in self.sentences if IN_BRACKETS.sub("", sentence) != self.answer
-        ]
 
 
 @dataclass(frozen=True)
@@ -89,7 +66,6 @@ class Chapter:
     study: Study
     results: ExperimentFolders
     first: FirstScreen
-    answers: tuple[plot.PlotFinding, ...]  # findings on the whole experiment
     parts: tuple[MatrixSection, ...]
     left_out: Table | None
     paths: Table
@@ -143,7 +119,6 @@ def to_chapter(study: Study, results: ExperimentFolders) -> Chapter:
         study=study,
         results=results,
         first=first_screen(study, results, parts, judged),
-        answers=tuple(retransmission_answers(results.runs)),
         parts=tuple(parts),
         left_out=tables.left_out_table(results, f"{name}-left-out"),
         paths=tables.path_table(results, f"{name}-paths"),
@@ -181,86 +156,19 @@ def first_screen(
     parts: Sequence[MatrixSection],
     judged: Sequence[published_targets.Target],
 ) -> FirstScreen:
-    """Select the answer, the most important sentences and the figure of the first one.
-
-    The agreement with the study comes first. Then follow shares, if flows compete in the first
-    matrix; or what changes the goodput, if the first matrix asks only that; else tunnels, if a
-    matrix has several; else congestion controls; else what changes the goodput. The last sentence
-    is the strongest effect in the whole experiment, or its cost in delay.
-    """
-    candidates = [(part, item) for part in parts for item in part.said]
+    """Return the agreement with the study, if there is one, else the first matrix's headline."""
     rates = published_targets.rates_table(judged, study.called)
-    # findings of a later matrix's plot are not the topic of the experiment
-    topics = LEADS if candidates and candidates[0][1].about == "own" else LEADS[1:]
-    first_topics = {item.about for item in parts[0].said} if parts else set()
-    if "share" in first_topics:
-        topics = ("share", *topics)  # flows compete in the first matrix: shares are the question
-    elif (
-        first_topics == {"lever"}
-        and not judged
-        and not any(item.about == "share" for _, item in candidates)
-    ):
-        topics = (
-            "lever",
-            *topics,
-        )  # one congestion control and one tunnel: a setting is the question
-    lead = next((pair for topic in topics for pair in candidates if pair[1].about == topic), None)
-    if lead is None:
-        return FirstScreen(fit_question(study, ""), "", (), None, rests_line(results), rates)
-    first = [item for part, item in candidates if part is lead[0]]
-    chosen = [lead]
-    if lead[1].about == "own":
-        chosen = [(lead[0], item) for item in first if item.about == "own"]
-    others = [
-        pair
-        for pair in candidates
-        if pair[1].about in ("lever", "tunnels", "share") and pair != lead
-    ]
-    if others:
-        chosen.append(max(others, key=lambda pair: pair[1].size))
-    sentences = [
-        item.sentence if part is lead[0] else f"{part.title}: {item.sentence}"
-        for part, item in chosen
-    ]
-    compared = study_sentence(judged, study.called)
-    if compared:
-        sentences.insert(0, compared)
-    else:
-        sentences += [item.sentence for item in first if item.about == "delay"]
-    claims = [claim for claim in (agreement_claim(judged, study.called), lead[1].claim) if claim]
-    answer = "; ".join([*claims[:1], *map(lower_first_word, claims[1:])])
-    spread = lead[1].spread
-    if len(answer.split()) > MAX_WORDS:
-        answer, spread = claims[0], ""
-    rests = rests_line(results, spread)
-    picture = next(iter(lead[0].pictures), None)
-    selected = tuple(sentences[: 2 if rates else 3])
-    question = fit_question(study, answer)
-    return FirstScreen(question, f"{answer}.", selected, picture, rests, rates, lead[1].spread)
-
-
-def lower_first_word(claim: str) -> str:
-    """Join a claim to a previous one: its first word is in lower case, unless it is a name."""
-    first, space, rest = claim.partition(" ")
-    return f"{first.lower() if first in COMMON_FIRST_WORDS else first}{space}{rest}"
-
-
-COMMON_FIRST_WORDS = (
-    "A All At Behind Between From Goodput In No On The Through With Without".split()
-)
-LEADS = ("own", "tunnels", "ccs", "share", "lever", "delay")
-# Maximum words of name, title, question and answer, which precede the picture.
-MAX_WORDS_BEFORE = 60
-
-
-def fit_question(study: Study, answer: str) -> str:
-    """Return the question, truncated to the space left by title and answer."""
-    room = MAX_WORDS_BEFORE - len(f"gostlab · {study.name} {study.title} {answer}".split())
-    question_words = study.question.split()
-    return (
-        study.question
-        if len(question_words) <= room
-        else " ".join([*question_words[: max(0, room - 1)], "…"])
+    lead = next((part for part in parts if part.headline), None)
+    if lead is None or lead.headline is None:
+        return FirstScreen(study.question, "", None, rests_line(results), rates)
+    spread = lead.headline.spread
+    return FirstScreen(
+        study.question,
+        published_targets.agreement_sentence(judged, study.called) or lead.headline.sentence,
+        next(iter(lead.pictures), None),
+        rests_line(results, spread),
+        rates,
+        spread,
     )
 
 
@@ -274,7 +182,7 @@ def rests_line(results: ExperimentFolders, spread: str = "") -> str:
     if sizes[-1] == 1:
         text += ", so no spread is known"
     elif spread:
-        text += f"; the answer's runs go from {spread}"
+        text += f"; the headline's runs go from {spread}"
     states = Counter(map(tables.state_of, results.runs))
     states["unreadable"] += len(results.broken)
     order = sorted(+states, key=lambda state: (state != "ok", state != "degraded", state))
@@ -283,10 +191,13 @@ def rests_line(results: ExperimentFolders, spread: str = "") -> str:
 
 
 def to_part(sweep: plot.Sweep, drawings: Sequence[plot.Drawing]) -> MatrixSection:
-    """Collect the figures, tables and sentences of one matrix."""
+    """Collect the figures and tables of one matrix."""
     matrix = sweep.matrix
     part = MatrixSection(
-        sweep.title, matrix=matrix.name, runs=len(matrix.runs), said=section_sentences(sweep)
+        sweep.title,
+        matrix=matrix.name,
+        runs=len(matrix.runs),
+        headline=write_headline(matrix, drawings[0].metrics),
     )
     notes = [sweep.study.matrix_note(matrix.name), states_note(matrix) + traps_note(matrix)]
     name = f"{file_name(sweep.study.name)}-{matrix.key}"
@@ -296,20 +207,7 @@ def to_part(sweep: plot.Sweep, drawings: Sequence[plot.Drawing]) -> MatrixSectio
         part.pictures += drawn.pictures
         own_tables += drawn.tables
         notes.append(drawn.note)
-        known = {answer.heading for answer in part.answers}
-        new_answers = [answer for answer in drawn.answers if answer.heading not in known]
-        part.answers += new_answers
-        if drawing.leads:
-            findings = [
-                GeneratedSentence(sentence, "own", spread=answer.spread)
-                for answer in new_answers
-                for sentence in answer.sentences
-            ]
-            part.said = [*findings, *part.said][:MAX_SAID]
     table = sweep.table(matrix.cells, borrows=any(drawing.borrows for drawing in drawings))
-    elsewhere = any(drawing.cells is not plot.own_cells for drawing in drawings)
-    if not part.answers and not elsewhere:
-        part.answers += in_general(sweep, table)
     part.tables += own_tables or usual_tables(sweep, table, name)
     if (table["n"] > 0).any():
         table_name = f"{name}-retransmissions"
@@ -317,11 +215,18 @@ def to_part(sweep: plot.Sweep, drawings: Sequence[plot.Drawing]) -> MatrixSectio
             table, matrix.cells, table_name, sweep.study.called
         )
         part.tables.append(table_of_segments)
-    # start with the first picture of cells: the sentences refer to it
+    # the first picture of cells precedes pictures of single runs
     first = [picture for picture in part.pictures if picture.medians][:1]
     part.pictures = [*first, *(picture for picture in part.pictures if picture not in first)]
     part.note = " ".join(note for note in notes if note)
     return part
+
+
+def others_against_base(table: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return (base, other) for every congestion control but the base: CUBIC, or the first."""
+    ccs = ccs_of(table)
+    base = "cubic" if "cubic" in ccs else next(iter(ccs), "")
+    return [(base, cc) for cc in ccs if cc != base]
 
 
 def usual_tables(sweep: plot.Sweep, table: pd.DataFrame, name: str) -> list[Table]:
@@ -362,7 +267,7 @@ def traps_note(matrix: MatrixResults) -> str:
             if check.name.startswith("guard_") and check.reason:
                 warned.setdefault(check.name, []).append(check.reason)
     return "".join(
-        f" Warned of{in_cells(len(reasons), len(counted), 'runs')}: {reasons[0]}."
+        f" Warned of in {len(reasons)} of {len(counted)} runs: {reasons[0]}."
         for reasons in warned.values()
     )
 

@@ -8,8 +8,8 @@
 except `cc`), `figure=` the metrics (default: goodput_mbit), `only=rtt:20ms` the cells with that
 level of a factor. `targets` instead compares each published value with the lab's (several matrices:
 `validation/cacm,quick-bbr`); `since=FILE` adds the values of an earlier table (measurements/, as
-CSV), and `moved` selects the rows that differ from it. `says` instead lists the findings of the
-matrix's plots. A cell with fewer than MIN runs has no number. A table without such runs in the
+CSV), and `moved` selects the rows that differ from it. `tables` instead includes the tables of
+the matrix's plots. A cell with fewer than MIN runs has no number. A table without such runs in the
 results is unchanged.
 """
 
@@ -28,10 +28,10 @@ from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import question, read_run_json
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.plotting.plot import Sweep, drawing_of, words_for
-from gostlab.analysis.plotting.sentences import made_by_line
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import Cell, MatrixResults, to_matrices
-from gostlab.analysis.stats.metrics import BY_KEY, merit_of
+from gostlab.analysis.stats.metrics import BY_KEY, metric_of
+from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.statistics import Summary
 from gostlab.analysis.stats.text_table import (
     MISSING,
@@ -40,7 +40,6 @@ from gostlab.analysis.stats.text_table import (
     Table,
     cc_name,
     count,
-    escape_markdown,
     span_words,
     text_columns,
 )
@@ -64,7 +63,7 @@ WIDTH = 100
 TOO_FEW = "too few runs"
 NO_CHANGED_ROWS = "None of those with runs enough."
 DEGRADED = "†"
-FLAGS, OPTIONS = (("targets", "moved", "says"), ("rows", "figure", "only", "since"))
+FLAGS, OPTIONS = (("targets", "moved", "tables"), ("rows", "figure", "only", "since"))
 
 Show = Callable[[float], str]
 WithoutRuns = Callable[[str, Sequence[str]], str]  # (experiment, matrices) -> text
@@ -82,7 +81,7 @@ class TableQuery:
     figures: tuple[str, ...] = ("goodput_mbit",)
     only: tuple[str, str] | None = None  # (factor, level)
     targets: bool = False
-    says: bool = False
+    tables: bool = False
     moved: bool = False  # only targets whose median or verdict has changed
     since: Path | None = None
 
@@ -117,7 +116,7 @@ def read_mark(text: str, location: str, folder: Path) -> TableQuery:
         figures,
         (factor, level) if colon else None,
         "targets" in given,
-        "says" in given,
+        "tables" in given,
         "moved" in given,
         folder / given["since"] if "since" in given else None,
     )
@@ -238,8 +237,8 @@ def table_of(query: TableQuery, load: Load) -> list[str] | None:
     selected = [with_level(matrices[name], query) for name in query.matrices if name in matrices]
     if not any(len(cell.counted) >= MIN_RUNS for each in selected for cell in each.cells):
         return None
-    if query.says:
-        return sentences_of(study, selected)
+    if query.tables:
+        return [*plot_tables(study, selected), *foot_of(query, selected), ""]
     if query.targets:
         table = targets_table(query, published_targets.target_rows(study, selected))
     else:
@@ -249,20 +248,17 @@ def table_of(query: TableQuery, load: Load) -> list[str] | None:
     return ["", *(table.lines() if table.rows else [NO_CHANGED_ROWS]), "", *foot, ""]
 
 
-def sentences_of(study: Study, matrices: Sequence[MatrixResults]) -> list[str]:
-    """List the findings of some matrices' plots on their cells with enough runs."""
+def plot_tables(study: Study, matrices: Sequence[MatrixResults]) -> list[str]:
+    """Return the lines of the plots' tables on cells with enough runs."""
     lines = [""]
     for matrix in matrices:
         enough = tuple(cell for cell in matrix.cells if len(cell.counted) >= MIN_RUNS)
         sweep = Sweep(replace(matrix, cells=enough), matrices, study)
         for drawing in map(drawing_of, words_for(matrix)):
-            rows = drawing.rows(sweep.table(enough, borrows=drawing.borrows))
-            for answer in drawing.says(sweep, rows):
-                for sentence in answer.sentences:
-                    lines += textwrap.wrap(
-                        f"- {escape_markdown(sentence)}", WIDTH, subsequent_indent="  "
-                    )
-    return [*lines, ""]
+            cells = sweep.table(enough, borrows=drawing.borrows)
+            for table in drawing.tables(sweep, cells, "") if drawing.tables else ():
+                lines += [*table.lines(), ""]
+    return lines
 
 
 # -- cells
@@ -322,13 +318,13 @@ def words_of(cell: Cell, factors: Sequence[str]) -> str:
 
 def figure_words(figure: str) -> str:
     """Return the label of a metric, prefixed by its flow."""
-    label, flow = merit_of(figure).words, figure.partition(":")[2]
+    label, flow = metric_of(figure).heading, figure.partition(":")[2]
     return f"{flow}: {label}" if flow else label
 
 
 def cell_words(cell: Cell, figure: str) -> str:
     """Format the summary of a cell; MISSING for fewer than MIN runs."""
-    merit, flow = merit_of(figure), figure.partition(":")[2]
+    merit, flow = metric_of(figure), figure.partition(":")[2]
     summary = cell.summary(f"{merit.key}:{flow}" if flow else merit.key)
     if summary is None or summary.n < MIN_RUNS:
         return MISSING
@@ -448,7 +444,8 @@ def foot_of(query: TableQuery, matrices: Sequence[MatrixResults], note: str = ""
     counted = [run for cell in cells for run in cell.counted]
     degraded = sum(run.verdict == "degraded" for run in counted)
     figures = ", ".join(dict.fromkeys(figure_words(entry) for entry in query.figures))
-    parts = [note if query.targets else f"Medians, least to most in brackets: {figures}"]
+    medians = "Medians" if query.tables else f"Medians, least to most in brackets: {figures}"
+    parts = [note if query.targets else medians]
     parts.append(f"n = {span_words(min(enough), max(enough))}" if enough else "")
     parts.append(f"{len(counted)} runs count" + (f", {degraded} degraded" if degraded else ""))
     parts.append(f"{DEGRADED}: degraded" if degraded and not query.targets else "")

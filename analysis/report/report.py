@@ -31,14 +31,13 @@ from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, load_run
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
 from gostlab.analysis.plotting.image_map import Spot, spots_of
-from gostlab.analysis.plotting.narrative import study_sentence
-from gostlab.analysis.plotting.sentences import made_by_line
 from gostlab.analysis.plotting.style import save
 from gostlab.analysis.report import page_data, tables
 from gostlab.analysis.report.dark_mode import add_dark_mode
 from gostlab.analysis.report.experiment import Chapter, to_chapter
 from gostlab.analysis.stats.cells import Cell, cell_key, file_name, spoken_order, to_matrices
-from gostlab.analysis.stats.published_targets import measured_rows
+from gostlab.analysis.stats.provenance import made_by_line
+from gostlab.analysis.stats.published_targets import agreement_sentence, measured_rows
 from gostlab.analysis.stats.text_table import (
     cc_name,
     count_of,
@@ -70,7 +69,7 @@ def write_report(
     """
     chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
     for chapter in chapters:
-        if sentence := study_sentence(chapter.targets, chapter.study.called):
+        if sentence := agreement_sentence(chapter.targets, chapter.study.called):
             say(sentence)
         if len(chapters) == 1 and chapter.first.rates:
             say(format_for_terminal(chapter.first.rates))

@@ -125,7 +125,7 @@ def section_of(chapter: Chapter, folder: str) -> str:
     return str(
         page_template("summary-section.md.j2").render(
             study=study,
-            sentences=answer_of(chapter),
+            headline=headline_of(chapter),
             # the first clause of the caption
             caption=re.split(r"[.:;,] | \(", picture.caption)[0].rstrip(".") if picture else "",
             folder=folder,
@@ -135,12 +135,10 @@ def section_of(chapter: Chapter, folder: str) -> str:
     ).rstrip()
 
 
-def answer_of(chapter: Chapter) -> Sequence[str]:
-    """Return the answer as one sentence; the footer counts runs and published values."""
-    sentences = chapter.first.sentences
-    counts = f" of the {chapter.study.called}'s "
-    [answer] = [sentence for sentence in sentences if counts not in sentence][:1] or sentences[:1]
-    return [OF_SIZE.sub("", answer)]
+def headline_of(chapter: Chapter) -> str:
+    """Return the first headline; the footer counts the published values."""
+    headlines = (part.headline for part in chapter.parts if part.headline)
+    return next((headline.sentence for headline in headlines), chapter.first.answer)
 
 
 def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:

@@ -10,6 +10,7 @@ from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import Environment, RunFolder, UnidentifiedRun
 from gostlab.analysis.load.runs import ExperimentFolders, differs, direction_columns
 from gostlab.analysis.stats.cells import Cell, MatrixResults, drop_factor, pairs_of, row_of
+from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import paired_difference, paired_ratio
 from gostlab.analysis.stats.text_table import (
     CC,
@@ -66,10 +67,24 @@ def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called:
         Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
         Column("ratio", f"Lab / {called}", ratio),
         WINDOW,
+        *optional_columns(table),
         *(*DELAYS, LINK, IDLE, VERDICT),
     )
     note = n_note(table) + which_flows(cells)
     return cell_table(table, cells, name, "Goodput", note, columns, GOODPUT_CSV_COLUMNS)
+
+
+# Metrics that only some experiments measure.
+OPTIONAL_METRICS = (
+    *("ping_median_ms", "ping_p95_ms", "ping_p99_ms", "fetch_median_s", "fetch_p95_s"),
+    "reordered_share",
+)
+
+
+def optional_columns(table: pd.DataFrame) -> list[Column]:
+    """Return the columns of those OPTIONAL_METRICS that a cell of the table has."""
+    known = (name for name in OPTIONAL_METRICS if table[name].notna().any())
+    return [Column(name, metric_of(name).axis, metric_of(name).show) for name in known]
 
 
 def which_flows(cells: Sequence[Cell]) -> str:

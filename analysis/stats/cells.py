@@ -21,7 +21,7 @@ from gostlab.analysis.load.json_safe import Scalar
 from gostlab.analysis.load.published import Study, claims_of, level
 from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, RunFolder
 from gostlab.analysis.stats import fairness
-from gostlab.analysis.stats.metrics import MERITS, merit_of, value_of
+from gostlab.analysis.stats.metrics import METRICS, metric_of, value_of
 from gostlab.analysis.stats.statistics import Summary, best_mean, summarise
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.tunnels import tunnel_kinds
@@ -171,7 +171,7 @@ def metrics_of(cell: Cell, study: Study) -> tuple[str, ...]:
     """
     run = cell.example
     wanted = {
-        merit_of(claim.figure).key
+        metric_of(claim.figure).key
         for published in study.published_all_for(run)
         for claim in claims_of(published)
     }
@@ -184,7 +184,9 @@ def metrics_of(cell: Cell, study: Study) -> tuple[str, ...]:
         wanted |= {"convergence_s"}
     if run.acks:
         wanted |= {"window_pkts"}
-    run_merits = [merit for merit in MERITS if merit.of_run is not None]
+    if run.jitter_ms and not run.loss_p:  # all segments behind a lost one arrive out of order
+        wanted |= {"reordered_share"}
+    run_merits = [merit for merit in METRICS if merit.of_run is not None]
     figures = [merit.key for merit in run_merits if not merit.from_series or merit.key in wanted]
     if len(run.flows) > 1:
         figures += [f"goodput:{name}" for name in cell.flows]
@@ -478,7 +480,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None
     """Return a cell's row of the table: request, published values, measurements."""
     run = cell.example
     requested = metrics_of(cell, study)
-    known = (merit.key for merit in MERITS if merit.of_run is not None)
+    known = (merit.key for merit in METRICS if merit.of_run is not None)
     programs = {
         run_folder.environment.tunnel for run_folder in cell.counted if run_folder.environment
     }
@@ -542,7 +544,7 @@ def published_columns(
     }
     for published in sorted(study.published_all_for(run), key=lambda each: len(each.factors)):
         for claim in claims_of(published):
-            column = merit_of(claim.figure).key + (f":{claim.flow}" if claim.flow else "")
+            column = metric_of(claim.figure).key + (f":{claim.flow}" if claim.flow else "")
             ends = (("study", claim.value), ("least", claim.least), ("most", claim.most))
             columns |= {f"{column}_{end}": value for end, value in ends if value is not None}
             if column in ("goodput", "retr"):

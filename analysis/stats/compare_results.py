@@ -11,7 +11,7 @@ from typing import Any
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats.cells import Cell, MatrixResults
-from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import MIN_RUNS, Summary, paired, paired_ratio
 from gostlab.analysis.stats.text_table import (
     RUNS,
@@ -212,7 +212,7 @@ def change_of(
     before: Cell, after: Cell, watched: ComparedQuantity, threshold: float
 ) -> MetricChange | None:
     """Compare one metric of two cells; None if one of them lacks it."""
-    merit = merit_of(watched.figure)
+    merit = metric_of(watched.figure)
     old, new = before.summary(merit.key), after.summary(merit.key)
     if old is None or new is None:
         return None
@@ -229,7 +229,7 @@ def change_of(
     return MetricChange(
         matrix=before.matrix,
         cell=before.label if before.factors else "",
-        figure=merit.words,
+        figure=merit.heading,
         before=old.median,
         after=new.median,
         times=times.median,

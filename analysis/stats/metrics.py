@@ -1,7 +1,7 @@
 """Define the metrics of runs and cells.
 
 Columns of tables, `published` entries, targets and axes of plots use this list; a new metric is one
-more entry of MERITS. gostlab.registry parses the names from this file's source, so each is a
+more entry of METRICS. gostlab.registry parses the names from this file's source, so each is a
 literal.
 """
 
@@ -39,18 +39,19 @@ OfCell = Callable[[CellLike, Sequence[CellLike], str | None], Summary | None]
 
 
 @dataclass(frozen=True)
-class Merit:
-    """One metric: name, label, and its computation from a run, a flow or a cell."""
+class Metric:
+    """One metric: name, label, unit, and its computation from a run, a flow or a cell."""
 
     name: str  # name in `published` entries
-    words: str  # label in tables, with its unit
+    label: str
+    unit: str = ""
     of_run: OfRun | None = None
     of_flow: OfFlow | None = None
     of_cell: OfCell | None = None  # only for metrics that do not summarise values of runs
     show: Callable[[float], str] = rate
     from_series: bool = False  # computed from time series, which is slow
     column: str = ""  # column in tables if its name differs
-    label: str = ""  # axis label if it differs
+    axis_label: str = ""  # axis label if it differs
 
     @property
     def key(self) -> str:
@@ -58,9 +59,14 @@ class Merit:
         return self.column or self.name
 
     @property
+    def heading(self) -> str:
+        """Return the label with the unit: goodput (Mbit/s)."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    @property
     def axis(self) -> str:
-        text = self.words.removeprefix("the ")
-        return self.label or text[0].upper() + text[1:]
+        text = self.heading.removeprefix("the ")
+        return self.axis_label or text[0].upper() + text[1:]
 
 
 @cache
@@ -91,10 +97,11 @@ def wan_share(run: RunFolder) -> float | None:
 def leg_retransmissions(leg: str, where: str, label: str) -> dict[str, Any]:
     """Return the arguments of a metric that counts a leg's retransmitted segments."""
     return {
-        "words": f"sent again {where} (segments)",
+        "label": f"sent again {where}",
+        "unit": "segments",
         "of_run": lambda run: run.retransmitted(leg),
         "show": count,
-        "label": f"{label} (segments)",
+        "axis_label": f"{label} (segments)",
     }
 
 
@@ -146,134 +153,170 @@ def best_three(cell: CellLike, cells: Sequence[CellLike], versus: str | None) ->
     return None if best is None else Summary(values, best)
 
 
-MERITS: tuple[Merit, ...] = (
-    Merit(
+METRICS: tuple[Metric, ...] = (
+    Metric(
         "goodput_mbit",
-        "goodput (Mbit/s)",
+        "goodput",
+        "Mbit/s",
         of_run=attrgetter("goodput_mbit"),
         of_flow=flow_attribute("goodput_mbit"),
         column="goodput",
     ),
-    Merit(
+    Metric(
         "retr",
         "retransmissions (iperf3's Retr)",
         of_run=attrgetter("retr"),
         of_flow=flow_attribute("retransmits"),
         show=count,
-        label="iperf3's Retr (segments)",
+        axis_label="iperf3's Retr (segments)",
     ),
-    Merit("app", **leg_retransmissions("app", "on the leg before the tunnel", "Before the tunnel")),
-    Merit("wan", **leg_retransmissions("wan", "on the WAN", "Retransmitted on the WAN")),
-    Merit("exit", **leg_retransmissions("exit", "on the leg after the tunnel", "After the tunnel")),
-    Merit(
+    Metric(
+        "app", **leg_retransmissions("app", "on the leg before the tunnel", "Before the tunnel")
+    ),
+    Metric("wan", **leg_retransmissions("wan", "on the WAN", "Retransmitted on the WAN")),
+    Metric(
+        "exit", **leg_retransmissions("exit", "on the leg after the tunnel", "After the tunnel")
+    ),
+    Metric(
         "wan_share",
         "sent again on the WAN, share",
         of_run=wan_share,
         show=per_mille,
-        label="Retransmitted on the WAN (share)",
+        axis_label="Retransmitted on the WAN (share)",
     ),
-    Merit(
+    Metric(
         "client_nstat",
-        "sent again by the client's host (segments)",
+        "sent again by the client's host",
+        "segments",
         of_run=lambda run: dict(run.nstat).get("client"),
         show=count,
-        label="Client's whole host (segments)",
+        axis_label="Client's whole host (segments)",
     ),
-    Merit(
+    Metric(
         "idle_share",
         "CPU idle, share of the median second",
         of_run=attrgetter("idle_share"),
         show=percent,
-        label="CPU idle (share)",
+        axis_label="CPU idle (share)",
     ),
-    Merit(
+    Metric(
         "link_share",
         "bottleneck used, share",
         of_run=attrgetter("link_share"),
         show=percent,
-        label="Bottleneck used (share)",
+        axis_label="Bottleneck used (share)",
     ),
-    Merit(
+    Metric(
         "srtt_median_ms",
-        "RTT under load, median (ms)",
+        "RTT under load, median",
+        "ms",
         delay_quantile("srtt_ms", "median"),
         of_flow=lambda run, flow: getattr(series.flow_srtt_ms(run, flow), "median", None),
         show=delay,
     ),
-    Merit(
+    Metric(
         "srtt_p95_ms",
-        "RTT under load, 95 % (ms)",
+        "RTT under load, 95 %",
+        "ms",
         of_run=delay_quantile("srtt_ms", "p95"),
         show=delay,
     ),
-    Merit(
+    Metric(
         "queue_delay_median_ms",
-        "the bottleneck's queue, median (ms)",
+        "queueing delay, median",
+        "ms",
         delay_quantile("queue_delay_ms", "median"),
         show=delay,
     ),
-    Merit(
+    Metric(
         "queue_delay_p95_ms",
-        "the bottleneck's queue, 95 % (ms)",
+        "queueing delay, 95 %",
+        "ms",
         delay_quantile("queue_delay_ms", "p95"),
         show=delay,
     ),
-    Merit("ping_median_ms", "ping under load, median (ms)", ping_ms("median_ms"), show=delay),
-    Merit("ping_p95_ms", "ping under load, 95 % (ms)", ping_ms("p95_ms"), show=delay),
-    Merit("ping_p99_ms", "ping under load, 99 % (ms)", ping_ms("p99_ms"), show=delay),
-    Merit("fetch_median_s", "a short download, median (s)", fetch_s("median_s")),
-    Merit("fetch_p95_s", "a short download, 95 % (s)", fetch_s("p95_s")),
-    Merit(
+    Metric("ping_median_ms", "ping under load, median", "ms", ping_ms("median_ms"), show=delay),
+    Metric("ping_p95_ms", "ping under load, 95 %", "ms", ping_ms("p95_ms"), show=delay),
+    Metric("ping_p99_ms", "ping under load, 99 %", "ms", ping_ms("p99_ms"), show=delay),
+    Metric("fetch_median_s", "a short download, median", "s", fetch_s("median_s")),
+    Metric("fetch_p95_s", "a short download, 95 %", "s", fetch_s("p95_s")),
+    Metric(
         "window_pkts",
-        "mean window (packets)",
+        "mean window",
+        "packets",
         of_run=window_pkts,
         of_flow=window_pkts,
         from_series=True,
-        label="Mean window (segments)",
+        axis_label="Mean window (segments)",
     ),
-    Merit(
+    Metric(
         "jain",
         "Jain's index",
         of_run=fairness_metric("jain"),
         show=ratio,
         from_series=True,
-        label="Jain's index (1 is fair)",
+        axis_label="Jain's index (1 is fair)",
     ),
-    Merit(
+    Metric(
         "convergence_s",
-        "time to converge (s)",
+        "time to converge",
+        "s",
         of_run=fairness_metric("convergence_s"),
         of_cell=times_to_converge,
         from_series=True,
     ),
-    Merit(
+    Metric(
         "total_mbit",
-        "all flows together (Mbit/s)",
+        "all flows together",
+        "Mbit/s",
         of_run=fairness_metric("total_mbit"),
         from_series=True,
-        label="All flows (Mbit/s)",
+        axis_label="All flows (Mbit/s)",
     ),
-    Merit(
+    Metric(
         "share",
         "share of the sum",
         of_flow=lambda run, flow: fairness_metrics(run).get(f"share:{flow}"),
         show=percent,
-        label="Share of the sum (%)",
+        axis_label="Share of the sum (%)",
     ),
-    Merit("ratio", "goodput, ratio", of_cell=ratio_to, show=ratio, label="Goodput (ratio)"),
-    Merit(
+    Metric(
+        "wire_ratio",
+        "bytes on the wire per byte carried",
+        of_run=cache(series.wire_ratio),
+        show="{:.3f}".format,
+        from_series=True,
+    ),
+    Metric(
+        "marked",
+        "marked by the bottleneck's queue",
+        "packets",
+        of_run=cache(series.bottleneck_marks),
+        show=count,
+        from_series=True,
+    ),
+    Metric(
+        "reordered_share",
+        "segments out of order, share",
+        of_run=cache(series.reordered_share),
+        show=percent,
+        from_series=True,
+    ),
+    Metric("ratio", "goodput, ratio", of_cell=ratio_to, show=ratio, axis_label="Goodput (ratio)"),
+    Metric(
         "goodput_best3",
-        "goodput, mean of the fastest three (Mbit/s)",
+        "goodput, mean of the fastest three",
+        "Mbit/s",
         of_cell=best_three,
-        label="Goodput, fastest three (Mbit/s)",
+        axis_label="Goodput, fastest three (Mbit/s)",
     ),
 )
-BY_KEY: Mapping[str, Merit] = MappingProxyType(
-    {key: merit for merit in MERITS for key in (merit.name, merit.key)}
+BY_KEY: Mapping[str, Metric] = MappingProxyType(
+    {key: metric for metric in METRICS for key in (metric.name, metric.key)}
 )
 
 
-def merit_of(figure: str) -> Merit:
+def metric_of(figure: str) -> Metric:
     """Return the metric of a name or column, with or without a flow.
 
     Raises KeyError.
@@ -283,9 +326,9 @@ def merit_of(figure: str) -> Merit:
 
 def value_of(run: RunFolder, figure: str) -> float | None:
     """Return a metric of a run ("goodput") or of one of its flows ("share:flow2")."""
-    flow, merit = figure.partition(":")[2], merit_of(figure)
+    flow, metric = figure.partition(":")[2], metric_of(figure)
     if flow:
-        value = merit.of_flow(run, flow) if merit.of_flow else None
+        value = metric.of_flow(run, flow) if metric.of_flow else None
     else:
-        value = merit.of_run(run) if merit.of_run else None
+        value = metric.of_run(run) if metric.of_run else None
     return None if value is None else float(value)

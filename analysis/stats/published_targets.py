@@ -12,7 +12,7 @@ from typing import Any
 from gostlab.analysis.load.published import TOLERANCE, Claim, Study, claims_of, is_about, level
 from gostlab.analysis.load.shipped_baselines import MIN_RUNS, ShippedMetric, load_baselines
 from gostlab.analysis.stats.cells import Cell, MatrixResults, spoken_order
-from gostlab.analysis.stats.metrics import merit_of
+from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import Summary
 from gostlab.analysis.stats.text_table import (
     RUNS,
@@ -154,7 +154,7 @@ def compare_cell(
 
 def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | None:
     """Summarise a cell's metric; None if no counted run has it."""
-    merit = merit_of(asked.figure)
+    merit = metric_of(asked.figure)
     if merit.of_cell is not None:
         return merit.of_cell(cell, cells, asked.versus)
     return cell.summary(f"{merit.key}:{asked.flow}" if asked.flow else merit.key)
@@ -215,7 +215,7 @@ def which_words(rows: Sequence[Target]) -> str:
 
 
 def figure_words(asked: Claim) -> str:
-    label = merit_of(asked.figure).words
+    label = metric_of(asked.figure).heading
     if asked.figure == "ratio" and asked.versus:
         label = f"goodput / that of {asked.versus}"
     return f"{label}, {asked.flow}" if asked.flow else label
@@ -269,6 +269,17 @@ def targets_note(rows: Sequence[Target]) -> str:
         " one, within 10 % of the value, a count within a factor of 1.5. Of several states one has"
         " to."
     )
+
+
+def agreement_sentence(rows: Sequence[Target], called: str) -> str:
+    """State how many published values agree; "" without runs."""
+    judged = [row for row in rows if row.verdict in JUDGED]
+    if not judged:
+        return ""
+    agree = sum(row.verdict == AGREES for row in judged)
+    missing = sum(row.verdict not in (*JUDGED, *ONE_OF.values()) for row in rows)
+    more = f"; {missing} more have no run that counts" if missing else ""
+    return f"{agree} of {len(judged)} of the {called}'s numbers agree{more}."
 
 
 def counted_verdict(verdict: str, number: int) -> str:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from gostlab.analysis.load import frames
 from gostlab.analysis.load import published as studies
 from gostlab.analysis.load import runs as answers
-from gostlab.analysis.plotting import plot, sentences, style
+from gostlab.analysis.plotting import plot, style
 from gostlab.analysis.stats import cells as judged
+from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.install.locate import MissingPart
 from gostlab.spec.yaml_source import BadInput
 
@@ -96,7 +97,7 @@ class Results:
         }
         for figure in judged.metrics_of(cell, self.study):
             merit, _, flow = figure.partition(":")
-            name = judged.merit_of(merit).name
+            name = judged.metric_of(merit).name
             column = WITH_UNITS.get(name, name) + (f":{flow}" if flow else "")
             statistics = cell.summary(figure)
             interval = statistics.interval if statistics else None
@@ -174,7 +175,7 @@ class Results:
             raise BadInput(f"{self.name}, {results.name}: no cell has {where}")
         results = replace(results, cells=cells)
         drawing = plot.drawing_of(word)
-        sweep = plot.Sweep(results, self.matrices, self.study, sentences.made_by_line(results.runs))
+        sweep = plot.Sweep(results, self.matrices, self.study, made_by_line(results.runs))
         drawn = plot.draw_matrix(drawing, sweep, f"{self.name}-{results.key}")
         if not drawn.pictures:
             raise BadInput(f"{word}: {drawn.note or 'no run counts'}")

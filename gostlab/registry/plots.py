@@ -1,7 +1,7 @@
 """Find the names that the analysis declares: plots, models and metrics.
 
 Each is declared once, where it is drawn or computed: `Drawing("by-loss", …)`,
-`ThroughputModel("rfc9438", …)`, `Merit("jain", …)`. These files import matplotlib and pandas only
+`ThroughputModel("rfc9438", …)`, `Metric("jain", …)`. These files import matplotlib and pandas only
 in the functions that need them: reading an experiment imports the files of its plots.
 """
 
@@ -16,7 +16,7 @@ from gostlab.registry.plugins import import_file
 # The folders of plots, one plot per file. A test may add a folder.
 DRAWING_FOLDERS: tuple[Path, ...] = (DRAWINGS,)
 MODELS = ANALYSIS / "stats" / "throughput_model.py"
-MERITS = ANALYSIS / "stats" / "metrics.py"
+METRICS = ANALYSIS / "stats" / "metrics.py"
 # The form of a plot with factors: heatmap(loss, rtt).
 WITH_FACTORS = re.compile(r"([a-z0-9-]+)\((.+), (.+)\)")
 
@@ -64,4 +64,4 @@ def model_names() -> tuple[str, ...]:
 
 def merit_names() -> tuple[str, ...]:
     """Return the metrics that a study may have published."""
-    return tuple(merit.name for merit in import_file(MERITS).MERITS)
+    return tuple(metric.name for metric in import_file(METRICS).METRICS)

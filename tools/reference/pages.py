@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from gostlab.analysis.stats.metrics import MERITS
+from gostlab.analysis.stats.metrics import METRICS
 from gostlab.analysis.stats.throughput_model import MODELS
 from gostlab.cli import main
 from gostlab.cli.common import ArgumentParser, Verb
@@ -94,7 +94,7 @@ def page_tables() -> dict[str, Any]:
         "path_words": as_code(PATH_FIELDS),
         "legs": as_code(LEGS),
         "figures": table(
-            ("figure", "what"), ((code(metric.name), metric.words) for metric in MERITS)
+            ("figure", "what"), ((code(metric.name), metric.heading) for metric in METRICS)
         ),
         "models": table(("model", "curve"), ((code(model.name), model.label) for model in MODELS)),
         "drawings": table(

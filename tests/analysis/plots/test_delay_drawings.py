@@ -63,27 +63,6 @@ def test_the_medians_are_points_and_the_idle_round_trip_is_a_line(tmp_path: Path
     assert queue[0].get_xdata()[0] == pytest.approx(2 * PAYLOAD_MS)
 
 
-def test_the_sentences_are_the_data_s(tmp_path: Path) -> None:
-    write(tmp_path, "cubic", srtt_ms=250.0)
-    write(tmp_path, "bbr")
-    (answer,) = drawn(tmp_path, "latency").answers
-    said = " ".join(answer.sentences)
-    assert "the median round trip is 250 ms" in said and "idle it is 168 ms" in said
-    assert "BBR's median round trip is shorter than CUBIC's in 1 of 1 cells" in said
-    assert "it is 0.68 times as long" in said
-
-
-def test_a_place_is_said_without_the_congestion_control_that_the_sentence_begins_with(
-    tmp_path: Path,
-) -> None:
-    write(tmp_path, "bbr", srtt_ms=250.0, factors={"buffer": "4bdp"}, buffer_pkts=400)
-    write(tmp_path, "bbr", srtt_ms=171.0, factors={"buffer": "1bdp"}, buffer_pkts=100)
-    (answer,) = drawn(tmp_path, "latency").answers
-    (said,) = answer.sentences
-    assert said.startswith("BBR adds most at 4\u00a0BDP of buffer") and "idle it is 168 ms" in said
-    assert said.endswith("least at 1\u00a0BDP of buffer: 3 ms.")
-
-
 # -- ping
 
 
@@ -148,14 +127,6 @@ def test_the_facets_share_one_scale_and_far_values_a_log_one(tmp_path: Path) -> 
     assert isinstance(heatmap.norm_of(far, "goodput"), LogNorm)
     assert heatmap.axes_of(table) == ("factor:rtt", "factor:buffer")
     assert heatmap.axes_of(table[table["factor:buffer"] == "1bdp"]) == ("factor:rtt", "factor:cc")
-
-
-def test_the_map_s_ends_are_told(tmp_path: Path) -> None:
-    write_grid(tmp_path)
-    (answer,) = drawn(tmp_path, "heatmap").answers
-    said = answer.sentences[0].replace("\u00a0", " ")
-    assert said.startswith("Goodput (Mbit/s) goes from 100 (") and "11 cells" in said
-    assert "to 1,200 (2 BDP of buffer, 50 ms RTT, BBR" in said
 
 
 def test_where_flows_compete_the_first_ones_share_is_mapped_in_percent(tmp_path: Path) -> None:

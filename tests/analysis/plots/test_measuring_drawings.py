@@ -50,9 +50,6 @@ def test_pings_are_drawn_over_time_and_what_was_lost_keeps_their_share_below_one
     assert [value for value in line.get_ydata() if value == value] == [40.0, 50.0, 90.0]
     [line] = labelled(cdf.figure, "lab cubic")
     assert list(line.get_ydata()) == [0.25, 0.5, 0.75]
-    [answer] = made.answers
-    assert "half of the pings took no longer than 50" in answer.sentences[0]
-    assert "1 of 4 were lost" in answer.sentences[0]
 
 
 def test_goodput_stands_beside_the_ping(tmp_path: Path) -> None:
@@ -75,7 +72,6 @@ def test_downloads_are_drawn_by_size(tmp_path: Path) -> None:
 
     [line] = labelled(made.pictures[0].figure, "lab cubic")
     assert list(line.get_xdata()) == [10_000] and list(line.get_ydata()) == [0.2]
-    assert "10\u00a0kB in 0.2" in made.answers[0].sentences[0]
 
 
 def test_windows_are_drawn_against_what_a_round_trip_allows(tmp_path: Path) -> None:
@@ -87,4 +83,3 @@ def test_windows_are_drawn_against_what_a_round_trip_allows(tmp_path: Path) -> N
 
     [line] = labelled(made.pictures[0].figure, "lab cubic")
     assert list(line.get_xdata()) == pytest.approx([600_000, 4_800_000])
-    assert made.answers[0].sentences[0].startswith("gost+ws")

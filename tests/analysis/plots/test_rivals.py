@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import synthetic
-from synthetic import drawn, matrices_of
+from synthetic import drawn
 
-from gostlab.analysis.plotting.narrative import share_sentences
 from gostlab.analysis.plotting.plot import Drawn
 from gostlab.analysis.plotting.style import save
 
@@ -46,15 +45,6 @@ def test_each_field_has_the_share_beside_the_other_and_both_orders_count(tmp_pat
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["CUBIC", "BBR"]
     # cubic beside cubic did not run; beside bbr it got 20 and 30, so bbr 80 and 70
     assert numbers(made) == ["–", "75", "n = 2", "25", "n = 2", "50", "n = 1"]
-    assert made.answers[0].sentences == ("BBR leaves CUBIC 25\u00a0% and takes 75\u00a0% (n = 2).",)
-
-
-def test_two_flows_alike_are_called_by_their_congestion_controls(tmp_path: Path) -> None:
-    write_pairs(tmp_path)
-    (said,) = share_sentences(matrices_of(tmp_path)[0].cells)
-    assert said.sentence.replace("\u00a0", " ") == (
-        "BBR takes 80 % of what both carry beside CUBIC (n = 1)."
-    )
 
 
 def test_the_scale_s_name_stands_beside_its_numbers(tmp_path: Path) -> None:

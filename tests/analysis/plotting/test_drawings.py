@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import synthetic
 from matplotlib.figure import Figure
@@ -20,16 +19,9 @@ from gostlab.analysis import plots
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.plotting import plot
-from gostlab.analysis.plotting.plot import (
-    MAX_FIGURES,
-    PlotFinding,
-    ReportFigure,
-    drawing_of,
-    words_for,
-)
-from gostlab.analysis.plotting.sentences import convergence_sentences
+from gostlab.analysis.plotting.plot import MAX_FIGURES, ReportFigure, drawing_of, words_for
 from gostlab.analysis.plotting.style import lay_out
-from gostlab.analysis.report.experiment import Chapter, to_chapter
+from gostlab.analysis.report.experiment import to_chapter
 from gostlab.analysis.report.report import write_report
 from gostlab.analysis.stats.cells import to_matrices
 from gostlab.registry import plots as declared
@@ -44,7 +36,7 @@ WORDS = sorted(declared.drawing_files())
 ROOT = Path(__file__).resolve().parents[3]
 
 PIES = """
-from gostlab.analysis.plotting.plot import PlotFinding, Drawing, ReportFigure
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure
 from gostlab.analysis.plotting.style import new_figure, styled
 
 @styled
@@ -57,7 +49,6 @@ DRAWING = Drawing(
     "pies",
     caption="Pies, of all things.",
     draw=lambda sheet: [ReportFigure(plot_pies(sheet.rows))],
-    says=lambda sweep, table: [PlotFinding("Is it a pie?", (f"{len(table)} slices.",))],
 )
 """
 EXPERIMENT = """
@@ -105,7 +96,7 @@ def test_a_new_drawing_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         synthetic.write_at(tmp_path / "results", {"cc": cc}, asked=OF_M)
     study = Study("mine", "Mine", matrix_draws=(("m", ("pies",)),))
     html = write_report(tmp_path / "results", [study], tmp_path / "out").read_text("utf-8")
-    assert "Pies, of all things." in html and "Is it a pie?" in html and "2 slices." in html
+    assert "Pies, of all things." in html
     assert (tmp_path / "out/figures/mine-m-pies.png").stat().st_size > 1000
 
 
@@ -401,68 +392,15 @@ def test_points_stand_at_what_was_asked_also_where_they_overlap(word: str, tmp_p
     assert len(looks) == len(CCS)
 
 
-# -- sentences
-
-
-def said_of(results: Path, study: Study) -> dict[str, str]:
-    """Heading -> sentences of a chapter and of its parts."""
-    chapter = to_chapter(study, load_results(results, study.name))
-    return {each.heading: " ".join(each.sentences) for each in answers_of(chapter)}
-
-
-def answers_of(chapter: Chapter) -> list[PlotFinding]:
-    """All that is said: of the whole, and of each part."""
-    return [*chapter.answers, *(each for part in chapter.parts for each in part.answers)]
+# -- tables
 
 
 def test_every_congestion_control_is_compared_not_just_two(tmp_path: Path) -> None:
     for cc, goodput in (("cubic", 100.0), ("bbr", 120.0), ("reno", 80.0), ("vegas", 50.0)):
         synthetic.write_run(tmp_path, synthetic.cell(cc, 4), goodput_mbit=goodput)
-    said = said_of(tmp_path, synthetic.STUDY)
-    assert {"BBR against CUBIC", "Reno against CUBIC", "Vegas against CUBIC"} <= set(said)
     (part,) = to_chapter(synthetic.STUDY, load_results(tmp_path, "made-up")).parts
     compared = [table.name for table in part.tables if "comparison" in table.name]
     assert len(compared) == 3 and len(set(compared)) == 3
-
-
-def test_where_the_cpu_decided_is_said_of_the_cells_that_it_is_true_of(tmp_path: Path) -> None:
-    """ "Nowhere did the CPU decide: … at least 87 %" once stood above another matrix's table with
-    27 to 39 %.
-    """
-    for matrix, idle in (("main", 0.87), ("other", 0.27)):
-        for cc in ("cubic", "bbr"):
-            run = {**synthetic.cell(cc, 4), "matrix": matrix}
-            synthetic.write_run(tmp_path, run, idle=idle, name=f"{matrix}-{cc}")
-    study = Study("made-up", "x", matrix_titles=(("main", "The first"), ("other", "The second")))
-    chapter = to_chapter(study, load_results(tmp_path, "made-up"))
-    said = [
-        each for answer in answers_of(chapter) for each in answer.sentences if "CPU decided" in each
-    ]
-    assert len(said) == 2 and not any("Nowhere" in each for each in said)
-    for sentence, part in zip(said, chapter.parts, strict=True):
-        table = next(table for table in part.tables if table.name.endswith("-goodput"))
-        least = min(row["idle_share"] for row in table.rows)
-        assert f"“{part.title}”" in sentence
-        assert f"{100 * least:.0f}" in sentence.replace("\u00a0", " ")
-
-
-@pytest.mark.parametrize(
-    ("published", "called", "heading"),
-    [
-        ((), "study", "By the buffer (gost+ws, 1 stream"),
-        (("paper",), "paper", "Which buffer explains the paper? (gost+ws, 1 stream"),
-    ],
-)
-def test_a_buffer_is_asked_to_explain_only_what_was_published(
-    tmp_path: Path, published: tuple, called: str, heading: str
-) -> None:
-    for buffer in (100, 1000):
-        asked = {**OF_M, "buffer_pkts": buffer}
-        synthetic.write_at(tmp_path, {"buffer": f"{buffer}pkts"}, asked=asked)
-    numbers = tuple(EVERYWHERE for _ in published)
-    said = said_of(tmp_path, Study("mine", "Mine", published=numbers, called=called))
-    assert any(each.startswith(heading) for each in said), list(said)
-    assert not any("thesis" in each for each in (*said, *said.values()))
 
 
 # -- panels of different scales
@@ -491,11 +429,3 @@ def test_figures_of_several_levels_say_that_their_scales_differ(tmp_path: Path) 
         f"mine-goodput-{name}" for name in map(plot.file_name, ("weather dry", "weather wet"))
     ]
     assert all(plot.OWN_SCALE in texts_of(picture.figure) for picture in pictures)
-
-
-def test_cells_that_settle_equally_soon_are_not_told_apart() -> None:
-    cells = pd.DataFrame({"cell": ["a", "b"], "convergence_s": [1.6, 1.6], "n": 1})
-    (said,) = convergence_sentences(None, cells.assign(never_converged=0))
-    assert "1.6 s in all 2 cells" in said
-    (said,) = convergence_sentences(None, cells.assign(convergence_s=[1.6, 3.0], never_converged=0))
-    assert "1.6 s (a)" in said and "3 s (b)" in said

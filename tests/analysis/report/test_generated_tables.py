@@ -1,12 +1,16 @@
 """Tables that runs write into handwritten pages, and the page of results."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import synthetic
 
-from gostlab.analysis.report.generated_tables import END, write_marked
+from gostlab.analysis.load.published import Study
+from gostlab.analysis.load.runs import load_results
+from gostlab.analysis.report.generated_tables import END, plot_tables, write_marked
 from gostlab.analysis.report.summary import COMMAND, write_summary
+from gostlab.analysis.stats.cells import to_matrices
 from gostlab.cli.main import main
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment, with_repetitions
@@ -52,10 +56,13 @@ def test_a_table_between_marks_is_written_from_the_runs(tmp_path: Path) -> None:
     assert write_marked([page], tmp_path / "results", tmp_path) == []  # again it is the same
 
 
-def test_what_the_drawings_say_stands_between_marks_as_a_list(tmp_path: Path) -> None:
+def test_the_plots_own_tables_stand_between_marks(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5)
-    said = filled(tmp_path, "download/main says").split(END)[0]
-    assert "\n- " in said and "|" not in said
+    (matrix,) = to_matrices(load_results(tmp_path / "results", "download").runs)
+    study = Study("download", "Download")
+    lines = plot_tables(study, [replace(matrix, draw=("marked",))])
+    assert lines[1].startswith("| Cell | Tunnel | cc | Marked by the queue |")
+    assert len(lines) == 4 + len(matrix.cells)
 
 
 def test_a_cell_of_fewer_runs_has_no_number_and_the_table_says_so(tmp_path: Path) -> None:

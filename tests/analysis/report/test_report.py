@@ -120,19 +120,13 @@ def test_every_figure_is_on_the_page_and_a_file_in_each_format(whole: tuple[Path
 
 
 HEADINGS = (
-    *("BBR against CUBIC", "Lab against thesis", "Where the CPU decided", "Is it the CPU?"),
-    *("Which buffer explains the thesis?", "What iperf3's Retr says"),
+    *("BBR against CUBIC, run against run of the same seed", "Retransmissions per leg"),
+    *("Goodput by the bottleneck's buffer", "Goodput by what a system call costs"),
 )
 MADE = ("What produced each number", "0.0.0-fixture", "fixture relay 0", "0f0f0f0f0f0f0f0f")
 SHOWN = ("Made-up numbers", "report --open", "repetition 1 · seed 1001")
 ASIDE = ("(exit status 9)", "fixture: panic at the last line", "+831.000 ms off")
-ANSWERS = (
-    "1.09 at 1 stream (1.08 to 1.10, n = 6; thesis: 0.94), 1.10 at 4 streams (n = 5",
-    "is met at no buffer tried, but passed between 0.3 and 1 BDP",
-    "BBR's 1,830 Mbit/s is met within 5 % at every buffer tried (0.01 to 4 BDP)",
-    "No buffer tried gives CUBIC and BBR their values at once",
-    "A CPU decided in 6 of the 24 cells of “The matrix”",
-)
+ANSWERS = ("Goodput: from ", "over 24 cells (n = 5 to 6")
 
 
 @pytest.mark.parametrize(
@@ -146,13 +140,12 @@ def test_the_page_says_what_was_asked_answered_made_and_set_aside(
 
 @pytest.mark.parametrize("question", [synthetic.STUDY.question, "Why is it so? " * 30])
 def test_the_first_screen_is_short(singles: Path, tmp_path: Path, question: str) -> None:
-    """Question, an answer of 25 words, one picture; what it rests on in a line; then the cells."""
+    """Question, an answer of one sentence, one picture; what it rests on in a line."""
     study = replace(PLAIN, question=question)
     first = to_chapter(study, load_results(singles, study.name)).first
     html = write_report(singles, [study], tmp_path).read_text(encoding="utf-8")
-    before, _, after = html[html.index("<article") :].partition("<img")
-    words = re.sub(r"<[^>]+>", " ", before).split()
-    assert first.picture and 0 < len(first.answer.split()) <= 25 and len(words) <= 60
+    _, _, after = html[html.index("<article") :].partition("<img")
+    assert first.picture and first.answer.count(". ") == 0 and first.answer.endswith(".")
     assert "\n" not in first.rests and first.rests.startswith("n = ")
     parts = ('class="rests"', "<h2>", "Study against lab", "About this page")
     assert [after.index(part) for part in parts] == sorted(after.index(part) for part in parts)
@@ -178,20 +171,14 @@ def test_other_data_give_other_answers(tmp_path: Path) -> None:
             sweep = {**asked, "matrix": "buffer", "factors": {"cc": cc, "buffer": "1bdp"}}
             synthetic.write_run(tmp_path, sweep, goodput_mbit=goodput)
     text = report(tmp_path, tmp_path / "out").text
-    for part in (
-        "BBR carries 0.84 times what CUBIC does",
-        "A CPU decided in none of the 2 cells",
-        "BBR's 1,830 Mbit/s is met nowhere",
-        "CUBIC's 1,430 Mbit/s is met within 5 % at 1 BDP (1,430)",
-    ):
-        assert part in text
+    for part in ("1 of 4 of the thesis's numbers agree", "(16 streams, gost+ws, BBR) to 1,430"):
+        assert part in text.replace("\u00a0", " ")
 
 
 def test_a_busy_cpu_beside_a_full_bottleneck_has_not_decided(tmp_path: Path) -> None:
     for cc in ("cubic", "bbr"):
         synthetic.write_run(tmp_path, synthetic.cell(cc, 16), goodput_mbit=1880.0, idle=0.01)
     text = report(tmp_path, tmp_path / "out").text
-    assert "A CPU decided in none of the 2 cells" in text and "at least 95 % full" in text
     assert "CPU-bound" not in text
 
 
@@ -242,7 +229,7 @@ def test_an_unknown_experiment_gets_a_general_figure(tmp_path: Path) -> None:
     page = report(tmp_path, tmp_path / "out", load_study("mine", tmp_path))
     assert (tmp_path / "out/figures/mine-loss-cells.svg").exists()
     said = page.text.replace("\u00a0", " ")
-    assert "90 Mbit/s (1 % loss) to 100 Mbit/s (0 % loss)" in said
+    assert "Goodput: from 90 Mbit/s (1 % loss) to 100 Mbit/s (0 % loss) over 3 cells" in said
 
 
 def test_hostile_words_stay_words(tmp_path: Path) -> None:
@@ -291,11 +278,10 @@ def test_the_study_s_values_stand_beside_a_sweep_on_the_same_path_only(tmp_path:
         asked = {"matrix": f"at-{profile}", "profile": profile, "cc": "bbr", "streams": 16}
         run = synthetic.description(**asked, factors={"cc": "bbr"})
         synthetic.write_run(tmp_path, run, goodput_mbit=915.0, name=profile)
-    page = report(tmp_path, tmp_path / "out")
+    report(tmp_path, tmp_path / "out")
     tables = {path.stem: path.read_text() for path in (tmp_path / "out/tables").iterdir()}
     assert ",1830," in tables["made-up-at-la-hamina-goodput"]
     assert "1830" not in tables["made-up-at-elsewhere-goodput"]
-    assert "Of 1 cell with a value in the thesis, none" in page.text
 
 
 def test_the_real_clock_joins_the_sweep_even_with_offloads_and_another_length(
@@ -309,12 +295,7 @@ def test_the_real_clock_joins_the_sweep_even_with_offloads_and_another_length(
     run = synthetic.description(**asked, offloads=True, factors={"cc": "cubic"})
     synthetic.write_run(tmp_path, run, goodput_mbit=777.0, idle=0.02)
     text = report(tmp_path, tmp_path / "out").text
-    for part in (
-        "CUBIC 1,000 → 100 Mbit/s (CPU idle 50 % → 0.0 %, bottleneck used 53 % → 5.3 %)",
-        "CUBIC on the real clock 777 Mbit/s",
-        "real clock, offloads on",
-        "Runs of 8 s and 30 s",
-    ):
+    for part in ("real clock, offloads on", "Runs of 8 s and 30 s"):
         assert part in text
 
 
@@ -324,7 +305,7 @@ def test_a_buffer_sweep_takes_in_the_same_cell_of_another_matrix(tmp_path: Path)
     run = synthetic.description(**asked, factors={"cc": "cubic", "buffer": "0.1bdp"})
     synthetic.write_run(tmp_path, run, goodput_mbit=900.0)
     said = report(tmp_path, tmp_path / "out").text
-    assert "within 5 % at 1 BDP (1,430); over 0.1 to 1 BDP" in said
+    assert "1,430" in said.partition("Goodput by the bottleneck's buffer")[2]
 
 
 def test_long_and_like_names_make_different_files(tmp_path: Path) -> None:
@@ -389,7 +370,7 @@ def test_what_was_warned_of_stands_with_the_matrix(tmp_path: Path) -> None:
         fidelity["checks"].append(guard)
         (folder / "fidelity.json").write_text(json.dumps(fidelity))
     (part,) = to_chapter(Study("made-up", "x"), load_results(tmp_path, "made-up")).parts
-    assert "Warned of in both runs: the window of 1 is small." in part.note
+    assert "Warned of in 2 of 2 runs: the window of 1 is small." in part.note
 
 
 def test_runs_of_an_older_lab_are_shown_as_such(

@@ -13,10 +13,10 @@ from gostlab.analysis.load import shipped_baselines
 from gostlab.analysis.load.published import Claim, Study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.load.shipped_baselines import ShippedMetric, parse_row, to_csv
-from gostlab.analysis.plotting.narrative import study_sentence
 from gostlab.analysis.stats.cells import MatrixResults, to_matrices
-from gostlab.analysis.stats.metrics import MERITS
+from gostlab.analysis.stats.metrics import METRICS
 from gostlab.analysis.stats.published_targets import (
+    agreement_sentence,
     figure_words,
     measured_rows,
     rates_table,
@@ -181,7 +181,7 @@ def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> N
 
 
 def test_what_a_file_may_publish_is_what_the_analysis_can_compute() -> None:
-    assert merit_names() == tuple(merit.name for merit in MERITS)
+    assert merit_names() == tuple(merit.name for merit in METRICS)
 
 
 def test_the_fastest_three_are_a_mean_over_the_runs(tmp_path: Path) -> None:
@@ -286,9 +286,7 @@ def test_a_run_of_a_cell_with_two_shipped_states_is_neither_right_nor_wrong(
     assert "neither agrees nor disagrees" in table.note
     assert f"none was made here: lab 1.0. Those of {cells[1]}: lab 0.9." in table.note
     assert "Of 2: 1 agrees, 1 shows one of two states." in to_table(rows).note
-    assert study_sentence(rows, "thesis") == (
-        "1 of 1 of the thesis's rates agree within 10\u00a0% (1 shows one of two states)."
-    )
+    assert agreement_sentence(rows, "thesis") == "1 of 1 of the thesis's numbers agree."
 
 
 def test_a_file_of_measured_values_that_is_spoilt_is_none(tmp_path: Path, monkeypatch: Any) -> None:

@@ -1,0 +1,92 @@
+"""Write the headline of a matrix: the range of its main metric over its cells."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gostlab.analysis.load.run_json import FlowRecord
+from gostlab.analysis.stats.cells import Cell, MatrixResults
+from gostlab.analysis.stats.metrics import Metric, metric_of
+from gostlab.analysis.stats.statistics import Summary
+from gostlab.analysis.stats.text_table import NBSP, cc_name, span_words
+from gostlab.results.metrics import states_words
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One sentence on a matrix, and the range of the runs of each cell that it names."""
+
+    sentence: str
+    spread: str = ""  # "" if one of them has a single run
+
+
+@dataclass(frozen=True)
+class HeadlineEntry:
+    """A summary of the main metric, of a cell or of one of its flows."""
+
+    summary: Summary
+    cell: Cell
+    flow: FlowRecord | None = None
+
+    @property
+    def place(self) -> str:
+        """Return the flow and the levels of the cell."""
+        levels = self.cell.label if self.cell.factors else ""
+        if self.flow is None:
+            return levels
+        flow = f"{self.flow.name}, {cc_name(self.flow.cc or self.flow.kind)}"
+        return "; ".join(filter(None, (flow, levels)))
+
+
+def write_headline(matrix: MatrixResults, metrics: Sequence[str]) -> Headline | None:
+    """Return the headline on the first metric with a value, else on goodput; None without runs."""
+    for name in dict.fromkeys((*metrics, "goodput")):
+        entries = sorted(entries_of(matrix, name), key=lambda entry: entry.summary.median)
+        if entries:
+            return to_headline(metric_of(name), entries)
+    return None
+
+
+def entries_of(matrix: MatrixResults, name: str) -> Iterator[HeadlineEntry]:
+    """Yield the summaries of a metric over all cells, of each flow if only flows have it."""
+    for cell in matrix.cells:
+        of_flows = metric_of(name).of_run is None
+        for flow in cell.example.competitors if of_flows else (None,):
+            summary = cell.summary(name if flow is None else f"{name}:{flow.name}")
+            if summary is not None:
+                yield HeadlineEntry(summary, cell, flow)
+
+
+def to_headline(metric: Metric, entries: Sequence[HeadlineEntry]) -> Headline:
+    """Format the headline of entries by rising value."""
+    named = entries if len(entries) == 1 else [entries[0], entries[-1]]
+    values = [
+        f"{states_words(entry.summary.states, metric.show) or metric.show(entry.summary.median)}"
+        f"{NBSP}{metric.unit}".rstrip(NBSP)
+        for entry in named
+    ]
+    sizes = [entry.summary.n for entry in entries]
+    runs = f"n{NBSP}={NBSP}{span_words(min(sizes), max(sizes))}"
+    cells = {entry.cell.key: entry.cell for entry in entries}
+    degraded = sum(cell.verdict == "degraded" for cell in cells.values())
+    basis = f"{runs}, {degraded} degraded" if degraded else runs
+    label = metric.label[:1].upper() + metric.label[1:]
+    if len(entries) == 1:
+        text = f"{label}: {values[0]} ({'; '.join(filter(None, (named[0].place, basis)))})."
+    else:
+        ends = " to ".join(
+            f"{value} ({entry.place})" for value, entry in zip(values, named, strict=True)
+        )
+        over = f" over {len(cells)} cells" if len(cells) > 1 else ""
+        text = f"{label}: from {ends}{over} ({basis})."
+    return Headline(text, range_of_runs(metric, named))
+
+
+def range_of_runs(metric: Metric, entries: Sequence[HeadlineEntry]) -> str:
+    """Format the ranges of the runs behind some summaries; "" if one has a single run."""
+    if any(entry.summary.n < 2 for entry in entries):
+        return ""
+    ranges = [
+        dict.fromkeys(map(metric.show, (min(entry.summary.values), max(entry.summary.values))))
+        for entry in entries
+    ]
+    return " and ".join(" to ".join(ends) for ends in ranges)

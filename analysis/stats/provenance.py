@@ -1,0 +1,85 @@
+"""Describe the software and the machine that produced some runs, in one line."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gostlab.analysis.load.json_safe import optional_number
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.stats.text_table import count_of
+
+RECEIVING = ("an interrupt per packet", "interrupts moderated")  # [moderated]
+
+
+def made_by_line(runs: Sequence[RunFolder]) -> str:
+    """State the software that produced some runs, in one line."""
+    environments = [run.environment for run in runs if run.environment is not None and run.counts]
+    if not environments:
+        return ""
+
+    def named(head: str, values: set[str]) -> str:
+        return f"{head}{' / '.join(sorted(values))}"
+
+    synthetic = (
+        "FIXTURE, NOT MEASURED · "
+        if any(environment.synthetic for environment in environments)
+        else ""
+    )
+    tunnels = {
+        environment.tunnel for environment in environments if environment.tunnel_kind != "none"
+    }
+    parts = [
+        named("tunnel: ", tunnels) if tunnels else "no tunnel",
+        named(
+            "Linux ",
+            {f"{environment.kernel} (HZ {environment.hz})" for environment in environments},
+        ),
+        ", ".join(
+            [
+                named("", {f"{environment.clock} clock" for environment in environments}),
+                *machine_words(runs),
+            ]
+        ),
+        named("iperf3 ", {environment.iperf3 for environment in environments}),
+        named("lab ", {environment.lab for environment in environments}),
+    ]
+    return synthetic + " · ".join(parts)
+
+
+def machine_words(runs: Sequence[RunFolder]) -> list[str]:
+    """Describe hosts on the virtual clock: CPUs, cost of a system call and of a packet.
+
+    The kind of interrupts follows. Requests that differ between runs are omitted.
+    """
+    counted = [run for run in runs if run.counts and run.clock == "virtual"]
+
+    def of_all(words: Callable[[Mapping[str, Any]], str]) -> list[str]:
+        texts = {words(dict(run.settings)) for run in counted}
+        return list(texts - {""}) if len(texts) == 1 else []
+
+    costs = {run.syscall_cost_us for run in counted}
+    return [
+        *of_all(cpus_words),
+        *(f"{cost:g} µs per system call" for cost in costs if len(costs) == 1),
+        *of_all(packet_words),
+        *of_all(lambda asked: RECEIVING[asked.get("receive") == "moderated"]),
+    ]
+
+
+def packet_words(asked: Mapping[str, Any]) -> str:
+    cost_ns = optional_number(asked, "packet_cost_ns")
+    return f"{cost_ns / 1000:g} µs per packet" if cost_ns else ""
+
+
+def cpus_words(asked: Mapping[str, Any]) -> str:
+    count = int(optional_number(asked, "host_cpus") or 0)
+    if not count:
+        return "one CPU for all hosts"
+    others = [
+        f"{name.partition('.')[2]} {value}"
+        for name, value in asked.items()
+        if name.startswith("cpus_by_host.")
+    ]
+    text = f"{count_of(count, 'CPU')} per host"
+    if share := optional_number(asked, "cpu_share_permille"):
+        text += f" with the time of {share / 1000:g}"
+    return f"{text} ({', '.join(others)})" if others else text
