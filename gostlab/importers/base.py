@@ -12,7 +12,6 @@ from typing import Any
 
 from gostlab.errors import BadInput
 from gostlab.spec import units
-from gostlab.spec.profile import Loss
 
 # The exceptions of reading a JSON document of an unexpected shape; a number of 400 digits raises
 # OverflowError.
@@ -62,7 +61,7 @@ class DirectionRecording:
     period_s: float | None = None  # after which sendable_s begins again; None: PathRecording's
     probes: Sequence[Probe] = ()  # one-way delays and losses, sorted by time
     jitter_ms: float = 0.0  # constant, of packets that keep their order
-    loss: Loss | None = None  # constant loss
+    loss_share: float = 0.0  # constant loss
 
 
 @dataclass(frozen=True)

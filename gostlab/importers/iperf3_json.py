@@ -22,7 +22,7 @@ from gostlab.importers.base import (
     wire_bps,
 )
 from gostlab.spec import units
-from gostlab.spec.profile import random_loss, share_text
+from gostlab.spec.profile import share_text
 
 # Keys of which iperf3 3.7 to 3.10 write one for each direction.
 DOUBLED = ("sum", "sum_sent", "sum_received")
@@ -272,7 +272,7 @@ def read_udp(
     recording = DirectionRecording(
         rate_bps=wire,
         offered_bps=offered,
-        loss=random_loss(share),
+        loss_share=share,
         jitter_ms=1.5 * jitter_ms if wire >= LIMITED_SHARE * offered else 0.0,
     )
     return recording, evidence

@@ -30,7 +30,7 @@ from gostlab.profile_import.rate_steps import (
     trace_text,
 )
 from gostlab.spec import units
-from gostlab.spec.profile import DIRECTIONS, NO_LOSS, Loss, share_text
+from gostlab.spec.profile import DIRECTIONS, share_text
 from gostlab.spec.trace import MAX_ROWS
 from gostlab.spec.value_types import MAX_DELAY_S
 from gostlab.spec.yaml_source import BadInput
@@ -67,7 +67,7 @@ class ImportedDirection:
     rate_bps: int  # mean rate, for the buffer and if there are no rate steps
     delay_ms: float  # minimum delay
     jitter_ms: float
-    loss: Loss
+    loss_share: float
     steps: pd.DataFrame  # rate_steps.COLUMNS by time
     error: ReplayError
 
@@ -118,9 +118,9 @@ def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
         one: DirectionRecording = getattr(recorded, name)
         steps, error = rates[name] or (pd.Series(dtype=float), ReplayError(0.0, 0))
         delay_ms, probes, offset_ms = delays[name]
-        has_limit, loss = is_limited(order, one), one.loss or NO_LOSS
-        if one.offered_bps and not has_limit and loss != NO_LOSS:
-            loss = NO_LOSS
+        has_limit, loss_share = is_limited(order, one), one.loss_share
+        if one.offered_bps and not has_limit and loss_share:
+            loss_share = 0.0
             sentences.left_out.append(
                 f"{name}'s loss as the line's (a full queue drops what was offered above the rate;"
                 " --rate with the path's own rate takes it)"
@@ -133,7 +133,7 @@ def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
             rate_bps=rates_bps[name],
             delay_ms=delay_ms,
             jitter_ms=jitter_ms,
-            loss=loss,
+            loss_share=loss_share,
             steps=pd.DataFrame(
                 {
                     "rate_bps": steps,
@@ -362,7 +362,7 @@ def direction_document(one: ImportedDirection) -> dict[str, Any]:
         f"{one.rate_bps}bit",
         one.delay_ms,
         jitter_ms=one.jitter_ms,
-        loss=share_text(one.loss["p"]),
+        loss=share_text(one.loss_share),
         **ordered,
     )
 
