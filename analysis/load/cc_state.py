@@ -4,16 +4,18 @@ The control chooses the names (cc/gostlab_cc.h); their suffixes are the units. N
 unset values, which are omitted.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import TimeSeries, read_gzip
 from gostlab.results import valid_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = "cc_state.jsonl.gz"
 # Suffix of a name -> (unit in plots, factor)
@@ -43,6 +45,9 @@ class CcStateHistory:
 
     def series(self, name: str) -> TimeSeries:
         """Return the values of a variable in its unit; NaN while unset."""
+        import numpy as np
+        import pandas as pd
+
         value = pd.to_numeric(self.table[name], errors="coerce").to_numpy(float)
         return TimeSeries(
             self.table["t_s"].to_numpy(float), np.where(value < 0, np.nan, value) * unit_of(name)[1]
@@ -54,6 +59,8 @@ class CcStateHistory:
 
     def phases(self) -> list[tuple[float, float, str]]:
         """Return (begin, end, word) for the first variable whose values are words."""
+        import numpy as np
+
         name = next((name for name in self.table.columns if self.is_words(name)), None)
         if name is None:
             return []
@@ -77,6 +84,8 @@ def without_unit(name: str) -> str:
 @lru_cache(maxsize=2)
 def states(run: RunFolder) -> tuple[CcStateHistory, ...]:
     """Return the state of each flow whose congestion control recorded it."""
+    import pandas as pd
+
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in rows_of(run):
         rows.setdefault(str(row["flow"]), []).append(row)

@@ -1,15 +1,18 @@
 """Convert a run's samples to tables whose column names carry units."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load import series
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.errors import BadInput
 from gostlab.results import SAMPLES, read_series
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # New names of the columns without a unit.
 WITH_UNITS = {
@@ -33,6 +36,8 @@ def samples(folder: Path, of: str = "sockets") -> pd.DataFrame:
     Empty without such samples. A column inside an object has a dot: bbr.bw_bps. Raises BadInput for
     an unknown type.
     """
+    import pandas as pd
+
     if of not in SAMPLES:
         raise BadInput(f"samples {of!r:.40}: one of {', '.join(SAMPLES)}")
     if of == "acks":
@@ -49,6 +54,8 @@ def samples_of(runs: Iterable[RunFolder], of: str = "sockets") -> pd.DataFrame:
 
     Raises BadInput.
     """
+    import pandas as pd
+
     tables = []
     for run in runs:
         table = samples(run.folder, of)
@@ -60,4 +67,6 @@ def samples_of(runs: Iterable[RunFolder], of: str = "sockets") -> pd.DataFrame:
 
 
 def to_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
     return pd.DataFrame(rows)

@@ -3,19 +3,22 @@
 Each folder becomes a RunFolder or an UnidentifiedRun; none is omitted.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import CHAIN_LEGS, LEGS, RunFolder, UnidentifiedRun, load_run
 from gostlab.analysis.load.run_json import RunDirection, question, read_run_json
 from gostlab.analysis.load.series import latency
 from gostlab.results.metrics import Latency
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def to_frame(runs: Iterable[RunFolder]) -> pd.DataFrame:
     A factor without a column of its own (`load.cc`, `buffer`) gets one, with levels as written in
     the experiment's file. Unknown values are empty.
     """
+    import pandas as pd
+
     rows = [with_factors(to_row(run), run) for run in runs]
     return pd.DataFrame(rows, columns=None if rows else ["run", "state", "verdict", "goodput_mbit"])
 

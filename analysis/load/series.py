@@ -16,10 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gostlab import safe_read
 from gostlab.analysis.load.json_safe import UnreadableFile, Value, optional_number, read_object
@@ -27,6 +24,10 @@ from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord, data_direction
 from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_series
 from gostlab.results.metrics import Latency, path_leg
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
 
 # Exclude this initial share of a flow's (or of all flows' common) time from steady-state means:
 # slow start ends far above the window that loss allows, and CUBIC reduces it by 0.7 per loss only.
@@ -64,12 +65,18 @@ class TimeSeries:
     @classmethod
     def at(cls, values: Mapping[float, float]) -> TimeSeries:
         """Construct a series from a value for each instant."""
+        import numpy as np
+
         instants = sorted(values)
         return cls(np.array(instants), np.array([values[t_s] for t_s in instants]))
 
 
-Curve = tuple[np.ndarray, np.ndarray]  # (instants, cumulative bytes)
-EMPTY_SERIES = TimeSeries(np.array([]), np.array([]))
+Curve: TypeAlias = "tuple[np.ndarray, np.ndarray]"  # (instants, cumulative bytes)
+
+
+@cache
+def empty_series() -> TimeSeries:
+    return TimeSeries.at({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +92,8 @@ class DeliveryCurve:
 
         Values between samples are interpolated linearly.
         """
+        import numpy as np
+
         return sum(
             np.interp(last_s, t_s, total) - np.interp(first_s, t_s, total)
             for t_s, total in self.curves
@@ -106,6 +115,8 @@ def flow_rates(run: RunFolder, window_s: float, origin_s: float = 0.0) -> dict[s
     receiver, in its own intervals. The first and last window cover only the time when the flow was
     active, and are omitted if that is less than half a window.
     """
+    import numpy as np
+
     rates = {}
     for flow in run.flows:
         progress = progress_of(run, flow)
@@ -164,9 +175,11 @@ def non_wan_samples(run: RunFolder) -> dict[tuple[str, str], list[dict[str, Any]
 
 def acknowledged_rate(rows: Iterable[Mapping[str, Any]]) -> TimeSeries:
     """Return the rate acknowledged to some sockets between samples, in Mbit/s."""
+    import numpy as np
+
     total = over_sockets(rows, "bytes_acked")
     if len(total) < 2:
-        return EMPTY_SERIES
+        return empty_series()
     # the total decreases when a socket closes
     gained = np.maximum(0.0, np.diff(total.value))
     return TimeSeries(total.t_s[1:], 8e-6 * gained / np.diff(total.t_s))
@@ -192,6 +205,8 @@ def acks(run: RunFolder, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
     one that was not recorded (ssthresh_of distinguishes them). A truncated file yields its complete
     rows. columns: t_s, cwnd_pkts and any other of ACK_COLUMNS; a run may have 10^5 rows.
     """
+    import pandas as pd
+
     nothing = pd.DataFrame(columns=list(columns), dtype=float)
     try:
         text = read_gzip(run.folder / "acks.csv.gz")
@@ -224,7 +239,7 @@ def ssthresh_of(run: RunFolder, flow: str) -> TimeSeries:
     table = table[table["flow"] == flow]
     if table["snd_ssthresh_pkts"].notna().any():
         return TimeSeries.of(table, "snd_ssthresh_pkts")
-    return socket_series(run, "ssthresh_pkts").get(flow, EMPTY_SERIES)
+    return socket_series(run, "ssthresh_pkts").get(flow, empty_series())
 
 
 def read_gzip(path: Path) -> bytes:
@@ -330,6 +345,8 @@ def span(flow: FlowRecord) -> tuple[float, float]:
 
 def socket_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
     """Return the cumulative bytes delivered by each socket of a flow."""
+    import numpy as np
+
     by_flow = rows_by_flow(run)
     instants = np.array(sorted({row["t_s"] for rows in by_flow.values() for row in rows}))
     sockets: dict[Any, list[dict[str, Any]]] = {}
@@ -367,6 +384,8 @@ def delivered_bytes(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, floa
 
 
 def curve_of(points: Sequence[tuple[float, float]]) -> Curve:
+    import numpy as np
+
     t_s, values = zip(*points, strict=True)
     return np.array(t_s), np.array(values)
 
@@ -430,9 +449,9 @@ def windows_of(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
 
     The end of BBR's Drain for BBR; -inf if it was not observed.
     """
-    windows = socket_series(run, "cwnd_pkts").get(flow.name, EMPTY_SERIES)
+    windows = socket_series(run, "cwnd_pkts").get(flow.name, empty_series())
     limits = socket_series(run, "ssthresh_pkts").get(
-        flow.name, EMPTY_SERIES
+        flow.name, empty_series()
     )  # finite thresholds only
     limited_s = limits.t_s
     if flow.streams != 1:
@@ -444,7 +463,7 @@ def windows_of(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
         windows = TimeSeries.of(rows, "cwnd_pkts")
         at_acks = rows.loc[rows[thresholds].notna().any(axis="columns"), "t_s"].to_numpy(float)
         limited_s = at_acks if len(at_acks) else limited_s
-    gains = socket_series(run, "bbr.pacing_gain").get(flow.name, EMPTY_SERIES)
+    gains = socket_series(run, "bbr.pacing_gain").get(flow.name, empty_series())
     low, high = PROBE_BW_GAINS
     probing_s = gains.t_s[(gains.value > low) & (gains.value < high)]
     return windows, max(first_of(limited_s), first_of(probing_s))
@@ -457,6 +476,8 @@ def first_of(instants: np.ndarray) -> float:
 
 def step_mean(series: TimeSeries, first_s: float, last_s: float) -> float | None:
     """Return the mean of a step function over an interval; None if it is empty."""
+    import numpy as np
+
     first_s = max(first_s, float(series.t_s[0])) if len(series) else first_s
     if not len(series) or last_s <= first_s:
         return None

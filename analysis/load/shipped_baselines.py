@@ -13,8 +13,6 @@ from functools import cache
 from io import StringIO
 from types import MappingProxyType
 
-import pandas as pd
-
 from gostlab.analysis.load.json_safe import printable
 from gostlab.registry.folders import ROOT
 from gostlab.results.metrics import RunCluster
@@ -79,6 +77,8 @@ def parse_cluster(text: str) -> RunCluster:
 
 
 def to_csv(rows: Iterable[ShippedMetric]) -> str:
+    import pandas as pd
+
     table = pd.DataFrame(
         [
             {**asdict(row), "states": " ".join(f"{s.value:.6g}x{s.runs}" for s in row.states)}

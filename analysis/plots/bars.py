@@ -1,10 +1,10 @@
 """Plot goodput by condition."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
-
-import pandas as pd
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import (
@@ -16,6 +16,10 @@ from gostlab.analysis.plotting.factors import (
 from gostlab.analysis.plotting.plot import Drawing, Sheet, with_absent
 from gostlab.analysis.plotting.style import fits, wrapped
 from gostlab.analysis.stats.text_table import cc_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 # Maximum conditions in a row, so that names do not overlap; longer rows are split.
 CONDITIONS_IN_A_ROW = 6

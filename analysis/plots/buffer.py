@@ -1,11 +1,9 @@
 """Plot goodput and WAN retransmissions by bottleneck buffer size."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from __future__ import annotations
 
-import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import ccs_of
@@ -26,6 +24,11 @@ from gostlab.analysis.stats.text_table import (
     ratio,
     sweep_table,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 STUDY_LINE = (0, (1, 1.5))
 

@@ -1,14 +1,12 @@
 """Plot goodput by loss."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
-
-import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING, Literal
 
 from gostlab.analysis.load.published import claims_of
 from gostlab.analysis.plotting import facet
@@ -36,6 +34,10 @@ from gostlab.analysis.plotting.style import (
 )
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.throughput_model import GENERAL, ThroughputModel, models_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 # Losses within this ratio are labelled individually.
 NEAR_LOSSES = 60
@@ -75,6 +77,8 @@ def value_of(table: pd.DataFrame, figure: str) -> facet.Value:
 
 def panels(sheet: Sheet, figure: str = "goodput") -> list[facet.FacetPanel]:
     """Return a panel per RTT, with the models' curves and the link's capacity."""
+    import numpy as np
+
     table, curves, value = sheet.rows, curves_of(sheet), value_of(sheet.rows, figure)
     losses, none_at = losses_of(table)
 
@@ -99,6 +103,8 @@ def loss_axis(
     ax: Axes, panels: Sequence[facet.FacetPanel], series: Sequence[facet.FacetSeries]
 ) -> None:
     """Set a log axis of loss with decades, or few close levels, as ticks; zero is at the left."""
+    import pandas as pd
+
     losses, none_at = losses_of(pd.concat([panel.rows for panel in panels]))
     narrow = grid(len(panels))[1] > 2
     ax.set_xscale("log")

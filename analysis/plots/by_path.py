@@ -1,10 +1,10 @@
 """Plot each tunnel on each path as a map: large flow and short downloads."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plots.heatmap import facet_order, norm_of, plot_heatmap
 from gostlab.analysis.plotting.factors import factor_columns, tunnels_of
@@ -14,6 +14,9 @@ from gostlab.analysis.stats.cells import natural
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.spec.labels import level_words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PATH, TUNNEL, FETCH = "factor:path", "factor:tunnel", "fetch_median_s"
 OF_ALL = "goodput"
@@ -34,6 +37,8 @@ def with_tunnels(table: pd.DataFrame) -> pd.DataFrame:
 
 def with_paths(table: pd.DataFrame) -> pd.DataFrame:
     """Return cells with path labels, sorted by tunnel and path."""
+    import pandas as pd
+
     rows = table.copy()
     rest = [name for name in factor_columns(rows) if name not in (TUNNEL, "factor:cc")]
     varied = [name for name in rest if rows[name].nunique() > 1]

@@ -1,13 +1,11 @@
 """Plot goodput by RTT: one line per congestion control, or per competing flow."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
-
-import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting import facet, marks
 from gostlab.analysis.plotting.factors import ccs_of, facets_of, flows_of, rtt_column
@@ -15,6 +13,11 @@ from gostlab.analysis.plotting.plot import Drawing, Sheet
 from gostlab.analysis.plotting.style import WIDE, apart, cc_colour, name_ticks, note
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.throughput_model import Path, ThroughputModel, models_for
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 # Default models: one of each congestion control.
 ONE_EACH = ("rfc9438", "reno", "bbr")
@@ -60,6 +63,8 @@ def shown_values(table: pd.DataFrame) -> list[float]:
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
     """Return a panel per other level, with models and the link's capacity."""
+    import numpy as np
+
     table, flows, axis = sheet.rows, flows_of(sheet.rows), rtt_column(sheet.rows)
     rtts = sorted(table[axis].dropna().unique())
     steps = np.geomspace(max(rtts[0], 0.1), max(rtts[-1], 0.2), marks.STEPS)

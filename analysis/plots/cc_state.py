@@ -1,13 +1,11 @@
 """Plot a congestion control's own state: bandwidth, bounds, gains, phases."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.cc_state import FILE, CcStateHistory, states, without_unit
 from gostlab.analysis.load.run_folder import RunFolder
@@ -26,6 +24,11 @@ from gostlab.analysis.plotting.style import FAINT, cut, finish, styled, thousand
 from gostlab.analysis.stats.cells import Cell, file_name
 from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.text_table import cc_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Pale, so that lines are seen on them. The lab's own controls name their states alike, so that one
 # looks the same in all figures; another's take what is left, in their order.
@@ -46,6 +49,8 @@ MAX_SHOWN = 8
 @styled
 def plot_state(run: RunFolder, state: CcStateHistory, footer: str = "", note: str = "") -> Figure:
     """Plot one socket's state over time: a panel per unit, phases as bands."""
+    from matplotlib.patches import Patch
+
     fills = fills_of(list(dict.fromkeys(word for _, _, word in state.phases())))
     panels = [
         TimelinePanel(label, partial(draw_panel, state=state, fills=fills, names=names[:most]))
@@ -83,6 +88,8 @@ def draw_panel(
     ax: Axes, state: CcStateHistory, fills: dict[str, str], names: Sequence[str]
 ) -> None:
     """Plot a band per phase and a line per variable; gaps are unset values."""
+    import numpy as np
+
     for word, fill in fills.items():
         ax.broken_barh(
             [(begin, end - begin) for begin, end, item in state.phases() if item == word],
@@ -127,6 +134,8 @@ def usual_top(value: np.ndarray) -> float:
     If a hundredth of the values is more than three times above the rest, as after Startup, it is
     cut off.
     """
+    import numpy as np
+
     known = value[np.isfinite(value)]
     if not len(known):
         return 0.0
@@ -162,6 +171,8 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 
 def sampling_note(state: CcStateHistory) -> str:
     """State the sampling period, which hides shorter changes."""
+    import numpy as np
+
     steps = [
         after - before for before, after in itertools.pairwise(state.table["t_s"]) if after > before
     ]

@@ -1,12 +1,9 @@
 """Plot goodput and CPU idle share by system call cost; the real clock is separate."""
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from __future__ import annotations
 
-import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.patches import Patch
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
 from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW
 from gostlab.analysis.plotting import facet
@@ -25,6 +22,11 @@ from gostlab.analysis.stats.text_table import (
     sweep_table,
     to_text,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 STARVED = "#f3d9d2"
 STUDY_LINE = (0, (1, 1.5))
@@ -89,6 +91,8 @@ def axis_name(table: pd.DataFrame) -> str:
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     """Return the legend entries of study and saturated CPU."""
+    from matplotlib.patches import Patch
+
     result: list[Any] = []
     if sheet.rows["goodput_study"].notna().any():
         text = f"the {sheet.called}, in its colour"

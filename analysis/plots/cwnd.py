@@ -1,17 +1,15 @@
 """Plot congestion windows of runs side by side."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.series import EMPTY_SERIES, TimeSeries, acks, socket_series, ssthresh_of
+from gostlab.analysis.load.series import TimeSeries, acks, empty_series, socket_series, ssthresh_of
 from gostlab.analysis.plotting.factors import cc_rank, named_level, told_apart
 from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.marks import FLOW_DASHES, min_max
@@ -29,6 +27,10 @@ from gostlab.analysis.plotting.style import (
 )
 from gostlab.analysis.stats.cells import cell_key
 from gostlab.analysis.stats.text_table import cc_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 CONDITION_WIDTH = 15
 SSTHRESH = {"color": FAINT, "linewidth": 1.0, "linestyle": (0, (3, 1.5))}
@@ -114,6 +116,8 @@ def condition_of(run: RunFolder) -> str:
 
 def draw_cwnd(ax: Axes, run: RunFolder | None) -> float:
     """Plot the windows of every flow of a run and return the maximum cwnd."""
+    import numpy as np
+
     if run is None:
         say_inside(ax, "no valid run")
         return 1.0
@@ -152,7 +156,7 @@ def window_of(run: RunFolder, flow: str) -> TimeSeries:
     table = table[table["flow"] == flow]
     if len(table):
         return TimeSeries.of(table, "cwnd_pkts")
-    return socket_series(run, "cwnd_pkts").get(flow, EMPTY_SERIES)
+    return socket_series(run, "cwnd_pkts").get(flow, empty_series())
 
 
 def say_inside(ax: Axes, words: str) -> None:

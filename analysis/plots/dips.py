@@ -1,11 +1,9 @@
 """Plot when flows fall below their own rate, and the cost, such as BBR's ProbeRTT."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from __future__ import annotations
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
@@ -28,6 +26,10 @@ from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.text_table import count_of
 from gostlab.analysis.stats.throughput_dips import DEEP, Dips, dips_of
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Dipping = tuple[str, RunFolder, FlowRecord, Dips]  # label, run, flow, dips
 PANELS_ON_A_FIGURE = 8
 SHADE = "#F3D9C6"
@@ -37,6 +39,8 @@ MEDIAN: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.0}
 @styled
 def plot_dips(runs: Sequence[Dipping], title: str) -> Figure:
     """Plot a panel per flow: its rate over time, and its dips with their cost."""
+    from matplotlib.patches import Patch
+
     figure, axes = new_figure(1.3 + 1.05 * len(runs), len(runs), 1, sharex=True)
     for ax, (text, run, flow, dips) in zip(axes[:, 0], runs, strict=True):
         draw_flow(ax, flow, dips)

@@ -1,11 +1,11 @@
 """Plot the duration of short downloads by size."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import median
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting.panels import (
@@ -19,6 +19,9 @@ from gostlab.analysis.plotting.panels import (
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep
 from gostlab.analysis.plotting.style import cc_colour, finish, log_axis, styled
 from gostlab.analysis.stats.text_table import NBSP
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 POINT: dict[str, Any] = {"marker": "o", "markersize": 4}
 

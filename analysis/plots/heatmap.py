@@ -1,16 +1,12 @@
 """Plot a metric over pairs of levels of two factors as a map."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
-
-import numpy as np
-import pandas as pd
-from matplotlib import colormaps
-from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gostlab.analysis.plotting import style
 from gostlab.analysis.plotting.factors import (
@@ -29,6 +25,11 @@ from gostlab.analysis.stats.cells import file_name, natural
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+
 # Mapped metrics; each gets a figure if it is known and not constant.
 MAPPED = ("goodput", "srtt_median_ms", "queue_delay_p95_ms", "jain")
 SHARE = "share:"
@@ -39,7 +40,7 @@ FACETS_ON_A_FIGURE = 6
 # Maximum columns whose numbers fit side by side; wider facets are stacked.
 LEVELS_ABREAST = 5
 # The columns for across and down; None if a table lacks two.
-Choose = Callable[[pd.DataFrame], "tuple[str, str] | None"]
+Choose: TypeAlias = "Callable[[pd.DataFrame], tuple[str, str] | None]"
 
 
 @style.styled
@@ -61,6 +62,11 @@ def plot_heatmap(
     scale    of its colours; several figures share one
     columns  facets abreast, where their widths should not say
     """
+    import numpy as np
+    import pandas as pd
+    from matplotlib import colormaps
+    from matplotlib.colors import LogNorm
+
     all_rows = pd.concat([rows for _, rows in facets])
     across, down = levels_of(all_rows, x), levels_of(all_rows, y)
     abreast = columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2)
@@ -102,6 +108,8 @@ def plot_heatmap(
 
 def norm_of(table: pd.DataFrame, figure: str) -> Normalize:
     """Return a common colour scale, logarithmic for a wide range."""
+    from matplotlib.colors import LogNorm, Normalize
+
     result = [float(value) for value in table[figure] if is_known(value)]
     low, high = min(result, default=0.0), max(result, default=1.0)
     if low > 0 and high / low > style.WIDE:
@@ -111,6 +119,8 @@ def norm_of(table: pd.DataFrame, figure: str) -> Normalize:
 
 def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
     """Return a factor's sorted levels, from its numeric column if it has one."""
+    import pandas as pd
+
     if isinstance(table[factor].dtype, pd.CategoricalDtype):
         seen = set(table[factor])
         return [each for each in table[factor].cat.categories if each in seen]
@@ -147,6 +157,8 @@ def mapped(table: pd.DataFrame) -> list[str]:
 
 def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
     """Plot a figure per metric with several facets; further facets make another."""
+    from matplotlib.colors import Normalize
+
     pair = choose(sheet.rows)
     if pair is None:
         return

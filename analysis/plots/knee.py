@@ -1,12 +1,10 @@
 """Plot goodput by the socket buffers' window, with the knee where the path is full."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Any
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.run_json import read_run_json
 from gostlab.analysis.plotting.factors import cc_rank
@@ -20,6 +18,10 @@ from gostlab.spec.units import show_size
 from gostlab.tcpmodel.buffer_sizing import socket_windows
 from gostlab.tcpmodel.constants import MTU_BYTES
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Payload share of a full frame in a path's rate.
 PAYLOAD_SHARE = 1448 / 1514
@@ -87,6 +89,8 @@ def plot_knee(found: dict[Place, list[tuple[float, Cell]]], footer: str, title: 
 
 def draw_limit(ax: Axes, cell: Cell, rtt_ms: float, low: float, high: float) -> None:
     """Plot the limit by the window and the knee."""
+    import numpy as np
+
     rate_bps = cell.example.rate_bps or 0.0
     knee = bdp_bytes(rate_bps, rtt_ms / 1000)
     windows = np.geomspace(low / 1.5, high * 1.5, 200)

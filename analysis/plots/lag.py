@@ -1,10 +1,8 @@
 """Plot pings by condition, with goodput and retransmissions under load."""
 
-from typing import Literal
+from __future__ import annotations
 
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from typing import TYPE_CHECKING, Literal
 
 from gostlab.analysis.plots.latency import BY_CONDITION, conditions, delays
 from gostlab.analysis.plotting.facet import (
@@ -17,6 +15,10 @@ from gostlab.analysis.plotting.facet import (
 )
 from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, known_rows
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
 MEDIAN, P95 = "ping_median_ms", "ping_p95_ms"
 RESENT = "wan_share"
 ROWS = known_rows(MEDIAN)
@@ -24,6 +26,8 @@ ROWS = known_rows(MEDIAN)
 
 def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
     """Set an axis in percent that keeps zero visible."""
+    from matplotlib.ticker import FuncFormatter
+
     top = max([1e-3, *known_values(table, RESENT)])
     set_limits(ax, way, -0.04 * top, 1.08 * top)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))

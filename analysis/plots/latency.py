@@ -1,18 +1,21 @@
 """Plot RTT and bottleneck queue under load by condition."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
-
-import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING, Any, Literal
 
 from gostlab.analysis.plotting import facet, factors
 from gostlab.analysis.plotting.marks import Place, cc_handles, draw_point, number
 from gostlab.analysis.plotting.plot import Drawing, Sheet, valid_rows
 from gostlab.analysis.plotting.style import FAINT, INK, WIDE, key, log_axis, thousands, wrapped
 from gostlab.analysis.stats.statistics import is_known
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 # Minimum queue on a log axis, which has no zero.
 MIN_MS = 0.1

@@ -1,18 +1,21 @@
 """Plot the goodput of every site of a star."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
-
-import pandas as pd
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING, Literal
 
 from gostlab.analysis.plotting.facet import Facet, FacetPanel, Value, in_groups, point, side_by_side
 from gostlab.analysis.plotting.marks import cc_handles, figure_values
 from gostlab.analysis.plotting.plot import Drawing, Joined, Sheet, Sweep
 from gostlab.analysis.plotting.style import FAINT, cut, log_axis
 from gostlab.analysis.stats.cells import MatrixResults
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 
 def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:

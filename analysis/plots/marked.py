@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
-import pandas as pd
-
 from gostlab.analysis.load.run_folder import RunFolder, sum_known
 from gostlab.analysis.load.series import bottleneck_marks
 from gostlab.analysis.plotting import facet
@@ -60,6 +58,8 @@ def counted(place: Place, line: facet.FacetSeries) -> None:
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
     """Return a panel per marking or receiving end; none if the queue cannot mark."""
+    import pandas as pd
+
     result, tunnels = pd.DataFrame(numbers(sheet.sweep)), tunnels_of(sheet.rows)
     result = result[result["cell"].isin(sheet.rows["cell"])]
     if result["marked"].isna().all():

@@ -1,12 +1,10 @@
 """Plot RTTs measured under load, over time and as distributions."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from typing import Any, Literal
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, Literal
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting import panels, style
@@ -14,12 +12,19 @@ from gostlab.analysis.plotting.marks import min_max
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, known_rows
 from gostlab.results import is_number, read_series
 
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 IDLE: dict[str, Any] = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.0}
 
 
 @cache
 def pings(run: RunFolder) -> tuple[np.ndarray, np.ndarray]:
     """Return send times in s since the load began and RTTs in ms; NaN without an answer."""
+    import numpy as np
+
     rows = read_series(run.folder, "pings")
     rtts = [row["rtt_ms"] if is_number(row.get("rtt_ms")) else np.nan for row in rows]
     return np.array([row["t_s"] for row in rows]), np.array(rtts, float)
@@ -40,6 +45,8 @@ def draw_over_time(ax: Axes, run: RunFolder) -> None:
 
 def draw_distribution(ax: Axes, run: RunFolder) -> None:
     """Plot one run's distribution; lost pings keep it below 1."""
+    import numpy as np
+
     _, rtt_ms = pings(run)
     answered = np.sort(rtt_ms[~np.isnan(rtt_ms)])
     if len(answered):
@@ -76,6 +83,8 @@ def plot_pings(
 
 def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[RunFolder]) -> None:
     """Set a common axis of RTTs, from 0 or logarithmic for a wide range."""
+    import numpy as np
+
     seen = np.concatenate([*(pings(run)[1] for run in runs), [idle_ms(run) for run in runs]])
     low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
     if high / max(low, 1e-3) > style.WIDE:

@@ -1,17 +1,19 @@
 """Plot lab / study goodput by stream count on a log axis; 1 is agreement."""
 
-from functools import partial
-from typing import Literal
+from __future__ import annotations
 
-import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.marks import Place, note_above
 from gostlab.analysis.plotting.plot import Drawing, Sheet
 from gostlab.analysis.plotting.style import GRID, INK, ratio_axis
 from gostlab.analysis.stats.statistics import is_known
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 # Maximum lines whose numbers do not overlap.
 MAX_NUMBERED = 6
@@ -34,6 +36,8 @@ def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
 
 
 def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+    import numpy as np
+
     groups = facet.by_streams(sheet.rows, sheet.rows)
 
     def behind(ax: Axes) -> None:

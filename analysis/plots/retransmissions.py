@@ -1,9 +1,9 @@
 """Plot retransmissions on the WAN and by iperf3's count, by stream count."""
 
-from dataclasses import replace
-from typing import Any
+from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.image_map import shows_row
@@ -18,6 +18,9 @@ from gostlab.analysis.plotting.marks import (
 from gostlab.analysis.plotting.plot import Drawing, Sheet, with_absent
 from gostlab.analysis.plotting.style import FAINT, INK, key
 from gostlab.analysis.stats.statistics import is_known
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # (metric, offset from a cell's position, marker, whether it is filled)
 COUNTED = (("wan", -0.26, "o", True), ("retr", 0.0, "s", False))

@@ -3,14 +3,13 @@
 The layout follows Prudentia's maps of services.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-
-import pandas as pd
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting.factors import cc_rank, facets_of, factor_columns, flows_of
 from gostlab.analysis.plotting.marks import degraded_handles
@@ -19,6 +18,10 @@ from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_r
 from gostlab.analysis.plotting.style import INK, finish, styled, wrapped
 from gostlab.analysis.stats.statistics import Summary, summarise
 from gostlab.analysis.stats.text_table import cc_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 # From orange (takes less than half) over white to purple (takes more): distinct to people with any
 # kind of colour vision, and the same in grey on no side.
@@ -67,6 +70,8 @@ def plot_rivals(
     footer: str,
 ) -> Figure:
     """Plot a map per condition: shares in percent of lines against columns, with n."""
+    from matplotlib.colors import Normalize
+
     ccs = sorted({cc for _, found in facets for pair in found for cc in pair}, key=cc_rank)
     columns = 1 if len(facets) == 1 or len(ccs) > 4 else 2
 

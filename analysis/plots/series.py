@@ -1,23 +1,21 @@
 """Plot one run over time."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.events import event_labels
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord, data_direction
 from gostlab.analysis.load.series import (
-    EMPTY_SERIES,
     TimeSeries,
+    empty_series,
     flow_rates,
     queue_series,
     socket_series,
@@ -43,6 +41,11 @@ from gostlab.analysis.stats.text_table import cc_name
 from gostlab.analysis.stats.throughput_model import payload_mbit
 from gostlab.results import is_number, read_series
 from gostlab.spec.checks import Check
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Maximum window that shows BBR's ProbeRTT (200 ms).
 RATE_WINDOW_S = 0.1
@@ -108,7 +111,7 @@ def panels_of(
     cwnd, srtt = socket_series(run, "cwnd_pkts"), socket_series(run, "srtt_ms")
     queue = queue_series(run)
     # A tunnel's programs share one CPU with all hosts.
-    idle = idle_by_interval(run) if run.tunnel != "direct" else EMPTY_SERIES
+    idle = idle_by_interval(run) if run.tunnel != "direct" else empty_series()
     if rates:
         yield TimelinePanel("Rate\n(Mbit/s)", lambda ax: draw_rates(ax, run, rates, looks), 1.7)
     if cwnd:
@@ -125,6 +128,8 @@ def panels_of(
 
 def rate_window_s(run: RunFolder) -> float:
     """Return a window short enough for ProbeRTT, at least an RTT and a sampling period."""
+    import numpy as np
+
     windows = socket_series(run, "cwnd_pkts").values()
     steps = [step for window in windows for step in np.diff(window.t_s) if step > 0]
     sampled = float(np.median(steps)) if steps else RATE_WINDOW_S
@@ -217,6 +222,8 @@ def draw_flows(
 
 def top_of(lines: Mapping[str, TimeSeries]) -> float:
     """Return the maximum of all values; 1 without any."""
+    import numpy as np
+
     return max((float(np.max(line.value)) for line in lines.values() if len(line)), default=0) or 1
 
 
@@ -224,6 +231,8 @@ def name_ends(
     ax: Axes, rates: Mapping[str, TimeSeries], looks: Mapping[str, tuple[str, Any]]
 ) -> None:
     """Write the flows' names near the ends of their lines, without overlap."""
+    import numpy as np
+
     low, high = ax.get_ylim()
     apart = 0.13 * (high - low)
     ends = sorted(
@@ -247,6 +256,8 @@ def name_at_right(ax: Axes, words: str, y: float, colour: str) -> None:
 
 def draw_queue(ax: Axes, run: RunFolder, queue: TimeSeries) -> None:
     """Plot the bottleneck's backlog, and its limit if it is near."""
+    import numpy as np
+
     t_s, value = min_max(queue.t_s, queue.value)
     ax.plot(t_s, value, color=INK, linewidth=1.1, label="queue")
     top = max(float(np.max(queue.value)), 1.0)
@@ -325,6 +336,8 @@ def draw_memory(ax: Axes, run: RunFolder, limit: Check) -> None:
 
 def idle_by_interval(run: RunFolder) -> TimeSeries:
     """Return the CPU's idle share of each interval, at its end."""
+    import numpy as np
+
     rows = [(0.0, 0.0, 0.0)]
     rows += [
         (float(row["t_s"]), float(row["cpu_busy_s"]), float(row["cpu_idle_s"]))

@@ -1,12 +1,10 @@
 """Plot flows' shares of a bottleneck."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting import marks, style
 from gostlab.analysis.plotting.factors import (
@@ -21,12 +19,18 @@ from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_r
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
 FAIR: dict[str, Any] = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (4, 2))}
 
 
 @style.styled
 def plot_shares(sheet: Sheet) -> Figure:
     """Plot flows' shares of the total by the factor with most levels, with Jain's index."""
+    from matplotlib.patches import Patch
+
     table = sheet.rows
     flows, swept = flows_of(table), swept_factor(table)
     facets = list(facets_of(table, known=(swept,)))
@@ -77,6 +81,8 @@ def plot_shares(sheet: Sheet) -> Figure:
 
 def draw_share(place: marks.Place, flow: str, shade: int, study: float | None) -> None:
     """Plot one flow's bar, runs and published value."""
+    import pandas as pd
+
     row, figure, width = place.row, place.figure, place.width * 0.9
     colour = style.cc_colour(str(row[f"cc:{flow}"]))
     if is_known(marks.number(row, figure)):

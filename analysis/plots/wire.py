@@ -1,11 +1,11 @@
 """Plot bytes on the wire per byte carried by tunnel, computed and measured."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import cache
 from statistics import median
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import wire_ratio
@@ -24,6 +24,9 @@ from gostlab.analysis.plotting.style import INK, key
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import Column, Table
 from gostlab.registry.tunnels import tunnel_kinds
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # colours by Okabe and Ito, of no congestion control
 MEASURED = "#0072B2"
@@ -61,6 +64,8 @@ def measured(place: Place, line: FacetSeries) -> None:
 
 def panels(sheet: Sheet) -> list[FacetPanel]:
     """Return a panel per MTU with a line per tunnel; none without measurements."""
+    import pandas as pd
+
     result, tunnels = pd.DataFrame(bytes_by_tunnel(sheet.sweep)), tunnels_of(sheet.rows)
     if result["measured"].isna().all():
         return []

@@ -9,17 +9,13 @@ alike; a Value what is read off and how it is marked. All else is what the legen
 the figure is. analysis/plots/goodput.py is a short one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import Any, Literal
-
-import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gostlab.analysis.plotting import marks, style
 from gostlab.analysis.plotting.factors import ccs_of, one_row, tunnel_title, tunnels_of
@@ -30,6 +26,12 @@ from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # -- what is drawn alike
 
@@ -106,7 +108,7 @@ def bar(place: Place, line: FacetSeries, *, how: str = "across") -> None:
     marks.draw_bar(place, how)
 
 
-Scale = Callable[[Axes, Literal["x", "y"], pd.DataFrame], None]
+Scale: TypeAlias = "Callable[[Axes, Literal['x', 'y'], pd.DataFrame], None]"
 
 
 @dataclass(frozen=True)
@@ -169,10 +171,12 @@ class FacetPanel:
 
     @property
     def rows(self) -> pd.DataFrame:
+        import pandas as pd
+
         return pd.concat([rows for _, rows in self.places])
 
 
-Group = tuple[str, pd.DataFrame]
+Group: TypeAlias = "tuple[str, pd.DataFrame]"
 
 
 def in_groups(heading: str, groups: Sequence[Group], value: Value, **more: Any) -> FacetPanel:
@@ -218,6 +222,8 @@ STREAMS = "Parallel iperf3 streams (number)"
 
 def patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
     """Return the legend's entry of each congestion control, as a coloured field."""
+    from matplotlib.patches import Patch
+
     return [
         Patch(facecolor=style.cc_colour(cc), label=words.format(cc_name(cc)))
         for cc in ccs_of(table)

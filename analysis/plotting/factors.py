@@ -1,10 +1,9 @@
 """Find the varying factors of a table, name their levels, and split it into facets."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from __future__ import annotations
 
-import numpy as np
-import pandas as pd
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.published import level
 from gostlab.analysis.stats.cells import CC_ORDER, TUNNEL_ORDER, natural, rank
@@ -13,6 +12,9 @@ from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec.labels import PARTS, changes_words, names_cc_end, with_units
 from gostlab.spec.profile import DIRECTIONS
 from gostlab.spec.settings import LINK_NAME
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FACTOR_NAMES = {
     "rtt": "Round-trip time",
@@ -51,6 +53,8 @@ def one_row(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
 
     Raises ValueError for several cells: the plot lacks a distinguishing column.
     """
+    import numpy as np
+
     mask = np.ones(len(table), dtype=bool)
     for name, value in levels.items():
         mask &= (table[name] == value).to_numpy()

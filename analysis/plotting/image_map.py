@@ -1,12 +1,15 @@
 """Record the position of cells in a figure, where a page adds links to their runs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
 
 SIGN = "cell:"  # prefix of an artist's gid; the keys of cells follow
 

@@ -1,18 +1,12 @@
 """Draw cells in a figure (points, bars, intervals, bands), and legend entries."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import matplotlib
-import matplotlib.colors
-import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting.factors import ccs_of
 from gostlab.analysis.plotting.image_map import shows_row
@@ -20,6 +14,12 @@ from gostlab.analysis.plotting.style import DEGRADED_HATCH, FAINT, INK, cc_colou
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 FLOW_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
 FLOW_MARKERS = ("o", "s", "^", "v")
@@ -131,6 +131,8 @@ def band_of(
 
     An open end extends to `floor`, or to `full` (None: the link).
     """
+    import numpy as np
+
     least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
     if not is_known(least) and not is_known(most):
         return None
@@ -282,6 +284,8 @@ def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> lis
 
 def tint(colour: str, shade: int) -> Any:
     """Return a paler colour for each further flow of one congestion control."""
+    import matplotlib.colors
+
     pale = (0.0, 0.62, 0.35, 0.8)[shade % 4]
     return tuple(channel + (1 - channel) * pale for channel in matplotlib.colors.to_rgb(colour))
 
@@ -299,6 +303,8 @@ def min_max(
     Each column keeps its first, minimum, maximum and last point. Dropping points evenly would lose
     short events: a window of 1 after a timeout, BBR's 4 in ProbeRTT.
     """
+    import numpy as np
+
     if len(t_s) <= 4 * columns:
         return t_s, value
     width = (t_s[-1] - t_s[0]) / columns or 1.0
@@ -344,6 +350,7 @@ def link_handles(table: pd.DataFrame) -> list[Any]:
 
 def study_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> list[Any]:
     """Return the legend's entries of published values."""
+    from matplotlib.patches import Patch
 
     def told(end: str) -> bool:
         columns = [f"{figure}_{end}" for figure in figures]
@@ -364,6 +371,8 @@ def study_handle(words: str) -> Any:
 
 def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False) -> list[Any]:
     """Return the legend's entry of each flow, with its constant properties."""
+    from matplotlib.patches import Patch
+
     handles: list[Any] = []
     for index, flow in enumerate(flows):
         ccs, rtts = table[f"cc:{flow}"].dropna().unique(), table[f"rtt:{flow}"].dropna().unique()
@@ -395,6 +404,8 @@ def spread_handles(table: pd.DataFrame, figure: str) -> list[Any]:
 
 def degraded_handles(table: pd.DataFrame, *, bar: bool = False, hollow: bool = True) -> list[Any]:
     """Return the legend's entry of degraded cells, if there are any."""
+    from matplotlib.patches import Patch
+
     if not (table["verdict"] == "degraded").any():
         return []
     if bar:

@@ -1,12 +1,11 @@
 """Plot lab over study, one dot per published value."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
-
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.published import TOLERANCE, TOLERANCE_FACTORS
 from gostlab.analysis.plotting.image_map import shows
@@ -19,6 +18,9 @@ from gostlab.analysis.stats.published_targets import (
     counted_verdict,
     reference_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Blue and vermilion, distinct to people with any kind of colour vision; the markers differ too.
 LOOKS = {AGREES: ("#0072B2", "o"), DISAGREES: ("#D55E00", "D")}
@@ -40,6 +42,8 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     With too many lines there is one per metric. The bands of 10 % and of counts are shaded. At
     least one row must have a ratio (over_study).
     """
+    from matplotlib.patches import Patch
+
     ratios = [(row, over) for row in rows if (over := over_study(row)) is not None]
     names = names_of([row for row, _ in ratios])
     lines = list(dict.fromkeys(names))

@@ -3,20 +3,14 @@
 The plot defines the content of a panel; this module its position, heading and labels.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeVar
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colorbar import Colorbar
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder
@@ -26,6 +20,13 @@ from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.plot import ReportFigure
 from gostlab.analysis.stats.cells import Cell
 from gostlab.analysis.stats.text_table import cc_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
 
 PANELS_ON_A_FIGURE = 9
 # Text on a coloured tile keeps its colour in dark mode (analysis/report/dark_mode.py), which swaps
@@ -122,6 +123,8 @@ def map_figure(
     x and y; colours: matplotlib's name of the colour map; line_in, pt: height of a line and size of
     a field's text; columns: maps side by side.
     """
+    from matplotlib.cm import ScalarMappable
+
     figure, axes = panel_figure(
         [heading for heading, _ in facets],
         0.8 + line_in * len(down),
@@ -147,6 +150,8 @@ def map_figure(
 
 
 def draw_field(ax: Axes, column: int, line: int, field: MapTile, colour: Any, pt: float) -> None:
+    from matplotlib.patches import Rectangle
+
     look = {
         "facecolor": colour,
         "edgecolor": style.FAINT if field.degraded else style.GRID,

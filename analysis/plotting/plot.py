@@ -17,9 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-
-import pandas as pd
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder
@@ -28,6 +26,10 @@ from gostlab.analysis.stats.cells import Cell, MatrixResults, file_name, to_tabl
 from gostlab.analysis.stats.text_table import Table, n_note
 from gostlab.errors import BadInput
 from gostlab.registry import plots as declared
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 # Maximum figures of one plot.
 MAX_FIGURES = 8

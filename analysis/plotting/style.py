@@ -15,23 +15,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
-
-import matplotlib
-import matplotlib.colors
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure, FigureBase
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-from matplotlib.transforms import Bbox
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from gostlab.errors import BadInput
 from gostlab.registry.palette import CC_COLOURS as CC_COLOURS
 from gostlab.registry.palette import cc_colour as cc_colour
 from gostlab.registry.tunnels import tunnel_kinds
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 TUNNEL_MARKERS = {"direct": "o", "gost+ws": "s", "gost+wss": "^"}
 OTHER_MARKERS = ("v", "P", "X", "<", ">")
@@ -77,7 +73,7 @@ STYLE: dict[str, Any] = {
 # Minimum ratio of values for a log axis.
 WIDE = 12.0
 WIDTH_IN = 7.0  # readable on a phone: 10.5 pt is more than 8 px at 390 px
-F = TypeVar("F", bound=Callable[..., Figure])
+F = TypeVar("F", bound="Callable[..., Figure]")
 
 
 def tunnel_marker(tunnel: str) -> str:
@@ -102,6 +98,9 @@ class Canvas:
     @classmethod
     def on(cls, place: Any, *, legend: bool = True) -> Canvas:
         """Construct a canvas from axes, several axes, or a figure."""
+        import numpy as np
+        from matplotlib.figure import FigureBase
+
         if isinstance(place, FigureBase):
             return cls((), place, legend)
         return cls(list(np.ravel(place)), None, legend)
@@ -111,6 +110,8 @@ class Canvas:
 
         Raises BadInput if their number differs from the required one.
         """
+        import numpy as np
+
         if self.drawn:
             raise BadInput("several figures of it: choose one by levels: where={factor: level}")
         if self.figure is not None:
@@ -144,6 +145,8 @@ def styled(draw: F) -> F:
 
     @functools.wraps(draw)
     def inner(*args: Any, **kwargs: Any) -> Figure:
+        import matplotlib
+
         if CANVAS.get() is not None:
             return draw(*args, **kwargs)
         with matplotlib.rc_context(STYLE):
@@ -160,6 +163,8 @@ def lay_out(figure: Figure) -> None:
     Constrained layout changes slightly at every drawing, so saved files would differ. Without any
     engine (not "none", which is one) each figure is drawn once, not twice.
     """
+    from matplotlib.transforms import Bbox
+
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -176,6 +181,8 @@ def settle(figure: Figure) -> None:
 
     matplotlib computes both a dozen times at every saving.
     """
+    from matplotlib.ticker import FixedLocator
+
     renderer = figure.canvas.get_renderer()
     left: dict[float, list[tuple[Axis, float, float]]] = {}  # vertical axes by column
     for ax in figure.axes:
@@ -204,6 +211,9 @@ def new_figure(
     height_in: float, rows: int = 1, columns: int = 1, **kwargs: Any
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure of the report's width without a window, and its axes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     canvas = CANVAS.get()
     if canvas is not None:
         return canvas.take(rows, columns, **kwargs)
@@ -217,6 +227,8 @@ def new_figure(
 
 def save(figure: Figure, kind: str) -> bytes:
     """Return the figure as "svg", "pdf" or "png"; equal figures give equal bytes."""
+    import matplotlib.colors
+
     out = io.BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     with matplotlib.rc_context(STYLE):
@@ -275,6 +287,8 @@ def finish(
 
 def key(label: str, **look: Any) -> Line2D:
     """Return a legend entry: a line, or a mark with linestyle="none"."""
+    from matplotlib.lines import Line2D
+
     return Line2D([], [], label=label, **look)
 
 
@@ -295,6 +309,8 @@ def cut(words: str, length: int) -> str:
 
 def thousands(axis: Any) -> None:
     """Format an axis with thousands separators: 1,500."""
+    from matplotlib.ticker import FuncFormatter
+
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
@@ -302,6 +318,8 @@ def name_ticks(
     axis: Any, marks: Sequence[float], words: Callable[[float], str] = "{:g}".format
 ) -> None:
     """Set the ticks of an axis and their labels."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
     axis.set_major_locator(FixedLocator(list(marks)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
     axis.set_minor_locator(NullLocator())

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder
@@ -28,6 +27,9 @@ from gostlab.analysis.stats.cells import MatrixResults, file_name, runs_per_cell
 from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.text_table import Table, count_of, span_words
 from gostlab.results import EPOCH, changed_since
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass

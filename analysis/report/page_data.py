@@ -4,6 +4,8 @@ The page is readable without it: figures, tables and the list of runs remain for
 scripts, and on paper.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
@@ -12,9 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.cc_state import CcStateHistory, states, without_unit
 from gostlab.analysis.load.events import event_labels
@@ -37,6 +37,9 @@ from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.palette import cc_colour
 from gostlab.results import read_object
 from gostlab.spec.labels import level_words
+
+if TYPE_CHECKING:
+    import numpy as np
 
 HERE = Path(__file__).resolve().parent
 VENDOR = HERE.parent / "vendor"
@@ -127,6 +130,8 @@ def state_panels(run: RunFolder) -> list[InteractivePanel]:
 
 def phase_panel(state: CcStateHistory, of: str) -> list[InteractivePanel]:
     """Return the phases as numbers in the order of occurrence, with names in the title."""
+    import numpy as np
+
     phases = state.phases()
     if not phases:
         return []
@@ -151,6 +156,8 @@ def at_every_ack(run: RunFolder, column: str) -> dict[str, TimeSeries]:
 
 def thin_out(series: TimeSeries, most: int) -> TimeSeries:
     """Reduce a series to at most so many points, keeping the extremes of each part."""
+    import numpy as np
+
     count = len(series)
     if count <= most:
         return series
@@ -183,6 +190,8 @@ class Columns:
         Numbers are little-endian and differences from their predecessors (modulo 2^16), which
         compresses better.
         """
+        import numpy as np
+
         low, high = float(np.min(values)), float(np.max(values))
         step = (high - low) / steps
         numbers = np.round((values - low) / step) if step else np.zeros(len(values))

@@ -5,6 +5,8 @@
 All of it can be deleted and made again from the result folders.
 """
 
+from __future__ import annotations
+
 import base64
 import io
 import json
@@ -18,11 +20,9 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
 from markupsafe import Markup
-from matplotlib.figure import Figure
 from PIL import Image
 
 from gostlab.analysis.load import shipped_baselines
@@ -48,6 +48,10 @@ from gostlab.analysis.stats.text_table import (
 from gostlab.errors import BadInput
 from gostlab.results import write_whole
 from gostlab.spec.labels import cell_words
+
+if TYPE_CHECKING:
+    import jinja2
+    from matplotlib.figure import Figure
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
 # List of files of the last report; the next one deletes those that it does not write again.
@@ -219,6 +223,8 @@ def write_run(folder: Path, out: Path) -> Path:
 @cache
 def page_template(name: str) -> jinja2.Template:
     """Return a compiled template; values in HTML templates are escaped."""
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER),
         autoescape=".html" in name,

@@ -1,10 +1,10 @@
 """Build the report's tables: the numbers of the plots, and the runs left out."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import Environment, RunFolder, UnidentifiedRun
@@ -43,6 +43,9 @@ from gostlab.analysis.stats.text_table import (
 )
 from gostlab.spec.labels import changes_words
 from gostlab.spec.units import show_share
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FACTOR_HEADINGS = {
     **{key: key.capitalize() for key in ("buffer", "rate", "delay", "loss", "clock", "profile")},

@@ -4,6 +4,8 @@ Runs are pooled only if all keys of run.json that determine the result are equal
 and a 30 s run of the same levels are two cells, of two variants of their matrix.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
@@ -12,10 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.json_safe import Scalar
 from gostlab.analysis.load.published import Study, claims_of, level
@@ -28,6 +27,9 @@ from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.results.duplicate_runs import copies
 from gostlab.spec.labels import cell_words
 from gostlab.spec.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CC_ORDER = ("cubic", "bbr", "reno", "westwood")
 TUNNEL_ORDER = tuple(tunnel_kinds())
@@ -363,6 +365,8 @@ def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, 
 
 
 def row_of(table: pd.DataFrame, cell: Cell) -> pd.Series:
+    import pandas as pd
+
     location = {"cell": cell.label, "matrix": cell.matrix, "variant": cell.variant}
     return table[(table[list(location)] == pd.Series(location)).all(axis="columns")].iloc[0]
 
@@ -456,6 +460,8 @@ def with_types(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     Missing values are NaN. Columns are converted one by one: pandas takes four times as long for a
     hundred.
     """
+    import numpy as np
+    import pandas as pd
 
     def typed(name: str) -> Any:
         column = [row.get(name, math.nan) for row in rows]

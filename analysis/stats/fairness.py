@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from gostlab.analysis.load import series
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats.statistics import jain_index
@@ -120,6 +118,8 @@ def sides(run: RunFolder) -> dict[str, Side]:
     s, so that BBR's ProbeRTT is no change of sides; a flow is at its fair share within DELTA of
     1/n. A flow's side is its side at the end, since the instant after which it is on no other.
     """
+    import numpy as np
+
     flows = run.competitors
     since_s, windows = common_windows(run)
     held = round(FAIR_HOLD_S / FAIR_WINDOW_S)
@@ -146,6 +146,8 @@ def settling(run: RunFolder) -> dict[float, float | None]:
     windows of 0.25 s or of BBR's probing cycle (8 RTTs) if that is longer; the time is the
     beginning of the first such window. Empty without events, or with too many.
     """
+    import numpy as np
+
     times = {}
     for event_s in events(run) if series.rows_by_flow(run) else ():
         windows = summed_windows(run, event_s)
@@ -203,6 +205,8 @@ def align_windows(
     rates: Sequence[series.TimeSeries], since_s: float
 ) -> dict[float, tuple[float, ...]]:
     """Return the values of all series by common window end, after a given time."""
+    import numpy as np
+
     columns = [
         dict(
             zip(

@@ -9,20 +9,23 @@ Soc. B 25, 1963). A cluster has at least two runs, since one run alone is an out
 must be separated by a relevant share.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cache
 from itertools import combinations, pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 MIN_RUNS, MAX_STATES, MIN_IN_STATE = 5, 3, 2
 # Minimum distance of the nearest runs of two clusters, as a share of the lower one.
 MIN_DISTANCE_SHARE = 0.2
 LEVEL, SAMPLES, SEED = 0.05, 2000, 1
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+Floats: TypeAlias = "npt.NDArray[np.float64]"
 
 
 def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
@@ -30,6 +33,8 @@ def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
 
     Fewer than five values are a single cluster.
     """
+    import numpy as np
+
     n = len(values)
     if n < MIN_RUNS or not np.isfinite(values).all():
         return ()
@@ -54,6 +59,8 @@ def splits(n: int) -> tuple[npt.NDArray[np.int_], ...]:
 
     Each group has two runs or more; the rows of an array are the first cuts, the second cuts.
     """
+    import numpy as np
+
     positions = range(MIN_IN_STATE, n - MIN_IN_STATE + 1)
     cut_sets = (
         [
@@ -71,6 +78,8 @@ def dunn_index(ordered: Floats, cuts: npt.NDArray[np.int_]) -> Floats:
 
     It is inf if no group has a width.
     """
+    import numpy as np
+
     first = np.zeros_like(cuts[0])
     ends = pairwise([first, *cuts, first + ordered.shape[1]])
     gaps = [ordered[:, cut] - ordered[:, cut - 1] for cut in cuts]
@@ -85,6 +94,8 @@ def critical_index(n: int) -> float:
 
     The greater one of two distributions counts.
     """
+    import numpy as np
+
     chance = np.random.default_rng(SEED)
     quantiles = []
     for sample in (chance.uniform(size=(SAMPLES, n)), chance.exponential(size=(SAMPLES, n))):

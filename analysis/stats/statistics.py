@@ -12,10 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeGuard
 
-import numpy as np
-import scipy
-from scipy.special import bdtr
-
 from gostlab.analysis.stats.multimodality import groups_of
 from gostlab.results.metrics import RunCluster, are_identical
 
@@ -65,6 +61,8 @@ def is_known(value: float | None) -> TypeGuard[float]:
 
 def summarise(values: Sequence[float]) -> Summary | None:
     """Return the median with its interval, or the clusters; None without values."""
+    import numpy as np
+
     if not values:
         return None
     states = states_of(values)
@@ -74,6 +72,8 @@ def summarise(values: Sequence[float]) -> Summary | None:
 
 def states_of(values: Sequence[float]) -> tuple[RunCluster, ...]:
     """Return the clusters of the runs, lowest first; () for a single one."""
+    import numpy as np
+
     return tuple(RunCluster(float(np.median(group)), len(group)) for group in groups_of(values))
 
 
@@ -95,6 +95,9 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 @cache
 def interval_rank(n: int) -> tuple[int, float] | None:
     """Return the highest rank from either end that covers the median, and its coverage."""
+    import numpy as np
+    from scipy.special import bdtr
+
     below = bdtr(np.arange(n + 1), n, 0.5)  # probability that at most k values lie below the median
     rank = int(np.searchsorted(below, (1 - CONFIDENCE) / 2))
     return (rank, 1.0 - 2.0 * float(below[rank - 1])) if rank > 0 else None
@@ -106,6 +109,8 @@ def relative_halfwidth(values: Sequence[float]) -> float | None:
     None below six values; infinite around a median of 0. Stopping repetitions as soon as it is
     small makes the coverage slightly lower than stated, because of the repeated test.
     """
+    import numpy as np
+
     interval = median_interval(values)
     if interval is None:
         return None
@@ -116,6 +121,8 @@ def relative_halfwidth(values: Sequence[float]) -> float | None:
 
 
 def mean_of(values: Sequence[float]) -> float | None:
+    import numpy as np
+
     return float(np.mean(values)) if values else None
 
 
@@ -125,6 +132,9 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
     None below six values (it would be too narrow), for identical ones, and for several clusters.
     The seed is fixed, so that pages are reproducible.
     """
+    import numpy as np
+    import scipy
+
     if len(values) < MIN_RUNS or are_identical(values) or groups_of(values):
         return None
     interval = (

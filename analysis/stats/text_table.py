@@ -3,17 +3,20 @@
 Sentences and plots format their numbers with the same functions.
 """
 
+from __future__ import annotations
+
 import html
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.runs import to_csv
 from gostlab.analysis.stats.statistics import Summary, is_known, mean_interval, mean_of, summarise
 from gostlab.results.metrics import are_identical, identical_words, states_words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MISSING = "–"
 NBSP = "\u00a0"
@@ -73,6 +76,8 @@ class Table:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a DataFrame, with row keys that the table does not display."""
+        import pandas as pd
+
         keys = dict.fromkeys(column.key for column in self.columns)
         first = self.rows[0] if self.rows else {}
         return pd.DataFrame(self.rows, columns=[*(keys | dict.fromkeys(first))])

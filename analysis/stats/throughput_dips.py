@@ -8,8 +8,6 @@ distinguishes them. Times are seconds, rates Mbit/s of payload.
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import WARM_UP_SHARE, TimeSeries, flow_rates
 
@@ -33,6 +31,8 @@ class Dips:
     @property
     def apart_s(self) -> float | None:
         """Return the median time between the starts of dips; None for fewer than two."""
+        import numpy as np
+
         begins = [begin for begin, _ in self.spans]
         gaps = [later - sooner for sooner, later in pairwise(begins)]
         return float(np.median(gaps)) if gaps else None
@@ -44,6 +44,8 @@ def dips_of(run: RunFolder, flow: str, window_s: float) -> Dips | None:
     None without a series or with a rate of 0. The first quarter of its time (WARM_UP_SHARE) is
     omitted.
     """
+    import numpy as np
+
     rates = flow_rates(run, window_s).get(flow)
     if rates is None or len(rates) < 4:
         return None
