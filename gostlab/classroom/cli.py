@@ -6,103 +6,85 @@ docs/how-to/teaching.md is for the teacher, labs/README.md for the student.
 
 import argparse
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
-from gostlab.classroom import class_cli, leaderboard_cli, scaffold, student_cli, teacher_cli
 from gostlab.classroom.assignment import PUBLIC_COURSE
 from gostlab.cli.common import JSON, Verb, add_actions, flag, folder, jobs
 
-STUDENT, TEACHER, CLASS, RANK = student_cli, teacher_cli, class_cli, leaderboard_cli
-# Each action (its function has _ for -) has a module, a summary and an example.
-ACTIONS = {
-    "start": (STUDENT, "begin a lab with your own values and an answer sheet", "3 --student me"),
-    "predict": (STUDENT, "seal your predictions, from which the seed of the runs follows", "3"),
-    "run": (STUDENT, "run the lab's experiment, and your own experiment if the lab has one", "3"),
-    "report": (STUDENT, "write tables, figures and a page about your runs", "3"),
-    "hand-in": (STUDENT, "check your folder for missing parts and pack it", "3"),
-    "rank": (
-        RANK,
-        "rank congestion controls by how well they share a link (lab 9)",
-        "9 coursework/9-two-tunnels/mine.c",
-    ),
-    "ticket": (
-        TEACHER,
-        "print the tickets of a course with a secret, as CSV",
-        "3 --secret F --students T",
-    ),
-    "secret": (TEACHER, "create a course's secret", "course.secret"),
-    "key": (
-        CLASS,
-        "print the right answers of one student",
-        "3 --student alice --course C --secret F",
-    ),
-    "autograder": (
-        TEACHER,
-        "write the zip for Gradescope or Classroom 50",
-        "3 --format gradescope",
-    ),
-}
 
+def late(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """Return a function that imports and calls a function of this package."""
 
-def defer(module: ModuleType, function: str) -> Callable[[argparse.Namespace], int]:
-    """Return a function that looks up and calls a function of a module."""
-    return lambda arguments: int(getattr(module, function)(arguments))
+    def call(arguments: argparse.Namespace) -> int:
+        return int(getattr(import_module(f"{__package__}.{module}"), function)(arguments))
+
+    return call
 
 
 def lab_arguments(lab: argparse.ArgumentParser) -> None:
     actions = add_actions(lab)
-    parsers = {}
-    for name, (module, summary, example) in ACTIONS.items():
-        summary_line = summary if module in (STUDENT, RANK) else f"for teachers: {summary}"
-        parsers[name] = actions.add_parser(
-            name,
-            help=summary_line,
-            description=summary_line,
-            epilog=f"example: ./lab lab {name} {example}",
+
+    def action(
+        module: str, name: str, summary: str, example: str, function: str = ""
+    ) -> argparse.ArgumentParser:
+        for_teachers = module in ("teacher_cli", "class_cli")
+        summary = f"for teachers: {summary}" if for_teachers else summary
+        epilog = f"example: ./lab lab {name} {example}"
+        parser: argparse.ArgumentParser = actions.add_parser(
+            name, help=summary, description=summary, epilog=epilog
         )
-        function = "rank_students" if name == "rank" else name.replace("-", "_")
-        parsers[name].set_defaults(verb=defer(module, function))
+        parser.set_defaults(verb=late(module, function or name.replace("-", "_")))
         if name != "secret":
-            parsers[name].add_argument("lab", help="number or name of a lab, or its folder")
-    start = parsers["start"]
+            parser.add_argument("lab", help="number or name of a lab, or its folder")
+        return parser
+
+    student, teacher = "student_cli", "teacher_cli"
+    says = "begin a lab with your own values and an answer sheet"
+    start = action(student, "start", says, "3 --student me")
     start.add_argument("--student", required=True, help="your identifier, as your teacher knows it")
     start.add_argument("--ticket", help="ticket from your teacher, in a course with a secret")
     start.add_argument("--folder", type=Path, help="folder to create (default: coursework/LAB)")
-    flag("--again", "replace the predictions that are sealed already")(parsers["predict"])
-    jobs()(parsers["run"])
-    parsers["hand-in"].add_argument(
-        "--out", type=Path, help="zip to write (default: next to the folder)"
-    )
-    parsers["rank"].add_argument(
-        "what", type=Path, help="C file, hand-in's folder, or folder or zip with all hand-ins"
-    )
-    parsers["rank"].add_argument("--roster", type=Path, help="CSV file with the course's students")
-    parsers["rank"].add_argument("--out", type=folder, help="output folder (default: ranked-LAB)")
-    jobs()(parsers["rank"])
-    for parser in (
-        start,
-        parsers["ticket"],
-        parsers["key"],
-        parsers["rank"],
-        parsers["autograder"],
-    ):
-        add_course(parser)
-    parsers["key"].add_argument("--student", required=True, help="student's identifier")
-    parsers["key"].add_argument(
-        "--hand-in", type=Path, help="hand-in to read, for the answers that depend on its runs"
-    )
-    parsers["ticket"].add_argument(
-        "--students", type=Path, required=True, help="file with one student per line"
-    )
-    parsers["secret"].add_argument("file", type=Path, help="file to write; keep it secret")
-    parsers["autograder"].add_argument(
-        "--format",
-        choices=("gradescope", "classroom50"),
-        required=True,
-        help="autograder to write it for",
-    )
-    parsers["autograder"].add_argument("--out", type=Path, help="zip to write")
+    add_course(start)
+    says = "seal your predictions, from which the seed of the runs follows"
+    predict = action(student, "predict", says, "3")
+    flag("--again", "replace the predictions that are sealed already")(predict)
+    says = "run the lab's experiment, and your own experiment if the lab has one"
+    jobs()(action(student, "run", says, "3"))
+    action(student, "report", "write tables, figures and a page about your runs", "3")
+    says = "check your folder for missing parts and pack it"
+    hand_in = action(student, "hand-in", says, "3")
+    hand_in.add_argument("--out", type=Path, help="zip to write (default: next to the folder)")
+
+    says = "rank congestion controls by how well they share a link (lab 9)"
+    example = "9 coursework/9-two-tunnels/mine.c"
+    rank = action("leaderboard_cli", "rank", says, example, "rank_students")
+    says = "C file, hand-in's folder, or folder or zip with all hand-ins"
+    rank.add_argument("what", type=Path, help=says)
+    rank.add_argument("--roster", type=Path, help="CSV file with the course's students")
+    rank.add_argument("--out", type=folder, help="output folder (default: ranked-LAB)")
+    jobs()(rank)
+    add_course(rank)
+
+    says = "print the tickets of a course with a secret, as CSV"
+    ticket = action(teacher, "ticket", says, "3 --secret F --students T")
+    add_course(ticket)
+    says = "file with one student per line"
+    ticket.add_argument("--students", type=Path, required=True, help=says)
+    secret = action(teacher, "secret", "create a course's secret", "course.secret")
+    secret.add_argument("file", type=Path, help="file to write; keep it secret")
+    example = "3 --student alice --course C --secret F"
+    key = action("class_cli", "key", "print the right answers of one student", example)
+    add_course(key)
+    key.add_argument("--student", required=True, help="student's identifier")
+    says = "hand-in to read, for the answers that depend on its runs"
+    key.add_argument("--hand-in", type=Path, help=says)
+    says = "write the zip for Gradescope or Classroom 50"
+    autograder = action(teacher, "autograder", says, "3 --format gradescope")
+    add_course(autograder)
+    choices, says = ("gradescope", "classroom50"), "autograder to write it for"
+    autograder.add_argument("--format", choices=choices, required=True, help=says)
+    autograder.add_argument("--out", type=Path, help="zip to write")
 
 
 def add_course(verb: argparse.ArgumentParser) -> None:
@@ -112,50 +94,29 @@ def add_course(verb: argparse.ArgumentParser) -> None:
 
 
 def grade_arguments(grade: argparse.ArgumentParser) -> None:
-    grade.add_argument(
-        "lab", help="number or name of a lab, or its folder (optional with --roster)"
-    )
-    grade.add_argument(
-        "submission",
-        type=Path,
-        nargs="?",
-        help="folder, zip or tar of a hand-in; with --roster, of all hand-ins",
-    )
-    grade.add_argument(
-        "--roster",
-        type=Path,
-        help="grade a whole class: CSV file of its students, with or without a header",
-    )
+    add = grade.add_argument
+    add("lab", help="number or name of a lab, or its folder (optional with --roster)")
+    says = "folder, zip or tar of a hand-in; with --roster, of all hand-ins"
+    add("submission", type=Path, nargs="?", help=says)
+    says = "grade a whole class: CSV file of its students, with or without a header"
+    add("--roster", type=Path, help=says)
     jobs("hand-ins of a class to grade in parallel")(grade)
-    grade.add_argument(
-        "--assignment",
-        help="name of the assignment in gradebooks, for a class (default: the lab's title)",
-    )
-    grade.add_argument(
-        "--student", help="student whose hand-in it must be (default: the student whom it names)"
-    )
-    grade.add_argument(
-        "--metadata",
-        type=Path,
-        help="Gradescope's submission_metadata.json, which names the student",
-    )
+    says = "name of the assignment in gradebooks, for a class (default: the lab's title)"
+    add("--assignment", help=says)
+    says = "student whose hand-in it must be (default: the student whom it names)"
+    add("--student", help=says)
+    says = "Gradescope's submission_metadata.json, which names the student"
+    add("--metadata", type=Path, help=says)
     add_course(grade)
     flag("--rerun", "repeat one of its runs in the sandbox and compare")(grade)
-    grade.add_argument(
-        "--format",
-        choices=("text", "json", "junit", "gradescope", "classroom50"),
-        default="text",
-        help="output format (default: text)",
-    )
-    grade.add_argument(
-        "--out",
-        type=Path,
-        help="output file, or output folder for a class (default: standard output, or graded-LAB)",
-    )
+    forms = ("text", "json", "junit", "gradescope", "classroom50")
+    add("--format", choices=forms, default="text", help="output format (default: text)")
+    says = "output file, or output folder for a class (default: standard output, or graded-LAB)"
+    add("--out", type=Path, help=says)
 
 
 def new_arguments(new: argparse.ArgumentParser) -> None:
-    new.add_argument("kind", choices=[scaffold.LAB, scaffold.CLASSROOM], help="what to write")
+    new.add_argument("kind", choices=["lab", "classroom"], help="what to write")
     new.add_argument("name", help="folder to create")
     new.add_argument("--lab", help="number, name or folder of the lab of a classroom")
     new.add_argument("--course", help="name of the course and year of a classroom")
@@ -166,22 +127,22 @@ VERBS = (
         "new",
         "write the files of a new lab or classroom, with parts to fill in",
         new_arguments,
-        defer(scaffold, "new_verb"),
+        late("scaffold", "new_verb"),
         "./lab new lab my-lab",
     ),
-    Verb("labs", "list the classroom labs", JSON, defer(STUDENT, "labs_verb")),
+    Verb("labs", "list the classroom labs", JSON, late("student_cli", "labs_verb")),
     Verb(
         "lab",
         "work on a classroom lab",
         lab_arguments,
-        defer(STUDENT, "ACTION"),
+        late("student_cli", "ACTION"),
         parser={"description": "Work on a lab."},
     ),
     Verb(
         "grade",
         "grade a hand-in from its files; no sandbox needed",
         grade_arguments,
-        defer(TEACHER, "grade_verb"),
+        late("teacher_cli", "grade_verb"),
         "./lab grade labs/3 upload.zip --student alice --format gradescope",
         parser={
             "description": "Grade a hand-in: a folder, a zip or a tar; with --roster of a class,"
