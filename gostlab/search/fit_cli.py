@@ -23,57 +23,40 @@ from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedRow
 from gostlab.spec.units import show_size
 from gostlab.spec.yaml_source import named_values
 
-FIGURE = "fitted.png"
+FIGURE_FILE = "fitted.png"
 # These options have the names of the arguments of api.order_of().
 SAME_NAMED_OPTIONS = "name out results points members judge_paths repeat screen seed".split()
 
 
 def fit_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", help="path to start from: a name in netem_profiles/, or a file")
-    parser.add_argument(
-        "--from",
-        dest="measurements",
-        required=True,
-        metavar="MEASUREMENTS",
-        help="measured rates: a name in measurements/, a file, or an experiment with some",
-    )
-    for name, metavar, says in (
-        ("--matrix", "MATRIX", "use only this matrix of an experiment"),
-        (
-            "--free",
-            "NAME=FROM..TO",
-            "free parameter and its range, on a log scale (or …:linear); replaces the file's of"
-            " that name",
-        ),
-        ("--fit-on", "FACTOR=A,B", "fit on the numbers of these levels; the rest is judged"),
-        (
-            "--judge-on",
-            "FACTOR=A,B",
-            "judge by the numbers of these levels, without fitting on them",
-        ),
-        ("--set", "NAME=VALUE", "set a setting of all runs"),
-    ):
+    add = parser.add_argument
+
+    def repeated(name: str, metavar: str, says: str) -> None:
         common.listed(name, metavar, says)(parser)
+
+    add("profile", help="path to start from: a name in netem_profiles/, or a file")
+    says = "measured rates: a name in measurements/, a file, or an experiment with some"
+    add("--from", dest="measurements", required=True, metavar="MEASUREMENTS", help=says)
+    repeated("--matrix", "MATRIX", "use only this matrix of an experiment")
+    says = "free parameter and its range, on a log scale (or …:linear); replaces the file's of"
+    repeated("--free", "NAME=FROM..TO", f"{says} that name")
+    says = "fit on the numbers of these levels; the rest is judged"
+    repeated("--fit-on", "FACTOR=A,B", says)
+    says = "judge by the numbers of these levels, without fitting on them"
+    repeated("--judge-on", "FACTOR=A,B", says)
+    repeated("--set", "NAME=VALUE", "set a setting of all runs")
     profile_writer.add_output_arguments(parser)
-    per_parameter = parameters.POINTS_PER_PARAMETER
-    for name, default, says in (
-        (
-            "--points",
-            None,
-            f"paths to try (default: {per_parameter} for each free parameter, and {per_parameter})",
-        ),
-        ("--members", 3, "equally good paths to run at full length, besides the best"),
-        (
-            "--judge-paths",
-            3,
-            "further equally good paths to run if no path explains all numbers that judge",
-        ),
-        ("--repeat", None, "runs of each number on these paths (default: the file's, or 1)"),
-    ):
-        default_text = f" (default: {default})" if default else ""
-        parser.add_argument(name, type=int, default=default, help=says + default_text)
-    parser.add_argument("--screen", help="duration of the short runs, like 5s")
-    parser.add_argument("--seed", type=int, default=1, help="seed of search and runs (default: 1)")
+    count = parameters.POINTS_PER_PARAMETER
+    says = f"paths to try (default: {count} for each free parameter, and {count})"
+    add("--points", type=int, help=says)
+    says = "equally good paths to run at full length, besides the best (default: 3)"
+    add("--members", type=int, default=3, help=says)
+    says = "further equally good paths to run if no path explains all numbers that judge"
+    add("--judge-paths", type=int, default=3, help=f"{says} (default: 3)")
+    says = "runs of each number on these paths (default: the file's, or 1)"
+    add("--repeat", type=int, help=says)
+    add("--screen", help="duration of the short runs, like 5s")
+    add("--seed", type=int, default=1, help="seed of search and runs (default: 1)")
 
 
 @common.verb(
@@ -109,18 +92,18 @@ def fit_verb(arguments: argparse.Namespace) -> int:
         gost=arguments.gost,
         retry_failed=arguments.retry_failed,
     )
-    figure = order.results / order.experiment / FIGURE
+    plot_file = order.results / order.experiment / FIGURE_FILE
     title = f"{order.name}: {order.measurements.name}"
-    figure.write_bytes(style.save(fit_plot.fit_figure(result.fitted, title), "png"))
+    plot_file.write_bytes(style.save(fit_plot.fit_figure(result.fitted, title), "png"))
     path = str(result.profile)
     if arguments.json:
-        output = {"profile": path, "figure": str(figure), **asdict(result.fitted)}
+        output = {"profile": path, "figure": str(plot_file), **asdict(result.fitted)}
         output["explaining_window_bytes"] = order.explaining_window()
         print(json.dumps(output, indent=2))
         return 0
     print_fitted(result.fitted, sys.stdout)
     print(*window_lines(order), sep="", end="")
-    print(f"figure: {figure}")
+    print(f"figure: {plot_file}")
     is_named = order.out.resolve() == OWN_PROFILES.resolve()
     print(f"{path} · use it: --set profile={order.name if is_named else path}")
     return 0
@@ -199,31 +182,30 @@ def print_fitted(fitted: FitRecord, file: TextIO) -> None:
         table.add_column(heading, justify="right")
     table.add_column("verdict")
     for row in fitted.rows:
-        table.add_row(*row_of(row))
+        table.add_row(
+            row.label,
+            "fitted" if row.use == FIT else "judged",
+            format_mbit(row.asked_mbit),
+            format_range(row.band_least_mbit, row.band_most_mbit),
+            format_mbit(row.lab_mbit),
+            "–" if row.ratio is None else f"{row.ratio:.2f}",
+            format_range(row.least_mbit, row.most_mbit),
+            verdict(row),
+        )
     console.print(table)
     for line in (*parameter_lines(fitted), *trade_off_lines(fitted), *conclusion(fitted)):
         console.print(line, soft_wrap=True)
 
 
-def row_of(row: FittedRow) -> list[str]:
-    reach = "–"
-    if row.least_mbit is not None and row.most_mbit is not None:
-        reach = f"{format_mbit(row.least_mbit)} to {format_mbit(row.most_mbit)}"
-    return [
-        row.label,
-        "fitted" if row.use == FIT else "judged",
-        format_mbit(row.asked_mbit),
-        f"{format_mbit(row.band_least_mbit)} to {format_mbit(row.band_most_mbit)}",
-        format_mbit(row.lab_mbit),
-        "–" if row.ratio is None else f"{row.ratio:.2f}",
-        reach,
-        verdict(row),
-    ]
-
-
 def format_mbit(rate_mbit: float | None) -> str:
     """Format a rate in Mbit/s with three significant digits."""
     return summary.mbit(None if rate_mbit is None else rate_mbit * 1e6)
+
+
+def format_range(least_mbit: float | None, most_mbit: float | None) -> str:
+    if least_mbit is None or most_mbit is None:
+        return "–"
+    return f"{format_mbit(least_mbit)} to {format_mbit(most_mbit)}"
 
 
 def verdict(row: FittedRow) -> str:
@@ -240,39 +222,36 @@ def parameter_lines(fitted: FitRecord) -> list[str]:
     for parameter in fitted.parameters:
         ends = ["below"] * parameter.open_below + ["above"] * parameter.open_above
         beyond = f" (and perhaps {' and '.join(ends)}: there the search ended)" if ends else ""
-        lines.append(
-            f"{parameter.sets}: {parameter.value}; as well from {parameter.least} to"
-            f" {parameter.most}{beyond}"
-        )
+        span = f"as well from {parameter.least} to {parameter.most}{beyond}"
+        lines.append(f"{parameter.sets}: {parameter.value}; {span}")
     return lines
 
 
 def trade_off_lines(fitted: FitRecord) -> list[str]:
     return [
-        f"{trade_off.between[0]} and {trade_off.between[1]} make up for trade_off other:"
-        f" {'more of one, more' if trade_off.correlation > 0 else 'more of one, less'} of the other"
-        f" (rank correlation {trade_off.correlation:+.2f})"
-        for trade_off in fitted.trade_offs
+        f"{' and '.join(one.between)} make up for each other: more of one,"
+        f" {'more' if one.correlation > 0 else 'less'} of the other"
+        f" (rank correlation {one.correlation:+.2f})"
+        for one in fitted.trade_offs
     ]
 
 
 def conclusion(fitted: FitRecord) -> list[str]:
+    """Return sentences on the fitted numbers and on those that judge."""
     fit_rows = [row for row in fitted.rows if row.use == FIT]
     judged = [row for row in fitted.rows if row.use == JUDGE]
-    held = sum(row.in_band for row in fit_rows)
+    outside = [row for row in fit_rows if not row.in_band]
     if fitted.explained:
-        which = (
-            f"all {len(fit_rows)} fitted numbers" if len(fit_rows) > 1 else "the one fitted number"
-        )
+        several = len(fit_rows) > 1
+        which = f"all {len(fit_rows)} fitted numbers" if several else "the one fitted number"
         first = f"explained: the lab is within the band of {which}"
     else:
-        outside = [row for row in fit_rows if not row.in_band]
         worst = max(outside, key=lambda row: abs(math.log(row.ratio or math.inf)))
         ratio = "no run" if worst.ratio is None else f"{worst.ratio:.2f} times"
         first = (
-            f"not explained: no path of this kind was found that meets the fitted numbers; the"
-            f" best is within the band of {held} of {len(fit_rows)}, the worst is {worst.label}"
-            f" ({ratio})"
+            "not explained: no path of this kind was found that meets the fitted numbers; the best"
+            f" is within the band of {len(fit_rows) - len(outside)} of {len(fit_rows)}, the worst"
+            f" is {worst.label} ({ratio})"
         )
     lines = [f"{first}; misfit {fitted.misfit:.2g} standard deviations"]
     if judged:

@@ -72,7 +72,6 @@ def residuals(axis: Axes, rows: Sequence[FittedRow]) -> None:
     axis.set_xlabel("lab / measured")
 
 
-FITS = "What fits as well"
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100)
 
 
@@ -80,46 +79,35 @@ def what_fits(axis: Axes, fitted: FitRecord) -> None:
     """Plot the equally good paths over the two parameters that trade off most, or the first two."""
     by_name = {parameter.name: parameter for parameter in fitted.parameters}
     pair = max(fitted.trade_offs, key=lambda trade_off: abs(trade_off.correlation), default=None)
-    names = list(pair.between if pair else by_name)[:2]
-    across = by_name[names[0]]
-    up = by_name[names[1]] if len(names) > 1 else None
-    places = [
-        (amount(path[across.name]), amount(path[up.name]) if up else 0.0) for path in fitted.alike
-    ]
-    axis.plot(*zip(*places, strict=True), marker=".", color=FAINT, linestyle="", alpha=0.8)
-    best = (amount(across.value), amount(up.value) if up else 0.0)
-    axis.plot([best[0]], [best[1]], marker="*", markersize=14, color=INK, linestyle="")
-    scaled(axis, across, "x")
-    if up is None:
+    shown = [by_name[name] for name in list(pair.between if pair else by_name)[:2]]
+    columns = [[amount(path[one.name]) for path in fitted.alike] for one in shown]
+    best = [[amount(one.value)] for one in shown]
+    if len(shown) == 1:
+        columns, best = [*columns, [0.0] * len(fitted.alike)], [*best, [0.0]]
         axis.set_yticks([])
-        axis.set_title(f"{FITS} (star: the best)")
-        return
-    scaled(axis, up, "y")
+    axis.plot(*columns, marker=".", color=FAINT, linestyle="", alpha=0.8)
+    axis.plot(*best, marker="*", markersize=14, color=INK, linestyle="")
+    for parameter, axis_name in zip(shown, "xy", strict=False):
+        scale_axis(axis, parameter, axis_name)
     # The axis labels name the parameters.
-    title = f"{FITS}: one makes up for the other" if pair else FITS
-    axis.set_title(f"{title} (star: the best)")
+    trade_off = ": one makes up for the other" if pair else ""
+    axis.set_title(f"What fits as well{trade_off} (star: the best)")
 
 
-def scaled(axis: Axes, parameter: FittedParameter, axis_name: str) -> None:
+def scale_axis(axis: Axes, parameter: FittedParameter, axis_name: str) -> None:
     """Scale an axis to the searched range of a parameter."""
-    ends = (amount(parameter.searched_from), amount(parameter.searched_to))
-    line = axis.xaxis if axis_name == "x" else axis.yaxis
-    if parameter.scale == "log":
-        limits = (ends[0] / 1.15, ends[1] * 1.15)
-    else:
-        margin = 0.03 * (ends[1] - ends[0])
-        limits = (ends[0] - margin, ends[1] + margin)
+    low, high = amount(parameter.searched_from), amount(parameter.searched_to)
+    margin = 0.03 * (high - low)
+    is_log = parameter.scale == "log"
+    limits = (low / 1.15, high * 1.15) if is_log else (low - margin, high + margin)
     axis.set(**{f"{axis_name}scale": parameter.scale, f"{axis_name}lim": limits})
+    line = axis.xaxis if axis_name == "x" else axis.yaxis
     line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    line.set_label_text(f"{parameter.sets} ({unit(parameter.searched_to)})")
+    unit = re.sub(r"^[0-9.]+\s*", "", parameter.searched_to) or "number"
+    line.set_label_text(f"{parameter.sets} ({unit})")
 
 
 def amount(text: str) -> float:
     """Return the number of a value such as 0.01%."""
     match = re.match(r"[0-9.]+", text)
     return float(match[0]) if match else 0.0
-
-
-def unit(text: str) -> str:
-    """Return the unit of a value."""
-    return re.sub(r"^[0-9.]+\s*", "", text) or "number"
