@@ -41,12 +41,10 @@ FEATURES = {
     "classroom": "cli.common",
     "cluster": "cli.common",
     "bench": "cli.common",
-    "validation": "cli.common",
     "packetdrill": "cli.common",
     "reproduce": "",
     "shell": "",
-    "cli": "bench cli.common cluster classroom packetdrill profile_import reproduce search shell"
-    " validation",
+    "cli": "bench cli.common cluster classroom packetdrill profile_import reproduce search shell",
 }
 # Features with a part that runs in a guest and needs what is there.
 IN_GUEST = {"reproduce", "shell"}

@@ -18,7 +18,7 @@ from typing import Any
 from gostlab import lazy, results, sandbox, startup
 from gostlab.bench import bench_cli
 from gostlab.classroom import cli as course
-from gostlab.cli import assets, common, completion, doctor, result_verbs, run, settings
+from gostlab.cli import assets, common, completion, doctor, result_verbs, run, settings, validate
 from gostlab.errors import BadInput
 from gostlab.install import build_env
 from gostlab.install import main as setup
@@ -28,7 +28,6 @@ from gostlab.profile_import import profile_cli
 from gostlab.registry import folders
 from gostlab.search import fit_cli, worst_cli
 from gostlab.terminal_escape import Visible
-from gostlab.validation import validate_cli
 
 # The verbs in the order of --help.
 VERBS = (
@@ -40,7 +39,7 @@ VERBS = (
         result_verbs.compare_verb,
     ),
     *(fit_cli.fit_verb, worst_cli.worst_verb, run.shell_verb, profile_cli.profile_verb),
-    *(validate_cli.validate_verb, conformance_cli.conform_verb),
+    *(validate.validate_verb, conformance_cli.conform_verb),
     *(
         assets.cc_verb,
         assets.kernel_verb,

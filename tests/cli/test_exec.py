@@ -399,10 +399,3 @@ def test_a_run_that_takes_its_machines_with_it_fails_alone(run: RunSpec, tmp_pat
 
     assert [end.outcome for end in ends] == ["failed", "ok"]
     assert "went away" in ends[0].status["error"]
-
-
-def test_a_folder_in_place_of_the_description_is_bad_input(
-    tmp_path: Path, refused: Refused
-) -> None:
-    assert "Is a directory" in refused("exec", tmp_path, tmp_path / "run")
-    assert "No such file" in refused("exec", tmp_path / "gone", tmp_path / "run")

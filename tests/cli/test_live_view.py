@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gostlab.cli.live_view import MAX_RUNS, Followed, LivePicture, Tail, rounded_up
+from gostlab.cli.live_view import MAX_RUNS, Followed, LivePicture, Tail
 from gostlab.errors import BadInput
 from gostlab.scheduler.queue import Finished, run_folder
 from gostlab.spec.adhoc import to_question
@@ -191,22 +191,6 @@ def test_what_a_runs_program_writes_in_place_of_samples_is_not_drawn(tmp_path: P
     assert [each.window_pkts for each in followed.sender("flow1")] == [3]
 
 
-def test_a_run_that_is_begun_again_is_drawn_from_its_new_samples(tmp_path: Path) -> None:
-    [run] = asked()
-    followed = Followed(run, run_folder(run, tmp_path))
-    write(followed.folder, "queues", [queued(n, 50) for n in range(1, 9)])
-    write(followed.folder, "sockets", [sent(n, 50) for n in range(1, 9)])
-    followed.read()
-    for file in followed.folder.iterdir():
-        file.unlink()
-    write(followed.folder, "queues", [queued(1, 3)])
-    write(followed.folder, "sockets", [sent(1, 3)])
-    followed.read()
-
-    assert [each.packets for each in followed.queue] == [3]
-    assert [each.window_pkts for each in followed.sender("flow1")] == [3]
-
-
 def test_more_runs_than_fit_are_refused_with_what_to_do(tmp_path: Path) -> None:
     runs = asked(rtt="10ms,20ms,30ms,40ms,50ms")
     assert len(runs) > MAX_RUNS
@@ -253,10 +237,6 @@ def test_a_start_ups_peak_does_not_hide_the_saw_after_it(tmp_path: Path) -> None
     write(run_folder(run, tmp_path), "sockets", [sent(n / 10, w) for n, w in enumerate(windows, 1)])
     lines = Screen(tmp_path, [run]).at(9.9)
     assert any(line.startswith("   80 ") for line in lines)
-
-
-def test_an_axis_ends_at_a_round_number() -> None:
-    assert [rounded_up(value) for value in (0, 1, 3, 17, 200, 201)] == [1, 1, 3, 20, 200, 250]
 
 
 @pytest.mark.parametrize(

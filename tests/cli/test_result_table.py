@@ -11,7 +11,7 @@ from rich.console import Console
 from gostlab import api
 from gostlab.api.run import save_experiment_file
 from gostlab.cli import common, main
-from gostlab.cli.result_table import answer_table, bar, fastest_lines, print_answer, to_csv
+from gostlab.cli.result_table import answer_table, bar, fastest_lines, to_csv
 from gostlab.cli.run import try_verb
 from gostlab.results.metrics import Retransmissions, RunCluster, Spread
 from gostlab.scheduler.summary import CellSummary
@@ -112,10 +112,6 @@ def test_a_narrow_terminal_keeps_the_numbers() -> None:
     assert "█" not in text and "40.0" in text and "160" in text
 
 
-def test_a_terminal_without_blocks_gets_hashes() -> None:
-    assert "##############" in printed(cell("bbr"), blocks=False)
-
-
 def test_the_last_line_says_who_was_fastest_and_by_how_much() -> None:
     assert fastest_lines([cell("cubic", 10), cell("bbr", 40)]) == [
         "Fastest: 1 stream, bbr with 40.0 Mbit/s, 4.0 times the slowest (1 stream, cubic: 10.0)."
@@ -124,12 +120,6 @@ def test_the_last_line_says_who_was_fastest_and_by_how_much() -> None:
         "All within 5 % of each other."
     ]
     assert fastest_lines([cell("cubic"), cell("bbr", None)]) == []
-
-
-def test_reasons_and_table_go_to_the_file(capsys: pytest.CaptureFixture[str]) -> None:
-    file = io.StringIO()
-    print_answer([cell("cubic"), cell("bbr", 40)], FIRST, file)
-    assert "Fastest" in file.getvalue() and capsys.readouterr().out == ""
 
 
 CSV = """streams 1 cc cubic runs 6 runs_that_count 6 goodput_mbit 10 goodput_low_mbit 9.5

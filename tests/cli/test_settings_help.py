@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from gostlab.spec import experiment, profile, settings
 from gostlab.spec.experiment import read_experiment
 from gostlab.spec.profile import read_profile
 from gostlab.spec.yaml_source import BadInput, KeySchema, keys_of, parse_document
-from tests.lab_command import Typed
 from tools.reference.pages import EXPERIMENT_SCHEMA, PROFILE_SCHEMA, profile_schema
 
 EXPERIMENTS = sorted((ROOT / "experiments").glob("*.yaml"))
@@ -59,13 +57,6 @@ def schema_of(of: Path | str) -> dict[str, Any]:
     """The schema of a shipped file, or of a text below."""
     is_experiment = of in (*EXPERIMENTS, EXPERIMENT)
     return experiment.experiment_schema() if is_experiment else profile_schema()
-
-
-@pytest.mark.parametrize(
-    ("table", "name"), [(table, name) for table, fields in TABLES.items() for name in fields]
-)
-def test_every_word_says_what_it_means(table: str, name: str) -> None:
-    assert TABLES[table][name].says
 
 
 @pytest.mark.parametrize(
@@ -115,30 +106,6 @@ def test_an_editor_finds_the_schema_of_every_shipped_file(path: Path) -> None:
     [line] = re.findall(r"^# yaml-language-server: \$schema=(.*)$", path.read_text(), re.MULTILINE)
     expected = EXPERIMENT_SCHEMA if path in EXPERIMENTS else PROFILE_SCHEMA
     assert (path.parent / line).resolve() == expected
-
-
-@pytest.mark.slow
-def test_no_sentence_stands_twice_in_the_shipped_files() -> None:
-    """Of prose: ten words or more, wherever it is folded."""
-    found: Counter[str] = Counter()
-    for path in SHIPPED:
-        if path.stem.endswith("-fitted"):  # made by ./lab fit, and says what its base says
-            continue
-        found.update(
-            sentence
-            for text in prose_of(as_editors_read(path.read_text()))
-            for sentence in re.split(r"(?<=[.?!]) ", text)
-            if len(sentence.split()) >= 10
-        )
-    assert [sentence for sentence, times in found.items() if times > 1] == []
-
-
-def prose_of(value: Any) -> list[str]:
-    """Every text in a document."""
-    if isinstance(value, str):
-        return [" ".join(value.split())]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for each in inner for text in prose_of(each)]
 
 
 EXPERIMENT = """
@@ -291,10 +258,3 @@ def test_the_verb_says_every_setting_and_each_of_its_parts() -> None:
     assert "congestion control of one end" in settings_help.describe_setting("cc.client")
     with pytest.raises(BadInput, match=r"bufer: nothing that can be set \(did you mean buffer\?\)"):
         settings_help.describe_setting("bufer")
-
-
-def test_lab_settings_prints_it(typed: Typed) -> None:
-    done = typed("settings", "loss")
-    assert (done.returncode, done.stdout.strip()) == (0, settings_help.describe_setting("loss"))
-    wrong = typed("settings", "los")
-    assert (wrong.returncode, wrong.stdout) == (2, "") and "los: nothing" in wrong.stderr

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -115,24 +114,6 @@ def test_a_shared_file_system_brings_no_bytes(workers: Workers, runs: Runs, tmp_
 
     assert [end.outcome for end in ends] == ["ok"] * 3
     assert names(ends[0].folder) == ["env.json", "flows.json", "run.json", "status.json"]
-
-
-def test_a_worker_that_dies_with_what_it_made_is_not_waited_for_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Between "finished" and its fetching: Dask then wants it made again by the worker that is gone
-    (met once, on a machine with too much to do).
-    """
-    monkeypatch.setattr(dask_cluster, "FETCH_S", 0.1)
-
-    future, cluster = Mock(status="finished"), Mock(**{"name_of.return_value": "w1"})
-    future.result.side_effect = TimeoutError
-    job = dask_cluster.FutureJob.__new__(dask_cluster.FutureJob)
-    job._future, job._cluster, job._address = future, cluster, "w1"
-    with pytest.raises(queue.WorkerLost, match="worker w1 gave no answer"):
-        job.poll()
-    future.result.assert_called_once_with(timeout=0.1)
-    future.release.assert_called_once()
 
 
 @pytest.mark.slow

@@ -13,12 +13,10 @@ import pytest
 import yaml
 
 from gostlab.analysis.plotting.style import save
-from gostlab.scheduler.queue import Finished
 from gostlab.search.api import order_of, own_settings
-from gostlab.search.fit_cli import conclusion, parameter_lines, print_fitted, verdict, window_lines
+from gostlab.search.fit_cli import print_fitted, window_lines
 from gostlab.search.fit_plot import fit_figure
 from gostlab.search.fitted_profile import numbers_bare, write_fitted
-from gostlab.search.harness import SearchProgress
 from gostlab.search.level_set import TrialRun
 from gostlab.search.observations import (
     Measurements,
@@ -343,26 +341,6 @@ def test_a_folder_that_takes_no_file_keeps_nothing(tmp_path: Path) -> None:
 # -- what is said
 
 
-def test_each_number_has_a_verdict() -> None:
-    said = [verdict(row) for row in fitted().rows]
-    assert said == ["in band", "in reach", "not explained", "no run"]
-
-
-def test_a_fit_says_what_it_explains_and_what_not() -> None:
-    first, second = conclusion(fitted())
-    assert first.startswith("explained: the lab is within the band of the one fitted number")
-    assert "judged by 3 others: 0 in band, 1 in reach" in second and "2 not explained" in second
-    rows = (replace(fitted().rows[0], lab_mbit=20.0), *fitted().rows[1:])
-    first, _ = conclusion(replace(fitted(), explained=False, rows=rows))
-    assert "not explained" in first and "cubic, 1 stream (0.50 times)" in first
-
-
-def test_a_range_that_ends_with_the_search_says_so() -> None:
-    loss, buffer, _ = parameter_lines(fitted())
-    assert loss == "forward.loss: 0.01%; as well from 0.005% to 0.02%"
-    assert "perhaps below and above: there the search ended" in buffer
-
-
 @pytest.mark.slow
 def test_the_table_and_the_figure_hold_every_number() -> None:
     out = io.StringIO()
@@ -374,21 +352,3 @@ def test_the_table_and_the_figure_hold_every_number() -> None:
     assert save(figure, "png")[:4] == b"\x89PNG"
     one = replace(fitted(), parameters=fitted().parameters[:1], trade_offs=())
     assert save(fit_figure(one, "one"), "png")[:4] == b"\x89PNG"
-
-
-def test_progress_says_how_many_runs_and_how_long_at_most(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = order(tmp_path)
-    told = SearchProgress(*asked.most())
-    told.say("machine: sandbox")
-    told.stage("9 paths that fill the space")
-    end = Finished(asked.run(TrialRun((0.5, 0.5, 0.5), 0, True)), tmp_path, {"outcome": "ok"}, "ok")
-    told.finished(end, 0.0)
-    told.say("machine: sandbox")
-    told.stage("whole runs")
-    first, second, third = capsys.readouterr().err.splitlines()
-    assert first == "machine: sandbox"
-    assert second.endswith(f"run 0 of {asked.most()[0]} at most")
-    assert third.startswith(f"whole runs · run 1 of {asked.most()[0]} at most · ")
-    assert third.endswith("left at most")
