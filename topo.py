@@ -113,19 +113,19 @@ class TunnelTopo(Topo):
         paths = [("wan_a", "wan_b", "gost"), ("wan_c", "wan_d", "gost2")][:hops]
         row = ["client", *(node for path in paths for node in path), "target"]
         nets = [1, 2, 3, *range(5, 3 * hops + 2), 4]  # 10.0.N.0/24 behind each node of the row
-        for place, node in enumerate(row):
-            if place in (0, len(row) - 1):
-                add_end(self, node, f"10.0.{nets[place and -1]}", own=2 if place else 1)
+        for index, node in enumerate(row):
+            if index in (0, len(row) - 1):
+                add_end(self, node, f"10.0.{nets[index and -1]}", own=2 if index else 1)
                 continue
-            before, behind = nets[place - 1], nets[place]
+            before, behind = nets[index - 1], nets[index]
             routes = [
-                (f"10.0.{net}.0/24", f"10.0.{before}.1" if at < place else f"10.0.{behind}.2")
+                (f"10.0.{net}.0/24", f"10.0.{before}.1" if at < index else f"10.0.{behind}.2")
                 for at, net in enumerate(nets)
                 if net not in (before, behind)
             ]
             add_router(self, node, ip=f"10.0.{before}.2/24", routes=routes)
-        for place, (one, two) in enumerate(itertools.pairwise(row)):
-            path = ((), f"hop{place // 3 + 1}") if hops > 1 else ()
+        for index, (one, two) in enumerate(itertools.pairwise(row)):
+            path = ((), f"hop{index // 3 + 1}") if hops > 1 else ()
             roles = (
                 {"role_back": ("delay", "reverse", *path)},
                 {
@@ -133,8 +133,8 @@ class TunnelTopo(Topo):
                     "role_back": ("bottleneck", "reverse", *path),
                 },
                 {"role": ("delay", "forward", *path)},
-            )[place % 3]
-            join(self, one, two, f"10.0.{nets[place]}", **(roles if two != "target" else {}))
+            )[index % 3]
+            join(self, one, two, f"10.0.{nets[index]}", **(roles if two != "target" else {}))
 
 
 class DumbbellTopo(Topo):
@@ -366,9 +366,9 @@ class MeshTopo(Topo):
 
 
 topos = {
-    found.name: found  # type: ignore[attr-defined]
-    for found in list(globals().values())
-    if isinstance(found, type) and issubclass(found, Topo) and found is not Topo
+    candidate.name: candidate  # type: ignore[attr-defined]
+    for candidate in list(globals().values())
+    if isinstance(candidate, type) and issubclass(candidate, Topo) and candidate is not Topo
 }
 
 

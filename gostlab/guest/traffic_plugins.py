@@ -3,8 +3,8 @@
 A plugin is one file in gostlab/traffic/. Besides its declaration (gostlab.registry.traffic) it
 defines:
 
-    serve(context, flow, port) -> argv  the command of the server
-    ask(context, flow) -> argv          the command of the client
+    server_command(context, flow, port) -> argv
+    client_command(context, flow) -> argv
     read(flow, report, ran)            the flow's row from its client's report; raises TrafficError,
                                        or KeyError, TypeError or ValueError for one it cannot read
     part(flow, report, from_s, to_s)   if it is not tcp and has no rows: the receiver's counts in a

@@ -51,7 +51,7 @@ def _stand_still() -> None:
 STANDING_STILL: Mapping[str, Any] = {"preexec_fn": _stand_still}
 
 
-def release_at_exec(pid: int, place: int, *, execs: int) -> bool:
+def release_at_exec(pid: int, file_offset: int, *, execs: int) -> bool:
     """Continue to the last of `execs` execs, make the TSC read 0 there, and release the process.
 
     Returns whether the counter's read was where it is in the program's file. Raises OSError.
@@ -65,17 +65,17 @@ def release_at_exec(pid: int, place: int, *, execs: int) -> bool:
         if left:
             ptrace(PTRACE_CONT, pid)
     try:
-        return write_zero(pid, place)
+        return write_zero(pid, file_offset)
     finally:
         ptrace(PTRACE_DETACH, pid)
 
 
-def write_zero(pid: int, place: int) -> bool:
+def write_zero(pid: int, file_offset: int) -> bool:
     """Make the counter read 0 in a stopped process.
 
     Raises OSError.
     """
-    address = address_of(place, Path(f"/proc/{pid}/maps").read_text(encoding="utf-8"))
+    address = address_of(file_offset, Path(f"/proc/{pid}/maps").read_text(encoding="utf-8"))
     if address is None:
         return False
     with Path(f"/proc/{pid}/mem").open("r+b", buffering=0) as memory:
@@ -87,12 +87,12 @@ def write_zero(pid: int, place: int) -> bool:
     return True
 
 
-def address_of(place: int, maps: str) -> int | None:
+def address_of(file_offset: int, maps: str) -> int | None:
     """Return the address of a file offset in a process's memory, from /proc/PID/maps."""
     for line in maps.splitlines():
         match = re.match(r"(\w+)-(\w+) \S*x\S* (\w+) \S+ [1-9]", line)
         if match:
             start, end, offset = (int(field, 16) for field in match.groups())
-            if offset <= place < offset + end - start:
-                return start + place - offset
+            if offset <= file_offset < offset + end - start:
+                return start + file_offset - offset
     return None

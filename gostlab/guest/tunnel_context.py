@@ -158,7 +158,7 @@ class Launch:
         """
         return self.network.read(node, list(argv))
 
-    def ask(self, node: str, *argv: str, stdin: str = "") -> str:
+    def read_output(self, node: str, *argv: str, stdin: str = "") -> str:
         """Return the output of a command that only generates something (a key).
 
         It is not recorded: commands.sh has the file that the output is written to. Raises

@@ -165,7 +165,7 @@ def start_server(context: LoadContext, flow: FlowSpec, port: int) -> subprocess.
     Raises TrafficError.
     """
     kind = flow.traffic
-    argv = carrier(kind).serve(context, flow, port)
+    argv = carrier(kind).server_command(context, flow, port)
     name = report_name(context.run, flow, "-server") if kind.by_iperf3 else server_report(flow)
     return context.start(Command(flow.receiver, argv, name, charged_as(flow, asks=False)))
 
@@ -260,7 +260,10 @@ def lead_s(run: RunSpec, flow: FlowSpec) -> float:
 
 def client_of(context: LoadContext, flow: FlowSpec) -> Command:
     """Return the command of a flow's client."""
-    argv, report = carrier(flow.traffic).ask(context, flow), report_name(context.run, flow)
+    argv, report = (
+        carrier(flow.traffic).client_command(context, flow),
+        report_name(context.run, flow),
+    )
     return Command(flow.sender, argv, report, charged_as(flow, asks=True), flow=flow.name)
 
 

@@ -39,7 +39,7 @@ def add(what: str, name: str | None = None, cache: Path | None = None) -> locate
             path = fetch_release(what, Path(scratch))
         program = unpack_program(path, Path(scratch))
         version = locate.read_gost_version(program)
-        if version is None or locate.is_too_old(version):
+        if version is None or locate.gost_too_old(version):
             raise BadInput(f"{what}: {locate.explain_no_gost(program)}")
         final_name = name or version.version
         if final_name in locate.GOST_WORDS or not locate.GOST_NAME.fullmatch(final_name):

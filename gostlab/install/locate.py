@@ -513,7 +513,7 @@ def recorded_gost_version(binary: Path) -> GostVersion | None:
     return None
 
 
-def is_too_old(said: GostVersion) -> bool:
+def gost_too_old(said: GostVersion) -> bool:
     """Return whether a GOST lacks the relay protocol, which came with 2.11."""
     return version_tuple(said.version) < OLDEST_GOST
 
@@ -524,7 +524,7 @@ def explain_no_gost(program: Path) -> str:
         reason = f"neither a file nor a GOST that was added ({', '.join(find_gosts()) or 'none'})"
         return f"{reason}; {SEVERAL_GOSTS}" if "," in program.name else reason
     version = read_gost_version(program)
-    if version is not None and is_too_old(version):
+    if version is not None and gost_too_old(version):
         return (
             f"{version} is too old: it has no relay protocol, which came with {dotted(OLDEST_GOST)}"
         )
@@ -570,7 +570,7 @@ def _find_gost(named: Path | None) -> tuple[Path | None, GostVersion | None, str
             added = find_gosts().get(str(choice))
             binary = added.path if added else home_expanded(choice).resolve()
             version = read_gost_version(binary)
-            if version is None or is_too_old(version):
+            if version is None or gost_too_old(version):
                 raise MissingPart(f"{choice} ({reason}): {explain_no_gost(binary)}")
             return binary, version, f"{reason} names it"
     on_path = shutil.which("gost")

@@ -1,7 +1,7 @@
 """Declare the types of traffic, from the files in gostlab/traffic/.
 
-A type is one file: `TRAFFIC = TrafficKind(...)` describes it; `serve` and `ask` are the commands of
-its two ends, and `read` parses its client's report.
+A type is one file: `TRAFFIC = TrafficKind(...)` describes it; `server_command` and `client_command`
+are the commands of its two ends, and `read` parses its client's report.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class TrafficKind(Declaration):
 @cache
 def traffic_kinds(folder: Path = TRAFFIC_KINDS) -> dict[str, TrafficKind]:
     """Return every type of traffic by name. Raises BadInput for an incomplete one."""
-    return declared_in(folder, "TRAFFIC", TrafficKind, "ask")
+    return declared_in(folder, "TRAFFIC", TrafficKind, "client_command")
 
 
 def traffic_kind(name: str) -> TrafficKind:

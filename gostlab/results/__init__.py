@@ -63,7 +63,7 @@ EPOCHS = (
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy of the experiment's file in its results folder
-OLDER = ".older"  # the subfolder that archives results of earlier epochs
+ARCHIVE_FOLDER = ".older"  # the subfolder that archives results of earlier epochs
 PART_LOCK = ".making"  # the lock file in a temporary run folder while the run executes
 # A temporary run folder has no lock only just after its creation and just before its final rename.
 PART_WITHOUT_LOCK_S = 600.0
@@ -426,7 +426,7 @@ def older_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
         return None
     return (
         f"{len(epochs)} finished runs are of another lab and are run again"
-        f" ({changed_since(epochs)}); the old ones are kept in {OLDER}/"
+        f" ({changed_since(epochs)}); the old ones are kept in {ARCHIVE_FOLDER}/"
     )
 
 
@@ -484,7 +484,7 @@ def prepare(results: Path, run: RunSpec) -> Path:
     """Create an empty folder with run.json for a run, and return it.
 
     An unfinished folder of the same name is replaced; one that another epoch finished is archived
-    in OLDER.
+    in ARCHIVE_FOLDER.
     """
     folder = results / run.experiment / run.name
     free_run_path(folder)
@@ -494,10 +494,10 @@ def prepare(results: Path, run: RunSpec) -> Path:
 
 
 def free_run_path(folder: Path) -> None:
-    """Free a run's path, archiving a result of another epoch in OLDER. Raises OSError."""
+    """Free a run's path, archiving a result of another epoch in ARCHIVE_FOLDER. Raises OSError."""
     status = None if folder.is_symlink() else read_status(folder)
     if status is not None and epoch_of(status) != EPOCH:
-        archived = folder.parent / OLDER / f"epoch-{epoch_of(status)}" / folder.name
+        archived = folder.parent / ARCHIVE_FOLDER / f"epoch-{epoch_of(status)}" / folder.name
         archived.parent.mkdir(parents=True, exist_ok=True)
         remove(archived)
         folder.rename(archived)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gostlab.registry.tunnels import LEGS
 from gostlab.spec import settings
 from gostlab.spec.flow import cc_at
-from gostlab.spec.request import RunRequest
+from gostlab.spec.run_request import RunRequest
 from gostlab.spec.workload import RequestedFlow, wan_sender
 
 

@@ -25,7 +25,7 @@ from gostlab.spec.link_paths import memory_path
 from gostlab.spec.path import load_profile_of, resolve_changes, resolve_links, resolve_sites
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
 from gostlab.spec.profile import Machines
-from gostlab.spec.request import RunRequest
+from gostlab.spec.run_request import RunRequest
 from gostlab.spec.run_spec import OptionValue, RunSpec
 from gostlab.spec.settings import DEFAULTS, Setting, Settings, default_setting
 from gostlab.spec.units import show_time

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gostlab.spec.profile import Machines
-from gostlab.spec.request import RunRequest
+from gostlab.spec.run_request import RunRequest
 from gostlab.spec.value_types import AUTO, SHARED
 from gostlab.spec.yaml_source import Node
 from gostlab.tcpmodel.buffer_sizing import tcp_memory_of_machine_mib

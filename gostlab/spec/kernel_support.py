@@ -10,7 +10,7 @@ from gostlab.errors import SandboxOnly
 from gostlab.registry import kernels
 from gostlab.registry.kernels import FEATURES, SHIPPED, Kernel
 from gostlab.registry.qdiscs import BOTTLENECK, names_for, qdisc_kind
-from gostlab.spec.request import RunRequest
+from gostlab.spec.run_request import RunRequest
 from gostlab.spec.settings import DEFAULTS, Settings, default_setting, read_override
 
 # The kernel features that settings require, and the value of each setting that requires nothing.

@@ -10,7 +10,7 @@ from gostlab.registry import folders
 from gostlab.registry.topologies import topology_of
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
 from gostlab.spec.profile import Profile, ProfileDirection, compile_path, load_profile
-from gostlab.spec.request import RunRequest, topologies_with
+from gostlab.spec.run_request import RunRequest, topologies_with
 from gostlab.spec.settings import Setting, Settings, merged, widened
 from gostlab.spec.trace import MAX_ROWS, changes_of
 from gostlab.spec.yaml_source import BadInput, find_document, first_file, key_fields, meant

@@ -14,7 +14,7 @@ from gostlab.registry.tunnels import IP_TCP_BYTES, WAN, tunnel_kinds
 from gostlab.spec.flow import DATAGRAM_BYTES, FlowSpec
 from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
-from gostlab.spec.request import RunRequest, topologies_with
+from gostlab.spec.run_request import RunRequest, topologies_with
 from gostlab.spec.settings import NO_FLOW_NAMES
 from gostlab.spec.yaml_source import BadInput, Node, meant
 from gostlab.tcpmodel.buffer_sizing import Buffers, resolve_buffers

@@ -18,11 +18,11 @@ BLOCKS_OF_MIB = 2048  # ulimit counts in blocks of 512 bytes
 ANY = "0.0.0.0"
 
 
-def serve(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+def server_command(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
     return shell(context, flow, flow.server, ANY, port)
 
 
-def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     host_cc = context.node_cc.get(flow.data_sender, flow.cc)
     if flow.cc != host_cc:
         raise TrafficError(

@@ -24,11 +24,11 @@ TRAFFIC = TrafficKind(
 DOCUMENT = "document"
 
 
-def serve(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+def server_command(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
     return server_argv(context, flow, port, {DOCUMENT: flow.size_bytes or 0})
 
 
-def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     address, port = context.tunnel.entries[flow.name]
     quiet = ["--no-proxy", "--tries=1", "--no-verbose"]
     return ["wget", *quiet, "-O", "/dev/null", f"http://{address}:{port}/{DOCUMENT}"]

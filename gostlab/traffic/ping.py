@@ -30,14 +30,14 @@ TRAFFIC = TrafficKind(
 ECHO = str(NODE_PROGRAMS / "rtt_echo.py")
 
 
-def serve(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+def server_command(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
     over = context.protocol_of(flow)
     if over == "udp" and context.programs.irtt:
         return [context.programs.irtt, "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
     return [TRAFFIC.client, ECHO, "serve", over, str(port)]
 
 
-def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     address, port = context.tunnel.entries[flow.name]
     over = context.protocol_of(flow)
     if over != "udp" or not context.programs.irtt:

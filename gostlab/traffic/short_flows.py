@@ -28,11 +28,11 @@ TRAFFIC = TrafficKind(
 FETCHES = str(NODE_PROGRAMS / "short_downloads.py")
 
 
-def serve(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
+def server_command(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
     return server_argv(context, flow, port, {str(size): size for size in flow.sizes_bytes})
 
 
-def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     address, port = context.tunnel.entries[flow.name]
     sizes = [str(size) for size in flow.sizes_bytes]
     every = [f"--every={flow.interval_ms / 1000:g}"] if flow.interval_ms else []

@@ -20,10 +20,10 @@ TRAFFIC = TrafficKind(
     server_ends=True,
     charged=("iperf3/sender", "iperf3/receiver"),
 )
-serve = server_argv
+server_command = server_argv
 
 
-def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     argv = client_argv(context, flow)
     if flow.cc != context.node_cc.get(flow.data_sender, ""):
         # Another flow's congestion control is the host's default.

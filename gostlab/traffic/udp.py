@@ -29,10 +29,10 @@ TRAFFIC = TrafficKind(
     charged=("iperf3/sender", "iperf3/receiver"),
 )
 FIRST_WITH_THREADS = (3, 16)  # the first iperf3 with one thread per stream
-serve = server_argv
+server_command = server_argv
 
 
-def ask(context: LoadContext, flow: FlowSpec) -> list[str]:
+def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     rate = offered(flow, context.programs.iperf3)
     return [*client_argv(context, flow), "-u", "-b", rate, "-l", str(flow.datagram_bytes)]
 

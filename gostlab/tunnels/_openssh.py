@@ -50,7 +50,7 @@ PASSWD = "root:x:0:0:root:/:/bin/sh\nsshd:x:65533:65534::/run/sshd:/usr/sbin/nol
 SHADOW = "root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n"
 
 
-def start_ssh(launch: Launch, forwarding: Sequence[tuple[str, str]]) -> None:
+def start_ssh_ends(launch: Launch, forwarding: Sequence[tuple[str, str]]) -> None:
     """Start the servers, and then the client, which passes a chain's middle like `ssh -J`.
 
     `forwarding` holds further lines of the client's configuration. Raises TunnelError or
@@ -93,7 +93,9 @@ def make_key(launch: Launch, name: str, node: str) -> str:
     """
     key_path = launch.scratch / f"{name}.made"
     keygen = launch.helper("ssh-keygen")
-    launch.ask(node, keygen, "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key_path))
+    launch.read_output(
+        node, keygen, "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key_path)
+    )
     launch.write_file(name, key_path.read_bytes(), 0o600)
     public_key = key_path.with_name(f"{key_path.name}.pub").read_bytes()
     launch.write_file(f"{name}.pub", public_key)

@@ -36,7 +36,7 @@ def make_certificate(launch: Launch, node: str) -> Certificate:
     """
     args = ["-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-set_serial", "1"]
     stdout_path = "/proc/self/fd/1"
-    output = launch.ask(
+    output = launch.read_output(
         node,
         *(launch.helper("openssl"), "req", "-x509", *args),
         *("-subj", f"/CN={node}", "-keyout", stdout_path, "-out", stdout_path),

@@ -13,7 +13,7 @@ from gostlab.registry.tunnels import (
     gost_relay,
     tunnel_kind,
 )
-from gostlab.tunnels._forwarder import forwarder_legs
+from gostlab.tunnels._forwarder_legs import forwarder_legs
 
 TUNNEL = (
     gost_relay(transport="tcp", says="relay over TCP"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
 from gostlab.registry.tunnels import JOINED_LEGS, TunnelKind
-from gostlab.tunnels._forwarder import forwarder_legs
+from gostlab.tunnels._forwarder_legs import forwarder_legs
 
 TUNNEL = TunnelKind(
     name="shadowsocks",
@@ -32,7 +32,7 @@ def start(launch: Launch) -> Tunnel:
     Raises TunnelError or NetworkError.
     """
     address, port = launch.sink
-    password = launch.ask(launch.near, launch.helper("openssl"), "rand", "-hex", "32")
+    password = launch.read_output(launch.near, launch.helper("openssl"), "rand", "-hex", "32")
     for position, node in reversed(list(enumerate(launch.nodes))):
         if node != launch.near:
             launch_part(launch, node, "", password, {"server": "0.0.0.0"})

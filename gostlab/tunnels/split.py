@@ -6,7 +6,7 @@ and copy. The lab's relay and a real GOST both do it, with the same arguments.
 
 from gostlab.guest.tunnel_context import Launch, Tunnel
 from gostlab.registry.tunnels import CHAIN_LEGS, GOST, TunnelKind
-from gostlab.tunnels._forwarder import forwarder_legs
+from gostlab.tunnels._forwarder_legs import forwarder_legs
 from gostlab.tunnels.gost import ENVIRON
 
 TUNNEL = TunnelKind(

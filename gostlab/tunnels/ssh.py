@@ -2,8 +2,8 @@
 
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
 from gostlab.registry.tunnels import CHAIN_LEGS, SSH_WINDOWS_BYTES, TunnelKind
-from gostlab.tunnels._forwarder import forwarder_legs
-from gostlab.tunnels._openssh import start_ssh
+from gostlab.tunnels._forwarder_legs import forwarder_legs
+from gostlab.tunnels._openssh import start_ssh_ends
 
 TUNNEL = TunnelKind(
     name="ssh",
@@ -31,7 +31,7 @@ def start(launch: Launch) -> Tunnel:
     for flow in launch.carried_all:
         address, port = launch.sink_of(flow)
         forwards.append(("LocalForward", f"{LOOPBACK}:{launch.entry_port(flow)} {address}:{port}"))
-    start_ssh(launch, forwards)
+    start_ssh_ends(launch, forwards)
     for flow in launch.carried_all:
         launch.wait_until_listening(launch.near, launch.entry_port(flow))
     return forwarder_legs(launch)

@@ -2,7 +2,7 @@
 
 from gostlab.guest.tunnel_context import Launch, Tunnel
 from gostlab.registry.tunnels import TunnelKind
-from gostlab.tunnels._openssh import start_ssh
+from gostlab.tunnels._openssh import start_ssh_ends
 from gostlab.tunnels._vpn import device_of, give_addresses, vpn_legs, wait_for_device
 
 TUNNEL = TunnelKind(
@@ -30,7 +30,7 @@ def start(launch: Launch) -> Tunnel:
     """
     device = device_of(launch)
     tun_name = f"tun{launch.number}"
-    start_ssh(
+    start_ssh_ends(
         launch, [("Tunnel", "point-to-point"), ("TunnelDevice", f"{tun_name[3:]}:{tun_name[3:]}")]
     )
     for node in (launch.near, launch.far):

@@ -2,7 +2,7 @@
 
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
 from gostlab.registry.tunnels import JOINED_LEGS, TunnelKind
-from gostlab.tunnels._forwarder import forwarder_legs
+from gostlab.tunnels._forwarder_legs import forwarder_legs
 from gostlab.tunnels.certificate import make_certificate
 
 TUNNEL = TunnelKind(

@@ -55,11 +55,11 @@ def make_devices(launch: Launch, wg: str, peers: Mapping[str, str]) -> None:
     Raises TunnelError or NetworkError.
     """
     device = device_of(launch)
-    keys = {node: launch.ask(node, wg, "genkey") for node in (launch.near, launch.far)}
+    keys = {node: launch.read_output(node, wg, "genkey") for node in (launch.near, launch.far)}
     for node, peer in ((launch.near, launch.far), (launch.far, launch.near)):
         config = CONFIG.format(
             private_key=keys[node],
-            peer=launch.ask(peer, wg, "pubkey", stdin=f"{keys[peer]}\n"),
+            peer=launch.read_output(peer, wg, "pubkey", stdin=f"{keys[peer]}\n"),
             port=listen_port(launch),
         )
         if node in peers:

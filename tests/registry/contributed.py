@@ -24,7 +24,7 @@ FORWARDER = '''"""forwarder: a plain TCP forwarder in Python at each end."""
 
 from gostlab.registry.tunnels import TunnelKind
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
-from gostlab.tunnels._forwarder import forwarder_legs
+from gostlab.tunnels._forwarder_legs import forwarder_legs
 
 TUNNEL = TunnelKind(
     name="forwarder",

@@ -91,9 +91,13 @@ def read(what: Callable[[Path], object], folder: Path, text: str) -> Any:
         (qdisc_kinds, MARKS.format("=True"), r"mine\.py:2: .*marks_at=.*pkt_sched\.h"),
         (qdisc_kinds, MARKS.format("_at=12"), r"mine\.py:2: .*needs marks=True"),
         (qdisc_kinds, QDISC.format(', option="X", use="q"'), r"mine\.py:2: use: 'q' is neither"),
-        (traffic_kinds, TRAFFIC.format(', program="x"'), "without a function ask"),
-        (traffic_kinds, "def ask(order, flow): ...\n", r"ask\(\) without TRAFFIC"),
-        (traffic_kinds, TRAFFIC.format("") + "def ask(order, flow): ...\n", "'program'"),
+        (traffic_kinds, TRAFFIC.format(', program="x"'), "without a function client_command"),
+        (
+            traffic_kinds,
+            "def client_command(order, flow): ...\n",
+            r"client_command\(\) without TRAFFIC",
+        ),
+        (traffic_kinds, TRAFFIC.format("") + "def client_command(order, flow): ...\n", "'program'"),
     ],
 )
 def test_half_a_declaration_is_one_line_that_names_its_place(

@@ -210,7 +210,9 @@ def test_what_an_older_lab_meant_is_run_again_and_kept(
     assert line is not None and line.startswith("1 finished runs are of another lab")
     assert "the clock ticks twice as often" in line and "0.1" not in line
     assert now.folder == before.folder and now.status["epoch"] == results.EPOCH
-    kept = now.folder.parent / results.OLDER / f"epoch-{results.EPOCH - 1}" / now.folder.name
+    kept = (
+        now.folder.parent / results.ARCHIVE_FOLDER / f"epoch-{results.EPOCH - 1}" / now.folder.name
+    )
     assert results.read_status(kept) == before.status
 
 

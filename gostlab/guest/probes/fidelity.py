@@ -92,7 +92,7 @@ FAILURES: Mapping[str, str] = {
         "degraded, share: a bottleneck whose rate changed {changes} times delivered, per sample,"
         " {percent} % more or less than asked"
     ),
-    "udp_offered": "degraded, bit/s: {said}",
+    "udp_offered": "degraded, bit/s: {detail}",
     "counted_by": (
         "degraded, end: {flow}'s client gave up on its server's results, which waited behind the"
         " data: goodput is the server's, and what was sent again is not known"
@@ -115,7 +115,7 @@ FAILURES: Mapping[str, str] = {
         " taint {got:#x}): what it did after that need not be TCP's"
     ),
     "kernel": "invalid: the run requested kernel {kernel}, and had another",
-    "tunnel_alive": "invalid, nodes: {said}",
+    "tunnel_alive": "invalid, nodes: {detail}",
     "sampler_lateness": "degraded, ms: a sampler woke {got:.0f} ms late: the CPU was overloaded",
     "sampler_gap": (
         "degraded, s: {longest:.3g} s lie between two samples, {asked:g} s were asked: the series"
@@ -138,7 +138,7 @@ FAILURES: Mapping[str, str] = {
 
 
 def checked(
-    what: str, bad: bool, asked: Any, got: Any, name: str = "", verdict: str = "", **words: Any
+    what: str, bad: bool, asked: Any, got: Any, name: str = "", verdict: str = "", **values: Any
 ) -> Check:
     """Return a check that is ok, or fails with the verdict and reason of FAILURES.
 
@@ -148,7 +148,7 @@ def checked(
     usual, _, unit = head.partition(", ")
     if not bad:
         return Check(name or what, "ok", asked, got, unit)
-    reason = reason.format(asked=asked, got=got, **words)
+    reason = reason.format(asked=asked, got=got, **values)
     return Check(name or what, verdict or usual, asked, got, unit, reason)
 
 
@@ -191,19 +191,21 @@ def check_cc(
         if flow.cc is None or (flow.takes_tunnel and not kind.is_direct and not kind.path_leg):
             continue
         if flow.name in in_datagrams:
-            said = f"{flow.name} sends datagrams: its program, not the kernel, controls congestion"
-            checks.append(Check(f"sent_by_{flow.name}", "ok", flow.cc, "its program", "", said))
+            detail = (
+                f"{flow.name} sends datagrams: its program, not the kernel, controls congestion"
+            )
+            checks.append(Check(f"sent_by_{flow.name}", "ok", flow.cc, "its program", "", detail))
             continue
         across = [leg for leg in legs if leg["leg"] in crossing]
-        own = [leg for leg in across if leg["flow"] == flow.name]
+        flow_legs = [leg for leg in across if leg["flow"] == flow.name]
         one_for_all = kind.is_vpn or run.tunnel_options.get("shared") == "on"
-        seen = sorted({cc for leg in own for cc in leg["cc"]})
-        if not seen and (flow.traffic.is_brief or (one_for_all and not own)):
+        seen = sorted({cc for leg in flow_legs for cc in leg["cc"]})
+        if not seen and (flow.traffic.is_brief or (one_for_all and not flow_legs)):
             # one connection for all that it carries, or the same program's others
             seen = sorted({cc for leg in across for cc in leg["cc"]})
         name = "cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else "")
-        bad, said = seen != [flow.cc], ", ".join(seen) or "unseen"
-        checks.append(checked("cc_on_wan_sockets", bad, flow.cc, seen, name, seen=said))
+        bad, detail = seen != [flow.cc], ", ".join(seen) or "unseen"
+        checks.append(checked("cc_on_wan_sockets", bad, flow.cc, seen, name, seen=detail))
     return checks
 
 
@@ -218,8 +220,10 @@ def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunSpec) -> list[Che
             host, seen = leg[end], leg[key]
             asked = cc_at(run.cc, run.cc_by_end, host, leg["leg"])
             name = f"cc_{leg['leg']}_{host}" + (f"_{end}" if leg["loopback"] else "")
-            where, said = {"host": host, "leg": leg["leg"]}, ", ".join(seen) or "unseen"
-            checks.append(checked("cc", seen != [asked], asked, seen, name, seen=said, **where))
+            position, detail = {"host": host, "leg": leg["leg"]}, ", ".join(seen) or "unseen"
+            checks.append(
+                checked("cc", seen != [asked], asked, seen, name, seen=detail, **position)
+            )
     return checks
 
 
@@ -298,8 +302,8 @@ def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) 
         measured.append((min(end_s, to_s) - max(flow.start_s, from_s), flow))
     # Of a flow that is over before what is measured, or begins behind it, there is nothing to say.
     length_s, shortest = min(
-        [each for each in measured if each[0] > 0] or measured,
-        key=lambda each: each[0] / max(each[1].rtt_ms, 1e-9),
+        [pair for pair in measured if pair[0] > 0] or measured,
+        key=lambda pair: pair[0] / max(pair[1].rtt_ms, 1e-9),
     )
     if length_s >= MIN_ROUND_TRIPS * shortest.rtt_ms / 1000:
         return Check("run_length", "ok", run.length_s, round(load_s, 3), "s")
@@ -318,21 +322,30 @@ def check_instants(run: RunSpec, times: Callable[[str], DataTimes | None]) -> li
     timed = [flow for flow in run.flows if flow.traffic.by_iperf3]
     last_s = max((flow.end_s for flow in timed), default=0.0)
     for flow in timed if len(timed) > 1 else ():
-        found = times(flow.name)
+        sent = times(flow.name)
         if (
-            found is None or flow.connects_at_start
+            sent is None or flow.connects_at_start
         ):  # a flow that connects at its start is late on request
             continue
         offset_s = run.start_offset_s(flow.name)
-        ends = [("data_start", flow.start_s + offset_s, found.began_s, flow.rtt_ms)]
+        ends = [("data_start", flow.start_s + offset_s, sent.began_s, flow.rtt_ms)]
         if flow.end_s < last_s:
-            end_s, trip_ms = flow.end_s + offset_s, max(flow.rtt_ms, found.srtt_ms)
-            ends.append(("data_end", end_s, found.ended_s, trip_ms))
+            end_s, trip_ms = flow.end_s + offset_s, max(flow.rtt_ms, sent.srtt_ms)
+            ends.append(("data_end", end_s, sent.ended_s, trip_ms))
         for what, asked_s, got_s, rtt_ms in ends:
             late_s, trip_s = got_s - asked_s, max(rtt_ms, MIN_TRIP_MS) / 1000
-            words: dict[str, Any] = {"flow": flow.name, "late": late_s, "rtt_ms": 1000 * trip_s}
-            name = f"{what}_{flow.name}"
-            checks.append(checked(what, late_s > trip_s, asked_s, got_s, name, **words))
+            checks.append(
+                checked(
+                    what,
+                    late_s > trip_s,
+                    asked_s,
+                    got_s,
+                    name=f"{what}_{flow.name}",
+                    flow=flow.name,
+                    late=late_s,
+                    rtt_ms=1000 * trip_s,
+                )
+            )
     return checks
 
 
@@ -383,11 +396,11 @@ def check_replay(run: RunSpec, samples: Sequence[Mapping[str, Any]]) -> list[Che
     is the sum of these intervals' differences over that of what was asked. No check below
     REPLAY_CHANGES changes, or without such an interval.
     """
-    way = run.data_direction
-    rows = [row for row in samples if (row["role"], row["direction"]) == ("bottleneck", way)]
+    direction = run.data_direction
+    rows = [row for row in samples if (row["role"], row["direction"]) == ("bottleneck", direction)]
     link = rows[0].get("link", "") if rows else ""
-    base_bps = run.path_of_link(link)[way].rate_bps or 0
-    steps = [(0.0, base_bps), *run.rate_changes(link, way)]
+    base_bps = run.path_of_link(link)[direction].rate_bps or 0
+    steps = [(0.0, base_bps), *run.rate_changes(link, direction)]
     if len(steps) <= REPLAY_CHANGES or len({row["dev"] for row in rows}) != 1:
         return []
     asked = error = 0.0
@@ -400,8 +413,10 @@ def check_replay(run: RunSpec, samples: Sequence[Mapping[str, Any]]) -> list[Che
     if not asked:
         return []
     off = error / asked
-    said = {"changes": str(len(steps) - 1), "percent": f"{100 * off:.1f}"}
-    return [checked("replay_error", off > REPLAY_ERROR, REPLAY_ERROR, round(off, 5), **said)]
+    bad, changes, percent = off > REPLAY_ERROR, str(len(steps) - 1), f"{100 * off:.1f}"
+    return [
+        checked("replay_error", bad, REPLAY_ERROR, round(off, 5), changes=changes, percent=percent)
+    ]
 
 
 def check_offered(
@@ -420,9 +435,11 @@ def check_offered(
         got_bps = sent.offered_bps or 0.0
         burst_bps = 8 * UDP_BURST_PKTS * flow.datagram_bytes / flow.duration_s
         tolerance_bps = OFFERED_TOLERANCE * flow.rate_bps + 2 * burst_bps
-        said = offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock)
+        detail = offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock)
         name, bad = f"udp_offered_{flow.name}", abs(got_bps - flow.rate_bps) > tolerance_bps
-        checks.append(checked("udp_offered", bad, flow.rate_bps, round(got_bps), name, said=said))
+        checks.append(
+            checked("udp_offered", bad, flow.rate_bps, round(got_bps), name, detail=detail)
+        )
     return checks
 
 
@@ -439,14 +456,14 @@ def check_counts(flows: Sequence[FlowResult]) -> list[Check]:
 
 def offered_reason(flow: FlowSpec, got_bps: float, cpu_idle_share: float | None, clock: str) -> str:
     """Explain why a udp flow offered another rate; its CPU is named only if it was busy."""
-    said = f"{flow.name} offered {show_rate(got_bps)} of {show_rate(flow.rate_bps)}"
+    sentence = f"{flow.name} offered {show_rate(got_bps)} of {show_rate(flow.rate_bps)}"
     if got_bps > (flow.rate_bps or 0.0):
-        return f"{said}: more than requested"
+        return f"{sentence}: more than requested"
     if cpu_idle_share is None:
-        return f"{said}; how busy its sender's CPU was is not known"
+        return f"{sentence}; how busy its sender's CPU was is not known"
     if cpu_idle_share < CPU_IDLE_DEGRADED[clock]:
-        return f"{said}: its sender had no more CPU (idle for {cpu_idle_share:.1%} of the time)"
-    return f"{said}, and not for want of CPU (idle for {cpu_idle_share:.1%} of the time)"
+        return f"{sentence}: its sender had no more CPU (idle for {cpu_idle_share:.1%} of the time)"
+    return f"{sentence}, and not for want of CPU (idle for {cpu_idle_share:.1%} of the time)"
 
 
 def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check]:
@@ -460,7 +477,7 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check
     senders = [row for row in queues if row["role"] == "sender"]
     drops = sum(row["drops"] for row in senders)
     # An end host's own queue paces and never drops: what it drops no path has lost.
-    own = [checked("sender_queue_drops", drops > 0, 0, drops)] if senders else []
+    checks = [checked("sender_queue_drops", drops > 0, 0, drops)] if senders else []
     if run.offloads:  # a drop is of a lump, and what passed is counted in segments
         lossy = [
             row
@@ -468,8 +485,8 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check
             if not all(loss.is_lossless for loss in run.losses_of("", row["direction"]))
         ]
         lines = [row for row in lines if row not in lossy]
-        own += [Check(f"lumps_lost_{row['dev']}", "ok", None, row["drops"], "") for row in lossy]
-    return own + [
+        checks += [Check(f"lumps_lost_{row['dev']}", "ok", None, row["drops"], "") for row in lossy]
+    return checks + [
         check_drops_of(
             f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
             line,
@@ -496,8 +513,9 @@ def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
     """Check a delay line's drops against the 99.99 % interval of its loss."""
     low, high = binomial.interval(LOSS_CONFIDENCE, offered, asked)
     bad, percent = not low <= drops <= high, 100 * asked
-    words: dict[str, Any] = {"offered": offered, "percent": percent, "low": low, "high": high}
-    return checked("loss", bad, [low, high], drops, name, **words)
+    return checked(
+        "loss", bad, [low, high], drops, name, offered=offered, percent=percent, low=low, high=high
+    )
 
 
 def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> list[Check]:
@@ -549,24 +567,26 @@ def check_taint(run: RunSpec, taint: int) -> list[Check]:
     A machine's kernel may have had its own before. `taint` is the value of
     /proc/sys/kernel/tainted.
     """
-    found = taint & TAINT_OF_FAULTS
-    if run.machine != "sandbox" or not found:
+    faults = taint & TAINT_OF_FAULTS
+    if run.machine != "sandbox" or not faults:
         return []
-    return [checked("kernel_warned", True, 0, found)]
+    return [checked("kernel_warned", True, 0, faults)]
 
 
 def check_own_kernel(run: RunSpec, release: str) -> list[Check]:
     """Check a native run's kernel for the requested version and for seeded losses."""
-    found = []
+    checks = []
     if run.kernel != SHIPPED and not release.startswith(f"{run.kernel}."):
-        said = f"a native run has this machine's own kernel: Linux {release}, not {run.kernel}"
-        found.append(Check("kernel", "ok", run.kernel, release, "", said))
+        reason = f"a native run has this machine's own kernel: Linux {release}, not {run.kernel}"
+        checks.append(Check("kernel", "ok", run.kernel, release, "", reason))
     draws = any(direction.loss.p or direction.jitter_ms for direction in run.path)
     seeds = run.machine != "native" or version_tuple(release) >= FEATURES["netem seed"].since
     if draws and not seeds:
-        said = f"Linux {release} has no seed of netem's: what this run lost follows from no seed"
-        found.append(Check("kernel_lacks", "ok", [], ["netem seed"], "", said))
-    return found
+        sentence = (
+            f"Linux {release} has no seed of netem's: what this run lost follows from no seed"
+        )
+        checks.append(Check("kernel_lacks", "ok", [], ["netem seed"], "", sentence))
+    return checks
 
 
 def check_tunnel(ends: Mapping[str, int | None]) -> Check:
@@ -577,7 +597,7 @@ def check_tunnel(ends: Mapping[str, int | None]) -> Check:
     dead = {node: status for node, status in sorted(ends.items()) if status is not None}
     died = (f"the tunnel's end on {node} died (exit status {dead[node]})" for node in dead)
     alive = sorted(set(ends) - set(dead))
-    return checked("tunnel_alive", bool(dead), sorted(ends), alive, said=", ".join(died))
+    return checked("tunnel_alive", bool(dead), sorted(ends), alive, detail=", ".join(died))
 
 
 def check_repeats(program: str, counter_at: int | None) -> Check:
@@ -667,11 +687,18 @@ def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
     rate = sum(gap.due_s for gap in gaps) / sum(gap.got_s for gap in gaps)
     packet_us = 1e6 * sum(gap.due_s for gap in gaps) / len(gaps)
     most, off = LATE_GAPS_DEGRADED, abs(rate - 1)
-    told: dict[str, Any] = {"late": late, "count": len(gaps), "packet_us": packet_us}
-    told["verdict"] = "invalid" if late > LATE_GAPS_INVALID else ""
     verdict = "invalid" if off > RATE_OFF_INVALID else ""
     return [
-        checked("bottleneck_gaps", late > most, most, round(late, 4), **told),
+        checked(
+            "bottleneck_gaps",
+            late > most,
+            most,
+            round(late, 4),
+            verdict="invalid" if late > LATE_GAPS_INVALID else "",
+            late=late,
+            count=len(gaps),
+            packet_us=packet_us,
+        ),
         checked(
             "bottleneck_rate",
             off > RATE_OFF_DEGRADED,

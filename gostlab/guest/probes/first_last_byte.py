@@ -26,7 +26,7 @@ class Sent:
     busy_before_ms: float  # busy time of its cookie; a round trip until a sample shows it
     began_s: float | None = None
     last_s: float = 0.0
-    segments: int = 0
+    segments_sent: int = 0
     is_data: bool = False
     srtt_ms: float = 0.0
 
@@ -39,11 +39,11 @@ class Sent:
     def note(self, at_s: float, before_s: float, seen: Sending, *, sends_data: bool) -> None:
         """Update the state from a sample, given the time of the sample before it."""
         self.is_data |= sends_data
-        if seen.data_segments_out == self.segments:
-            if not self.segments:
+        if seen.data_segments_out == self.segments_sent:
+            if not self.segments_sent:
                 self.busy_before_ms = seen.busy_us / 1000
             return
-        self.segments, self.srtt_ms = seen.data_segments_out, seen.srtt_us / 1000
+        self.segments_sent, self.srtt_ms = seen.data_segments_out, seen.srtt_us / 1000
         self.last_s = max(before_s, at_s - seen.since_sent_ms / 1000)
         if seen.bytes_out <= COOKIE_BYTES:
             self.busy_before_ms = seen.busy_us / 1000

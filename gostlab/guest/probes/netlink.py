@@ -252,7 +252,7 @@ def marks_of(name: str, statistics: bytes) -> int | None:
         outer, inner = kind.marks_in
         lists = attributes_of(attributes_of(statistics, 0).get(outer, b""), 0)
         parts, offsets = (
-            [attributes_of(each, 0).get(inner, bytes(4)) for each in lists.values()],
+            [attributes_of(queue, 0).get(inner, bytes(4)) for queue in lists.values()],
             (0,),
         )
     if any(len(part) < max(offsets) + 4 for part in parts):
@@ -260,7 +260,11 @@ def marks_of(name: str, statistics: bytes) -> int | None:
             f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
             f" marks where {from_root(QDISCS / f'{kind.module}.py')} says (marks_at, marks_in)"
         )
-    return sum(int(struct.unpack_from("=I", part, each)[0]) for part in parts for each in offsets)
+    return sum(
+        int(struct.unpack_from("=I", part, part_offset)[0])
+        for part in parts
+        for part_offset in offsets
+    )
 
 
 def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:

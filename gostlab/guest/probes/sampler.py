@@ -249,7 +249,7 @@ class Probes:
     ) -> None:
         self.interval_s = interval_s
         # measured part of the load by flow, and of all flows together ("")
-        parts = {"": run.measured_s(), **{each.name: run.measured_s(each) for each in run.flows}}
+        parts = {"": run.measured_s(), **{flow.name: run.measured_s(flow) for flow in run.flows}}
         self._parts = parts if run.measures_a_part else {}
         self._edges = sorted({at_s for part in self._parts.values() for at_s in part if at_s > 0})
         self._counts: dict[float, Counts] = {}  # counters by edge of a measured part
@@ -260,11 +260,11 @@ class Probes:
         self._legs = tunnel.legs
         # End that sends the data of each flow's connections.
         self._sending = {flow.name: SENDING_END[flow.direction] for flow in run.flows}
-        self._places = legs_by_position(tunnel.legs)
+        self._legs_by_position = legs_by_position(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
         self._links = {
-            host: {each.name for each in network.interfaces if each.node == host}
+            host: {end.name for end in network.interfaces if end.node == host}
             for host in hosts_counted(run)
         }
         paying = self._hosts if run.host_cpus else []
@@ -288,8 +288,8 @@ class Probes:
             for node in sorted({i.node for i in queues})
         }
         self._shaped = {
-            (each.node, index_of(self._pids[each.node], each.name)): queue_texts(each)
-            for each in queues
+            (queue.node, index_of(self._pids[queue.node], queue.name)): queue_texts(queue)
+            for queue in queues
         }
         self._files: dict[str, IO[str]] = {
             name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
@@ -405,7 +405,7 @@ class Probes:
         key = node, latest.identity
         if key not in self._sockets:
             tcp = netlink.parse_tcp_socket(latest)
-            leg_end = classify(self._places, node, tcp["local"], *latest.ports)
+            leg_end = classify(self._legs_by_position, node, tcp["local"], *latest.ports)
             self._sockets[key] = (
                 SampledSocket(*leg_end, socket_texts(node, *leg_end, tcp), latest)
                 if leg_end
@@ -548,7 +548,9 @@ class Probes:
 
     def _now(self) -> Counts:
         sockets = {
-            key: (each.leg, each.end, each.message) for key, each in self._sockets.items() if each
+            key: (known.leg, known.end, known.message)
+            for key, known in self._sockets.items()
+            if known
         }
         return Counts(sockets, self._nstat(), self._crossed())
 

@@ -26,12 +26,12 @@ TICK_S = 0.01
 MAX_TICKS = 60_000
 # Departures are traced for half a second in the middle of the load, and for at most this many
 # packets.
-WINDOW_S = 0.5
+TRACED_S = 0.5
 MAX_PACKETS = 20_000
 # Two events per packet, of at most 100 bytes each. A full ring drops later events, so that its
 # contents have no gaps.
 RING_KIB = 2 * MAX_PACKETS * 100 // 1024
-EVENTS = ("net_dev_queue", "net_dev_start_xmit")
+QDISC_EVENTS = ("net_dev_queue", "net_dev_start_xmit")
 LINE = re.compile(
     r"\s(?P<t>\d+\.\d+): (?P<event>net_dev_queue|net_dev_start_xmit): dev=(?P<dev>\S+)"
     r" .*?skbaddr=(?P<skb>\S+)"
@@ -130,7 +130,7 @@ class DepartureTrace:
         (self._instance / "trace_clock").write_text("mono")
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
         (self._instance / "options/overwrite").write_text("0")
-        for event in EVENTS:
+        for event in QDISC_EVENTS:
             (self._instance / f"events/net/{event}/filter").write_text(f'name == "{self._device}"')
         self._thread.start()
 
@@ -138,9 +138,9 @@ class DepartureTrace:
         if not self._stop.wait(self._from_s):
             # The event of entering is enabled first: a packet with only a departure was in the
             # queue before.
-            self._enable(EVENTS, "1")
-            self._stop.wait(WINDOW_S)
-            self._enable(EVENTS[::-1], "0")
+            self._enable(QDISC_EVENTS, "1")
+            self._stop.wait(TRACED_S)
+            self._enable(QDISC_EVENTS[::-1], "0")
 
     def _enable(self, events: Iterable[str], value: str) -> None:
         for event in events:
@@ -163,7 +163,9 @@ def packets(lines: Iterable[str], device: str) -> list[QdiscEvent]:
     """Parse the events of one device's queue."""
     matches = (LINE.search(line) for line in lines)
     events = [
-        QdiscEvent(float(match["t"]), match["event"] == EVENTS[1], match["skb"], int(match["len"]))
+        QdiscEvent(
+            float(match["t"]), match["event"] == QDISC_EVENTS[1], match["skb"], int(match["len"])
+        )
         for match in matches
         if match is not None and match["dev"] == device
     ]
@@ -194,10 +196,10 @@ def departure_window(run: RunSpec, link: str = "") -> tuple[float, float] | str:
     The time is the middle of the load. Returns a reason if nothing is traced. `link` is the
     bottleneck's.
     """
-    from_s = max(0.0, (run.length_s - WINDOW_S) / 2)
+    from_s = max(0.0, (run.length_s - TRACED_S) / 2)
     rate_bps = run.path_of_link(link)[run.data_direction].rate_bps
     for at_s, changed_bps in run.rate_changes(link, run.data_direction):
-        if from_s - WINDOW_S < at_s < from_s + WINDOW_S:
+        if from_s - TRACED_S < at_s < from_s + TRACED_S:
             return "the bottleneck's rate changes in the middle of the load"
         if at_s <= from_s:
             rate_bps = changed_bps
@@ -250,7 +252,7 @@ def watching(run: RunSpec, device: str, link: str = "") -> Iterator[Watch | None
     with ExitStack() as undo:
         if isinstance(window, str):
             why_not = window
-        elif not all((TRACEFS / f"events/net/{event}").is_dir() for event in EVENTS):
+        elif not all((TRACEFS / f"events/net/{event}").is_dir() for event in QDISC_EVENTS):
             why_not = f"this kernel has no {TRACEFS}/events/net"
         else:
             try:
