@@ -29,7 +29,7 @@ def test_a_vpns_mtu_follows_the_links() -> None:
 def test_the_mtu_is_of_the_links_and_a_buffer_counts_packets_of_it() -> None:
     small = run_of(mtu="1280", buffer="1bdp", rate="100mbit", rtt="40ms")
     assert small.mtu == 1280
-    assert small.path["forward"]["buffer_pkts"] == pytest.approx(500_000 / 1280, abs=1)
+    assert small.path.forward.buffer_pkts == pytest.approx(500_000 / 1280, abs=1)
 
 
 def test_bytes_on_the_wire_are_measured_between_samples_half_the_load_apart() -> None:
