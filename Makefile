@@ -24,9 +24,8 @@
 
 CACHE := $(shell python3 -P -c 'import sys; sys.path.insert(0, "."); \
 	from gostlab.install import locate; print(locate.cache_folder())')
-# An ordinary user's has the libraries that his set-up brought.
-OWN = $(if $(filter-out 0,$(shell id -u)),$(wildcard $(CACHE)/python/bin/python))
-PYTHON = $(or $(OWN),/usr/bin/python3)
+# The environment that the set-up makes; this machine's Python before that.
+PYTHON = $(or $(wildcard $(CACHE)/python/bin/python),/usr/bin/python3)
 # The set-up's own Go: one compiler for everyone.
 GO = $(or $(shell command -v /usr/bin/go || command -v go),$(CACHE)/build-tools/bin/go)
 TOOLS = $(CACHE)/tools/bin
@@ -98,7 +97,7 @@ kernel:
 
 # Its own tools, not the machine's: pip comes with the test tools.
 wheel:
-	@./lab setup --only tools --only packages --only kernel --only relay --only root \
+	@./lab setup --only tools --only packages --only python --only kernel --only relay --only root \
 		--only test-tools
 	@$(PYTHON) -m gostlab.install.wheel dist
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from gostlab.analysis.load import published as studies
@@ -14,7 +16,7 @@ from gostlab.analysis.report import report as pages
 from gostlab.analysis.report import site as site_pages
 from gostlab.analysis.report import summary as summaries
 from gostlab.analysis.stats import cells, compare_results
-from gostlab.install.venvs import SITE_TOOLS, find_environment
+from gostlab.install.locate import MissingPart
 from gostlab.registry.folders import CODE, IS_PACKAGE
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.yaml_source import BadInput, is_path
@@ -100,10 +102,20 @@ def site(folder: Path, experiments: Sequence[str] = (), out: Path | None = None)
     """
     wanted = reported(folder, experiments)
 
-    python = find_environment(SITE_TOOLS) / "bin" / "python"
+    if find_spec("sphinx") is None:
+        raise MissingPart("the site's generator is not there: run ./lab setup --with site")
     target = out or (Path() if IS_PACKAGE else CODE) / "site"
     sources = site_pages.write_site(folder, wanted, target, keep=bool(experiments))
-    argv: list[str | Path] = [python, "-m", "sphinx", "-q", "-b", "html", sources, target / "html"]
+    argv: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-b",
+        "html",
+        sources,
+        target / "html",
+    ]
     process = subprocess.run(argv, capture_output=True, text=True)
     if process.returncode != 0:
         last_line = (process.stderr.strip().splitlines() or ["it says nothing"])[-1]

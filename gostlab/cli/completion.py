@@ -33,10 +33,7 @@ def completion_verb(arguments: argparse.Namespace) -> int:
     try:
         import argcomplete
     except ImportError:
-        raise BadInput(
-            "completion needs Python's argcomplete: ./lab setup (or apt-get install"
-            " python3-argcomplete)"
-        ) from None
+        raise BadInput("completion needs Python's argcomplete: run ./lab setup") from None
     if arguments.shell == "fish":
         # Call the command as it was typed, as in the other shells: ./lab is not on PATH.
         typed_command = "env (commandline -opc)[1]"

@@ -57,6 +57,7 @@ def examine() -> list[Finding]:
     parts = locate.find_parts()
     in_root = _is_in_root()
     return [
+        *([] if folders.IS_PACKAGE else [_python()]),
         *([] if in_root else [_packages(), _iproute2(parts), *_iperf3(parts)]),
         *_own_root(),
         *_kernel(parts),
@@ -84,6 +85,12 @@ def _is_in_root() -> bool:
         return rootfs.PACKED.is_file() or (os.geteuid() != 0 and rootfs.is_chosen())
     except locate.MissingPart:
         return False
+
+
+def _python() -> Finding:
+    """Check the environment with the Python packages that the lab imports."""
+    python = locate.find_python()
+    return _judged("python", python is not None, str(python or "no environment"), SETUP)
 
 
 def _packages() -> Finding:

@@ -33,7 +33,7 @@ from gostlab.scheduler.queue import Starter, WorkerLost
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
-PACKAGE = "--dask needs Dask.distributed: sudo apt install python3-distributed"
+PACKAGE = "--dask needs Dask.distributed: run ./lab setup --with dask"
 ONE_AUTHORITY = (
     "scheduler, workers and this machine need certificates of one authority:"
     " docs/how-to/dask-cluster.md"

