@@ -416,7 +416,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments of `./lab setup`; exit with 2 for a wrong one."""
-    names = ["packages", *(step.name for step in steps(extra=["test", "root"]))]
+    names = ["tools", "packages", *(step.name for step in steps(extra=["test", "root"]))]
     parser = argparse.ArgumentParser(
         prog="lab setup",
         description="Bring the parts of the lab to this machine. Run again, it only looks.",
@@ -439,8 +439,8 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help=jobs_help)
     with_help = (
         "test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what"
-        " `make results` builds the site with; dask: what `./lab run --dask` needs (worst: nothing"
-        " more any longer)"
+        " `make results` builds the site with; dask: what `./lab run --dask` needs (worst: no"
+        " more than the default)"
     )
     extras = ["test", "bench", "site", "dask", "worst"]
     add("--with", dest="extras", action="append", default=[], choices=extras, help=with_help)
