@@ -7,7 +7,8 @@ from typing import Any
 from rich.console import Console as RichConsole
 from rich.segment import Segment
 
-from gostlab.terminal_escape import beneath, visible
+from gostlab.terminal_escape import beneath
+from gostlab.text_safety import escape_controls
 
 
 class Console(RichConsole):
@@ -18,4 +19,8 @@ class Console(RichConsole):
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+            yield (
+                segment
+                if segment.control
+                else Segment(escape_controls(segment.text), segment.style)
+            )

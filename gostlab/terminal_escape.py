@@ -5,24 +5,15 @@ word; here it shows as its escape, \\x1b. All output goes through `Visible`; tab
 which use colours and the cursor on purpose, go through gostlab.console.
 """
 
-import re
 import shutil
 import sys
 import time
 from typing import Any, TextIO
 
+from gostlab.text_safety import escape_controls
+
 PLAIN_LINE_S = 30.0  # interval between progress lines if none can be overwritten
 CHECKOUTS_COMMAND = "./lab"
-# Control characters except tab and line ends, and characters that change the writing direction.
-UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-    "|\r(?!\n)"
-)
-
-
-def visible(text: str) -> str:
-    """Return a text with its control characters escaped."""
-    return UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class Visible:
@@ -36,7 +27,7 @@ class Visible:
         self._command = command
 
     def write(self, text: str) -> int:
-        self.beneath.write(visible(text).replace(CHECKOUTS_COMMAND, self._command))
+        self.beneath.write(escape_controls(text).replace(CHECKOUTS_COMMAND, self._command))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -84,7 +75,7 @@ class StepOutput(StatusLine):
         self._next = 0.0
 
     def __call__(self, text: str) -> None:
-        self.show(visible(text))
+        self.show(escape_controls(text))
         if not self.is_terminal and time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_LINE_S
             self.keep(text)

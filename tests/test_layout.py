@@ -24,6 +24,8 @@ SPEC = {
     "gostlab.registry",
     "gostlab.errors",
     "gostlab.safe_read",
+    "gostlab.text_safety",
+    "gostlab.atomic_write",
 }
 READ = {"gostlab.analysis.plotting", "gostlab.analysis.stats", "gostlab.analysis.load"}
 BELOW_RUNS = {
@@ -55,12 +57,15 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.lazy": set(),
     "gostlab.errors": set(),
     "gostlab.safe_read": set(),
-    "gostlab.terminal_escape": set(),
-    "gostlab.console": {"gostlab.terminal_escape"},
+    "gostlab.text_safety": set(),
+    "gostlab.atomic_write": set(),
+    "gostlab.terminal_escape": {"gostlab.text_safety"},
+    "gostlab.console": {"gostlab.terminal_escape", "gostlab.text_safety"},
     "gostlab.registry": {"gostlab.errors", "gostlab.safe_read"},
     "gostlab.tcpmodel": {"gostlab.errors"},
     "gostlab.spec": SPEC - {"gostlab.spec"},
     "gostlab.install": {
+        "gostlab.atomic_write",
         "gostlab.errors",
         "gostlab.registry",
         "gostlab.startup",
@@ -181,6 +186,8 @@ PUBLIC = (
     "gostlab.tcpmodel.",  # formulas
     "gostlab.sandbox",  # which there is, and what is wrong with it
     "gostlab.safe_read",  # files of others
+    "gostlab.text_safety",
+    "gostlab.atomic_write",
     "gostlab.results",  # a run's folder
     "gostlab.results.coexistence",
     "gostlab.results.metrics",

@@ -6,7 +6,6 @@ other input raises UnreadableFile, which names the file and the fault.
 
 import json
 import math
-import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -16,6 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from gostlab import safe_read
 from gostlab.results import is_number
+from gostlab.text_safety import replace_controls
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
@@ -44,7 +44,7 @@ def read_object(path: Path) -> dict[str, Any]:
     try:
         value = safe_read.decode(data)
     except ValueError as error:
-        wrong = f"not JSON ({printable(str(error))})" if data else "it is empty"
+        wrong = f"not JSON ({replace_controls(str(error))})" if data else "it is empty"
         raise UnreadableFile(f"{path.name}: {wrong}") from error
     if not isinstance(value, dict):
         raise UnreadableFile(f"{path.name}: not an object")
@@ -81,7 +81,7 @@ def text(holder: Mapping[str, Any], key: str, file: str) -> str:
     value = holder.get(key)
     if not isinstance(value, str):
         raise UnreadableFile(f"{file}: {key} is missing")
-    return printable(value)
+    return replace_controls(value)
 
 
 def number(holder: Mapping[str, Any], key: str, file: str) -> float:
@@ -154,15 +154,15 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scal
     """Flatten nested objects to sorted (dotted key, value) pairs for comparison."""
     pairs: list[tuple[str, Scalar]] = []
     for key, inner in value.items():
-        name = f"{prefix}{printable(str(key))}"
+        name = f"{prefix}{replace_controls(str(key))}"
         if isinstance(inner, Mapping):
             pairs += flatten(inner, f"{name}.")
         elif isinstance(inner, str):
-            pairs.append((name, printable(inner)))
+            pairs.append((name, replace_controls(inner)))
         elif inner is None or isinstance(inner, bool | int | float):
             pairs.append((name, float(inner) if inner is not None and is_number(inner) else inner))
         else:
-            encoded = printable(json.dumps(inner, sort_keys=True))
+            encoded = replace_controls(json.dumps(inner, sort_keys=True))
             pairs.append(
                 (name, encoded if len(encoded) <= MAX_SETTING_CHARS else describe_long_value(inner))
             )
@@ -183,18 +183,7 @@ def format_value(value: object, missing: str = "") -> str:
         return ", ".join(format_value(item) for item in value)
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
-    return printable(str(value))
-
-
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
-)
-
-
-def printable(raw: str) -> str:
-    """Replace characters that would break a page, a plot or a terminal."""
-    return UNPRINTABLE.sub("\ufffd", ESCAPES.sub("", raw.replace("\r\n", "\n")))
+    return replace_controls(str(value))
 
 
 def read_text_head(path: Path) -> str:
@@ -203,7 +192,7 @@ def read_text_head(path: Path) -> str:
         data = safe_read.read_bytes(path, MAX_TEXT_BYTES + 1)
     except OSError:
         return ""
-    content = printable(data[:MAX_TEXT_BYTES].decode("utf-8", errors="replace"))
+    content = replace_controls(data[:MAX_TEXT_BYTES].decode("utf-8", errors="replace"))
     return content + ("\n[cut: the rest is in the folder]" if len(data) > MAX_TEXT_BYTES else "")
 
 
@@ -213,5 +202,5 @@ def read_log_tail(path: Path) -> str:
         data, cut = safe_read.read_tail(path, MAX_LOG_TAIL_BYTES)
     except OSError:
         return ""
-    lines = printable(data.decode("utf-8", errors="replace")).rstrip().split("\n")
+    lines = replace_controls(data.decode("utf-8", errors="replace")).rstrip().split("\n")
     return "\n".join((["[…]"] if cut else []) + lines[1 if cut else 0 :][-40:])

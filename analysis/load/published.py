@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gostlab.analysis.load.json_safe import Scalar, flatten, printable
+from gostlab.analysis.load.json_safe import Scalar, flatten
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import question
 from gostlab.registry.congestion_controls import welcoming_strangers
@@ -23,6 +23,7 @@ from gostlab.results import EXPERIMENT_FILE
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import ExperimentFile, Published, load_experiment, with_repetitions
 from gostlab.spec.yaml_source import BadInput, find_document
+from gostlab.text_safety import replace_controls
 
 # Default bands of published values: a relative tolerance, or a factor for counts of rare events.
 TOLERANCE = 0.10
@@ -190,7 +191,7 @@ def load_study(name: str, results: Path | None = None) -> Study:
             with welcoming_strangers():
                 return to_study(name, load_experiment(str(copy)))
         except (BadInput, OSError) as error:
-            text = printable(str(error))
+            text = replace_controls(str(error))
             note = f"{EXPERIMENT_FILE} beside these results cannot be read by this lab ({text})."
             return Study(name, name, file_note=note)
     try:
@@ -273,5 +274,5 @@ def normalise_entry(published: Published) -> Published:
 
 
 def clean(value: str | None) -> str:
-    """Return printable, stripped text."""
-    return printable(value or "").strip()
+    """Return replace_controls, stripped text."""
+    return replace_controls(value or "").strip()

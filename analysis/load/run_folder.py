@@ -16,7 +16,6 @@ from gostlab.analysis.load.json_safe import (
     objects,
     optional_count,
     optional_number,
-    printable,
     read_log_tail,
     read_object,
     read_text_head,
@@ -39,6 +38,7 @@ from gostlab.results.metrics import (
     total_goodput_bps,
 )
 from gostlab.spec.checks import VERDICTS, Check
+from gostlab.text_safety import replace_controls
 
 # Heading of the executed steps in commands.sh (gostlab.guest.command_log).
 STEPS_HEADING = "# -- what the lab did\n\n"
@@ -151,7 +151,7 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        return printable(self.folder.name)
+        return replace_controls(self.folder.name)
 
     @property
     def counts(self) -> bool:
@@ -219,7 +219,7 @@ class UnidentifiedRun:
 
     @property
     def name(self) -> str:
-        return printable(self.folder.name)
+        return replace_controls(self.folder.name)
 
 
 def sum_known(counts: Iterable[int | None]) -> int | None:
@@ -260,7 +260,7 @@ def describe_damage(error: Exception, where: str) -> str:
     """Describe the fault of a run in one line, from its reader's error."""
     if isinstance(error, UnreadableFile):
         return str(error)
-    message = printable(f"{type(error).__name__}: {error}")[:200]
+    message = replace_controls(f"{type(error).__name__}: {error}")[:200]
     return f"{where}: not as the lab writes it ({message})"
 
 
@@ -272,7 +272,7 @@ def read_status_fields(status: Mapping[str, Any]) -> dict[str, Any]:
     state = text(status, "outcome", "status.json")
     if state not in ("ok", "failed", "unsupported", "interrupted"):
         raise UnreadableFile(f"status.json: outcome {state!r} is not one that the lab writes")
-    reason = printable(str(status.get("error") or "no reason given"))
+    reason = replace_controls(str(status.get("error") or "no reason given"))
     return {
         "state": state,
         "error": None if state == "ok" else reason,
@@ -328,7 +328,7 @@ def read_total_goodput_mbit(folder: Path, flows: Sequence[FlowRecord]) -> float:
         return total_goodput_bps(rows) / 1e6
     except BROKEN_RECORDS as error:
         raise UnreadableFile(
-            f"flows.json: no goodput of its flows: {printable(str(error))}"
+            f"flows.json: no goodput of its flows: {replace_controls(str(error))}"
         ) from None
 
 
@@ -354,7 +354,7 @@ def read_measured_flows(folder: Path, flows: tuple[FlowRecord, ...]) -> tuple[Fl
         if row is None:
             raise UnreadableFile(f"{name}: {flow.name} is missing")
         if row.get("error"):
-            raise UnreadableFile(f"{name}: {flow.name}: {printable(str(row['error']))}")
+            raise UnreadableFile(f"{name}: {flow.name}: {replace_controls(str(row['error']))}")
         fetches = (numbers_of(fetch) for fetch in row.get("fetches") or ())
         results = {key: read(row, key, name) for key, read in COPIED_RESULTS.items()}
         results["goodput_mbit"] = number(row, "goodput_bps", name) / 1e6
@@ -378,7 +378,7 @@ def read_iperf3_report(folder: Path) -> dict[str, Any]:
     name = "iperf3.json"
     report = read_object(folder / name)
     if report.get("error"):
-        raise UnreadableFile(f"{name}: {printable(str(report['error']))}")
+        raise UnreadableFile(f"{name}: {replace_controls(str(report['error']))}")
     end = mapping(report, "end", name)
     received = mapping(end, "sum_received", name)
     return {
@@ -428,7 +428,7 @@ def read_legs(told: Mapping[str, Any]) -> dict[str, Any]:
         for row in objects(told, "legs", file)
     )
     retransmitted = {
-        printable(node): counters["TcpRetransSegs"]
+        replace_controls(node): counters["TcpRetransSegs"]
         for node, counters in object_in(told, "nstat").items()
         if isinstance(counters, dict) and isinstance(counters.get("TcpRetransSegs"), int)
     }

@@ -20,13 +20,13 @@ from gostlab.analysis.load.json_safe import (
     objects,
     optional_count,
     optional_number,
-    printable,
     read_object,
     record,
     text,
 )
 from gostlab.results import is_number
 from gostlab.results.metrics import data_direction, measured_window_s, measured_words
+from gostlab.text_safety import replace_controls
 
 FILE = "run.json"
 DIRECTIONS = ("forward", "reverse")
@@ -168,14 +168,16 @@ def read_run_fields(folder: Path) -> dict[str, Any]:
         "flows": flows,
         "changes": changes,
         "path": read_path(directions),
-        "links": tuple((printable(link), read_path(path)) for link, path in by_link.items()),
+        "links": tuple((replace_controls(link), read_path(path)) for link, path in by_link.items()),
         "measured_s": measured_window_s(run),
         "measured_words": measured_words(run),
         "loss_p": mean_loss(loaded.get("loss")),
         "jitter_ms": optional_number(loaded, "jitter_ms") or 0.0,
         "ordered": bool(loaded.get("ordered")),
         "acks": bool(run.get("acks")),
-        "sites": tuple(map(printable, mapping(run, "sites", FILE) if run.get("sites") else {})),
+        "sites": tuple(
+            map(replace_controls, mapping(run, "sites", FILE) if run.get("sites") else {})
+        ),
     }
 
 

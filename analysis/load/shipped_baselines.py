@@ -13,9 +13,9 @@ from functools import cache
 from io import StringIO
 from types import MappingProxyType
 
-from gostlab.analysis.load.json_safe import printable
 from gostlab.registry.folders import ROOT
 from gostlab.results.metrics import RunCluster
+from gostlab.text_safety import replace_controls
 
 FOLDER = ROOT / "measurements"
 # Ignore the spread of fewer runs.
@@ -60,7 +60,7 @@ def parse_row(row: Mapping[str, str]) -> ShippedMetric:
     Raises ValueError or KeyError; AttributeError for a row that is too short.
     """
     matrix, cell, figure, made_by = (
-        printable(row[name]) for name in ("matrix", "cell", "figure", "made_by")
+        replace_controls(row[name]) for name in ("matrix", "cell", "figure", "made_by")
     )
     least, median, most = (float(row[name]) for name in ("least", "median", "most"))
     states = tuple(map(parse_cluster, (row.get("states") or "").split()))

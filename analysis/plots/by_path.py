@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plots.heatmap import facet_order, norm_of, plot_heatmap
 from gostlab.analysis.plotting.factors import factor_columns, tunnels_of
-from gostlab.analysis.plotting.panels import pictures
+from gostlab.analysis.plotting.panel_layout import pictures
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_rows
 from gostlab.analysis.stats.cells import natural
 from gostlab.analysis.stats.metrics import metric_of

@@ -13,7 +13,7 @@ from gostlab.analysis.load.series import TimeSeries, acks, empty_series, socket_
 from gostlab.analysis.plotting.factors import cc_rank, named_level, told_apart
 from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.marks import FLOW_DASHES, min_max
-from gostlab.analysis.plotting.panels import pictures
+from gostlab.analysis.plotting.panel_layout import pictures
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.plotting.style import (
     FAINT,

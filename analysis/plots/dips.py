@@ -10,7 +10,7 @@ from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.analysis.plots.series import cell_and_variant, rate_window_s, typical_runs
 from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.marks import min_max
-from gostlab.analysis.plotting.panels import pictures
+from gostlab.analysis.plotting.panel_layout import pictures
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, known_rows
 from gostlab.analysis.plotting.style import (
     FAINT,

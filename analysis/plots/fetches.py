@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.plotting.panels import (
+from gostlab.analysis.plotting.panel_layout import (
     Condition,
     cc_lines,
     condition_figure,

@@ -19,7 +19,7 @@ from gostlab.analysis.plotting.factors import (
     one_row,
 )
 from gostlab.analysis.plotting.marks import degraded_handles, number
-from gostlab.analysis.plotting.panels import MapTile, map_figure, pictures
+from gostlab.analysis.plotting.panel_layout import MapTile, map_figure, pictures
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.stats.cells import file_name, natural
 from gostlab.analysis.stats.metrics import metric_of
@@ -145,7 +145,7 @@ def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:
     return (first, second) if across_is_first else (second, first)
 
 
-def mapped(table: pd.DataFrame) -> list[str]:
+def metrics_to_map(table: pd.DataFrame) -> list[str]:
     """Return the metrics to map; for competing flows also the first one's share."""
     shares = [f"{SHARE}{flow}" for flow in flows_of(table)[:1]]
     return [
@@ -162,7 +162,7 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
     pair = choose(sheet.rows)
     if pair is None:
         return
-    figures = mapped(sheet.rows)
+    figures = metrics_to_map(sheet.rows)
     of_flows = {name: 100 * sheet.rows[name] for name in figures if name.startswith(SHARE)}
     rows = sheet.rows.assign(**of_flows)  # shares in percent, as labelled
     facets = sorted(facets_of(rows, known=pair), key=facet_order)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.run_json import read_run_json
 from gostlab.analysis.plotting.factors import cc_rank
-from gostlab.analysis.plotting.panels import cc_lines, condition_figure
+from gostlab.analysis.plotting.panel_layout import cc_lines, condition_figure
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.plotting.style import FAINT, INK, cc_colour, finish, key, styled
 from gostlab.analysis.stats.cells import Cell

@@ -10,7 +10,7 @@ from gostlab.analysis.plotting.facet import (
     Value,
     in_groups,
     known_values,
-    set_limits,
+    set_axis_limits,
     to_median,
 )
 from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, known_rows
@@ -29,7 +29,7 @@ def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
     from matplotlib.ticker import FuncFormatter
 
     top = max([1e-3, *known_values(table, RESENT)])
-    set_limits(ax, way, -0.04 * top, 1.08 * top)
+    set_axis_limits(ax, way, -0.04 * top, 1.08 * top)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
 
 

@@ -9,7 +9,7 @@ from gostlab.analysis.load.series import bottleneck_marks
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import tunnels_of
 from gostlab.analysis.plotting.marks import Place
-from gostlab.analysis.plotting.panels import cc_lines
+from gostlab.analysis.plotting.panel_layout import cc_lines
 from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep
 from gostlab.analysis.plotting.style import cc_colour
 from gostlab.analysis.stats.statistics import is_known

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.plotting import panels, style
+from gostlab.analysis.plotting import panel_layout, style
 from gostlab.analysis.plotting.marks import min_max
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, known_rows
 from gostlab.results import is_number, read_series
@@ -58,13 +58,13 @@ def draw_distribution(ax: Axes, run: RunFolder) -> None:
 
 @style.styled
 def plot_pings(
-    facets: Sequence[panels.Condition], title: str, footer: str, over_time: bool
+    facets: Sequence[panel_layout.Condition], title: str, footer: str, over_time: bool
 ) -> Figure:
     """Plot a facet per condition with a line per run."""
     rtt = "Round trip (ms)"
     x, y = ("Time since the load began (s)", rtt) if over_time else (rtt, "Share of the requests")
     draw_run = draw_over_time if over_time else draw_distribution
-    figure, axes = panels.condition_figure(facets, 2.2, x, y)
+    figure, axes = panel_layout.condition_figure(facets, 2.2, x, y)
     for ax, (_, runs) in zip(axes.flat, facets, strict=False):
         for run in runs:
             draw_run(ax, run)
@@ -76,7 +76,7 @@ def plot_pings(
     else:
         scale_round_trips(axes[0, 0], "x", drawn)
         axes[0, 0].set_ylim(0, 1.02)
-    handles = panels.cc_lines({run.cc for run in drawn}, linewidth=1.6)
+    handles = panel_layout.cc_lines({run.cc for run in drawn}, linewidth=1.6)
     style.finish(figure, [*handles, style.key("idle round trip", **IDLE)], footer, title)
     return figure
 
@@ -96,10 +96,10 @@ def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[RunFold
 
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     """Plot both forms on as many figures as their facets need."""
-    result = panels.conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
+    result = panel_layout.conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
     for name, caption in (("time", OVER_TIME), ("cdf", DISTRIBUTION)):
         plot = partial(plot_pings, footer=sheet.footer, over_time=name == "time")
-        yield from panels.pictures(result, plot, caption, name=name)
+        yield from panel_layout.pictures(result, plot, caption, name=name)
 
 
 OVER_TIME = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting.factors import cc_rank, facets_of, factor_columns, flows_of
 from gostlab.analysis.plotting.marks import degraded_handles
-from gostlab.analysis.plotting.panels import MapTile, map_figure, pictures
+from gostlab.analysis.plotting.panel_layout import MapTile, map_figure, pictures
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_rows
 from gostlab.analysis.plotting.style import INK, finish, styled, wrapped
 from gostlab.analysis.stats.statistics import Summary, summarise

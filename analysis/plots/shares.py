@@ -14,7 +14,7 @@ from gostlab.analysis.plotting.factors import (
     level_words,
     swept_factor,
 )
-from gostlab.analysis.plotting.panels import abreast, panel_figure
+from gostlab.analysis.plotting.panel_layout import abreast, panel_figure
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_rows
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from gostlab.analysis.plotting import marks, style
 from gostlab.analysis.plotting.factors import ccs_of, one_row, tunnel_title, tunnels_of
 from gostlab.analysis.plotting.marks import Place
-from gostlab.analysis.plotting.panels import abreast, panel_figure
+from gostlab.analysis.plotting.panel_layout import abreast, panel_figure
 from gostlab.analysis.plotting.plot import ReportFigure, Sheet
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
@@ -126,7 +126,7 @@ class Value:
         return self.label or metric_of(self.figure).axis
 
 
-def set_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -> None:
+def set_axis_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -> None:
     ax.set(**{f"{way}lim": (low, high)})
 
 
@@ -136,7 +136,7 @@ def up_to(
     """Return a scale from zero to above all values of some cells, and above `least`."""
 
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-        set_limits(ax, way, 0, room * (max([least, *values(table)]) or 1.0))
+        set_axis_limits(ax, way, 0, room * (max([least, *values(table)]) or 1.0))
         style.thousands(ax.xaxis if way == "x" else ax.yaxis)
 
     return scale

@@ -173,16 +173,6 @@ def facets_of(
         )
 
 
-def sweeps_of(
-    table: pd.DataFrame, known: Sequence[str]
-) -> Iterator[tuple[str, float, str, pd.DataFrame]]:
-    """Yield (tunnel, streams, other levels as text, cells) of every sweep over some columns."""
-    for tunnel in tunnels_of(table) if len(table) else []:
-        for number, rows in table[table["tunnel"] == tunnel].groupby("streams"):
-            for text, cells in facets_of(rows, known):
-                yield tunnel, float(number), text, cells
-
-
 def determines(table: pd.DataFrame, columns: Sequence[str], name: str) -> bool:
     """Return whether some columns determine another one."""
     if not columns:

@@ -16,7 +16,7 @@ from gostlab.analysis.stats.published_targets import (
     ONE_OF,
     Target,
     counted_verdict,
-    reference_of,
+    published_divisor,
 )
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def over_study(row: Target) -> float | None:
 
     An infinite time is infinite.
     """
-    reference = reference_of(row)
+    reference = published_divisor(row)
     if row.got is None or row.verdict not in LOOKS or not reference or reference < 0:
         return None
     return max(0.0, row.got.median / reference)

@@ -173,10 +173,10 @@ def lay_out(figure: Figure) -> None:
         # The last digits of the layout depend on the order of constraints, which differs between
         # processes.
         ax.set_position(Bbox(ax.get_position(original=True).get_points().round(6)))
-    settle(figure)
+    freeze_ticks(figure)
 
 
-def settle(figure: Figure) -> None:
+def freeze_ticks(figure: Figure) -> None:
     """Fix ticks and axis labels at their current positions, aligned in each column.
 
     matplotlib computes both a dozen times at every saving.

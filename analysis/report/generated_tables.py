@@ -43,7 +43,7 @@ from gostlab.analysis.stats.text_table import (
     span_words,
     text_columns,
 )
-from gostlab.results import write_whole
+from gostlab.atomic_write import write_whole
 from gostlab.results.metrics import are_identical
 from gostlab.spec.labels import level_words
 from gostlab.spec.yaml_source import BadInput
@@ -291,12 +291,12 @@ def cells_table(
     table: dict[str, dict[str, str]] = {}
     headings: dict[str, str] = {}
     for cell in matrix.cells:
-        row = table.setdefault(words_of(cell, down) or matrix.name, {})
+        row = table.setdefault(level_words_of(cell, down) or matrix.name, {})
         for figure in figures:
-            named = [words_of(cell, across)] if across else []
+            named = [level_words_of(cell, across)] if across else []
             if len(figures) > 1 or not across:
                 named.append(figure_words(figure))
-            key = f"{words_of(cell, across)} {figure}"
+            key = f"{level_words_of(cell, across)} {figure}"
             headings[key] = ", ".join(named)
             if key in row:  # no row or column distinguishes the cells: add a row for each
                 row = table.setdefault(cell.label, {})
@@ -310,7 +310,7 @@ def cells_table(
     return Table("", "", "", columns, table_rows)
 
 
-def words_of(cell: Cell, factors: Sequence[str]) -> str:
+def level_words_of(cell: Cell, factors: Sequence[str]) -> str:
     levels = dict(cell.factors)
     labels = (level_words(name, levels[name], cc_name) for name in factors if name in levels)
     return ", ".join(labels).replace(NBSP, " ")
@@ -354,14 +354,14 @@ def targets_table(query: TableQuery, rows: Sequence[published_targets.Target]) -
         if row.matrix not in query.matrices:
             continue
         counts = row.got is not None and row.n >= MIN_RUNS
-        old, old_verdict = before.get((row.matrix, plain_words(row.cell), row.figure), (None, ""))
+        old, old_verdict = before.get((row.matrix, without_nbsp(row.cell), row.figure), (None, ""))
         table_rows.append(
             {
                 "matrix": row.matrix,
-                "cell": plain_words(row.cell),
+                "cell": without_nbsp(row.cell),
                 "figure": row.figure,
-                "asked": plain_words(row.asked),
-                "got": spread(row.got, published_targets.rate_or_never)
+                "asked": without_nbsp(row.asked),
+                "got": spread(row.got, published_targets.ratio_text)
                 if counts and row.got
                 else MISSING,
                 "n": row.n,
@@ -371,7 +371,7 @@ def targets_table(query: TableQuery, rows: Sequence[published_targets.Target]) -
                 if row.n
                 else published_targets.NO_RUN,
                 "said": old_verdict,
-                "before": published_targets.rate_or_never(old) if old is not None else "",
+                "before": published_targets.ratio_text(old) if old is not None else "",
                 "moved": moved_words(old, row.got) if counts and row.got else "",
             }
         )
@@ -403,7 +403,7 @@ def has_changed(row: Mapping[str, Any]) -> bool:
     return bool(row["moved"]) or (judged and row["said"] != row["verdict"])
 
 
-def plain_words(text: str) -> str:
+def without_nbsp(text: str) -> str:
     """Replace no-break spaces, as in CSV files."""
     return text.replace(NBSP, " ")
 

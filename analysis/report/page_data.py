@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.cc_state import CcStateHistory, states, without_unit
 from gostlab.analysis.load.events import event_labels
-from gostlab.analysis.load.json_safe import printable
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder, object_in
 from gostlab.analysis.load.series import (
@@ -37,6 +36,7 @@ from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.palette import cc_colour
 from gostlab.results import read_object
 from gostlab.spec.labels import level_words
+from gostlab.text_safety import replace_controls
 
 if TYPE_CHECKING:
     import numpy as np
@@ -306,14 +306,14 @@ def qdiscs_of(run: RunFolder) -> list[list[str]]:
     env = read_object(run.folder / "env.json") or {}
     before, after = (object_in(env, name) for name in ("qdiscs_before", "qdiscs_after"))
     return [
-        [printable(str(dev)), printable_lines(text), printable_lines(after.get(dev, ""))]
+        [replace_controls(str(dev)), printable_lines(text), printable_lines(after.get(dev, ""))]
         for dev, text in sorted(before.items())
     ]
 
 
 def printable_lines(text: Any) -> str:
-    """Return printable text, keeping its lines."""
-    return "\n".join(printable(line) for line in str(text).strip().splitlines())
+    """Return text without control characters, keeping its lines."""
+    return "\n".join(replace_controls(line) for line in str(text).strip().splitlines())
 
 
 REQUESTED_CPU_KEYS = (
@@ -360,10 +360,10 @@ def flatten_json(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         inside = name and f"{name}."
         for key, item in value.items():
-            yield from flatten_json(item, inside + printable(str(key)))
+            yield from flatten_json(item, inside + replace_controls(str(key)))
     else:
         text = value if isinstance(value, str) else json.dumps(value)
-        yield name, printable(" ".join(text.split()))[:MAX_WORDS]
+        yield name, replace_controls(" ".join(text.split()))[:MAX_WORDS]
 
 
 # -- the scripts, and what may run

@@ -19,14 +19,14 @@ from gostlab.analysis.load.run_json import question, read_run_json
 from gostlab.analysis.load.runs import ExperimentFolders, load_results
 from gostlab.analysis.plotting.style import save
 from gostlab.analysis.report import tables
-from gostlab.analysis.report.experiment import Chapter, to_chapter
+from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.report.generated_tables import read_generated, sections_in, write_generated
 from gostlab.analysis.report.report import page_template
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import runs_per_cell, to_matrices
 from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.text_table import NBSP, count_of, escape_markdown, span_words
-from gostlab.results import write_whole
+from gostlab.atomic_write import write_whole
 
 COMMAND = "./lab report --site"
 # Longer lists of runs appear in the report only.

@@ -26,7 +26,6 @@ from markupsafe import Markup
 from PIL import Image
 
 from gostlab.analysis.load import shipped_baselines
-from gostlab.analysis.load.json_safe import printable
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, load_run
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
@@ -34,7 +33,7 @@ from gostlab.analysis.plotting.image_map import Spot, spots_of
 from gostlab.analysis.plotting.style import save
 from gostlab.analysis.report import page_data, tables
 from gostlab.analysis.report.dark_mode import add_dark_mode
-from gostlab.analysis.report.experiment import Chapter, to_chapter
+from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.stats.cells import Cell, cell_key, file_name, spoken_order, to_matrices
 from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.published_targets import agreement_sentence, measured_rows
@@ -45,9 +44,10 @@ from gostlab.analysis.stats.text_table import (
     format_for_terminal,
     rate,
 )
+from gostlab.atomic_write import write_whole
 from gostlab.errors import BadInput
-from gostlab.results import write_whole
 from gostlab.spec.labels import cell_words
+from gostlab.text_safety import replace_controls
 
 if TYPE_CHECKING:
     import jinja2
@@ -244,7 +244,7 @@ def template_globals(runs_data: str) -> dict[str, Any]:
         "why": tables.why,
         "rate": rate,
         "several": count_of,
-        "quoted": lambda path: shlex.quote(printable(str(path))),
+        "quoted": lambda path: shlex.quote(replace_controls(str(path))),
         "cell_words": lambda run: cell_words(spoken_order(run.factors), cc_name),
     }
 

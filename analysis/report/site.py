@@ -17,8 +17,8 @@ from gostlab.analysis.load.published import load_study
 from gostlab.analysis.report.generated_tables import fill, load_fullest
 from gostlab.analysis.report.paper_reproductions import write_studies_page
 from gostlab.analysis.stats.text_table import Column, Table, text_columns
+from gostlab.atomic_write import write_whole
 from gostlab.registry.folders import ROOT
-from gostlab.results import write_whole
 from gostlab.spec.fit_record import FitRecord
 from gostlab.spec.profile import list_profiles, load_profile
 

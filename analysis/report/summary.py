@@ -18,7 +18,7 @@ from PIL import Image
 from gostlab.analysis.load.published import is_about, load_study
 from gostlab.analysis.load.runs import ExperimentFolders
 from gostlab.analysis.plotting.style import save
-from gostlab.analysis.report.experiment import Chapter, to_chapter
+from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.report.generated_tables import (
     MIN_RUNS,
     commands_of,
@@ -32,14 +32,12 @@ from gostlab.analysis.report.report import page_template
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import MatrixResults, to_matrices
 from gostlab.analysis.stats.text_table import escape_markdown, span_words
-from gostlab.results import write_whole
+from gostlab.atomic_write import write_whole
 
 COMMAND = "./lab report --docs"
 SINGLE_PAGES = ("l4s", "which-tunnel")
 COLOURS = 64  # colours of a picture: a third of the size without visible change
 COLUMNS = 100
-# The number of runs in an answer: (n = 5), or one of several parts in brackets.
-OF_SIZE = re.compile(r"\s\(n\s=\s[^;()]+\)|;\sn\s=\s[^;()]+(?=[;)])|(?<=\()n\s=\s[^;()]+;\s")
 MAX_NAMED = 2  # matrices listed in a command; more are counted
 
 

@@ -9,7 +9,7 @@ from gostlab.analysis.load.series import flow_srtt_ms
 from gostlab.analysis.stats.fairness import (
     active_rates,
     active_window,
-    competing,
+    competitor_curves,
     jain,
     shares,
     sides,
@@ -45,7 +45,7 @@ def contest_of(folder: Path) -> Contest | None:
         for flow in run.flows
         if flow.name in rates
     ]
-    return Contest(tuple(flows), even, *active_window(run, competing(run)))
+    return Contest(tuple(flows), even, *active_window(run, competitor_curves(run)))
 
 
 def resent_of(run: RunFolder, flow: str) -> metrics.Retransmissions | None:

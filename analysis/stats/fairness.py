@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from gostlab.analysis.load import series
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.stats.statistics import jain_index
 from gostlab.results.coexistence import Side
+from gostlab.results.metrics import jain_index
 
 # Relative deviation from 1/n of a fair share: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker,
 # SIGCOMM 2001).
@@ -35,14 +35,14 @@ def active_rates(run: RunFolder) -> dict[str, float]:
     Empty if they never are. The mean covers the measured part of the run, or, if all of it is
     measured, the common time without its first quarter (WARM_UP_SHARE). Background UDP is excluded.
     """
-    progress = competing(run)
+    progress = competitor_curves(run)
     first_s, last_s = active_window(run, progress)
     if last_s <= first_s:
         return {}
     return {name: curve.mbit_between(first_s, last_s) for name, curve in progress.items()}
 
 
-def competing(run: RunFolder) -> dict[str, series.DeliveryCurve]:
+def competitor_curves(run: RunFolder) -> dict[str, series.DeliveryCurve]:
     """Return the delivery curves of flows with a congestion control.
 
     {} if one of them is unknown.

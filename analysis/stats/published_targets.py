@@ -160,7 +160,7 @@ def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | Non
     return cell.summary(f"{merit.key}:{asked.flow}" if asked.flow else merit.key)
 
 
-def reference_of(row: Target) -> float | None:
+def published_divisor(row: Target) -> float | None:
     """Return the divisor of the lab's value: the published value or its band's middle."""
     claim = row.target
     if claim.value is not None:
@@ -196,9 +196,9 @@ def to_reasons(rows: Sequence[Target], name: str, title: str) -> Table | None:
 
 def over_words(rows: Sequence[Target]) -> str:
     """Format the range of lab / study; "" without a divisor."""
-    got = ((row.got, reference_of(row)) for row in rows)
+    got = ((row.got, published_divisor(row)) for row in rows)
     ratios = sorted(summary.median / by for summary, by in got if summary is not None and by)
-    return " to ".join(dict.fromkeys(rate_or_never(value) for value in (*ratios[:1], *ratios[-1:])))
+    return " to ".join(dict.fromkeys(ratio_text(value) for value in (*ratios[:1], *ratios[-1:])))
 
 
 def which_words(rows: Sequence[Target]) -> str:
@@ -229,7 +229,7 @@ def to_table(
     columns = (
         *text_columns(matrix="Matrix", cell="Cell", figure="Figure"),
         Column("asked", "Study"),
-        Column("got", "Lab, median", rate_or_never),
+        Column("got", "Lab, median", ratio_text),
         RUNS,
         *([Column("interval", "Interval (coverage)")] if intervals else []),
         VERDICT,
@@ -246,7 +246,7 @@ def row_texts(row: Target) -> dict[str, Any]:
         "asked": row.asked,
         "got": row.got.median if row.got and not row.got.states else None,
         "n": row.n,
-        "interval": spread_words(row.got, rate_or_never),
+        "interval": spread_words(row.got, ratio_text),
         "verdict": row.verdict,
         "source": row.source,
         "why": row.why,
@@ -290,7 +290,7 @@ def counted_verdict(verdict: str, number: int) -> str:
     return f"{number} {verdict.removesuffix('s') if plural else verdict}"
 
 
-def rate_or_never(value: float) -> str:
+def ratio_text(value: float) -> str:
     """Format a value; an infinite time is "never"."""
     return "never" if math.isinf(value) else rate(value)
 

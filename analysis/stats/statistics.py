@@ -168,16 +168,6 @@ def paired_ratio(first: BySeed, second: BySeed) -> Summary | None:
     return summarise([b / a for a, b in paired(first, second) if a > 0])
 
 
-def jain_index(shares: Sequence[float]) -> float:
-    """Return Jain's fairness index, 1/n to 1; NaN for no or only zero shares.
-
-    Source: Jain, Chiu, Hawe: DEC-TR-301, 1984. Pass active flows only, and show the shares beside
-    it.
-    """
-    squares = math.fsum(share * share for share in shares)
-    return math.fsum(shares) ** 2 / (len(shares) * squares) if squares else math.nan
-
-
 def best_mean(values: Sequence[float], best: int = 3) -> float | None:
     """Return the mean of the greatest values ("the fastest 3"); None for too few."""
     return math.fsum(sorted(values)[-best:]) / best if len(values) >= best else None

@@ -69,7 +69,7 @@ def report(
     return pages.write_report(results_folder, loaded, out or results_folder / REPORT, say)
 
 
-def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
+def write_run_page(folder: Path, run: Path, out: Path | None = None) -> Path:
     """Write a page of one run with every sample, and every ACK if recorded, and return the page.
 
     run: its folder, or its name in the results of any experiment, or EXPERIMENT/name. out: the file

@@ -14,6 +14,7 @@ from pathlib import Path
 from gostlab import results, sandbox
 from gostlab.analysis.stats import coexistence, statistics
 from gostlab.api.plan import Plan
+from gostlab.atomic_write import write_whole
 from gostlab.install import locate
 from gostlab.registry.folders import IS_PACKAGE
 from gostlab.registry.tunnels import GOST, tunnel_kind
@@ -155,7 +156,7 @@ def save_experiment_file(plan: Plan, folder: Path) -> None:
     plots. Raises OSError.
     """
     content = plan.question.text if plan.question else plan.file.path_on_disk.read_bytes()
-    results.write_whole(folder / plan.file.name / results.EXPERIMENT_FILE, content)
+    write_whole(folder / plan.file.name / results.EXPERIMENT_FILE, content)
 
 
 def check_jobs(jobs: int | None) -> None:

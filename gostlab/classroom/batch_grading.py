@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.progress import track
 
 from gostlab import __version__
+from gostlab.atomic_write import write_json
 from gostlab.classroom import lms_downloads
 from gostlab.classroom.answers import SEALED, as_number, read_answers, read_sealed
 from gostlab.classroom.assignment import STUDENT, assigned
@@ -42,7 +43,7 @@ from gostlab.classroom.safe_extract import NoHandIn, only_bad_input
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.console import Console
 from gostlab.install.locate import hash_of_files
-from gostlab.results import BROKEN_RECORDS, EPOCH, read_object, write_json
+from gostlab.results import BROKEN_RECORDS, EPOCH, read_object
 from gostlab.spec.yaml_source import BadInput
 
 CACHE_FOLDER = "graded"  # the folder of the cached results

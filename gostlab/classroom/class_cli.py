@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.text import Text
 
+from gostlab.atomic_write import write_whole
 from gostlab.classroom import gradebooks, lms_downloads, pages
 from gostlab.classroom.assignment import assigned, read_secret
 from gostlab.classroom.batch_grading import (
@@ -28,7 +29,7 @@ from gostlab.classroom.safe_extract import only_bad_input, open_upload
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK
 from gostlab.console import Console
-from gostlab.results import read_object, write_whole
+from gostlab.results import read_object
 from gostlab.scheduler.summary import plain_table
 from gostlab.spec.yaml_source import BadInput
 

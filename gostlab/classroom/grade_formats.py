@@ -1,7 +1,6 @@
 """Format a grade as text, JSON, JUnit XML, or the results of Gradescope and Classroom 50."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from xml.etree import ElementTree
 from gostlab.classroom.answers import TIME
 from gostlab.classroom.feedback import sentences
 from gostlab.classroom.grading import Grade
+from gostlab.text_safety import replace_controls
 
 CLASSROOM50 = "classroom50/result/v1"
 
@@ -59,7 +59,7 @@ def to_junit(grade: Grade) -> str:
             [*grade.problems, *grade.reran]
         )
     ElementTree.indent(suite)
-    return printable(ElementTree.tostring(suite, encoding="unicode", xml_declaration=True))
+    return replace_controls(ElementTree.tostring(suite, encoding="unicode", xml_declaration=True))
 
 
 def to_gradescope(grade: Grade) -> dict[str, Any]:
@@ -120,11 +120,6 @@ def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> d
         ],
         "problems": [*grade.problems],
     }
-
-
-def printable(text: str) -> str:
-    """Remove the characters that XML does not allow."""
-    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
 
 
 PLAIN: Mapping[str, Callable[[Grade], str | dict[str, Any]]] = {

@@ -13,7 +13,7 @@ from gostlab.classroom.expressions import format_value
 from gostlab.classroom.feedback import sentences
 from gostlab.classroom.grading import Grade
 from gostlab.classroom.lab import CourseLab
-from gostlab.terminal_escape import visible
+from gostlab.text_safety import escape_controls
 
 FEEDBACK, INDEX = "feedback", "index.html"
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ def page(template: str, **names: object) -> str:
         autoescape=True,
         trim_blocks=True,
         undefined=jinja2.StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
+        finalize=lambda value: escape_controls(value) if type(value) is str else value,
     )
     css = (HERE / "page.css").read_text(encoding="utf-8")
     text = environment.get_template(template).render(css=Markup(css), **names)

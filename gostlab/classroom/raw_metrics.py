@@ -425,8 +425,7 @@ def share(records: Records, flow: str | None) -> float:
 
 
 def jain(records: Records, _flow: str | None) -> float:
-    rates = list(steady_rates(records).values())
-    return math.fsum(rates) ** 2 / (len(rates) * math.fsum(rate**2 for rate in rates))
+    return metrics.jain_index(list(steady_rates(records).values()))
 
 
 def fair_after_s(records: Records, _flow: str | None) -> float:

@@ -363,7 +363,7 @@ class LivePicture(LiveDisplay):
             for sample in samples
         )
         usual = windows[int(USUAL_SHARE * (len(windows) - 1))] if windows else 1.0
-        return rounded_up(min(windows[-1:] or [1.0], [ABOVE_USUAL * usual])[0])
+        return axis_end(min(windows[-1:] or [1.0], [ABOVE_USUAL * usual])[0])
 
     # -- over time
 
@@ -417,7 +417,7 @@ def colour(share: float) -> str:
     return "red" if share >= FULL else "yellow" if share >= HALF_FULL else "green"
 
 
-def rounded_up(value: float) -> float:
+def axis_end(value: float) -> float:
     """Return the end of an axis that holds a value: 1, or a round number."""
     if value <= 1:
         return 1.0

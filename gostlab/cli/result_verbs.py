@@ -56,7 +56,7 @@ def report_verb(arguments: argparse.Namespace) -> int:
     if run:
         if arguments.site or arguments.docs or named:
             raise BadInput("--open RUN: a page of one run; name no experiment, --site or --docs")
-        page = api.open_run(arguments.results, run, arguments.out)
+        page = api.write_run_page(arguments.results, run, arguments.out)
     else:
         given = arguments.results, named, arguments.out
         if arguments.site and arguments.docs:

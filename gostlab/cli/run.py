@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from gostlab import api, sandbox, shell
+from gostlab.atomic_write import write_whole
 from gostlab.cli import coexistence, common, live_view, result_table, settling
 from gostlab.cluster import dask_cluster
 from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.profile_import import import_cli
-from gostlab.results import write_whole
 from gostlab.scheduler import batch_result as finished
 from gostlab.scheduler import progress, queue, summary
 from gostlab.spec import adhoc, expand, gost_config, settings

@@ -7,14 +7,13 @@ that looks complete.
 
 import contextlib
 import fcntl
-import json
 import os
 import re
 import shutil
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from pathlib import Path
@@ -133,13 +132,6 @@ def last_complaint(log: Path) -> str:
         r"\berror\b|\bmissing\b|^E: |^kernel: |No space left|Permission denied", re.I
     )
     return ([line for line in lines if error_pattern.search(line)] or lines or ["no output"])[-1]
-
-
-def write_json(path: Path, record: Mapping[str, object]) -> None:
-    """Write a record atomically, by rename."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    partial.rename(path)
 
 
 def fetch(url: str, into: Path, sha256: str) -> None:

@@ -11,9 +11,10 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from gostlab.atomic_write import write_json
 from gostlab.install import apt as archive
 from gostlab.install import locate
-from gostlab.install.build_env import SetupError, Workbench, replacing, run_logged, write_json
+from gostlab.install.build_env import SetupError, Workbench, replacing, run_logged
 from gostlab.registry.iperf3_versions import OWN, Iperf3Kind
 from gostlab.registry.programs import OF_FLOWS
 from gostlab.registry.tunnels import tunnel_kinds

@@ -12,9 +12,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from gostlab.atomic_write import write_json
 from gostlab.errors import BadInput
 from gostlab.install import locate
-from gostlab.install.build_env import SetupError, fetch, replacing, write_json
+from gostlab.install.build_env import SetupError, fetch, replacing
 from gostlab.install.relay_build import GO_MACHINES
 from gostlab.registry.folders import cache_folder
 

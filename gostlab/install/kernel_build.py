@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gostlab.atomic_write import write_json
 from gostlab.install import apt as archive
 from gostlab.install import build_tools, locate
 from gostlab.install.build_env import (
@@ -27,7 +28,6 @@ from gostlab.install.build_env import (
     replacing,
     require_space,
     run_logged,
-    write_json,
 )
 from gostlab.registry import folders
 

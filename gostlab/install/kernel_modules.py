@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gostlab.atomic_write import write_json
 from gostlab.errors import BadInput
 from gostlab.install import build_tools, landlock, locate
-from gostlab.install.build_env import replacing, write_json
+from gostlab.install.build_env import replacing
 from gostlab.registry import congestion_controls, folders
 from gostlab.registry.congestion_controls import Control
 from gostlab.registry.folders import from_root

@@ -26,6 +26,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from gostlab import startup
+from gostlab.atomic_write import write_json
 from gostlab.errors import BadInput
 from gostlab.install import apt as archive
 from gostlab.install import (
@@ -44,7 +45,6 @@ from gostlab.install.build_env import (
     locked,
     replacing,
     run_logged,
-    write_json,
 )
 from gostlab.install.deb_extract import provide_iperf3, provide_programs
 from gostlab.install.kernel_build import provide_kernel

@@ -13,8 +13,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from gostlab.atomic_write import write_json
 from gostlab.install import locate
-from gostlab.install.build_env import SetupError, Workbench, replacing, run_logged, write_json
+from gostlab.install.build_env import SetupError, Workbench, replacing, run_logged
 from gostlab.registry import folders
 
 GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}

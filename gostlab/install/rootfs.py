@@ -27,6 +27,7 @@ from functools import cache as once
 from pathlib import Path
 from typing import Any
 
+from gostlab.atomic_write import write_json
 from gostlab.install import apt as archive
 from gostlab.install import deb_extract, locate
 from gostlab.install.build_env import (
@@ -37,7 +38,6 @@ from gostlab.install.build_env import (
     replacing,
     require_space,
     run_logged,
-    write_json,
 )
 from gostlab.install.deb_extract import is_program, libraries_in, needed_libraries
 from gostlab.registry.folders import BROUGHT, cache_folder

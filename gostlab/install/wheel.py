@@ -16,9 +16,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gostlab.atomic_write import write_json
 from gostlab.install import apt as archive
 from gostlab.install import kernel_modules, locate
-from gostlab.install.build_env import SetupError, run_logged, write_json
+from gostlab.install.build_env import SetupError, run_logged
 from gostlab.install.relay_build import go_environ
 from gostlab.install.rootfs import Root, find_root, moment_of, pack, read_lock
 from gostlab.registry import congestion_controls

@@ -154,6 +154,16 @@ def goodput_bps(folder: Path) -> float | None:
         return None
 
 
+def jain_index(shares: Sequence[float]) -> float:
+    """Return Jain's fairness index, 1/n to 1; NaN for no or only zero shares.
+
+    Source: Jain, Chiu, Hawe: DEC-TR-301, 1984. Pass active flows only, and show the shares beside
+    it.
+    """
+    squares = math.fsum(share * share for share in shares)
+    return math.fsum(shares) ** 2 / (len(shares) * squares) if squares else math.nan
+
+
 # -- retransmissions
 
 

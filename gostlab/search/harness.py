@@ -15,7 +15,8 @@ from typing import Any
 import yaml
 
 from gostlab import api, sandbox
-from gostlab.results import EXPERIMENT_FILE, write_whole
+from gostlab.atomic_write import write_whole
+from gostlab.results import EXPERIMENT_FILE
 from gostlab.scheduler.progress import clock_words
 from gostlab.scheduler.queue import Finished, RunObserver
 from gostlab.spec import preflight

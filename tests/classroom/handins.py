@@ -14,13 +14,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from gostlab.atomic_write import write_json
 from gostlab.classroom.answers import SEALED, Answers, seal, sheet_of
 from gostlab.classroom.assignment import PUBLIC_COURSE, Assignment, assigned
 from gostlab.classroom.expressions import Value
 from gostlab.classroom.grading import RESULTS, StudentRuns, collect_values
 from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab
 from gostlab.classroom.raw_metrics import Records
-from gostlab.results import EPOCH, write_json
+from gostlab.results import EPOCH
 from gostlab.spec.run_spec import RunSpec
 from tools.answer_sharing import right_answers
 

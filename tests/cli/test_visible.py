@@ -16,7 +16,8 @@ from gostlab.console import Console
 from gostlab.scheduler.progress import Board
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
-from gostlab.terminal_escape import Visible, visible
+from gostlab.terminal_escape import Visible
+from gostlab.text_safety import escape_controls
 from tests.classroom.handins import asked_of, make_hand_in
 from tests.classroom.test_course import warm_up
 from tests.lab_command import Typed
@@ -31,9 +32,9 @@ def harmless(text: str) -> bool:
 
 
 def test_control_characters_become_their_escapes_and_lines_stay_lines() -> None:
-    assert visible("a\tb\nc\r\nd") == "a\tb\nc\r\nd"
-    assert visible("\x1b[2K\r") == "\\x1b[2K\\r"
-    assert harmless(visible(EVIL))
+    assert escape_controls("a\tb\nc\r\nd") == "a\tb\nc\r\nd"
+    assert escape_controls("\x1b[2K\r") == "\\x1b[2K\\r"
+    assert harmless(escape_controls(EVIL))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_control_characters_become_their_escapes_and_lines_stay_lines() -> None:
         lambda: sys.stdout.writelines([EVIL, EVIL]),
     ],
 )
-def test_what_a_verb_prints_is_visible(
+def test_what_a_verb_prints_is_escape_controls(
     way: Callable[[], object], monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     def verb(_argv: object) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.results import write_json
+from gostlab.atomic_write import write_json
 
 TIMES = 100
 

@@ -13,12 +13,12 @@ import pytest
 import synthetic
 from synthetic import loaded
 
-from gostlab.analysis.load.json_safe import printable
 from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, executed_steps, load_run
 from gostlab.analysis.load.run_json import mean_loss
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
 from gostlab.analysis.stats.cells import to_matrices
 from gostlab.results import read_series
+from gostlab.text_safety import replace_controls
 from tests.results.format_check import complaints
 
 DAMAGE = [
@@ -405,4 +405,4 @@ def test_a_series_that_was_cut_short_keeps_what_is_whole(tmp_path: Path) -> None
 
 
 def test_text_of_others_cannot_break_a_page() -> None:
-    assert printable("\x1b[31mred\x1b[0m\x00\ud800 €\n\ttab") == "red\ufffd\ufffd €\n\ttab"
+    assert replace_controls("\x1b[31mred\x1b[0m\x00\ud800 €\n\ttab") == "red\ufffd\ufffd €\n\ttab"

@@ -12,7 +12,7 @@ from synthetic import drawn, labelled, matrices_of
 
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.plots import heatmap
-from gostlab.analysis.plotting import panels
+from gostlab.analysis.plotting import panel_layout
 from gostlab.analysis.plotting.plot import ReportFigure, Sheet, Sweep, drawing_of
 from gostlab.analysis.plotting.style import cc_colour
 from gostlab.errors import BadInput
@@ -67,7 +67,7 @@ def test_the_medians_are_points_and_the_idle_round_trip_is_a_line(tmp_path: Path
 
 
 def test_more_conditions_than_fit_make_another_figure(tmp_path: Path) -> None:
-    count = panels.PANELS_ON_A_FIGURE + 2
+    count = panel_layout.PANELS_ON_A_FIGURE + 2
     for index in range(count):
         write(tmp_path, "cubic", factors={"buffer": f"{index + 1}bdp"}, buffer_pkts=100 + index)
     first, second = (each for each in drawn_pings(tmp_path) if "time" in each.name)

@@ -21,7 +21,7 @@ from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.plotting import plot
 from gostlab.analysis.plotting.plot import MAX_FIGURES, ReportFigure, drawing_of, words_for
 from gostlab.analysis.plotting.style import lay_out
-from gostlab.analysis.report.experiment import to_chapter
+from gostlab.analysis.report.findings import to_chapter
 from gostlab.analysis.report.report import write_report
 from gostlab.analysis.stats.cells import to_matrices
 from gostlab.registry import plots as declared

@@ -14,7 +14,7 @@ import synthetic
 from gostlab.analysis.load.published import to_study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.plotting.plot import Sweep, drawing_of, words_for
-from gostlab.analysis.report.experiment import MatrixSection, first_screen
+from gostlab.analysis.report.findings import MatrixSection, first_screen
 from gostlab.analysis.report.headline import write_headline
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import to_matrices

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from gostlab.analysis.load.published import Study, load_study, questions
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.report.experiment import Chapter, to_chapter
+from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.report.paper_reproductions import COMMAND, write_studies_page
 from gostlab.analysis.report.report import write_report
 from gostlab.spec.expand import expand

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from gostlab.analysis.load.published import Study, levels_equal, load_study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.plotting.style import save
-from gostlab.analysis.report.experiment import to_chapter
+from gostlab.analysis.report.findings import to_chapter
 from gostlab.analysis.report.report import write_report
 from gostlab.analysis.report.tables import path_table, which_flows
 from gostlab.analysis.stats.cells import Cell, to_matrices
@@ -380,7 +380,7 @@ def test_runs_of_an_older_lab_are_shown_as_such(
     current = report(tmp_path, tmp_path / "current", PLAIN)
     assert "Of an older lab" not in current.text
     monkeypatch.setattr("gostlab.results.EPOCHS", (*EPOCHS, "the clock ticks twice as often"))
-    monkeypatch.setattr("gostlab.analysis.report.experiment.EPOCH", EPOCH + 1)
+    monkeypatch.setattr("gostlab.analysis.report.findings.EPOCH", EPOCH + 1)
 
     page = report(tmp_path, tmp_path / "later", PLAIN)
 

@@ -9,7 +9,6 @@ from scipy import stats
 
 from gostlab.analysis.stats.statistics import (
     is_known,
-    jain_index,
     mean_interval,
     median_interval,
     paired_difference,
@@ -17,6 +16,7 @@ from gostlab.analysis.stats.statistics import (
     summarise,
 )
 from gostlab.analysis.stats.text_table import spread_words
+from gostlab.results.metrics import jain_index
 
 
 def test_a_figure_is_known_unless_it_is_none_or_nan() -> None:
