@@ -37,6 +37,7 @@ CORE = {"gostlab", "gostlab.startup", "gostlab.lazy", "gostlab.api", *READ, *RUN
 PLUGINS = {"gostlab.tunnels", "gostlab.qdiscs", "gostlab.traffic", "gostlab.analysis.plots"}
 # What stands on the core, and the other features that each may import from.
 FEATURES = {
+    "apply": "cli.common importers profile_import",
     "profile_import": "cli.common importers",
     "importers": "",
     "search": "cli.common profile_import",
@@ -46,7 +47,8 @@ FEATURES = {
     "packetdrill": "cli.common",
     "reproduce": "",
     "shell": "",
-    "cli": "bench cli.common cluster classroom packetdrill profile_import reproduce search shell",
+    "cli": "apply bench cli.common cluster classroom packetdrill profile_import reproduce search"
+    " shell",
 }
 # Features with a part that runs in a guest and needs what is there.
 IN_GUEST = {"reproduce", "shell"}

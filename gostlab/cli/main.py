@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from gostlab import lazy, results, sandbox, startup
+from gostlab.apply import apply_cli
 from gostlab.bench import bench_cli
 from gostlab.classroom import cli as course
 from gostlab.cli import assets, common, completion, doctor, result_verbs, run, settings, validate
@@ -36,6 +37,7 @@ VERBS = (
         run.try_verb,
         run.exec_verb,
         result_verbs.report_verb,
+        apply_cli.apply_verb,
         result_verbs.compare_verb,
     ),
     *(fit_cli.fit_verb, worst_cli.worst_verb, run.shell_verb, profile_cli.profile_verb),

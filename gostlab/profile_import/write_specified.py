@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.importers.base import SpecifiedDirection, SpecifiedPath
+from gostlab.importers.tc_lines import DISTRIBUTIONS
 from gostlab.profile_import.profile_writer import ImportedProfile, profile_text, write_profile
 from gostlab.profile_import.write_imported import ImportOrder
 from gostlab.registry.folders import cache_folder
@@ -167,15 +168,29 @@ def uniform_table() -> tuple[int, ...]:
     return tuple(range(-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE, 4))
 
 
+def iproute2_distribution(table: Sequence[int]) -> str:
+    """Return the name of iproute2's delay table that a table is, or "" for any other."""
+    for name in DISTRIBUTIONS:
+        path = find_table(name)
+        if path and load_distribution(path) == tuple(table):
+            return name
+    return ""
+
+
+def find_table(name: str) -> Path | None:
+    """Return the file of one of iproute2's delay tables, of this machine or of the lab's guests."""
+    roots = [Path("/").glob(f"{pattern[1:]}/{name}.dist") for pattern in TABLE_FOLDERS]
+    roots += [cache_folder().glob(f"{pattern}/{name}.dist") for pattern in GUEST_TABLE_FOLDERS]
+    return next((path for paths in roots for path in sorted(paths)), None)
+
+
 def named_table(direction: SpecifiedDirection) -> tuple[int, ...]:
     """Return one of iproute2's delay tables. Raises BadInput if it is not here."""
-    file = f"{direction.distribution}.dist"
-    roots = [Path("/").glob(f"{pattern[1:]}/{file}") for pattern in TABLE_FOLDERS]
-    roots += [cache_folder().glob(f"{pattern}/{file}") for pattern in GUEST_TABLE_FOLDERS]
-    for path in (path for paths in roots for path in sorted(paths)):
+    path = find_table(direction.distribution)
+    if path:
         return load_distribution(path)
     raise BadInput(
-        f"{direction.position}: distribution {direction.distribution}: its table {file} is not"
+        f"{direction.position}: distribution {direction.distribution}: its table is not"
         " here: ./lab setup brings iproute2's"
     )
 

@@ -5,6 +5,7 @@ modules get the names from here.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,26 @@ GOST = "gost"
 # control.
 QUIC_GO = "quic-go (New Reno)"
 KCP = "KCP (a window of its own, no congestion control)"
+# The options of KCP in GOST, with its defaults: those that an address may have, and those that only
+# a file of options may have; then the options that each setting sets.
+KCP_DEFAULTS = {
+    "mode": "fast",
+    "mtu": 1350,
+    "sndwnd": 1024,
+    "rcvwnd": 1024,
+    "smuxver": 1,
+    "smuxbuf": 4194304,
+    "streambuf": 2097152,
+    "keepalive": 10,
+}
+KCP_FILE_DEFAULTS = {"datashard": 10, "parityshard": 3, "sockbuf": 4194304}
+KCP_NAMES = {
+    "kcp_mode": ("mode",),
+    "kcp_window": ("sndwnd", "rcvwnd"),
+    "kcp_data": ("datashard",),
+    "kcp_parity": ("parityshard",),
+    "kcp_mtu": ("mtu",),
+}
 # The TCP connections that one stream of the application may consist of. A forwarder ends the
 # application's connection and makes two more; a VPN carries packets, so the application's
 # connection goes from end to end inside it.
@@ -186,6 +207,14 @@ def gost_relay(transport: str, **given: Any) -> TunnelKind:
         **legs,
     }
     return TunnelKind(**{**defaults, **given})
+
+
+def kcp_values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of KCP if some tunnel options set one of them, else {}."""
+    requested = {
+        key: options[name] for name, keys in KCP_NAMES.items() if name in options for key in keys
+    }
+    return {**KCP_DEFAULTS, **KCP_FILE_DEFAULTS, **requested} if requested else {}
 
 
 @cache

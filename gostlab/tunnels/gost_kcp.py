@@ -11,7 +11,7 @@ forms.
 import json
 
 from gostlab.guest.tunnel_context import Launch, Tunnel
-from gostlab.registry.tunnels import KCP, gost_relay
+from gostlab.registry.tunnels import KCP, KCP_DEFAULTS, KCP_NAMES, gost_relay, kcp_values
 from gostlab.tunnels.gost import start_relay
 
 TUNNEL = gost_relay(
@@ -25,24 +25,6 @@ TUNNEL = gost_relay(
     held_by="by default its window is 32 packets: any kcp_ setting brings 1024",
     options=("shared", "kcp_mode", "kcp_window", "kcp_data", "kcp_parity", "kcp_mtu"),
 )
-DEFAULTS = {
-    "mode": "fast",
-    "mtu": 1350,
-    "sndwnd": 1024,
-    "rcvwnd": 1024,
-    "smuxver": 1,
-    "smuxbuf": 4194304,
-    "streambuf": 2097152,
-    "keepalive": 10,
-}
-IN_FILE_ALONE = {"datashard": 10, "parityshard": 3, "sockbuf": 4194304}
-KCP_NAMES = {
-    "kcp_mode": ("mode",),
-    "kcp_window": ("sndwnd", "rcvwnd"),
-    "kcp_data": ("datashard",),
-    "kcp_parity": ("parityshard",),
-    "kcp_mtu": ("mtu",),
-}
 
 
 def start(launch: Launch) -> Tunnel:
@@ -50,13 +32,10 @@ def start(launch: Launch) -> Tunnel:
 
     Raises TunnelError.
     """
-    requested = {
-        key: value for name, value in launch.options(*KCP_NAMES) for key in KCP_NAMES[name]
-    }
+    values = kcp_values(dict(launch.options(*KCP_NAMES)))
     query = ""
-    if requested:
-        values = {**DEFAULTS, **IN_FILE_ALONE, **requested}
+    if values:
         config = launch.write_file("kcp.json", json.dumps(values, indent=2))
-        kcp_query = "&".join(f"kcp.{key}={values[key]}" for key in DEFAULTS)
+        kcp_query = "&".join(f"kcp.{key}={values[key]}" for key in KCP_DEFAULTS)
         query = f"?c={config}&{kcp_query}"
     return start_relay(launch, "relay+kcp", query)

@@ -231,3 +231,24 @@ def test_jitter_beyond_the_delay_is_sent_at_once_as_netem_does(tmp_path: Path) -
     assert forward.distribution is not None
     assert forward.least_delay_s == 0
     assert max(forward.distribution) > 8000
+
+
+SHOWN = """\
+qdisc netem 1: root refcnt 2 limit 1050 delay 15ms  2ms loss gemodel p 0.1% r 10% 1-h 100% 1-k 0% \
+seed 8579642292727432890
+ Sent 4311017 bytes 2864 pkt (dropped 83, overlimits 0 requeues 0)
+ backlog 199b 3p requeues 0
+qdisc tbf 10: parent 1:1 rate 20Mbit burst 3028b lat 13.9ms
+ Sent 4311017 bytes 2864 pkt (dropped 103, overlimits 10461 requeues 0)
+ backlog 0b 0p requeues 0
+qdisc pfifo 20: parent 10:1 limit 25p
+ Sent 4311017 bytes 2864 pkt (dropped 103, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+"""
+
+
+def test_what_a_kernel_showed_of_netem_over_tbf_over_pfifo() -> None:
+    path = path_of(SHOWN)
+    assert path.forward is not None
+    assert (path.forward.rate_bps, path.forward.buffer) == (20_000_000, "25pkts")
+    assert (path.forward.ordered, path.settings) == (False, {"bottleneck": "tbf"})

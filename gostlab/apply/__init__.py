@@ -1,0 +1,1 @@
+"""Print what to type on real machines for the best cell of some results: `./lab apply`."""

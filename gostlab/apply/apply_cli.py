@@ -1,0 +1,32 @@
+"""Implement `./lab apply`."""
+
+import argparse
+
+from gostlab.apply.advice import advice_lines, choose_cell
+from gostlab.apply.tc_text import tc_lines
+from gostlab.cli import common
+
+
+@common.verb(
+    "apply",
+    "what to type on real machines for the best cell: sysctls, routes, the tunnel's files, iperf3",
+    common.word(
+        "results_name",
+        metavar="RUN|RESULTS|QUESTION",
+        help="a run's folder or name, an experiment's results (results/NAME), or what try asked"
+        " (try-1a2b3c4d)",
+    ),
+    common.flag("--tc", "the path instead, as tc lines of both directions for one machine"),
+    common.word(
+        "--device", default="eth0", help="with --tc: device to the other machine (default: eth0)"
+    ),
+    common.results("where the runs are"),
+    example="./lab apply results/thesis-tunnel",
+    description="Print what makes real machines like the best cell: the fastest, and among those"
+    " within 5 %% of it the one with the shortest delay. A run is its own cell.",
+)
+def apply_verb(arguments: argparse.Namespace) -> int:
+    best = choose_cell(arguments.results_name, arguments.results)
+    lines = tc_lines(best.run, arguments.device) if arguments.tc else advice_lines(best)
+    print(*lines, sep="\n")
+    return common.EXIT_OK
