@@ -17,7 +17,7 @@ from gostlab.registry.tunnels import (
 )
 from gostlab.spec.run_spec import RunSpec
 
-SERVER, MIDDLE, TARGET = "SERVER", "MIDDLE", "TARGET"  # what the reader replaces by an address
+SERVER, MIDDLE, TARGET = "SERVER", "MIDDLE", "TARGET"  # the reader writes addresses there
 LOCAL_PORT, TUNNEL_PORT, IPERF3_PORT = 9001, 8443, 5201
 WIREGUARD_PORT = 51820
 NEAR_ADDRESS, FAR_ADDRESS, VPN_NETWORK = "10.9.0.1", "10.9.0.2", "10.9.0.0/30"
