@@ -20,6 +20,7 @@ from typing import Any
 from gostlab import __version__
 from gostlab.guest.network import NetworkError
 from gostlab.install.locate import OwnProgram, TunnelBinary, file_sha256
+from gostlab.install.parts_json import PartsJson
 from gostlab.registry.iperf3_versions import SYSTEM
 from gostlab.registry.qdiscs import bottleneck_kinds
 from gostlab.spec.cpu_model import CpuModel
@@ -30,7 +31,7 @@ KERNEL_PARAMETERS = Path("/sys/module/kernel/parameters")
 PROGRAM_COST = Path("/proc/self/net/program_cost")
 
 
-def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
+def run_environ(parts: PartsJson) -> dict[str, str]:
     """Return the environment of every command on a node: the lab's iproute2 first."""
     path = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     environ = {
@@ -40,8 +41,8 @@ def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
         "HOME": "/",
         "TERM": os.environ.get("TERM", "dumb"),
     }
-    if parts.get("tc_lib_dir"):
-        environ["TC_LIB_DIR"] = parts["tc_lib_dir"]
+    if tc_lib_dir := parts.get("tc_lib_dir"):
+        environ["TC_LIB_DIR"] = tc_lib_dir
     return environ
 
 
@@ -54,10 +55,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def environment(
-    run: RunSpec,
-    programs: Programs,
-    parts: Mapping[str, Any],
-    sysctls: Mapping[str, Mapping[str, str]],
+    run: RunSpec, programs: Programs, parts: PartsJson, sysctls: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
     """Return the contents of env.json about machine, kernel and programs.
 
@@ -112,7 +110,7 @@ class Programs:
     irtt: str | None  # measures round trips over UDP; None: the lab's echo does
 
 
-def iperf3_of(run: RunSpec, parts: Mapping[str, Any]) -> OwnProgram:
+def iperf3_of(run: RunSpec, parts: PartsJson) -> OwnProgram:
     """Return the run's iperf3: the lab's own, or the system's.
 
     Raises NetworkError if it is missing.
@@ -129,7 +127,7 @@ def iperf3_of(run: RunSpec, parts: Mapping[str, Any]) -> OwnProgram:
     return OwnProgram(Path(path), version, file_sha256(Path(path)))
 
 
-def below() -> dict[str, Any]:
+def below() -> dict[str, str]:
     """Return the description of the host below the guest, as far as the caller passed it."""
     known = json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()}
     memory = os.environ.get("GOSTLAB_MEMORY")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from gostlab.guest.flow_result import FlowResult
 from gostlab.guest.host_config import tcp_memory_limits, tcp_memory_of
@@ -18,6 +18,7 @@ from gostlab.guest.shaping import carries_data, path_of
 from gostlab.guest.socket_accounting import LINKS
 from gostlab.guest.workload import LoadResult
 from gostlab.results import metrics, read_series
+from gostlab.results.rows import HostRow, LegsFile, QueueRow
 from gostlab.spec import preflight
 from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec
@@ -34,7 +35,7 @@ def judge(
     load: LoadResult,
     probes: Probes,
     queues: Sequence[Interface],
-    legs: Mapping[str, Any],
+    legs: LegsFile,
     watch: Watch | None,
     kernel_lacks: Collection[str] = (),
 ) -> list[Check]:
@@ -43,7 +44,8 @@ def judge(
     `queues` are those in which the flows' packets may have waited; `kernel_lacks` lists features
     that the run's kernel lacks (gostlab.registry.kernels).
     """
-    samples, host_samples = read_series(folder, "queues"), read_series(folder, "hosts")
+    samples = cast(list[QueueRow], read_series(folder, "queues"))
+    host_samples = cast(list[HostRow], read_series(folder, "hosts"))
     # The share is None if fewer than two samples fall into a flow's time.
     idle = {
         flow.name: metrics.idle_share(host_samples, flow.started_s, flow.ended_s)
@@ -150,7 +152,7 @@ def sends_datagrams(result: FlowResult) -> bool:
     return result.kind == "udp" or result.counted_by == LINKS
 
 
-def check_tcp_memory(run: RunSpec, probes: Probes, legs: Mapping[str, Any]) -> Check:
+def check_tcp_memory(run: RunSpec, probes: Probes, legs: LegsFile) -> Check:
     """Check the peak of TCP memory against the kernel's first threshold, in the fullest pool."""
     page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
     all_limits = sysctl_file("net.ipv4.tcp_mem").read_text(encoding="ascii")

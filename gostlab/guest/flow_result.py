@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,41 @@ class FlowInterval:
 
 
 @dataclass(frozen=True)
+class WholeFlow(FlowInterval):
+    """The counts of a flow over all of its time, if only a part is measured."""
+
+    goodput_bps: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class RoundTrips:
+    """The round trips of a ping flow."""
+
+    over: str  # udp | tcp
+    program: str
+    sent: int
+    lost: int
+    min_ms: float
+    mean_ms: float
+    median_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True)
+class FetchTimes:
+    """The downloads of one size of a short flow, and how long they took."""
+
+    size_bytes: int
+    count: int
+    median_s: float
+    p95_s: float
+    max_s: float
+
+
+@dataclass(frozen=True)
 class FlowResult:
     """The result of one flow: a row of flows.json.
 
@@ -48,15 +83,15 @@ class FlowResult:
     lost_datagrams: int | None  # udp
     sent_datagrams: int | None  # datagrams of which lost_datagrams were lost
     offered_bps: float | None = None  # udp: rate of the payload that was sent
-    round_trips: Mapping[str, Any] | None = None  # ping
-    fetches: Sequence[Mapping[str, Any]] | None = None  # short, by size
+    round_trips: RoundTrips | None = None  # ping
+    fetches: Sequence[FetchTimes] | None = None  # short, by size
     # Time of the first and the last byte sent by the sender's socket; None: no sample shows it.
     data_began_s: float | None = None
     data_ended_s: float | None = None
     # Part of the load that rate and counts are of; None: all of the flow's time.
     measured_from_s: float | None = None
     measured_to_s: float | None = None
-    whole: Mapping[str, Any] | None = None  # these fields over all of the flow's time
+    whole: WholeFlow | None = None
     counted_by: str | None = None  # tcp: server; command: sockets, or links (of the hosts)
 
     def of_part(self, from_s: float, to_s: float, part: FlowInterval) -> FlowResult:
@@ -68,8 +103,18 @@ class FlowResult:
             seconds=seconds,
             measured_from_s=from_s,
             measured_to_s=max(from_s, round(to_s, 6)),
-            whole={name: getattr(self, name) for name in ("goodput_bps", "seconds", *vars(part))},
-            **vars(part),
+            whole=WholeFlow(
+                bytes=self.bytes,
+                retransmits=self.retransmits,
+                lost_datagrams=self.lost_datagrams,
+                sent_datagrams=self.sent_datagrams,
+                goodput_bps=self.goodput_bps,
+                seconds=self.seconds,
+            ),
+            bytes=part.bytes,
+            retransmits=part.retransmits,
+            lost_datagrams=part.lost_datagrams,
+            sent_datagrams=part.sent_datagrams,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -98,17 +143,29 @@ class Ran:
         """Return the share of a time, counted from the flow's start, in the measured part."""
         return share_inside(self.started_s + at_s, seconds, *self.window_s)
 
-    def result(self, **values: Any) -> FlowResult:
-        """Return the flow's result from the fields that its report has."""
-        counts: dict[str, Any] = dict.fromkeys(("retransmits", "lost_datagrams", "sent_datagrams"))
-        ran = self.name, self.kind, self.started_s, self.ended_s
-        return FlowResult(*ran, **counts | values)
+    def result(
+        self, *, goodput_bps: float, size_bytes: int, seconds: float, retransmits: int | None = None
+    ) -> FlowResult:
+        """Return the flow's result from what every type of traffic reports."""
+        return FlowResult(
+            name=self.name,
+            kind=self.kind,
+            started_s=self.started_s,
+            ended_s=self.ended_s,
+            goodput_bps=goodput_bps,
+            bytes=size_bytes,
+            seconds=seconds,
+            retransmits=retransmits,
+            lost_datagrams=None,
+            sent_datagrams=None,
+        )
 
-    def over_all_its_time(self, size_bytes: int, **more: Any) -> FlowResult:
+    def over_all_its_time(self, size_bytes: int) -> FlowResult:
         """Return the result over all the flow's time, if its program reports no rate."""
         took_s = self.ended_s - self.started_s
-        rate_bps = 8 * size_bytes / took_s
-        return self.result(goodput_bps=rate_bps, bytes=size_bytes, seconds=round(took_s, 6), **more)
+        return self.result(
+            goodput_bps=8 * size_bytes / took_s, size_bytes=size_bytes, seconds=round(took_s, 6)
+        )
 
 
 def share_inside(at_s: float, seconds: float, from_s: float, to_s: float) -> float:

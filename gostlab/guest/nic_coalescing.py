@@ -6,7 +6,7 @@ handle single packets, so that the path loses and queues packets as requested.
 """
 
 import re
-from typing import Any
+from typing import TypedDict
 
 from gostlab.guest.host_config import Unsupported, machines_of
 from gostlab.guest.network import Network, NetworkError
@@ -15,7 +15,15 @@ from gostlab.spec.run_spec import RunSpec
 GRO = "generic-receive-offload"
 
 
-def coalesce_interrupts(network: Network, run: RunSpec) -> dict[str, dict[str, Any]]:
+class CoalescingRecord(TypedDict):
+    """How a NIC receives, as read back: an entry of env.json."""
+
+    gro: bool
+    rx_usecs: int
+    rx_frames: int
+
+
+def coalesce_interrupts(network: Network, run: RunSpec) -> dict[str, CoalescingRecord]:
     """Enable GRO and interrupts at least rx_usecs apart on every interface of the end hosts.
 
     Returns the state read back for each. Raises Unsupported if the kernel's links cannot coalesce,
@@ -29,7 +37,7 @@ def coalesce_interrupts(network: Network, run: RunSpec) -> dict[str, dict[str, A
     }
 
 
-def moderate(network: Network, node: str, device: str, rx_usecs: int) -> dict[str, Any]:
+def moderate(network: Network, node: str, device: str, rx_usecs: int) -> CoalescingRecord:
     """Configure one interface for `coalesce_interrupts`."""
     if "rx-usecs" not in network.read(node, ["ethtool", "-c", device], check=False, logged=False):
         raise Unsupported(
@@ -42,7 +50,7 @@ def moderate(network: Network, node: str, device: str, rx_usecs: int) -> dict[st
         network.read(node, ["ethtool", option, device], logged=False) for option in ("-k", "-c")
     )
     state = dict(re.findall(r"^(\S+):\s+(\S+)", output, re.MULTILINE))
-    installed = {
+    installed: CoalescingRecord = {
         "gro": state[GRO] == "on",
         "rx_usecs": int(state["rx-usecs"]),
         "rx_frames": int(state["rx-frames"]),

@@ -14,7 +14,7 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,6 +60,7 @@ from gostlab.guest.traffic_plugins import carrier, report_name, result_of
 from gostlab.guest.tunnel_context import Tunnel, TunnelError
 from gostlab.guest.workload import LoadResult, run_flows
 from gostlab.install.locate import TunnelBinary, file_sha256
+from gostlab.install.parts_json import PartsJson
 from gostlab.registry.congestion_controls import kernel_name
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.qdiscs import qdisc_kinds
@@ -72,13 +73,13 @@ from gostlab.tcpmodel.constants import MTU_BYTES
 TAINT = Path("/proc/sys/kernel/tainted")
 
 
-def execute(run: RunSpec, folder: Path, parts: Mapping[str, Any]) -> str:
+def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
     """Execute a run, write its folder except status.json, and return the verdict.
 
     Raises Unsupported, NetworkError, TunnelError, TrafficError or OSError.
     """
     # features that a kernel other than the shipped one lacks
-    lacking = (parts.get("kernel") or {}).get("lacks", ())
+    lacking = parts["kernel"]["lacks"] if "kernel" in parts else []
     environ = run_environ(parts)
     os.environ.update(environ)
     reset_virtual_clock(run.clock, run.seed)

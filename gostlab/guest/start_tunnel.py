@@ -6,11 +6,10 @@ waits until both listen, and returns the entry and the legs. Nothing else names 
 GOST's transports are `gost_relay(...)`, all in one file.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from gostlab.guest import tsc_trap
 from gostlab.guest.network import Network
@@ -30,6 +29,7 @@ from gostlab.install.locate import (
     explain_unusable_tunnel,
     tunnel_program,
 )
+from gostlab.install.parts_json import PartsJson, TunnelJson
 from gostlab.registry.folders import TUNNELS
 from gostlab.registry.plugins import module_of
 from gostlab.registry.tunnels import tunnel_kind
@@ -89,7 +89,17 @@ def joined(run: RunSpec, pairs: Sequence[Tunnel]) -> Tunnel:
     return Tunnel(entries, legs)
 
 
-def program_of(run: RunSpec, parts: Mapping[str, Any]) -> TunnelBinary | None:
+def tunnel_binary_of(part: TunnelJson) -> TunnelBinary:
+    return TunnelBinary(
+        path=Path(part["path"]),
+        kind=part["kind"],
+        version=part["version"],
+        sha256=part["sha256"],
+        helpers=part.get("helpers", {}),
+    )
+
+
+def program_of(run: RunSpec, parts: PartsJson) -> TunnelBinary | None:
     """Return the program of the run's tunnel, or None without a tunnel.
 
     Raises TunnelError if it is missing.
@@ -98,7 +108,7 @@ def program_of(run: RunSpec, parts: Mapping[str, Any]) -> TunnelBinary | None:
     if kind.is_direct:
         return None
     part = parts.get("tunnel") if run.gost == AUTO else parts.get("gosts", {}).get(run.gost)
-    provided = TunnelBinary(**{**part, "path": Path(part["path"])}) if part else None
+    provided = tunnel_binary_of(part) if part else None
     programs = parts.get("programs", {}).items()
     program = tunnel_program(
         kind, provided, {name: OwnProgram.from_json(one) for name, one in programs}

@@ -87,7 +87,7 @@ def result_of(
         ) from error
 
 
-def measured_rows(flow: FlowResult, report: Path) -> list[dict[str, Any]]:
+def measured_rows(flow: FlowResult, report: Path) -> list[dict[str, float | str | None]]:
     """Return a flow's measurements, one row each, in time from the start of the load."""
     rows = carrier(traffic_kind(flow.kind)).rows(report.read_text(encoding="utf-8"))
     return [

@@ -11,9 +11,8 @@ import ctypes
 import mmap
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from gostlab.guest.iperf3_barrier import PTRACE_DETACH, WALL, can_hold, ptrace
 from gostlab.install.landlock import libc
@@ -48,7 +47,7 @@ def _stand_still() -> None:
 
 
 # Options of a Popen whose process stops at each exec, until `release_at_exec` releases it.
-STANDING_STILL: Mapping[str, Any] = {"preexec_fn": _stand_still}
+STANDING_STILL: Mapping[str, Callable[[], None]] = {"preexec_fn": _stand_still}
 
 
 def release_at_exec(pid: int, file_offset: int, *, execs: int) -> bool:

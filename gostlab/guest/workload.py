@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Any
+from typing import IO
 
 from gostlab.guest.alarm import Alarm
 from gostlab.guest.flow_result import MAX_FILE_MIB, FlowResult, TrafficError
@@ -82,7 +82,7 @@ def run_flows(context: LoadContext) -> LoadResult:
         result_of(flow, context.folder / report_name(run, flow), timeline.ends[flow.name])
         for flow in run.flows
     )
-    measured: dict[str, list[dict[str, Any]]] = {}
+    measured: dict[str, list[dict[str, float | str | None]]] = {}
     for flow, result in zip(run.flows, results, strict=True):
         if name := flow.traffic.rows:
             rows = measured_rows(result, context.folder / report_name(run, flow))

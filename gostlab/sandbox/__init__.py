@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from gostlab.errors import Complaint
 from gostlab.install.locate import (
@@ -24,12 +24,14 @@ from gostlab.install.locate import (
     SYSTEM_PATH,
     MissingPart,
     Parts,
+    TunnelBinary,
     explain_unusable_tunnel,
     file_sha256,
     find_program,
     kernel_for,
     tunnel_binary,
 )
+from gostlab.install.parts_json import PartsJson, TunnelJson
 from gostlab.install.rootfs import Root, chosen_root
 from gostlab.registry.folders import CODE
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
@@ -236,23 +238,29 @@ def choose(requested: str) -> Choice:
     return Choice("sandbox", "this kernel has no netem" if not netem else "not root")
 
 
-def hand_over(parts: Parts) -> dict[str, Any]:
+def tunnel_json(binary: TunnelBinary) -> TunnelJson:
+    return cast(TunnelJson, binary.to_json())
+
+
+def hand_over(parts: Parts) -> PartsJson:
     """Return the content of parts.json: the programs that a run needs, as plain data.
 
     `tunnel`, the program of GOST's tunnels, is None if there is none, and so is a missing program
     of flows.
     """
-    flow_programs = {name: find_program(name, parts.programs) for name in OF_FLOWS}
+    programs = {name: find_program(name, parts.programs) for name in OF_FLOWS}
+    paths = {name: str(program.path) if program else None for name, program in programs.items()}
     binary = tunnel_binary(parts) if parts.gost or parts.relay else None
     return {
         "path_dirs": [str(path) for path in parts.iproute2.dirs],
         "tc_lib_dir": str(parts.iproute2.tc_lib_dir) if parts.iproute2.tc_lib_dir else None,
         "iperf3": {version: one.to_json() for version, one in parts.iperf3.items()},
-        **{name: program and str(program.path) for name, program in flow_programs.items()},
-        "tunnel": binary and binary.to_json(),
+        "nginx": paths["nginx"],
+        "irtt": paths["irtt"],
+        "tunnel": tunnel_json(binary) if binary else None,
         "gosts": {
-            **({RELAY: tunnel_binary(parts, RELAY).to_json()} if parts.relay else {}),
-            **{name: one.to_json() for name, one in parts.gosts.items()},
+            **({RELAY: tunnel_json(tunnel_binary(parts, RELAY))} if parts.relay else {}),
+            **{name: tunnel_json(gost) for name, gost in parts.gosts.items()},
         },
         "programs": {name: one.to_json() for name, one in parts.programs.items()},
     }

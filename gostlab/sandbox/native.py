@@ -6,10 +6,9 @@ time: runs share the CPUs and, on the real clock, would disturb each other.
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from gostlab.install.parts_json import PartsJson
 from gostlab.registry.folders import PYTHON_PATH
 from gostlab.sandbox import QUICK_IMPORTS, RUN, TimedProcess, guest_argv, start_logged, time_limit_s
 from gostlab.sandbox.uml import host_facts
@@ -24,9 +23,7 @@ CONTAINMENT = (
 ISOLATION = "namespaces of networks, mounts and processes (as root)"
 
 
-def start_run(
-    run: RunSpec, folder: Path, parts: Mapping[str, Any], commit: str | None
-) -> TimedProcess:
+def start_run(run: RunSpec, folder: Path, parts: PartsJson, commit: str | None) -> TimedProcess:
     """Start a run on this kernel. Raises OSError."""
     (folder / "parts.json").write_text(json.dumps(dict(parts)), encoding="utf-8")
     environ = {

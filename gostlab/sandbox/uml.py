@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 from gostlab import sandbox
 from gostlab.errors import BadInput
@@ -32,6 +32,7 @@ from gostlab.install import landlock
 from gostlab.install.kernel_modules import CompileError, Module, module_for
 from gostlab.install.landlock import UNUSED, checked, gain_no_rights, libc
 from gostlab.install.locate import MissingPart, kernel_record, seccomp_words
+from gostlab.install.parts_json import KernelJson, PartsJson
 from gostlab.install.rootfs import FIRST_IN_ROOT
 from gostlab.lazy import signals_wait
 from gostlab.registry.folders import PYTHON_PATH
@@ -487,7 +488,7 @@ def start_run(
     kernel: Path,
     run: RunSpec,
     folder: Path,
-    parts: Mapping[str, Any],
+    parts: PartsJson,
     keep: Sequence[Path],
     cpu: int,
     commit: str | None,
@@ -501,10 +502,11 @@ def start_run(
     """
     root = own_root(parts, run)
     if root is not None:
-        parts = root.parts
+        parts = cast(PartsJson, root.parts)
     modules = compile_modules(run, kernel)
-    records = {module.cc: module.record for module in modules}
-    run_parts = {**parts, "modules": records} if modules else dict(parts)
+    run_parts = parts.copy()
+    if modules:
+        run_parts["modules"] = {module.cc: module.record for module in modules}
     if run.kernel != SHIPPED:
         run_parts["kernel"] = kernel_facts(run.kernel, kernel)
     (folder / "parts.json").write_text(json.dumps(run_parts), encoding="utf-8")
@@ -530,11 +532,11 @@ def start_run(
     )
 
 
-def kernel_facts(name: str, kernel: Path) -> dict[str, Any]:
+def kernel_facts(name: str, kernel: Path) -> KernelJson:
     """Return what env.json has of a kernel that is not the shipped one."""
     lacks = kernel_named(name).lacks
     record = {key: value for key, value in kernel_record(kernel).items() if key in KERNEL_KEYS}
-    return {**record, "name": name, "lacks": list(lacks)}
+    return cast(KernelJson, {**record, "name": name, "lacks": list(lacks)})
 
 
 def compile_modules(run: RunSpec, kernel: Path) -> list[Module]:
@@ -548,20 +550,35 @@ def compile_modules(run: RunSpec, kernel: Path) -> list[Module]:
     return [module for module in modules if module is not None]
 
 
-def host_facts(isolation: str) -> dict[str, Any]:
+class HostFacts(TypedDict):
+    """The host below a guest: an entry of env.json."""
+
+    kernel: str
+    cpu: str
+    cpus: int | None
+    isolation: str
+    image: NotRequired[str]
+    worker: NotRequired[str]
+    root: NotRequired[dict[str, Any]]
+
+
+def host_facts(isolation: str) -> HostFacts:
     """Return the facts of the host on which a real-clock result depends, and the isolation.
 
     The container's image and the cluster's worker are included if their environment names them.
     """
     cpu = re.search(r"^model name\s*:\s*(.*?)\s*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    named = {"image": os.environ.get("GOSTLAB_IMAGE"), "worker": os.environ.get("GOSTLAB_WORKER")}
-    return {
+    facts: HostFacts = {
         "kernel": os.uname().release,
         "cpu": cpu[1] if cpu else "unknown",
         "cpus": os.cpu_count(),
         "isolation": isolation,
-        **{name: value for name, value in named.items() if value},
     }
+    if image := os.environ.get("GOSTLAB_IMAGE"):
+        facts["image"] = image
+    if worker := os.environ.get("GOSTLAB_WORKER"):
+        facts["worker"] = worker
+    return facts
 
 
 # -- isolation

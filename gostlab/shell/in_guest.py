@@ -55,12 +55,12 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def link_programs(folder: Path, run: RunSpec, parts: Mapping[str, Any]) -> Path:
+def link_programs(folder: Path, run: RunSpec, parts: Any) -> Path:
     """Create a folder for PATH with TUNNEL_COMMAND and the run's iperf3. Raises NetworkError."""
     if run.iperf3 != SYSTEM:
         (folder / "iperf3").symlink_to(iperf3_of(run, parts).path)
-    if parts.get("tunnel"):
-        (folder / TUNNEL_COMMAND).symlink_to(parts["tunnel"]["path"])
+    if tunnel := parts.get("tunnel"):
+        (folder / TUNNEL_COMMAND).symlink_to(tunnel["path"])
     return folder
 
 

@@ -6,9 +6,17 @@ The echo runs where irtt is missing, or where UDP does not pass.
 import json
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from gostlab.guest.flow_result import PING_BYTES, FlowResult, Ran, TrafficError, percentile
+from gostlab.guest.flow_result import (
+    PING_BYTES,
+    FlowResult,
+    Ran,
+    RoundTrips,
+    TrafficError,
+    percentile,
+)
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import BOTH_WAYS, TrafficKind
@@ -48,7 +56,7 @@ def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     return [context.programs.irtt, *args.split()]
 
 
-def pings_in(report: Mapping[str, Any]) -> list[tuple[float, float | None]]:
+def pings_in(report: Any) -> list[tuple[float, float | None]]:
     """Return all requests of an irtt report, or of the lab's echo.
 
     Each has its time in seconds from the first, and its round trip in ms, or None without an
@@ -72,20 +80,20 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
     if not rtts_ms:
         raise TrafficError(f"{flow.name}: none of {len(pings)} requests was answered")
     is_echo = parsed.get("program") == "echo"
-    round_trips = {
-        "over": parsed["over"] if is_echo else "udp",
-        "program": "echo" if is_echo else f"irtt {parsed['version']['irtt']}",
-        "sent": len(pings),
-        "lost": len(pings) - len(rtts_ms),
-        "min_ms": round(min(rtts_ms), 6),
-        "mean_ms": round(statistics.fmean(rtts_ms), 6),
-        "median_ms": round(statistics.median(rtts_ms), 6),
-        "p95_ms": round(percentile(rtts_ms, 0.95), 6),
-        "p99_ms": round(percentile(rtts_ms, 0.99), 6),
-        "max_ms": round(max(rtts_ms), 6),
-    }
-    return ran.over_all_its_time(PING_BYTES * len(rtts_ms), round_trips=round_trips)
+    round_trips = RoundTrips(
+        over=parsed["over"] if is_echo else "udp",
+        program="echo" if is_echo else f"irtt {parsed['version']['irtt']}",
+        sent=len(pings),
+        lost=len(pings) - len(rtts_ms),
+        min_ms=round(min(rtts_ms), 6),
+        mean_ms=round(statistics.fmean(rtts_ms), 6),
+        median_ms=round(statistics.median(rtts_ms), 6),
+        p95_ms=round(percentile(rtts_ms, 0.95), 6),
+        p99_ms=round(percentile(rtts_ms, 0.99), 6),
+        max_ms=round(max(rtts_ms), 6),
+    )
+    return replace(ran.over_all_its_time(PING_BYTES * len(rtts_ms)), round_trips=round_trips)
 
 
-def rows(report: str) -> list[tuple[float, Mapping[str, Any]]]:
+def rows(report: str) -> list[tuple[float, Mapping[str, float | None]]]:
     return [(at_s, {"rtt_ms": rtt_ms}) for at_s, rtt_ms in pings_in(json.loads(report))]

@@ -3,9 +3,10 @@
 import json
 import statistics
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TypedDict
 
-from gostlab.guest.flow_result import FlowResult, Ran, percentile
+from gostlab.guest.flow_result import FetchTimes, FlowResult, Ran, percentile
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
@@ -39,8 +40,16 @@ def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     return [TRAFFIC.client, FETCHES, *every, address, str(port), f"{flow.duration_s:g}", *sizes]
 
 
-def fetches_in(report: str) -> list[dict[str, Any]]:
-    """Return the downloads that a report lists: at_s, size_bytes, seconds."""
+class Fetch(TypedDict):
+    """One download, as gostlab.guest.short_downloads prints it."""
+
+    at_s: float
+    size_bytes: int
+    seconds: float
+
+
+def fetches_in(report: str) -> list[Fetch]:
+    """Return the downloads that a report lists."""
     return [json.loads(line) for line in report.splitlines() if line.startswith("{")]
 
 
@@ -50,13 +59,13 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
         if ran.is_measured(fetch["at_s"]):
             by_size.setdefault(fetch["size_bytes"], []).append(fetch["seconds"])
     rows = [
-        {
-            "size_bytes": size,
-            "count": len(took_s),
-            "median_s": round(statistics.median(took_s), 6),
-            "p95_s": round(percentile(took_s, 0.95), 6),
-            "max_s": max(took_s),
-        }
+        FetchTimes(
+            size_bytes=size,
+            count=len(took_s),
+            median_s=round(statistics.median(took_s), 6),
+            p95_s=round(percentile(took_s, 0.95), 6),
+            max_s=max(took_s),
+        )
         for size, took_s in sorted(by_size.items())
     ]
     # A download that lies partly in a window counts with that share of its bytes.
@@ -64,10 +73,10 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
         fetch["size_bytes"] * ran.share_measured(fetch["at_s"], fetch["seconds"])
         for fetch in fetches_in(report)
     )
-    return ran.over_all_its_time(round(total), fetches=rows)
+    return replace(ran.over_all_its_time(round(total)), fetches=rows)
 
 
-def rows(report: str) -> list[tuple[float, Mapping[str, Any]]]:
+def rows(report: str) -> list[tuple[float, Mapping[str, float | None]]]:
     return [
         (fetch["at_s"], {"size_bytes": fetch["size_bytes"], "seconds": fetch["seconds"]})
         for fetch in fetches_in(report)

@@ -36,7 +36,7 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
     received = end["sum_received"]
     return ran.result(
         goodput_bps=float(received["bits_per_second"]),
-        bytes=int(received["bytes"]),
+        size_bytes=int(received["bytes"]),
         seconds=float(received["seconds"]),
         retransmits=end["sum_sent"].get("retransmits"),
     )

@@ -1,10 +1,11 @@
 """udp: iperf3 by UDP at a rate, outside the tunnel or through it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TypedDict
 
 from gostlab.guest.flow_result import FlowInterval, FlowResult, Ran, server_report, share_inside
 from gostlab.guest.load_context import LoadContext
@@ -51,7 +52,18 @@ def offered(flow: FlowSpec, iperf3: OwnProgram) -> str:
     )
 
 
-def intervals(report: Path) -> list[Mapping[str, Any]]:
+class UdpInterval(TypedDict):
+    """The counts of an interval of an iperf3 report, all streams together."""
+
+    start: float
+    end: float
+    seconds: float
+    bytes: int
+    lost_packets: int
+    packets: int
+
+
+def intervals(report: Path) -> list[UdpInterval]:
     """Return the counts of each interval of an iperf3 report. Raises OSError, ValueError, KeyError.
 
     Its totals at the end mix the sender's counts with the receiver's, differently in each version.
@@ -69,7 +81,7 @@ def by_end(flow: FlowSpec, report: Path) -> tuple[Path, Path]:
     return ends if flow.direction == "upload" else (ends[1], ends[0])
 
 
-def length_s(sums: Sequence[Mapping[str, Any]]) -> float:
+def length_s(sums: Sequence[UdpInterval]) -> float:
     return float(sums[-1]["end"]) - float(sums[0]["start"])
 
 
@@ -90,7 +102,7 @@ def part(flow: FlowSpec, report: Path, from_s: float, to_s: float) -> FlowInterv
     return FlowInterval(round(received_bytes), None, round(lost), round(sent))
 
 
-def arriving_s(received: Sequence[Mapping[str, Any]], waits_s: float) -> float:
+def arriving_s(received: Sequence[UdpInterval], waits_s: float) -> float:
     """Return for how long data arrived at a receiver, by its intervals.
 
     A server waits for a round trip (`waits_s`) and for queued data until the first data arrive.
@@ -113,18 +125,15 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
     Of few datagrams, the last one arrives one interval before the next one would.
     """
     sent, received = map(intervals, by_end(flow, ran.report))
-    size_bytes, lost, all_sent = (
-        sum(int(interval[name]) for interval in received)
-        for name in ("bytes", "lost_packets", "packets")
-    )
+    size_bytes = sum(int(interval["bytes"]) for interval in received)
+    lost = sum(int(interval["lost_packets"]) for interval in received)
+    all_sent = sum(int(interval["packets"]) for interval in received)
     offered_bps = 8 * sum(int(interval["bytes"]) for interval in sent) / length_s(sent)
     sending_s = 8 * all_sent * flow.datagram_bytes / offered_bps if offered_bps else 0.0
     waits_s = flow.rtt_ms / 1000 if flow.direction == "upload" else 0.0
     seconds = round(max(arriving_s(received, waits_s), sending_s, 1e-6), 6)
-    return ran.result(
-        goodput_bps=8 * size_bytes / seconds,
-        bytes=size_bytes,
-        seconds=seconds,
+    return replace(
+        ran.result(goodput_bps=8 * size_bytes / seconds, size_bytes=size_bytes, seconds=seconds),
         lost_datagrams=lost,
         sent_datagrams=all_sent,
         offered_bps=offered_bps,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.registry.congestion_controls import module_name
@@ -70,7 +70,14 @@ def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterato
         yield trace
 
 
-def save_states(folder: Path, started_s: float) -> dict[str, Any] | None:
+class StatesRecord(TypedDict):
+    """The entry of env.json about cc_state.jsonl.gz."""
+
+    rows: int
+    lines_lost: int
+
+
+def save_states(folder: Path, started_s: float) -> StatesRecord | None:
     """Write cc_state.jsonl.gz, and return its entry of env.json, or None without states.
 
     It has the sockets that sockets.jsonl has across the WAN. If a flow has several sockets, each

@@ -10,9 +10,11 @@ from gostlab.guest.probes import binomial
 from gostlab.guest.probes.first_last_byte import DataTimes
 from gostlab.guest.probes.timer_lateness import Gap
 from gostlab.install.locate import version_tuple
+from gostlab.install.parts_json import KernelJson
 from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.results import metrics
+from gostlab.results.rows import HostRow, LegRow, QueueRow
 from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec, cc_at
 from gostlab.spec.path_spec import LossSpec
@@ -176,7 +178,7 @@ def check_idle_rtt(
 
 
 def check_cc(
-    legs: Sequence[Mapping[str, Any]], run: RunSpec, in_datagrams: Collection[str] = ()
+    legs: Sequence[LegRow], run: RunSpec, in_datagrams: Collection[str] = ()
 ) -> list[Check]:
     """Check the congestion control on the live sockets of every leg across the WAN, per flow.
 
@@ -209,27 +211,35 @@ def check_cc(
     return checks
 
 
-def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunSpec) -> list[Check]:
+def check_cc_by_end(legs: Sequence[LegRow], run: RunSpec) -> list[Check]:
     """Check the congestion control at each end of each leg.
 
     An end that only acknowledges has one, too.
     """
     checks = []
     for leg in legs if run.cc_by_end else ():
-        for end, key in (("sender", "cc"), ("receiver", "receiver_cc")):
-            host, seen = leg[end], leg[key]
+        for end, host, seen in (
+            ("sender", leg["sender"], leg["cc"]),
+            ("receiver", leg["receiver"], leg["receiver_cc"]),
+        ):
             asked = cc_at(run.cc, run.cc_by_end, host, leg["leg"])
             name = f"cc_{leg['leg']}_{host}" + (f"_{end}" if leg["loopback"] else "")
-            position, detail = {"host": host, "leg": leg["leg"]}, ", ".join(seen) or "unseen"
             checks.append(
-                checked("cc", seen != [asked], asked, seen, name, seen=detail, **position)
+                checked(
+                    "cc",
+                    seen != [asked],
+                    asked,
+                    seen,
+                    name,
+                    seen=", ".join(seen) or "unseen",
+                    host=host,
+                    leg=leg["leg"],
+                )
             )
     return checks
 
 
-def check_cpu(
-    of_hosts: Sequence[Mapping[str, Any]], bottleneck_share: float | None, clock: str
-) -> Check:
+def check_cpu(of_hosts: Sequence[HostRow], bottleneck_share: float | None, clock: str) -> Check:
     """Check the idle share of the CPU in the median second of the load.
 
     It is the least idle host's, if hosts have their own CPUs. An average would include the seconds
@@ -247,7 +257,7 @@ def check_cpu(
     return checked("cpu_idle_share", bad, least, got, whose=whose, share=share, work=work)
 
 
-def what_cpus_did(of_hosts: Sequence[Mapping[str, Any]], busiest: str | None) -> str:
+def what_cpus_did(of_hosts: Sequence[HostRow], busiest: str | None) -> str:
     """Describe what kept a virtual CPU busy, and how busy the other hosts' CPUs were."""
     work = "the virtual CPU's cost per system call"
     if busiest is None:
@@ -388,7 +398,7 @@ def check_rate(carried: Carried) -> Check:
     return checked(what, bad, max_bps or None, got_bps, name, whose=whose)
 
 
-def check_replay(run: RunSpec, samples: Sequence[Mapping[str, Any]]) -> list[Check]:
+def check_replay(run: RunSpec, samples: Sequence[QueueRow]) -> list[Check]:
     """Check what the bottleneck delivered against its changing rate.
 
     A queue that held at one sample (a row of queues.jsonl) as much as the rate carries until the
@@ -466,7 +476,7 @@ def offered_reason(flow: FlowSpec, got_bps: float, cpu_idle_share: float | None,
     return f"{sentence}, and not for want of CPU (idle for {cpu_idle_share:.1%} of the time)"
 
 
-def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check]:
+def check_drops(queues: Iterable[QueueRow], run: RunSpec) -> list[Check]:
     """Check that packets were dropped only by the bottleneck's buffer or the configured loss.
 
     The loss must be as frequent as configured. A row is the last sample of a queue.
@@ -482,7 +492,7 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check
         lossy = [
             row
             for row in lines
-            if not all(loss.is_lossless for loss in run.losses_of("", row["direction"]))
+            if not all(loss.is_lossless for loss in run.losses_of("", str(row["direction"])))
         ]
         lines = [row for row in lines if row not in lossy]
         checks += [Check(f"lumps_lost_{row['dev']}", "ok", None, row["drops"], "") for row in lossy]
@@ -490,13 +500,13 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunSpec) -> list[Check
         check_drops_of(
             f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
             line,
-            run.losses_of(line.get("link", ""), line["direction"]),
+            run.losses_of(line.get("link", ""), str(line["direction"])),
         )
         for line in lines
     ]
 
 
-def check_drops_of(name: str, last: Mapping[str, Any], losses: Sequence[LossSpec]) -> Check:
+def check_drops_of(name: str, last: QueueRow, losses: Sequence[LossSpec]) -> Check:
     """Check one delay line's drops against its losses.
 
     The requested value is None if only a trace could judge.
@@ -518,7 +528,7 @@ def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
     )
 
 
-def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> list[Check]:
+def check_delay_line(samples: Iterable[QueueRow], limit_pkts: int) -> list[Check]:
     """Check that the delay line's queue never came near its limit, where netem drops.
 
     `samples` are those of every queue.
@@ -537,7 +547,7 @@ def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> l
     return checks
 
 
-def check_kernel(run: RunSpec, described: Mapping[str, Any] | None, release: str) -> list[Check]:
+def check_kernel(run: RunSpec, described: KernelJson | None, release: str) -> list[Check]:
     """Check whether a run had the requested kernel, and list the features that it lacks.
 
     `described` is the machine's description of it; None: the shipped one was requested. `release`

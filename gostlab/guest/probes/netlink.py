@@ -169,14 +169,17 @@ def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
             yield SocketMessage(body, attributes)
 
 
-def parse_tcp_socket(message: SocketMessage) -> dict[str, Any]:
+TcpRow = dict[str, Any]  # The names of tcp_info, and of what sockets.jsonl has besides.
+
+
+def parse_tcp_socket(message: SocketMessage) -> TcpRow:
     """Parse a message to a row of sockets.jsonl.
 
     Addresses are "ip:port", counters are since the socket was opened. None: not set, or not
     available.
     """
     info = message.attributes[INET_DIAG_INFO].ljust(TCP_INFO.size, b"\0")
-    row: dict[str, Any] = dict(zip(TCP_INFO_NAMES, TCP_INFO.unpack_from(info), strict=True))
+    row: TcpRow = dict(zip(TCP_INFO_NAMES, TCP_INFO.unpack_from(info), strict=True))
     for name, in_ms in IN_MS.items():
         row[in_ms] = row.pop(name) / 1000
     if row["min_rtt_ms"] == NO_MIN_RTT / 1000:

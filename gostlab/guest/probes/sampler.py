@@ -12,14 +12,14 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter, sub
 from pathlib import Path
 from socket import if_nametoindex
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 from gostlab.guest.alarm import remove_timer_slack
 from gostlab.guest.host_config import has_own_tcp_memory
@@ -30,6 +30,7 @@ from gostlab.guest.probes.first_last_byte import FIRST_LEGS, DataTimes, Sent
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
 from gostlab.registry.congestion_controls import kernel_name
 from gostlab.results.metrics import SENDING_END
+from gostlab.results.rows import LegRow, LegsFile
 from gostlab.spec.run_spec import RunSpec
 
 NSTAT_KEYS = (
@@ -54,13 +55,13 @@ TIMED = ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
 
 
 @cache
-def json_template(names: Sequence[str]) -> tuple[str, Callable[[Mapping[str, Any]], Sequence[Any]]]:
+def json_template(names: Sequence[str]) -> tuple[str, itemgetter[Any]]:
     """Return a JSON template for some keys, and a getter of their values in its order."""
     ordered = sorted(names)
     return "{" + ", ".join(f'"{name}": %s' for name in ordered) + "}", itemgetter(*ordered)
 
 
-def format_row(texts: Mapping[str, Any]) -> str:
+def format_row(texts: Mapping[str, object]) -> str:
     """Return a JSON object whose values are JSON texts already.
 
     It equals json.dumps(..., sort_keys=True). Filling in a template is faster than encoding, and a
@@ -465,21 +466,22 @@ class Probes:
             self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set())
         )
 
-    def _ends_of(self, leg: TunnelLeg) -> dict[str, Any]:
+    def _ends_of(self, leg: TunnelLeg) -> LegRow:
         """Return a leg and its two ends."""
-        nodes, sending = vars(leg), self._sending[leg.flow]
-        receiving = "far" if sending == "near" else "near"
+        sending, receiving, sender, receiver = "near", "far", leg.near, leg.far
+        if self._sending[leg.flow] == "far":
+            sending, receiving, sender, receiver = "far", "near", leg.far, leg.near
         return {
             "leg": leg.name,
             "flow": leg.flow,
-            "sender": nodes[sending],
+            "sender": sender,
             "loopback": leg.loopback,
             "cc": self._cc_of(leg, sending),
-            "receiver": nodes[receiving],
+            "receiver": receiver,
             "receiver_cc": self._cc_of(leg, receiving),
         }
 
-    def legs(self) -> dict[str, Any]:
+    def legs(self) -> LegsFile:
         """Return legs.json: the counters of each leg's sending sockets, and of every host."""
         self._collect_closed()
         before, after = self._window("")
@@ -492,17 +494,17 @@ class Probes:
             "closed_sockets_missed": self.missed_closes,
         }
 
-    def _leg(self, leg: TunnelLeg) -> dict[str, Any]:
+    def _leg(self, leg: TunnelLeg) -> LegRow:
         """Return the counters of a leg's sending sockets in the measured part of the load."""
         before, after = self._window(leg.flow)
         sockets = after.of(leg, self._sending[leg.flow])
-        return {
-            **self._ends_of(leg),
+        counters = {
             "sockets": len(sockets),
             **after.grown(sockets, COUNTED, before, 0),
             **after.grown(sockets, TIMED, before, 0.0),
             **{name: n for name, n in after.grown(sockets, MARKED, before, 0).items() if n},
         }
+        return cast(LegRow, {**self._ends_of(leg), **counters})
 
     def counted(self, leg: TunnelLeg, end: str, name: str, *, whole: bool = False) -> int:
         """Return a counter summed over one end of a leg, in the measured part or the whole."""
@@ -614,14 +616,14 @@ def queue_texts(interface: Interface) -> dict[str, str]:
     return {key: json.dumps(name) for key, name in names.items()}
 
 
-def socket_texts(node: str, leg: TunnelLeg, end: str, tcp: Mapping[str, Any]) -> dict[str, str]:
+def socket_texts(node: str, leg: TunnelLeg, end: str, tcp: netlink.TcpRow) -> dict[str, str]:
     """Return the constant fields of a socket's rows, as JSON."""
     names = {"host": node, "flow": leg.flow, "leg": leg.name, "end": end}
     names |= {"local": tcp["local"], "peer": tcp["peer"]}
     return {key: json.dumps(name) for key, name in names.items()}
 
 
-def socket_row(tcp: Mapping[str, Any], texts: Mapping[str, str]) -> str:
+def socket_row(tcp: netlink.TcpRow, texts: Mapping[str, str]) -> str:
     """Return one line of sockets.jsonl.
 
     `texts` are fields that are JSON already.

@@ -16,14 +16,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from gostlab.guest.load_context import LoadContext
 from gostlab.guest.probes.netlink import INFINITE_SSTHRESH
 from gostlab.guest.probes.sampler import CONTROL_BYTES, classify, legs_by_position
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
-from gostlab.results import read_series
+from gostlab.results import metrics, read_series
 from gostlab.results.metrics import SENDING_END, path_leg
 from gostlab.spec.run_spec import RunSpec
 
@@ -51,7 +51,28 @@ LINE = re.compile(
 Socket = tuple[str, int, str, int]  # local address and port, peer address and port
 
 
-def parse_line(line: str) -> tuple[Socket, dict[str, Any]] | None:
+class AckRow(TypedDict):
+    """An ACK, by HEADER's names, with the first unacknowledged byte."""
+
+    t_s: float
+    cwnd_pkts: int
+    snd_ssthresh_pkts: int | None  # None: infinite, or not traced
+    srtt_ms: float
+    snd_wnd_bytes: int
+    inflight_bytes: int
+    una: int
+
+
+class AcksRecord(TypedDict):
+    """The entry of env.json about acks.csv.gz."""
+
+    source: str
+    ssthresh: str
+    rows: int
+    events_lost: int
+
+
+def parse_line(line: str) -> tuple[Socket, AckRow] | None:
     """Parse an ACK from a line of the trace, by HEADER's names, with the first unacknowledged byte.
 
     Returns None for another line. The ssthresh is None if it is infinite or missing.
@@ -66,7 +87,7 @@ def parse_line(line: str) -> tuple[Socket, dict[str, Any]] | None:
         {
             "t_s": float(match["t"]),
             "cwnd_pkts": int(match["cwnd"]),
-            SSTHRESH_COLUMN: None if ssthresh >= INFINITE_SSTHRESH else ssthresh,
+            "snd_ssthresh_pkts": None if ssthresh >= INFINITE_SSTHRESH else ssthresh,
             "srtt_ms": int(match["srtt"]) / 1000,
             "snd_wnd_bytes": int(match["window"]),
             "inflight_bytes": (int(match["nxt"], 16) - una) % 2**32,
@@ -185,7 +206,7 @@ def write_acks(
     return count
 
 
-def data_sockets(acks: Iterable[tuple[Socket, Mapping[str, Any]]]) -> list[Socket]:
+def data_sockets(acks: Iterable[tuple[Socket, AckRow]]) -> list[Socket]:
     """Return the sockets that sent more than a control connection does."""
     ends: dict[Socket, list[int]] = {}
     for socket, row in acks:
@@ -195,7 +216,7 @@ def data_sockets(acks: Iterable[tuple[Socket, Mapping[str, Any]]]) -> list[Socke
     ]
 
 
-def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
+def write_samples(folder: Path, sockets: Iterable[metrics.Row]) -> int:
     """Write acks.csv.gz from socket samples, without tracepoint; return the number of rows."""
     sockets = list(sockets)
     crossing = path_leg(row["leg"] for row in sockets)
@@ -211,7 +232,7 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
     return write_table(folder, rows, with_ssthresh=True)
 
 
-def write_table(folder: Path, rows: Iterable[Mapping[str, Any]], with_ssthresh: bool) -> int:
+def write_table(folder: Path, rows: Iterable[Mapping[str, object]], with_ssthresh: bool) -> int:
     """Write acks.csv.gz and return the number of rows.
 
     An empty ssthresh means infinite; so the column is left out if it is not known.
@@ -248,7 +269,7 @@ def ack_filter(run: RunSpec, tunnel: Tunnel) -> str:
     )
 
 
-def save_acks(context: LoadContext, trace: AckTrace | None, started_s: float) -> dict[str, Any]:
+def save_acks(context: LoadContext, trace: AckTrace | None, started_s: float) -> AcksRecord:
     """Write acks.csv.gz of the load that began at `started_s`; return its entry of env.json."""
     run, folder = context.run, context.folder
     if trace is None:

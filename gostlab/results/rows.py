@@ -1,0 +1,64 @@
+"""Declare the rows of a run's series and legs.json, as the guest writes them (format.toml).
+
+They are plain JSON objects, as series may have millions of rows; the types are for readers of code
+and for mypy.
+"""
+
+from typing import NotRequired, TypedDict
+
+
+class QueueRow(TypedDict):
+    """A sample of a queue: a row of queues.jsonl."""
+
+    t_s: float
+    node: str
+    dev: str
+    role: str  # bottleneck | delay | sender
+    direction: str | None
+    link: NotRequired[str]
+    sent_bytes: int
+    sent_pkts: int
+    drops: int
+    backlog_bytes: int
+    backlog_pkts: int
+
+
+class HostRow(TypedDict):
+    """A sample of CPU and TCP memory: a row of hosts.jsonl."""
+
+    t_s: float
+    cpu_busy_s: float
+    cpu_idle_s: float
+    tcp_memory_mib: float
+    host_tcp_memory_mib: NotRequired[dict[str, float]]
+    host_busy_s: NotRequired[dict[str, float]]
+    host_packets_s: NotRequired[dict[str, float]]
+
+
+class BbrState(TypedDict):
+    """BBR's model, of a row of sockets.jsonl."""
+
+    bw_bps: int
+    min_rtt_ms: float
+    pacing_gain: float
+    cwnd_gain: float
+
+
+class LegRow(TypedDict):
+    """The senders of a tunnel's leg: an entry of legs.json. It has their counters, too."""
+
+    leg: str
+    flow: str
+    sender: str
+    loopback: bool
+    cc: list[str]
+    receiver: str
+    receiver_cc: list[str]
+
+
+class LegsFile(TypedDict):
+    """The contents of legs.json."""
+
+    legs: list[LegRow]
+    nstat: dict[str, dict[str, int]]  # counters of `nstat` by host
+    closed_sockets_missed: bool
