@@ -19,6 +19,7 @@ from typing import NoReturn
 
 import pytest
 
+from gostlab.install.locate import built_version
 from gostlab.install.rootfs import Root, find_root
 
 ALLOWED_SKIPS = "GOSTLAB_ALLOWED_SKIPS"
@@ -47,6 +48,12 @@ def require_mounts() -> None:
     argv = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
     if subprocess.run(argv, capture_output=True).returncode:
         pytest.skip("no mount namespaces")
+
+
+def require_kernel(name: str) -> None:
+    """Skip a test unless a kernel is built; a run that names one would build it for minutes."""
+    if built_version(name) is None:
+        pytest.skip(f"kernel {name} is not built: ./lab kernel add {name}")
 
 
 def require_root_tree() -> Root:
