@@ -4,8 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+LAB_IN_GUEST = "/run/host/lab"
+PACKAGE = Path(__file__).resolve().parent
+if not PACKAGE.is_dir():  # a guest imports a zip file (gostlab.sandbox.module_bundle)
+    PACKAGE = Path(LAB_IN_GUEST, "gostlab")
 # An installed package has its data beside this file, a checkout has them at its top.
-COMMAND = "gostlab" if Path(__file__).with_name("data").is_dir() else "./lab"
+COMMAND = "gostlab" if (PACKAGE / "data").is_dir() else "./lab"
 Number = TypeVar("Number", bound=Any)  # A type whose values can be ordered.
 
 

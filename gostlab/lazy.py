@@ -179,8 +179,3 @@ def written_once(folder: Path) -> Iterator[None]:
 def install() -> None:
     """Install the lazy finder in this process."""
     sys.meta_path.insert(0, LazyFinder())
-    for finder in sys.meta_path:
-        if written := getattr(
-            finder, "written", None
-        ):  # only in a guest, see gostlab/sandbox/guest_init.py
-            execute_written(written)

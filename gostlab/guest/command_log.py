@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-PRELUDE = Path(__file__).with_name("commands_prelude.sh")
+from gostlab.registry.folders import NODE_PROGRAMS
+
+PRELUDE = NODE_PROGRAMS / "commands_prelude.sh"
 FORMAT = "# format: 2 (./lab replay reads it)"
 STEPS = "\n# -- what the lab did\n"  # reports show the lines after this one
 END_OF_FILE = "END_OF_FILE"  # delimiter of the here-documents

@@ -4,11 +4,11 @@ One is a shallow queue for L4S flows, the other one is PI2 for the rest.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 from gostlab.guest.qdisc import ShapedDirection
 from gostlab.qdiscs.base import Queue, queue_pkts
+from gostlab.registry.folders import QDISCS
 from gostlab.registry.qdiscs import QdiscKind
 
 QDISC = QdiscKind(
@@ -20,7 +20,7 @@ QDISC = QdiscKind(
     has_target=True,
     marks_at=24,
 )
-OPTIONS = str(Path(__file__).with_name("dualpi2_netlink.py"))
+OPTIONS = str(QDISCS / "dualpi2_netlink.py")
 
 
 class DualPi2(Queue):

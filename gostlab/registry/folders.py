@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gostlab.errors import COMMAND as COMMAND
+from gostlab.errors import PACKAGE
 
-CODE = Path(__file__).resolve().parents[2]  # The folder that gostlab is imported from.
+CODE = PACKAGE.parent  # The folder that gostlab is imported from.
 IN_PACKAGE = CODE / "gostlab" / "data"
 IS_PACKAGE = IN_PACKAGE.is_dir()
 ROOT = IN_PACKAGE if IS_PACKAGE else CODE
@@ -34,7 +35,6 @@ QDISCS = CODE / "gostlab" / "qdiscs"
 TRAFFIC_KINDS = CODE / "gostlab" / "traffic"
 FORMATS = CODE / "gostlab" / "importers"
 DRAWINGS = ANALYSIS / "plots"
-RUN_PLUGINS = (TUNNELS, QDISCS, TRAFFIC_KINDS)
 # The programs that gostlab runs on a node. Python makes one more system call per component of their
 # path, which a run's clock may charge: another path would change results.
 NODE_PROGRAMS = CODE / "gostlab" / "guest"

@@ -18,22 +18,14 @@ GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in
 import ctypes
 import gc
 import json
-import marshal
 import os
 import site
 import sys
 import traceback
-from _frozen_importlib_external import (
-    ExtensionFileLoader,
-    SourceFileLoader,
-    spec_from_file_location,
-)
-from contextlib import suppress
-from types import CodeType
 
 OUT = "/run/gostlab"
 HOST = "/run/host"
-BUNDLE = f"{HOST}/kept/modules"
+BUNDLE = f"{HOST}/kept/modules.zip"  # see gostlab.sandbox.module_bundle
 MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND = 1, 2, 32, 4096
 RB_POWER_OFF = 0x4321FEDC
 SYS_FINIT_MODULE = 313
@@ -42,52 +34,6 @@ REBOOTED = "a program of the run rebooted its kernel"
 COVERED = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 
 libc = ctypes.CDLL(None, use_errno=True)
-
-
-class BundleLoader(SourceFileLoader):
-    """A loader for a module whose byte code is given."""
-
-    def __init__(self, name: str, code: CodeType) -> None:
-        super().__init__(name, code.co_filename)
-        self.code = code
-
-    def get_code(self, _name: str) -> CodeType:
-        return self.code
-
-
-class BundleFinder:
-    """A finder of modules in one file (see gostlab.sandbox.module_bundle), read at once."""
-
-    def __init__(self, path: str) -> None:
-        with open(path, "rb") as file:
-            content = memoryview(file.read())
-        length = int.from_bytes(content[:8], "little")
-        self.index = marshal.loads(content[8 : 8 + length])
-        self.codes = content[8 + length :]
-        ends = [entry[1] + entry[2] for entry in self.index.values() if isinstance(entry, tuple)]
-        if max(ends) != len(self.codes):
-            raise ValueError(f"{path} is truncated")
-        self.written = self.code("(dataclasses)")
-
-    def code(self, name: str) -> CodeType:
-        _, position, size = self.index[name]
-        code: CodeType = marshal.loads(self.codes[position : position + size])
-        return code
-
-    def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
-        entry = self.index.get(name)
-        if entry is None:
-            return None
-        if isinstance(entry, str):
-            return spec_from_file_location(name, entry, loader=ExtensionFileLoader(name, entry))
-        code = self.code(name)
-        inside = [os.path.dirname(code.co_filename)] if entry[0] else None
-        return spec_from_file_location(
-            name,
-            code.co_filename,
-            loader=BundleLoader(name, code),
-            submodule_search_locations=inside,
-        )
 
 
 def mount(
@@ -219,12 +165,10 @@ def run_module(argv: list[str], environ: dict[str, str]) -> int:
     os.closerange(3, 16)  # init's own files; each open one costs its children a call
     os.environ.clear()
     os.environ.update(environ)
-    sys.path[:1] = [os.getcwd(), *environ["PYTHONPATH"].split(":")]  # instead of this file's folder
+    # These replace this file's folder. A module that is not in the bundle has a file of its own.
+    sys.path[:1] = [BUNDLE, os.getcwd(), *environ["PYTHONPATH"].split(":")]
     status = 1
     try:
-        # Without a bundle, or with a truncated one, each module is read from its own file.
-        with suppress(OSError, ValueError, EOFError, TypeError, LookupError):
-            sys.meta_path.insert(-1, BundleFinder(BUNDLE))  # type: ignore[arg-type]
         import runpy
 
         gc.disable()  # objects that an import creates are no garbage

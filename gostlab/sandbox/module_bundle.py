@@ -1,92 +1,76 @@
-"""Bundle the modules that a run imports in one file.
+"""Bundle the modules that a run imports in one zip file.
 
-A guest reads the bundle at once, before its virtual clock is reset, and no module file after that.
-Each module file would take a dozen system calls, each of which costs virtual time: the samples
-would depend on the lab's list of files.
+A guest imports from the bundle (zipimport) before its virtual clock is reset. Reading each module
+from its own file would take system calls that depend on the folders of the lab and of Python, and
+on their contents: a run's first moments would differ from one version of the lab to the next.
 
     python3 -m gostlab.sandbox.module_bundle FILE     with the Python of a guest's root, on the host
 
-FILE has the length of the index in eight bytes, then the index and the byte code of all modules, as
-`marshal` writes them. The index has for each name whether it is a package, and the position of its
-code; or the file of an extension module. The entry GENERATED has no source file: it is what
-`dataclasses` generates for the lab's classes.
-gostlab/sandbox/guest_init.py imports from FILE.
+FILE gets the byte code of gostlab's modules, and of those of Python and Mininet that they import.
 """
 
-import marshal
+import os
 import sys
+import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
-from importlib.machinery import ExtensionFileLoader, SourceFileLoader
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER
+from io import BytesIO
+from marshal import dumps
 from pathlib import Path
-from types import CodeType
 
 from gostlab import lazy
-from gostlab.registry.folders import CODE, NODE_PROGRAMS, RUN_PLUGINS, TOPOLOGY_FILE
+from gostlab.errors import LAB_IN_GUEST
+from gostlab.registry.folders import CODE, TOPOLOGY_FILE
 
-LAB = "/run/host/lab"  # the lab's path in a guest
-WHOLE_FOLDERS = (NODE_PROGRAMS, *RUN_PLUGINS, TOPOLOGY_FILE)  # bundled completely
-INIT_IMPORTS = (
-    "gostlab.guest.run",
-    "mininet.net",
-    "runpy",
-    "site",
-)  # imported by guest_init, with their dependencies
-GENERATED = "(dataclasses)"
-PYC_HEADER_BYTES = 16
-BundleEntry = tuple[str, bool, bytes | str]  # name, is it a package, code or file of an extension
+# What a guest imports (gostlab/sandbox/guest_init.py), with all that these import.
+IMPORTED = ("gostlab.guest.run", "mininet.net", "runpy", "site")
+# The header of byte code that is never compared with a source file.
+HEADER = MAGIC_NUMBER + bytes(12)
 
 
-def lab_modules() -> Iterator[BundleEntry]:
-    """Yield the lab's modules; those that do not compile are left to their importer."""
+def modules() -> Iterator[tuple[Path, Path, str]]:
+    """Yield a file of each module, with its path in the bundle, and the folder of that in a guest.
+
+    A package in a zip file has no modules elsewhere: all of each is bundled.
+    """
     for path in (*(CODE / "gostlab").rglob("*.py"), TOPOLOGY_FILE):
-        inside = path.relative_to(CODE)
-        parts = inside.with_suffix("").parts
-        is_package = parts[-1] == "__init__"
-        name = ".".join(parts[:-1] if is_package else parts)
-        if name in sys.modules or any(map(path.is_relative_to, WHOLE_FOLDERS)):
-            try:
-                code = compile(path.read_bytes(), f"{LAB}/{inside}", "exec", dont_inherit=True)
-            except (OSError, SyntaxError, ValueError):
-                continue
-            yield name, is_package, marshal.dumps(code)
-
-
-def imported_modules() -> Iterator[BundleEntry]:
-    """Yield the imported modules of Python and Mininet with their paths in the root."""
-    for module in list(sys.modules.values()):
-        spec = getattr(module, "__spec__", None)
-        loader = spec and type(spec.loader)
-        if spec and loader is ExtensionFileLoader:
-            yield spec.name, False, f"/usr{str(spec.origin).removeprefix(sys.prefix)}"
-        elif spec and loader is SourceFileLoader and Path(spec.cached or "").is_file():
-            code = Path(str(spec.cached)).read_bytes()[PYC_HEADER_BYTES:]
-            yield spec.name, spec.submodule_search_locations is not None, code
-
-
-def main(file: str) -> None:
-    generated: dict[str, CodeType] = {}
-    lazy.execute_written(generated)
-    for name in INIT_IMPORTS:
-        import_module(name)
-    lazy.read_all()
-    entries = [*imported_modules(), *lab_modules()]
-    entries.append((GENERATED, False, marshal.dumps(generated)))
-    index: dict[str, tuple[bool, int, int] | str] = {}
-    codes: list[bytes] = []
-    position = 0
-    for name, is_package, code in entries:
-        if isinstance(code, str):
-            index[name] = code
+        yield path, path.relative_to(CODE), LAB_IN_GUEST
+    for name in sorted({name.partition(".")[0] for name in sys.modules} - {"gostlab", "__main__"}):
+        spec = getattr(sys.modules[name], "__spec__", None)
+        if spec is None or type(spec.loader) is not SourceFileLoader:
             continue
-        index[name] = is_package, position, len(code)
-        position += len(code)
-        codes.append(code)
-    index_bytes = marshal.dumps(index)
-    lazy.replace(
-        Path(file), b"".join([len(index_bytes).to_bytes(8, "little"), index_bytes, *codes])
-    )
+        file = Path(str(spec.origin))
+        is_package = file.name == "__init__.py"
+        folder = file.parent.parent if is_package else file.parent
+        for path in file.parent.rglob("*.py") if is_package else [file]:
+            yield path, path.relative_to(folder), f"/usr{str(folder).removeprefix(sys.prefix)}"
+
+
+def replace(file: Path, content: bytes) -> None:
+    """Write a file atomically, by rename. Raises OSError."""
+    temporary = Path(f"{file}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.replace(file)
+
+
+def main(file: Path) -> None:
+    for imported in IMPORTED:
+        import_module(imported)
+    lazy.read_all()
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w") as bundle:
+        for data in {TOPOLOGY_FILE.parent.relative_to(CODE)} - {Path()}:
+            bundle.writestr(zipfile.ZipInfo(f"{data}/"), b"")
+        for path, name, folder in modules():
+            with suppress(OSError, SyntaxError, ValueError):  # it is left to its importer
+                code = compile(path.read_bytes(), f"{folder}/{name}", "exec", dont_inherit=True)
+                entry = zipfile.ZipInfo(str(name.with_suffix(".pyc")))
+                bundle.writestr(entry, HEADER + dumps(code))
+    replace(file, content.getvalue())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(Path(sys.argv[1]))

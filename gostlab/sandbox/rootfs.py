@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gostlab import lazy
+from gostlab.errors import LAB_IN_GUEST
 from gostlab.install.kernel_modules import Module
 from gostlab.install.rootfs import Root, chosen_root
 from gostlab.registry.folders import CODE, ROOT, TOPOLOGY_FILE, cache_folder
 from gostlab.registry.folders import PYTHON_PATH as HOST_PYTHON_PATH
 from gostlab.sandbox import root_of
-from gostlab.sandbox.module_bundle import LAB
+from gostlab.sandbox.module_bundle import replace
 from gostlab.spec.run_spec import RunSpec
 
 INIT = Path(__file__).with_name("guest_init.py")
@@ -28,9 +28,11 @@ INIT = Path(__file__).with_name("guest_init.py")
 LINKS = ".host"
 HOST_FOLDERS = "/run/host"  # path in the guest (gostlab/sandbox/guest_init.py)
 # The folder and file of the module bundle, and the file with the digest of its sources.
-BUNDLE_FOLDER, BUNDLE, SOURCES_DIGEST = "kept", "modules", "made-of"
+BUNDLE_FOLDER, BUNDLE, SOURCES_DIGEST = "kept", "modules.zip", "made-of"
 UNUSED_AFTER_S = 86400.0
-PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
+PYTHON_PATH = ":".join(
+    dict.fromkeys((LAB_IN_GUEST, f"{LAB_IN_GUEST}/{ROOT.relative_to(CODE)}".removesuffix("/.")))
+)
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # the guest's Python is older than 3.12
 
 
@@ -149,7 +151,7 @@ def bundle_folder(root: Root) -> dict[str, Path]:
         argv, environ = root.python("-m", "gostlab.sandbox.module_bundle", file)
         environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS}
         if subprocess.run(argv, env=environ, capture_output=True, check=False).returncode == 0:
-            lazy.replace(digest_file, digest.encode("ascii"))
+            replace(digest_file, digest.encode("ascii"))
         else:
             file.unlink(missing_ok=True)  # made from other sources
     return {BUNDLE_FOLDER: folder}
