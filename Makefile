@@ -89,8 +89,8 @@ catalogue: setup
 # The site's pages of everything that has been run, and what of it stands in docs/.
 results:
 	@./lab setup --with site
-	./lab report --site
-	./lab report --docs
+	$(PYTHON) -m tools.results_pages --site
+	$(PYTHON) -m tools.results_pages --docs
 
 kernel:
 	@./lab setup --only tools --only kernel

@@ -221,12 +221,12 @@ def write_run(folder: Path, out: Path) -> Path:
 
 
 @cache
-def page_template(name: str) -> jinja2.Template:
+def page_template(name: str, folder: Path = TEMPLATE_FOLDER) -> jinja2.Template:
     """Return a compiled template; values in HTML templates are escaped."""
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,

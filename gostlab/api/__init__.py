@@ -8,7 +8,7 @@ machine cannot do it), ResultsError and OSError.
 
 from gostlab.api.experiment import Experiment, Progress, Result, Run, Running, run_together
 from gostlab.api.plan import Plan, refusal
-from gostlab.api.report import compare, docs_pages, report, reported, site, write_run_page
+from gostlab.api.report import compare, report, reported, write_run_page
 from gostlab.api.requirements import (
     add_cc,
     add_gost,

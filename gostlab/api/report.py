@@ -1,23 +1,15 @@
-"""Write results as files and pages: reports, the site, the tables of docs/, and comparisons."""
+"""Write results as files and pages, and compare them."""
 
 from __future__ import annotations
 
 import glob
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from gostlab.analysis.load import published as studies
 from gostlab.analysis.load import runs as answers
-from gostlab.analysis.report import generated_tables
 from gostlab.analysis.report import report as pages
-from gostlab.analysis.report import site as site_pages
-from gostlab.analysis.report import summary as summaries
 from gostlab.analysis.stats import cells, compare_results
-from gostlab.install.locate import MissingPart
-from gostlab.registry.folders import CODE, IS_PACKAGE
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.yaml_source import BadInput, is_path
 
@@ -91,58 +83,6 @@ def write_run_page(folder: Path, run: Path, out: Path | None = None) -> Path:
     target = out or folder / REPORT
     page = target if target.suffix == ".html" else target / f"{run_folder.resolve().name}.html"
     return pages.write_run(run_folder, page)
-
-
-def site(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:
-    """Write the site's pages of results, build it, and return its first page.
-
-    experiments: sections of the page of studies to renew, the others stay (none: all that have
-    results, and no others). out: the folder (default: site/ of the checkout, or of the current
-    folder if gostlab is an installed package). Raises BadInput, MissingPart, OSError.
-    """
-    wanted = reported(folder, experiments)
-
-    if find_spec("sphinx") is None:
-        raise MissingPart("the site's generator is not there: run ./lab setup --with site")
-    target = out or (Path() if IS_PACKAGE else CODE) / "site"
-    sources = site_pages.write_site(folder, wanted, target, keep=bool(experiments))
-    argv: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-q",
-        "-b",
-        "html",
-        sources,
-        target / "html",
-    ]
-    process = subprocess.run(argv, capture_output=True, text=True)
-    if process.returncode != 0:
-        last_line = (process.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise OSError(f"{sources}: the site cannot be built: {last_line}")
-    return target / "html" / "index.html"
-
-
-def docs_pages(
-    folder: Path, experiments: Sequence[str] = (), out: Path | None = None
-) -> list[Path]:
-    """Write results into the pages of docs/, and return the pages that were written.
-
-    These are the page of results, and the tables between marks in other pages.
-
-    experiments: sections of the page of results to renew (none: all that have results). out: the
-    folder with the pages (default: docs/ of the checkout). Raises BadInput, OSError.
-    """
-    wanted = reported(folder, experiments)
-
-    if IS_PACKAGE:
-        raise BadInput("--docs writes the pages of a clone: run ./lab report --docs in one")
-    target = out or CODE / "docs"
-    results_page = target / "results.md"
-    summaries.update_pages(target)
-    pages = sorted(page for page in target.rglob("*.md") if page != results_page)
-    changed = generated_tables.write_marked(pages, folder, CODE)
-    return [summaries.write_summary(folder, wanted, results_page), *changed]
 
 
 def compare(

@@ -26,16 +26,6 @@ from gostlab.scheduler import summary
     ),
     common.results("where the runs are"),
     common.word("--out", type=Path, help="the folder to write into (default: RESULTS/report)"),
-    common.flag(
-        "--site",
-        "write site/ instead: pages of every study, figure and number, as HTML; where experiments"
-        " are named, the other studies' sections stay as they are",
-    ),
-    common.flag(
-        "--docs",
-        "write docs/results.md and the tables between marks in docs/ instead, of cells with five"
-        " runs and more; what has none here stays as it is",
-    ),
     common.word(
         "--open",
         nargs="?",
@@ -54,21 +44,12 @@ def report_verb(arguments: argparse.Namespace) -> int:
     if not run and len(named) == 1 and Path(named[0], "run.json").is_file():
         run = Path(named.pop())
     if run:
-        if arguments.site or arguments.docs or named:
-            raise BadInput("--open RUN: a page of one run; name no experiment, --site or --docs")
+        if named:
+            raise BadInput("--open RUN: a page of one run: name no experiment")
         page = api.write_run_page(arguments.results, run, arguments.out)
     else:
-        given = arguments.results, named, arguments.out
-        if arguments.site and arguments.docs:
-            raise BadInput("--site and --docs: only one of them (make results writes both)")
-        if arguments.docs:
-            page, *others = api.docs_pages(*given)
-            if not arguments.json:
-                print(*others, sep="\n", end="\n" if others else "")
-        elif arguments.site:
-            page = api.site(*given)
-        else:
-            page = api.report(*given, say=str if arguments.json else print)
+        say = str if arguments.json else print
+        page = api.report(arguments.results, named, arguments.out, say=say)
     print(json.dumps({"report": str(page)}) if arguments.json else page)
     if arguments.open and not arguments.json:
         open_page(page)

@@ -16,7 +16,8 @@ import synthetic
 
 from gostlab.analysis.plotting import style
 from gostlab.analysis.plotting.image_map import Spot, spots_of
-from gostlab.analysis.report import paper_reproductions, report
+from gostlab.analysis.report import report
+from tools.results_pages import paper_reproductions
 
 # These ask what is on a page, and which files lie beside it, or on a figure, not where. Fixtures of
 # a module have real pictures unless they sketch theirs, and a test marked `rendered` draws its own.

@@ -72,7 +72,6 @@ BAD_WORDS = [
     ("profile record 192.0.2.1 --out /nowhere/at/all", "/nowhere/at/all"),
     ("profile record 192.0.2.1 --name la-hamina", "la-hamina"),
     ("run thesis-baseline --set sites=[client-tokyo]", "star's sites"),
-    ("report --site nothing-there --results /nowhere", "nothing-there"),
     ("fit la-hamina --from tunel-rates --out . --dry-run", "did you mean tunnel-rates?"),
     ("fit no-such --from tunnel-rates --out . --dry-run", "profile"),
     ("fit la-hamina --from tunnel-rates --points 0 --out . --dry-run", "--points 0"),

@@ -15,7 +15,7 @@ from tests.lab_command import Typed
 from tests.labs.test_pages import can_be_typed, commands
 
 ROOT = PAGE.parents[2]
-README, SITE = ROOT / "README.md", ROOT / "analysis/report/site_pages"
+README, SITE = ROOT / "README.md", ROOT / "tools/results_pages/site_pages"
 
 
 def test_there_are_three_examples() -> None:

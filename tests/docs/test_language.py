@@ -9,7 +9,7 @@ from gostlab.registry.folders import ROOT
 from tests.docs.test_numbers import GENERATED, prose
 
 DOCS = ROOT / "docs"
-SITE = ROOT / "analysis/report/site_pages"
+SITE = ROOT / "tools/results_pages/site_pages"
 PAGES = sorted([*DOCS.rglob("*.md"), *SITE.glob("*.md")])
 BY_HAND = [page for page in PAGES if not GENERATED.search(page.read_text("utf-8")[:400])]
 MAX_PICTURE_BYTES = 2_000_000

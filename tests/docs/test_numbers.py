@@ -1,6 +1,6 @@
 """Numbers in the pages: what was measured has five runs and more, and a command that wrote it.
 
-A table of measured numbers stands between marks that runs fill (gostlab.analysis.report.generated_tables), or below a
+A table of measured numbers stands between marks that runs fill (tools.results_pages.generated_tables), or below a
 line that names the command which printed it: `<!-- from: ./lab … -->`.
 """
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from gostlab.analysis.load.json_safe import flatten
-from gostlab.analysis.report.generated_tables import BEGIN, END, MIN_RUNS, read_mark
 from gostlab.registry.folders import ROOT
 from gostlab.spec.expand import layers_of
 from gostlab.spec.experiment import load_experiment
+from tools.results_pages.generated_tables import BEGIN, END, MIN_RUNS, read_mark
 
 PAGES = sorted(
     [
         *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
         *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "analysis/report/site_pages").glob("*.md"),
+        *(ROOT / "tools/results_pages/site_pages").glob("*.md"),
     ]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]

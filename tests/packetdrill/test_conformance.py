@@ -82,7 +82,7 @@ def test_scripts_are_chosen_by_name_or_by_their_beginning(order: ConformanceOpti
 
 @pytest.mark.sandbox
 def test_the_sandbox_s_tcp_is_linux_s_own(packetdrill: Path, tmp_path: Path, typed: Typed) -> None:
-    """Some of each kind: analysis/report/site_pages/validation.md has the rest."""
+    """Some of each kind: tools/results_pages/site_pages/validation.md has the rest."""
     slow_start = [f"tcp_slow_start_slow-start-{each}" for each in ("ack-per-1", "after-idle")]
     names = [
         *slow_start,

@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from gostlab.analysis.load.published import Study, load_study, questions
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.report.findings import Chapter, to_chapter
-from gostlab.analysis.report.paper_reproductions import COMMAND, write_studies_page
 from gostlab.analysis.report.report import write_report
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import Published, load_experiment
 from gostlab.spec.run_spec import RunSpec
 from tests.analysis.conftest import sketch_all
+from tools.results_pages.paper_reproductions import COMMAND, write_studies_page
 
 # Whole pages and every drawing of made-up sweeps: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow

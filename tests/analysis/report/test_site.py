@@ -1,14 +1,14 @@
 """The site: pages that runs write, and their HTML."""
 
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from gostlab.analysis.report.site import TEMPLATES, write_site
-from gostlab.cli.main import main
 from tests.analysis.report.test_generated_tables import write_runs
+from tools.results_pages import __main__ as results_pages
+from tools.results_pages.__main__ import main
+from tools.results_pages.site import TEMPLATES, write_site
 
 PAGES = {"findings", "studies", "validation", "tunnels", "bbr-versions", "kernels", "fits", "speed"}
 
@@ -35,7 +35,7 @@ def test_every_page_is_written_from_the_results(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("sphinx") is None, reason="no site tools: ./lab setup --with site")
 def test_the_command_line_builds_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_runs(tmp_path / "results", 5)
-    words = ["report", "download", "--site", "--results", str(tmp_path / "results")]
+    words = ["download", "--site", "--results", str(tmp_path / "results")]
     assert main([*words, "--out", str(tmp_path / "site")]) == 0
     page = Path(capsys.readouterr().out.strip())
     assert page == tmp_path / "site/html/index.html" and "validation.html" in page.read_text()
@@ -45,8 +45,8 @@ def test_the_command_line_builds_it(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_without_the_generator_it_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(import_module("gostlab.api.report"), "find_spec", lambda _: None)
+    monkeypatch.setattr(results_pages, "find_spec", lambda _: None)
     write_runs(tmp_path / "results", 1)
-    words = ["report", "--site", "--results", str(tmp_path / "results")]
+    words = ["--site", "--results", str(tmp_path / "results")]
     assert main([*words, "--out", str(tmp_path / "site")]) == 2
     assert "./lab setup --with site" in capsys.readouterr().err

@@ -20,15 +20,16 @@ from gostlab.analysis.load.runs import ExperimentFolders, load_results
 from gostlab.analysis.plotting.style import save
 from gostlab.analysis.report import tables
 from gostlab.analysis.report.findings import Chapter, to_chapter
-from gostlab.analysis.report.generated_tables import read_generated, sections_in, write_generated
 from gostlab.analysis.report.report import page_template
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import runs_per_cell, to_matrices
 from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.text_table import NBSP, count_of, escape_markdown, span_words
 from gostlab.atomic_write import write_whole
+from tools.results_pages.generated_tables import read_generated, sections_in, write_generated
 
-COMMAND = "./lab report --site"
+HERE = Path(__file__).parent
+COMMAND = "make results"
 # Longer lists of runs appear in the report only.
 MAX_LISTED = 20
 
@@ -60,7 +61,7 @@ def write_studies_page(
         parts[chapter.study.name] = StudySection(row, section(chapter, folder.name, form.quick))
     names = sorted(parts) if kept_sections else parts  # by name, if something stays
     sections = [parts[name] for name in names]
-    page = page_template("studies.md.j2").render(command=COMMAND, parts=sections)
+    page = page_template("studies.md.j2", HERE).render(command=COMMAND, parts=sections)
     return write_generated(out_md, COMMAND, page)
 
 
@@ -157,7 +158,7 @@ def section(chapter: Chapter, folder: str, quick: Sequence[str]) -> str:
         table = replace(
             table, columns=tuple(column for column in table.columns if column.key != "why")
         )
-    return page_template("study.md.j2").render(
+    return page_template("study.md.j2", HERE).render(
         chapter=chapter,
         study=study,
         folder=folder,

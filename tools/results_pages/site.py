@@ -2,7 +2,7 @@
 
 site/pages/*.md · site/pages/studies/*.png
 
-Each page of site_pages/ has marks (gostlab.analysis.report.generated_tables) that are filled from
+Each page of site_pages/ has marks (tools.results_pages.generated_tables) that are filled from
 runs. The page of studies has every figure and number. The page of fits is rendered from fitted
 profiles, the page of speed is copied from the reference. All pages can be deleted and generated
 again.
@@ -14,13 +14,13 @@ from functools import cache, partial
 from pathlib import Path
 
 from gostlab.analysis.load.published import load_study
-from gostlab.analysis.report.generated_tables import fill, load_fullest
-from gostlab.analysis.report.paper_reproductions import write_studies_page
 from gostlab.analysis.stats.text_table import Column, Table, text_columns
 from gostlab.atomic_write import write_whole
 from gostlab.registry.folders import ROOT
 from gostlab.spec.fit_record import FitRecord
 from gostlab.spec.profile import list_profiles, load_profile
+from tools.results_pages.generated_tables import fill, load_fullest
+from tools.results_pages.paper_reproductions import write_studies_page
 
 TEMPLATES = Path(__file__).with_name("site_pages")
 STYLE = Path(__file__).with_name("site.css")

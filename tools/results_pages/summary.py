@@ -2,7 +2,7 @@
 
 docs/results.md · docs/results/*.png
 
-Only cells with enough runs are included (gostlab.analysis.report.generated_tables.MIN). A section
+Only cells with enough runs are included (tools.results_pages.generated_tables.MIN). A section
 is unchanged if the results have no such run of its experiment's first matrix.
 """
 
@@ -19,7 +19,12 @@ from gostlab.analysis.load.published import is_about, load_study
 from gostlab.analysis.load.runs import ExperimentFolders
 from gostlab.analysis.plotting.style import save
 from gostlab.analysis.report.findings import Chapter, to_chapter
-from gostlab.analysis.report.generated_tables import (
+from gostlab.analysis.report.report import page_template
+from gostlab.analysis.stats import published_targets
+from gostlab.analysis.stats.cells import MatrixResults, to_matrices
+from gostlab.analysis.stats.text_table import escape_markdown, span_words
+from gostlab.atomic_write import write_whole
+from tools.results_pages.generated_tables import (
     MIN_RUNS,
     commands_of,
     load_fullest,
@@ -28,13 +33,9 @@ from gostlab.analysis.report.generated_tables import (
     update_text,
     write_generated,
 )
-from gostlab.analysis.report.report import page_template
-from gostlab.analysis.stats import published_targets
-from gostlab.analysis.stats.cells import MatrixResults, to_matrices
-from gostlab.analysis.stats.text_table import escape_markdown, span_words
-from gostlab.atomic_write import write_whole
 
-COMMAND = "./lab report --docs"
+HERE = Path(__file__).parent
+COMMAND = "make results"
 SINGLE_PAGES = ("l4s", "which-tunnel")
 COLOURS = 64  # colours of a picture: a third of the size without visible change
 COLUMNS = 100
@@ -62,7 +63,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
         if picture := chapter.shown:
             write_whole(folder / f"{name}.png", fewer_colours(save(picture.figure, "png")))
         sections[name] = section_of(chapter, folder.name)
-    page = page_template("summary.md.j2").render(
+    page = page_template("summary.md.j2", HERE).render(
         command=COMMAND, least=MIN_RUNS, sections=[sections[name] for name in sorted(sections)]
     )
     return write_generated(out_md, COMMAND, page)
@@ -86,7 +87,7 @@ def update_pages(folder: Path) -> None:
     Raises OSError.
     """
     for name in SINGLE_PAGES:
-        text = page_template(f"{name}.md.j2").render(command=COMMAND)
+        text = page_template(f"{name}.md.j2", HERE).render(command=COMMAND)
         update_text(folder / f"{name}.md", text.rstrip("\n") + "\n")
 
 
@@ -121,7 +122,7 @@ def section_of(chapter: Chapter, folder: str) -> str:
     study, picture = chapter.study, chapter.shown
     matrices = to_matrices(chapter.results.runs, study)
     return str(
-        page_template("summary-section.md.j2").render(
+        page_template("summary-section.md.j2", HERE).render(
             study=study,
             headline=headline_of(chapter),
             # the first clause of the caption
