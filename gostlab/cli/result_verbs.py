@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gostlab import api, reproduce
 from gostlab.analysis.stats import compare_results
+from gostlab.apply import own_measurements
 from gostlab.cli import common, list_experiments
 from gostlab.errors import BadInput
 from gostlab.scheduler import summary
@@ -72,9 +73,15 @@ def open_page(page: Path) -> None:
 
 @common.verb(
     "compare",
-    "what changed between two experiments' results folders; exit code 1 if something is worse",
+    "what changed between two experiments' results folders; exit code 1 if something is worse; or"
+    " your own iperf3 reports beside the lab's cells",
     common.word("before", type=Path, help="a results folder of an experiment"),
-    common.word("after", type=Path, help="another, of the same questions"),
+    common.word(
+        "after",
+        type=Path,
+        nargs="+",
+        help="another, of the same questions; or reports of `iperf3 -J` on your machines",
+    ),
     common.word(
         "--threshold",
         type=float,
@@ -87,7 +94,11 @@ def open_page(page: Path) -> None:
 )
 def compare_verb(arguments: argparse.Namespace) -> int:
     """Run `./lab compare BEFORE AFTER`; return 1 if something got worse."""
-    changes = api.compare(arguments.before, arguments.after, arguments.threshold / 100)
+    if not any(path.is_dir() for path in arguments.after):
+        return compare_own_reports(arguments)
+    if len(arguments.after) > 1:
+        raise BadInput("compare takes one other results folder, or iperf3 reports alone")
+    changes = api.compare(arguments.before, arguments.after[0], arguments.threshold / 100)
     if arguments.json:
         common.print_json(changes.to_json())
         return common.EXIT_FAILED if changes.regressed else common.EXIT_OK
@@ -110,6 +121,34 @@ def compare_verb(arguments: argparse.Namespace) -> int:
             console.print(f"{heading}: {'; '.join(cells)}", soft_wrap=True)
     console.print(changes_table.note, soft_wrap=True)
     return common.EXIT_FAILED if changes.regressed else common.EXIT_OK
+
+
+def compare_own_reports(arguments: argparse.Namespace) -> int:
+    """Run `./lab compare RESULTS mine.json …`: print one table with a column for the reports."""
+    rows = own_measurements.compare_own(arguments.before, arguments.after)
+    if arguments.json:
+        common.print_json(rows)
+        return common.EXIT_OK
+    console, table = summary.console_on(sys.stdout), summary.plain_table()
+    for heading, justify in (
+        ("cell", "left"),
+        ("metric", "left"),
+        ("lab", "right"),
+        ("95 % interval", "right"),
+        ("yours", "right"),
+        ("yours / lab", "right"),
+        ("yours is", "left"),
+    ):
+        table.add_column(heading, justify=justify)
+    for row in rows:
+        yours = f"{row.yours:.4g}" + (f" (n = {row.tests})" if row.tests > 1 else "")
+        spread = own_measurements.interval_words(row)
+        table.add_row(
+            row.cell, row.metric, f"{row.lab:.4g}", spread, yours, f"{row.times:.3g}", row.verdict
+        )
+    console.print(table)
+    console.print(own_measurements.verdict_note(rows), soft_wrap=True)
+    return common.EXIT_OK
 
 
 @common.verb(
