@@ -28,7 +28,7 @@ class OwnTest:
     label: str
     direction: str  # upload | download
     streams: int
-    cc: str  # of the sender; "" if the report does not say
+    cc: str  # congestion control of the sender; "" if the report lacks it
     goodput_mbit: float  # received
     rtt_ms: float | None  # mean of the sender's sockets
     sent_only: bool  # whether the report does not say what was received
