@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -70,13 +68,14 @@ class Evidence:
 
     value: str  # "rate 50.2 Mbit/s"
     field: str  # name of the field, series, column or line in the file
-    direction: str  # "forward", "reverse", "each way" or "round trip"
+    direction: str  # "forward", "reverse" or "round trip"; empty if the value has none
     end: str = ""  # "sent by the client", "received by the server", "offered", …
 
     def __str__(self) -> str:
         """Return the value with its source, a part of a sentence."""
         end = f", {self.end}" if self.end else ""
-        return f"{self.value} {self.direction} (from {self.field}{end})"
+        direction = f" {self.direction}" if self.direction else ""
+        return f"{self.value}{direction} (from {self.field}{end})"
 
 
 @dataclass(frozen=True)
@@ -152,28 +151,22 @@ class Format:
 # -- JSON
 
 
-class Repeated(list[Any]):
-    """The values of a key that a JSON object has more than once."""
+def refuse_repeated(name: str, first: Any, second: Any) -> Any:
+    """Raise UnreadableRecording: nobody knows which value of a repeated key is right."""
+    raise UnreadableRecording(f"key {name} is twice in one object: keep the right one")
 
 
-def parse_json(text: str, repeatable: Collection[str] = ()) -> Any:
-    """Parse a JSON document; a repeatable key's values become a Repeated.
+def parse_json(text: str, merge_repeated: Callable[[str, Any, Any], Any] = refuse_repeated) -> Any:
+    """Parse a JSON document; merge_repeated(key, first, second) is a repeated key's value.
 
-    Raises UnreadableRecording for any other repeated key, a second document, and a document that
-    ends too soon.
+    Raises UnreadableRecording for a second document, and one that ends too soon.
     """
 
     def to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         document: dict[str, Any] = {}
         for name, value in pairs:
-            if name in document and name not in repeatable:
-                raise UnreadableRecording(f"key {name} is twice in one object: keep the right one")
-            if name not in document:
-                document[name] = value
-            elif isinstance(document[name], Repeated):
-                document[name].append(value)
-            else:
-                document[name] = Repeated([document[name], value])
+            repeated = name in document
+            document[name] = merge_repeated(name, document[name], value) if repeated else value
         return document
 
     try:
@@ -235,20 +228,10 @@ def rate_evidence(payload_bps: float, field: str, direction: str, end: str) -> E
     return Evidence(f"rate {rate}", field, direction, f"{end}, plus headers")
 
 
-def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the value below and above which lies half of the weight."""
-    ordered = sorted(zip(values, weights, strict=True))
-    half, total = sum(weights) / 2, 0.0
-    for index, (value, weight) in enumerate(ordered):
-        total += weight
-        if math.isclose(total, half, rel_tol=1e-9) and index + 1 < len(ordered):
-            return (value + ordered[index + 1][0]) / 2
-        if total > half:
-            break
-    return value
-
-
-def numbers_after_equals(line: str) -> Iterator[str]:
-    """Yield the numbers that stand after = or < in a line, a decimal comma as a point."""
-    for match in re.finditer(r"[=<]\s*(\d+(?:[.,]\d+)?)", line):
-        yield match[1].replace(",", ".")
+def weighted_midmean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the mean of the middle half of the weight, between the first and third quartile."""
+    low, high, position, total = sum(weights) / 4, 3 * sum(weights) / 4, 0.0, 0.0
+    for value, weight in sorted(zip(values, weights, strict=True)):
+        total += value * max(0.0, min(high, position + weight) - max(low, position))
+        position += weight
+    return total / (high - low)

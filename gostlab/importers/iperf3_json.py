@@ -18,17 +18,28 @@ from gostlab.importers.base import (
     json_format,
     parse_json,
     rate_evidence,
-    weighted_median,
+    weighted_midmean,
     wire_bps,
 )
 from gostlab.spec import units
 from gostlab.spec.profile import share_text
 
-# Keys of which iperf3 3.7 to 3.10 write one for each direction.
-DOUBLED = ("sum", "sum_sent", "sum_received")
 # Ethernet, IP and UDP headers of a datagram, and what a fragment of it carries.
 UDP_HEADER_BYTES, FRAGMENT_HEADER_BYTES, FRAGMENT_BYTES = 8, 14 + 20, 1480
 IPV6_EXTRA_BYTES = 20
+# Keys of which iperf3 3.7 to 3.10 write one for each direction.
+DOUBLED = ("sum", "sum_sent", "sum_received")
+
+
+class BothDirections(list[Any]):
+    """The values of a key that is there once for each direction."""
+
+
+def merge_repeated(name: str, first: Any, second: Any) -> Any:
+    """Return both of the sums of --bidir; of settings, the last (3.9 to 3.18 repeat some)."""
+    if name not in DOUBLED:
+        return second
+    return BothDirections([*(first if isinstance(first, BothDirections) else [first]), second])
 
 
 @dataclass(frozen=True)
@@ -76,14 +87,14 @@ def parse_report(text: str) -> Any:
     except (ValueError, TypeError, RecursionError):
         is_stream = False
     if not is_stream:
-        return parse_json(text, DOUBLED)
+        return parse_json(text, merge_repeated)
     document: dict[str, Any] = {"intervals": []}
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines, 1):
         try:
-            event = parse_json(line, DOUBLED)
+            event = parse_json(line, merge_repeated)
             name, data = event["event"], event["data"]
-        except (ValueError, LookupError, TypeError):
+        except (UnreadableRecording, ValueError, LookupError, TypeError):
             if number == len(lines):  # iperf3 was killed while it wrote
                 break
             raise UnreadableRecording(f"line {number} is no event of --json-stream") from None
@@ -108,9 +119,16 @@ def read(document: Any) -> PathRecording:
     for direction, intervals in report.intervals.items():
         read_direction = read_tcp if protocol == "TCP" else read_udp
         directions[direction] = DirectionRecording()
-        if intervals:
+        if protocol == "UDP" and report.is_sender(direction) and not report.is_client:
+            # The server writes 0 lost: nobody told it.
+            left_out += [f"{direction}'s rate and loss (in the client's report)"] * bool(intervals)
+        elif intervals:
             directions[direction], found = read_direction(report, direction, intervals)
             evidence += found
+    if not evidence and left_out:
+        raise UnreadableRecording(
+            "a UDP test's server does not know what of its data arrived: import the client's report"
+        )
     if not evidence:
         raise UnreadableRecording("no interval in it, or none with data")
     rtts_us = [rtt for some in report.intervals.values() for one in some for rtt in one.rtts_us]
@@ -144,8 +162,8 @@ def assumptions(protocol: str, *, has_rtt: bool, retransmitted: int) -> tuple[st
     sentences = []
     if protocol == "TCP":
         sentences.append(
-            "The rate is what one TCP test got in its median second: the path's own may be higher,"
-            " if something else held that test back."
+            "The rate is what one TCP test got, the mean of the middle half of its intervals: the"
+            " path's own may be higher, if something else held that test back."
         )
     if has_rtt:
         sentences.append(
@@ -218,8 +236,11 @@ def measured(intervals: Sequence[IperfInterval]) -> list[IperfInterval]:
 
 
 def rate_of(intervals: Sequence[IperfInterval]) -> float:
-    """Return the median payload rate of an instant, in bit/s."""
-    return weighted_median(
+    """Return the mean payload rate of the middle half of the time, in bit/s.
+
+    A sender's intervals differ by whole blocks, of which a slow path carries few.
+    """
+    return weighted_midmean(
         [8 * one.payload_bytes / one.seconds for one in intervals],
         [one.seconds for one in intervals],
     )
@@ -233,7 +254,7 @@ def end_of(report: IperfReport, direction: str) -> str:
 def read_tcp(
     report: IperfReport, direction: str, intervals: Sequence[IperfInterval]
 ) -> tuple[DirectionRecording, list[Evidence]]:
-    """Return the median rate of a TCP test in one direction."""
+    """Return the rate of a TCP test in one direction."""
     some = measured(intervals)
     if not any(one.payload_bytes for one in some):
         raise UnreadableRecording(f"no data in the {direction} direction")
@@ -261,7 +282,7 @@ def read_udp(
         field, received_bps = "intervals[].streams[].bytes", rate_of(some)
         share = sum(one.lost for one in some) / datagrams
         jitters = [(one.jitter_ms, one.seconds) for one in some if one.jitter_ms is not None]
-        jitter_ms = weighted_median(*zip(*jitters, strict=True)) if jitters else 0.0
+        jitter_ms = weighted_midmean(*zip(*jitters, strict=True)) if jitters else 0.0
     wire = round(received_bps * headers_factor(report))
     offered = round(wire / (1 - share)) if share < 1 else wire
     end = f"{field}, received by the {'server' if direction == 'forward' else 'client'}"
@@ -292,7 +313,7 @@ def udp_end(report: IperfReport, direction: str) -> tuple[str, float, float, flo
     if not datagrams:
         raise UnreadableRecording(
             f"what arrived in the {direction} direction is not in it (iperf3 was interrupted, or"
-            " the server did not answer): import the server's report"
+            " got no report of the server's): import the server's report"
         )
     share = sum(int(one["lost_packets"]) for one in sent) / datagrams
     intervals = [one for one in report.intervals[direction] if one.seconds and not one.omitted]
@@ -301,7 +322,7 @@ def udp_end(report: IperfReport, direction: str) -> tuple[str, float, float, flo
 
 
 def as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return value if isinstance(value, BothDirections) else [value]
 
 
 def headers_factor(report: IperfReport) -> float:

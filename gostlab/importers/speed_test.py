@@ -1,0 +1,75 @@
+"""Parse the JSON of speed tests: Ookla's `speedtest -f json`, and speedtest-cli's `--json`."""
+
+from typing import Any
+
+from gostlab.importers.base import (
+    DirectionRecording,
+    Evidence,
+    PathRecording,
+    UnreadableRecording,
+    json_format,
+    rate_evidence,
+    wire_bps,
+)
+from gostlab.spec.profile import share_text
+
+END = "what TCP received"
+
+
+def read(document: Any) -> PathRecording:
+    """Return the rate of each direction, the idle RTT, and Ookla's loss.
+
+    Raises UnreadableRecording.
+    """
+    if document.get("error"):
+        raise UnreadableRecording(f"the speed test failed: {document['error']}")
+    is_ookla = isinstance(document["download"], dict)
+    if is_ookla:
+        # Ookla's bandwidth is in bytes per second.
+        down_bps, up_bps = (8 * float(document[n]["bandwidth"]) for n in ("download", "upload"))
+        rtt_ms, rtt_field = float(document["ping"]["latency"]), "ping.latency"
+        loss_share = float(document.get("packetLoss") or 0) / 100
+        suffix = ".bandwidth"
+        left_out = ["ping.jitter (idle)", "download.latency and upload.latency (queues)"]
+        if "packetLoss" not in document:
+            left_out = [*left_out, "loss (the server did not measure it)"]
+    else:
+        down_bps, up_bps = float(document["download"]), float(document["upload"])
+        rtt_ms, rtt_field = float(document["ping"]), "ping"
+        loss_share, suffix = 0.0, ""
+        left_out = ["bytes_sent and bytes_received", "loss (the program does not measure it)"]
+    if down_bps <= 0 and up_bps <= 0:
+        raise UnreadableRecording("neither a download nor an upload in it")
+    evidence, directions = [], {}
+    for direction, name, rate_bps in (
+        ("forward", "upload", up_bps),
+        ("reverse", "download", down_bps),
+    ):
+        directions[direction] = DirectionRecording()
+        if rate_bps > 0:
+            directions[direction] = DirectionRecording(rate_bps=wire_bps(rate_bps))
+            evidence.append(rate_evidence(rate_bps, f"{name}{suffix}", direction, END))
+    evidence.append(Evidence(f"RTT {rtt_ms:g} ms", rtt_field, "round trip"))
+    if loss_share:
+        evidence.append(Evidence(f"loss {share_text(loss_share)}", "packetLoss", "forward"))
+    return PathRecording(
+        0.0,
+        forward=DirectionRecording(rate_bps=directions["forward"].rate_bps, loss_share=loss_share),
+        reverse=directions["reverse"],
+        rtt_ms=rtt_ms,
+        evidence=tuple(evidence),
+        left_out=tuple(left_out),
+        assumptions=(
+            "The rate is what several TCP connections got: the path's own may be higher.",
+            *(
+                ["The loss is forward's: the recording does not tell its direction."]
+                if loss_share
+                else []
+            ),
+        ),
+    )
+
+
+DESCRIPTION = "JSON of Ookla's speedtest or speedtest-cli: a rate of each direction and an RTT"
+KEYS = ["download", "upload", "ping"]
+FORMAT = json_format("speedtest", DESCRIPTION, "a speed test's JSON", KEYS, read)
