@@ -6,12 +6,17 @@ A bottleneck may be a netem, too, which then has rate and buffer in one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, OptionComparison, Qdisc, ShapedDirection
+from gostlab.guest.qdisc import (
+    RATE_TOLERANCE_BPS,
+    OptionComparison,
+    Qdisc,
+    ShapedDirection,
+    TcOptions,
+)
 from gostlab.spec.path_spec import LossSpec
 from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
 
@@ -70,7 +75,7 @@ class Netem(Qdisc):
             options += ["seed", str(self.seed)]
         return options
 
-    def installed(self, options: Mapping[str, Any]) -> Netem:
+    def installed(self, options: TcOptions) -> Netem:
         """Parse tc's JSON: seconds and shares for delay and loss, bytes per second for the rate."""
         delay = options.get("delay", {})
         rate = options.get("rate", {}).get("rate")

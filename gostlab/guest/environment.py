@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gostlab import __version__
 from gostlab.guest.network import NetworkError
@@ -22,6 +21,7 @@ from gostlab.install.locate import OwnProgram, TunnelBinary, file_sha256
 from gostlab.install.parts_json import PartsJson
 from gostlab.registry.iperf3_versions import SYSTEM
 from gostlab.registry.qdiscs import bottleneck_kinds
+from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.cpu_model import CpuModel
 from gostlab.spec.run_spec import RunSpec
 
@@ -55,7 +55,7 @@ def scratch_folder() -> Iterator[Path]:
 
 def environment(
     run: RunSpec, programs: Programs, parts: PartsJson, sysctls: Mapping[str, Mapping[str, str]]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the contents of env.json about machine, kernel and programs.
 
     `sysctls` are those of every host. Raises NetworkError if a program cannot be run.

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+
+from gostlab.spec.compatible_json import JsonObject
 
 PING_BYTES = 64  # size of a ping flow's requests and replies
 SAID_NOTHING = "it said nothing"
@@ -117,7 +118,7 @@ class FlowResult:
             sent_datagrams=part.sent_datagrams,
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the row; fields that only some types have are absent from others."""
         optional = {field_.name for field_ in fields(self) if field_.default is None}
         row = asdict(self)

@@ -33,6 +33,9 @@ def shaped_direction(direction: DirectionSpec, run: RunSpec) -> ShapedDirection:
     return ShapedDirection(**vars(direction), ecn=run.ecn, target_ms=run.target_ms)
 
 
+TcOptions = Mapping[str, Any]  # The `options` that `tc -j qdisc show` prints.
+
+
 class ShapingMismatch(NetworkError):
     """A setting that the kernel installed differently from what was requested."""
 
@@ -86,7 +89,7 @@ class Qdisc:
         """Return the arguments after the qdisc's name on tc's command line."""
         raise NotImplementedError
 
-    def installed(self, options: Mapping[str, Any]) -> Self:
+    def installed(self, options: TcOptions) -> Self:
         """Parse the installed qdisc from the `options` that `tc -j qdisc show` prints."""
         raise NotImplementedError
 

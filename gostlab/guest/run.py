@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gostlab import lazy, results
 from gostlab.guest import host_config, tsc_trap
@@ -67,6 +66,7 @@ from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topologies
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec.checks import Check, report, worst
+from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import MTU_BYTES
 
@@ -137,7 +137,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
         checks += check_idle(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
         pids = {node: network.pid(node) for node in host_config.hosts_with_programs(run)}
-        optional_fields: dict[str, Any] = {"receive": cards} if cards else {}
+        optional_fields: JsonObject = {"receive": cards} if cards else {}
         if states:
             optional_fields["cc_state"] = states
         if run.host_cpus:

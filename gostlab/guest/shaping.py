@@ -12,7 +12,6 @@ import shlex
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.environment import unbuilt_queue
@@ -31,7 +30,7 @@ from gostlab.install.locate import version_tuple
 from gostlab.registry.kernels import FEATURES, SHIPPED
 from gostlab.registry.qdiscs import qdisc_kind
 from gostlab.registry.topologies import topology_of
-from gostlab.spec.compatible_json import to_json_value
+from gostlab.spec.compatible_json import JsonObject, to_json_value
 from gostlab.spec.flow import FlowSpec, delays_ms
 from gostlab.spec.path_spec import NO_LOSS, ChangeSpec, DirectionSpec
 from gostlab.spec.run_spec import RunSpec
@@ -122,7 +121,7 @@ class ChangedQdisc:
     requested: ChangeSpec
     installed: Qdisc
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the row of changes.jsonl."""
         installed = {
             key: value for key, value in vars(self.installed).items() if value not in (None, ())

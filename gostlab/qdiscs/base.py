@@ -1,10 +1,9 @@
 """Define the base class of queues that have little more than a limit, and size the limits."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from gostlab.guest.qdisc import OptionComparison, Qdisc, ShapedDirection
+from gostlab.guest.qdisc import OptionComparison, Qdisc, ShapedDirection, TcOptions
 from gostlab.registry.qdiscs import QdiscKind
 from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS, MTU_BYTES
 
@@ -52,7 +51,7 @@ class Queue(Qdisc):
         threshold_args = threshold if self.threshold_us else []
         return [self.word, str(self.limit), *target, *self.more, *self.flags, *threshold_args]
 
-    def installed(self, options: Mapping[str, Any]) -> Self:
+    def installed(self, options: TcOptions) -> Self:
         return replace(
             self,
             limit=int(options[self.word]),

@@ -3,10 +3,10 @@
 One is a shallow queue for L4S flows, the other one is PI2 for the rest.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Self
 
-from gostlab.guest.qdisc import ShapedDirection
+from gostlab.guest.qdisc import ShapedDirection, TcOptions
 from gostlab.qdiscs.base import Queue, queue_pkts
 from gostlab.registry.folders import QDISCS
 from gostlab.registry.qdiscs import QdiscKind
@@ -38,7 +38,7 @@ class DualPi2(Queue):
         args = [verb, device, parent, handle, str(self.limit), *target]
         return [["/usr/bin/python3", OPTIONS, *args]]
 
-    def installed(self, options: Mapping[str, Any]) -> Self:
+    def installed(self, options: TcOptions) -> Self:
         return super().installed(options) if self.word in options else self
 
 

@@ -1,10 +1,9 @@
 """fq: a fair share for every flow by deficit round robin, tail drop per flow (tc-fq(8))."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
-from gostlab.guest.qdisc import OptionComparison, ShapedDirection
+from gostlab.guest.qdisc import OptionComparison, ShapedDirection, TcOptions
 from gostlab.qdiscs.base import Queue, queue_pkts
 from gostlab.registry.qdiscs import QdiscKind
 
@@ -26,7 +25,7 @@ class FairQueue(Queue):
     def tc_options(self) -> list[str]:
         return [*super().tc_options(), "flow_limit", str(self.flow_limit)]
 
-    def installed(self, options: Mapping[str, Any]) -> Self:
+    def installed(self, options: TcOptions) -> Self:
         return replace(super().installed(options), flow_limit=int(options["flow_limit"]))
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from gostlab.guest.qdisc import CLASS, OptionComparison, Qdisc, ShapedDirection
+from gostlab.guest.qdisc import CLASS, OptionComparison, Qdisc, ShapedDirection, TcOptions
 from gostlab.qdiscs.base import FRAME_BYTES
 from gostlab.qdiscs.tbf import BUCKET_S, BUCKET_TOLERANCE
 from gostlab.registry.qdiscs import BOTTLENECK, QdiscKind
@@ -65,7 +64,7 @@ class Htb(Qdisc):
         qdisc_argvs = [] if verb == "change" else super().argvs(verb, device, position)
         return [*qdisc_argvs, [*argv, *rates, *bursts, "quantum", str(FRAME_BYTES)]]
 
-    def installed(self, options: Mapping[str, Any]) -> Htb:
+    def installed(self, options: TcOptions) -> Htb:
         """Parse tc's JSON, and the class from its own output."""
         default = int(str(options["default"]), 16)
         return Htb(**parse_class_rates(options["class"]), default=default)

@@ -6,11 +6,15 @@ tbf dequeues a packet only when it can be sent, so that the queue sees all packe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from gostlab.guest.qdisc import RATE_TOLERANCE_BPS, OptionComparison, Qdisc, ShapedDirection
+from gostlab.guest.qdisc import (
+    RATE_TOLERANCE_BPS,
+    OptionComparison,
+    Qdisc,
+    ShapedDirection,
+    TcOptions,
+)
 from gostlab.qdiscs.base import FRAME_BYTES, MAX_BYTES, queue_pkts
 from gostlab.registry.qdiscs import BOTTLENECK, QdiscKind
 
@@ -49,7 +53,7 @@ class Tbf(Qdisc):
         options = ["rate", f"{self.rate_bps}bit", "burst", f"{self.burst_bytes}b"]
         return [*options, "limit", f"{self.limit_bytes}b"]
 
-    def installed(self, options: Mapping[str, Any]) -> Tbf:
+    def installed(self, options: TcOptions) -> Tbf:
         """Parse tc's JSON, whose rate is in bytes per second."""
         return Tbf(rate_bps=8 * int(options["rate"]), burst_bytes=int(options["burst"]))
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gostlab.spec.compatible_json import JsonObject
+
 VERDICTS = ("ok", "degraded", "invalid")
 
 
@@ -29,5 +31,5 @@ def worst(checks: Sequence[Check]) -> str:
     return max((check.verdict for check in checks), key=VERDICTS.index, default="ok")
 
 
-def report(checks: Sequence[Check]) -> dict[str, Any]:
+def report(checks: Sequence[Check]) -> JsonObject:
     return {"verdict": worst(checks), "checks": [asdict(check) for check in checks]}

@@ -12,6 +12,7 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
+JsonObject = dict[str, Any]
 Record = TypeVar("Record")
 NO_DEFAULT = object()
 # The JSON values of a field, by its declared type.
@@ -28,7 +29,7 @@ def added_later(default: Any) -> Any:
     return field(default_factory=lambda: copy.deepcopy(default), metadata={"added_later": True})
 
 
-def to_json(record: Any) -> dict[str, Any]:
+def to_json(record: Any) -> JsonObject:
     """Return a dataclass as a dict, without its later fields that have their default."""
     cls: Any = type(record)
     return {
@@ -39,7 +40,7 @@ def to_json(record: Any) -> dict[str, Any]:
 
 
 @cache
-def defaults_of(cls: Any) -> dict[str, Any]:
+def defaults_of(cls: Any) -> JsonObject:
     """Return a dataclass's fields with the default of each later field, else NO_DEFAULT."""
     return {
         field_.name: default_of(field_) if is_added_later(field_) else NO_DEFAULT

@@ -9,7 +9,6 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gostlab.registry.congestion_controls import needs_accurate_ecn, own_controls, parse_control
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
@@ -26,7 +25,7 @@ from gostlab.spec.path import load_profile_of, resolve_changes, resolve_links, r
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
 from gostlab.spec.profile import Machines
 from gostlab.spec.run_request import RunRequest
-from gostlab.spec.run_spec import OptionValue, RunSpec
+from gostlab.spec.run_spec import Levels, OptionValue, RunSpec
 from gostlab.spec.settings import DEFAULTS, Setting, Settings, default_setting
 from gostlab.spec.units import show_time
 from gostlab.spec.workload import hosts_of_run, link_names, resolve_flows, resolve_hosts
@@ -44,7 +43,7 @@ TUNNEL_OPTIONS = (
 
 
 def resolve(
-    experiment: str, matrix: str, written: Settings, levels_written: Mapping[str, Any], machine: str
+    experiment: str, matrix: str, written: Settings, levels_written: Levels, machine: str
 ) -> RunSpec:
     """Compile settings to a run, still without repetition and seed. Raises BadInput."""
     request, kernel = fit_settings(written, machine)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gostlab.errors import bounded
 from gostlab.registry.folders import EXPERIMENTS
@@ -23,6 +23,7 @@ from gostlab.registry.plots import (
     parts_of,
     takes_factors,
 )
+from gostlab.spec.run_spec import Levels
 from gostlab.spec.settings import (
     FACTORS,
     SETTINGS_BY_NAME,
@@ -40,6 +41,7 @@ from gostlab.spec.yaml_source import (
     NUMBER,
     TEXTS_BY_NAME,
     BadInput,
+    JsonSchema,
     KeySchema,
     Node,
     Reader,
@@ -98,7 +100,7 @@ STUDY_FIELDS = {
 # -- plots
 
 
-def drawing_schema() -> dict[str, Any]:
+def drawing_schema() -> JsonSchema:
     """Return the JSON Schema of a plot's name, alone or with its two factors."""
     files = drawing_files()
     pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
@@ -285,7 +287,7 @@ def with_levels(quick: Quick, node: Node, matrix: Matrix) -> Quick:
     """Return a quick preset whose factors are read like the matrix's. Raises BadInput."""
     if quick.skip and len(mapping_of(node)) > 1:
         raise node.bad("skip: true and something else to do instead")
-    written: Mapping[str, Any] = quick.factors or {}
+    written: Mapping[str, Node] = cast(Any, quick.factors) or {}
     for name, levels in written.items():
         if name not in matrix.factors:
             label = quoted(name)[1:-1]
@@ -312,9 +314,9 @@ def check_drawn_factors(matrix: Matrix) -> None:
 # -- published numbers of a study
 
 
-def read_written_levels(node: Node) -> dict[str, Any]:
+def read_written_levels(node: Node) -> Levels:
     """Return levels of a matrix's factors, as the user wrote them. Raises BadInput."""
-    levels: dict[str, Any] = {}
+    levels: Levels = {}
     for name, level in mapping_of(node).items():
         field = field_of(name)
         value = None if field is None else field.read(level)
@@ -328,7 +330,7 @@ class Published:
     """Represent a study's published value, or a metric's band, of the cells with these levels."""
 
     matrix: str = key(text_of, "matrix that it belongs to")
-    factors: Mapping[str, Any] = key(
+    factors: Levels = key(
         Reader(read_written_levels, {"type": "object"}),
         "cells that it belongs to: all with these levels",
         "{cc: bbr}",
@@ -407,7 +409,7 @@ def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
     return mappings
 
 
-def published_schema() -> dict[str, Any]:
+def published_schema() -> JsonSchema:
     """Return the JSON Schema of a list of single numbers and tables."""
     columns, lists = (
         list_of(reader, least=1) for reader in (text_of, as_written({"type": "array"}))
@@ -550,7 +552,7 @@ def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> N
     return node.changed(lambda key, child: with_presets(child, presets, key or within))
 
 
-def experiment_schema() -> dict[str, Any]:
+def experiment_schema() -> JsonSchema:
     """Return the JSON Schema of an experiment's file."""
     return {
         **document_schema("A gostlab experiment", keys_of(ExperimentFile)),

@@ -66,16 +66,15 @@ def changes_words(written: Any) -> str:
     return ", ".join(change_words(change) for change in written)
 
 
-def change_words(change: Mapping[str, Any]) -> str:
+def change_words(change: Mapping[str, object]) -> str:
     """Return a change as text: its new values, its direction or link, and its time."""
     values = " and ".join(
         f"{name} {with_units(show_level(value))}"
         for name, value in change.items()
         if name not in ("at", "direction", "link")
     )
-    direction = {None: "", "both": " both ways"}.get(
-        change.get("direction"), f" {change.get('direction')}"
-    )
+    written = change.get("direction")
+    direction = " both ways" if written == "both" else f" {written}" if written else ""
     link = f" on {change['link']}" if change.get("link") else ""
     return f"{values}{direction}{link} from {with_units(show_level(change['at']))} on"
 
@@ -143,6 +142,8 @@ def run_level_label(factor: str, written: Any, cc_name: Callable[[str], str]) ->
     return phrase.format(level)
 
 
-def cell_words(levels: Mapping[str, Any], cc_name: Callable[[str], str] = lambda name: name) -> str:
+def cell_words(
+    levels: Mapping[str, object], cc_name: Callable[[str], str] = lambda name: name
+) -> str:
     """Return a cell's levels in one line: "16 streams, gost+ws, bbr"."""
     return ", ".join(level_words(factor, written, cc_name) for factor, written in levels.items())

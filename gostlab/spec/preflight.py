@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from gostlab.registry.congestion_controls import needs_accurate_ecn
 from gostlab.registry.kernels import version_of
@@ -21,6 +20,7 @@ from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec import units
 from gostlab.spec.checks import Check
+from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.flow import FlowSpec, delays_ms
 from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.link_paths import memory_path
@@ -149,7 +149,7 @@ class Warned:
     def line(self) -> str:
         return f"warning: {self.matrix}, {self.runs} of {self.of} runs: {self.guard.sentence}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {"matrix": self.matrix, "runs": self.runs, "of": self.of, **asdict(self.guard)}
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from gostlab.errors import BadInput
 from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kind
-from gostlab.spec.compatible_json import added_later, from_json, to_json
+from gostlab.spec.compatible_json import JsonObject, added_later, from_json, to_json
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, DirectionSpec, LossSpec, PathSpec
@@ -24,6 +24,9 @@ SCHEMA = 2
 MAX_QUEUED_S = 3600.0
 
 
+Levels = dict[
+    str, Any
+]  # Levels by factor, as the user wrote them: numbers, texts, lists, mappings.
 OptionValue = str | int | None  # None: the default of the tunnel's program.
 
 
@@ -36,7 +39,7 @@ class RunSpec:
 
     experiment: str
     matrix: str
-    factors: Mapping[str, Any]  # The factors that vary in this matrix, as the user wrote them.
+    factors: Levels  # The factors that vary in this matrix, as the user wrote them.
     repetition: int  # Repetitions are counted from 1.
     seed: int  # All cells of a repetition share a seed.
     machine: str  # sandbox | native
@@ -131,12 +134,12 @@ class RunSpec:
     measure_to_s: float = added_later(0.0)
     allow: list[str] = added_later([])  # The traps that the user explicitly allows.
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the dict of run.json, which omits later fields at their default."""
         return to_json(self)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
+    def from_json(cls, values: object) -> Self:
         """Return a run from run.json's dict. Raises BadInput if the schema differs."""
         if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
             raise BadInput(f"run.json: not a run of schema {SCHEMA}, the one this lab reads")
@@ -288,6 +291,6 @@ class RunSpec:
         return re.sub(r"[^A-Za-z0-9.+_-]+", "_", "-".join([self.matrix, *levels]))[:150]
 
 
-def digest(inputs: Mapping[str, Any]) -> str:
+def digest(inputs: JsonObject) -> str:
     """Return eight hex digits of the SHA-256 of a run's inputs."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:8]

@@ -5,10 +5,11 @@ Any setting may be a factor: then it is a list of levels. A path setting holds i
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from gostlab.errors import BadInput
 from gostlab.registry.traffic import traffic_kinds
@@ -19,6 +20,7 @@ from gostlab.spec.path_spec import DIRECTIONS, LossSpec
 from gostlab.spec.profile import read_loss
 from gostlab.spec.value_types import CC, END, MAX_FLOWS
 from gostlab.spec.yaml_source import (
+    JsonSchema,
     KeySchema,
     Node,
     Reader,
@@ -41,6 +43,7 @@ from gostlab.spec.yaml_source import (
     text_of,
     unknown_key,
 )
+from gostlab.tcpmodel.buffer_sizing import Buffers
 
 # The default cost of one system call on the virtual clock, in µs.
 DEFAULT_SYSCALL_COST_US = 5
@@ -63,7 +66,30 @@ Settings = Mapping[str, Setting]
 Factors = Mapping[str, tuple[Setting, ...]]
 
 
-# The fields of a flow that override the run's settings.
+class FlowFields(TypedDict, total=False):
+    """A flow's own fields, which override the run's settings; FLOW_FIELDS describes them."""
+
+    kind: str
+    cc: str
+    ecn: str
+    streams: int
+    direction: str
+    start: float  # s
+    connect: str
+    duration: float  # s
+    rtt: Fraction  # s
+    buffers: Buffers
+    rate: int  # bit/s
+    size: int  # bytes
+    sizes: tuple[int, ...]  # bytes
+    interval: float  # ms
+    through: str
+    server: str
+    client: str
+    sender: int
+    receiver: int
+
+
 FLOW_FIELDS: Mapping[str, KeySchema] = {
     "kind": KeySchema(
         one_of(*traffic_kinds()),
@@ -199,10 +225,11 @@ def read_changes(node: Node) -> list[RequestedChange]:
 
 
 @takes({"anyOf": [mapping_schema(FLOW_FIELDS), {"type": "null"}]})
-def read_flow(node: Node) -> dict[str, Any]:
+def read_flow(node: Node) -> FlowFields:
     """Return the fields of a flow that differ from the run's. Raises BadInput."""
     given = {} if node.kind == "nothing" else known_fields(node, FLOW_FIELDS)
-    return {name: FLOW_FIELDS[name].read(value) for name, value in given.items()}
+    values = {name: FLOW_FIELDS[name].read(value) for name, value in given.items()}
+    return cast(FlowFields, values)
 
 
 FLOWS = by_name(
@@ -214,7 +241,7 @@ FLOWS = by_name(
 
 
 @takes({**FLOWS.schema, "maxProperties": MAX_FLOWS})
-def read_flows(node: Node) -> dict[str, dict[str, Any]]:
+def read_flows(node: Node) -> dict[str, FlowFields]:
     """Return flows by name, each with the fields that differ from the run's. Raises BadInput."""
     flows = FLOWS(node)
     if len(flows) > MAX_FLOWS:
@@ -746,7 +773,7 @@ def read_settings(node: Node) -> Settings:
     return {setting_called(name): read_level(name, value) for name, value in given.items()}
 
 
-def reject_duplicate_aliases(node: Node, given: Mapping[str, Any]) -> None:
+def reject_duplicate_aliases(node: Node, given: Collection[str]) -> None:
     """Reject a setting that is written under two of its names. Raises BadInput."""
     for alias, name in ALIASES.items():
         if alias in given and name in given:
@@ -791,7 +818,7 @@ named_factor = mapping(
 )
 
 
-def settings_schema(of_value: Any) -> dict[str, Any]:
+def settings_schema(of_value: Callable[[KeySchema], JsonSchema]) -> JsonSchema:
     """Return the JSON Schema of settings by name; `of_value` maps a field to its value's schema."""
     return {
         "type": "object",
@@ -804,7 +831,7 @@ def settings_schema(of_value: Any) -> dict[str, Any]:
     }
 
 
-def levels_schema(field: KeySchema) -> dict[str, Any]:
+def levels_schema(field: KeySchema) -> JsonSchema:
     """Return the JSON Schema of a factor: its levels, or those of another setting."""
     return {
         "anyOf": [
@@ -815,7 +842,7 @@ def levels_schema(field: KeySchema) -> dict[str, Any]:
     }
 
 
-def settings_schemas() -> dict[str, Any]:
+def settings_schemas() -> JsonSchema:
     """Return the JSON Schemas that the readers below refer to."""
     factors = {**settings_schema(levels_schema), "additionalProperties": named_factor.schema}
     return {"settings": settings_schema(field_schema), "factors": factors}

@@ -6,7 +6,7 @@ are known, each flow gets all of its numbers.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from gostlab.registry.topologies import Topology
 from gostlab.registry.traffic import BOTH_WAYS, DOWNLOAD, TrafficKind, traffic_kind, traffic_kinds
@@ -15,7 +15,7 @@ from gostlab.spec.flow import DATAGRAM_BYTES, FlowSpec
 from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
 from gostlab.spec.run_request import RunRequest, topologies_with
-from gostlab.spec.settings import NO_FLOW_NAMES
+from gostlab.spec.settings import NO_FLOW_NAMES, FlowFields
 from gostlab.spec.yaml_source import BadInput, Node, meant
 from gostlab.tcpmodel.buffer_sizing import Buffers, resolve_buffers
 
@@ -33,7 +33,7 @@ class RequestedFlow:
     """Represent a flow as requested, and the hosts that it runs between."""
 
     name: str
-    fields: Mapping[str, Any]  # The flow's own fields, which override the run's settings.
+    fields: FlowFields
     node: Node  # The node of the flows in the file.
     traffic: TrafficKind
     direction: str  # upload | download
@@ -54,15 +54,15 @@ class RequestedFlow:
 def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
     """Return the flows of a run with their hosts, in order. Raises BadInput if they do not fit."""
     check_topology(request)
-    given: dict[str, dict[str, Any]] = {"flow1": {}}
+    given: dict[str, FlowFields] = {"flow1": {}}
     if "flows" in request.written:
-        given = {name: dict(fields) for name, fields in request.written["flows"].value.items()}
+        given = {name: fields.copy() for name, fields in request.written["flows"].value.items()}
     for name, setting in request.written.items():
         owner, dot, field = name.partition(".")
         if dot and owner not in NO_FLOW_NAMES:
             if owner not in given:
                 raise setting.node.bad(f"no flow is called {owner} ({meant(owner, given)})")
-            given[owner][field] = setting.value
+            given[owner] = cast(FlowFields, {**given[owner], field: setting.value})
     node = request.node("flows" if "flows" in request.written else "topology")
     site = site_under_test(request)
     flows_ = []
@@ -156,11 +156,14 @@ def check_fields(flow: RequestedFlow, topology: Topology) -> None:
 def between_hosts(flow: RequestedFlow, index: int, topology: Topology) -> RequestedFlow:
     """Return a flow with its hosts' names, numbered like the flow by default. Raises BadInput."""
     hosts: list[str] = []
-    for end, pattern in (("sender", topology.sender), ("receiver", topology.receiver)):
+    for pattern, written in (
+        (topology.sender, flow.fields.get("sender")),
+        (topology.receiver, flow.fields.get("receiver")),
+    ):
         default = index
-        if topology.shape and end == "receiver":  # The default receiver is at the next node.
+        if topology.shape and hosts:  # The default receiver is at the next node.
             default = int(hosts[0].removeprefix(topology.sender.partition("{}")[0])) + 1
-        host_number = flow.fields.get(end, default)
+        host_number = default if written is None else written
         if "{}" in pattern and host_number > topology.most_hosts:
             raise flow.bad(
                 f"there is no {pattern.format(host_number)} in topology {topology.name}"
@@ -263,7 +266,7 @@ def resolve_flow(
     traffic, fields = flow.traffic, flow.fields
 
     def field_or_setting(field: str) -> Any:
-        return fields[field] if field in fields else request[field]
+        return dict(fields).get(field, request[field])
 
     sizes = fields.get("sizes", DEFAULT_SIZES_BYTES) if "sizes" in traffic.may else ()
     return FlowSpec(

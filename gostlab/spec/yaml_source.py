@@ -267,8 +267,9 @@ def join(key: str, name: str) -> str:
 
 # -- nodes to values
 
+JsonSchema = dict[str, Any]
 # The JSON Schema of a value; a function if it is known only on request.
-Schema = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+Schema = JsonSchema | Callable[[], JsonSchema]
 
 
 class Reader(Generic[T]):
@@ -285,7 +286,7 @@ class Reader(Generic[T]):
         self.__doc__ = take.__doc__
 
     @property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return dict(self._schema() if callable(self._schema) else self._schema)
 
     def __call__(self, node: Node) -> T:
@@ -376,7 +377,7 @@ def mapping(fields: Mapping[str, KeySchema]) -> Reader[dict[str, Any]]:
     return Reader(lambda node: read_mapping(node, fields), lambda: mapping_schema(fields))
 
 
-def mapping_schema(fields: Mapping[str, KeySchema]) -> dict[str, Any]:
+def mapping_schema(fields: Mapping[str, KeySchema]) -> JsonSchema:
     return {
         "type": "object",
         "properties": {name: field_schema(schema) for name, schema in fields.items()},
@@ -385,12 +386,12 @@ def mapping_schema(fields: Mapping[str, KeySchema]) -> dict[str, Any]:
     }
 
 
-def document_schema(title: str, fields: Mapping[str, KeySchema]) -> dict[str, Any]:
+def document_schema(title: str, fields: Mapping[str, KeySchema]) -> JsonSchema:
     dialect = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": dialect, "title": title, **mapping_schema(fields)}
 
 
-def field_schema(schema: KeySchema) -> dict[str, Any]:
+def field_schema(schema: KeySchema) -> JsonSchema:
     """Return the JSON Schema of a field's value, with the description that an editor shows."""
     description = ". ".join(part for part in (schema.says, schema.unit) if part)
     text = f"{description} (like {schema.example})" if schema.example else description
@@ -467,7 +468,7 @@ def either(scalar: Reader[T], table: Reader[U]) -> Reader[T | U]:
     def read_either(node: Node) -> T | U:
         return scalar(node) if node.fields is None else table(node)
 
-    def schema() -> dict[str, Any]:
+    def schema() -> JsonSchema:
         parts = (scalar.schema, table.schema)
         return {"anyOf": [inner for part in parts for inner in part.get("anyOf", [part])]}
 
