@@ -62,7 +62,7 @@ BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]
 
 
 def direction(
-    rate_bps: int = 100_000_000,
+    rate_bps: int | None = 100_000_000,
     delay_ms: float = 20.0,
     loss: float = 0.0,
     buffer_pkts: int = 1000,

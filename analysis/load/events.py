@@ -1,8 +1,9 @@
 """List the events of a run: starts and stops of flows, changes of the path."""
 
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.run_json import PathChange
+from gostlab.analysis.load.run_json import mean_loss
 from gostlab.analysis.load.series import span
+from gostlab.spec.path_spec import ChangeSpec
 
 
 def event_labels(run: RunFolder) -> dict[float, list[str]]:
@@ -26,7 +27,7 @@ def event_labels(run: RunFolder) -> dict[float, list[str]]:
     return {at_s: text for at_s, text in marks.items() if text}
 
 
-def describe_change(change: PathChange) -> str:
+def describe_change(change: ChangeSpec) -> str:
     """Describe a change of the path: 500 Mbit/s, 40 ms one way, 1 % loss."""
     parts = []
     if change.rate_bps is not None:
@@ -36,5 +37,5 @@ def describe_change(change: PathChange) -> str:
     if change.jitter_ms:
         parts.append(f"± {change.jitter_ms:g} ms")
     if change.loss is not None:
-        parts.append(f"{100 * change.loss:g}\u00a0% loss")
+        parts.append(f"{100 * mean_loss(change.loss):g}\u00a0% loss")
     return ", ".join(parts)

@@ -1,7 +1,7 @@
 """Represent a result folder as frozen dataclasses: request, measurements, environment."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from gostlab.analysis.load.json_safe import (
     Scalar,
     UnreadableFile,
     format_value,
-    mapping,
     number,
     objects,
     optional_count,
@@ -22,14 +21,16 @@ from gostlab.analysis.load.json_safe import (
     record,
     text,
 )
-from gostlab.analysis.load.run_json import (
-    FlowRecord,
-    PathChange,
-    RunDirection,
-    load_s,
-    read_run_fields,
+from gostlab.analysis.load.run_json import FlowRecord, RunDirection, load_s, read_run_fields
+from gostlab.results import (
+    BROKEN_RECORDS,
+    EPOCH,
+    damage,
+    epoch_of,
+    is_number,
+    read_run,
+    read_series,
 )
-from gostlab.results import BROKEN_RECORDS, EPOCH, damage, epoch_of, is_number, read_series
 from gostlab.results.metrics import (
     BOTTLENECK_FULL,
     bottleneck_used,
@@ -38,6 +39,7 @@ from gostlab.results.metrics import (
     total_goodput_bps,
 )
 from gostlab.spec.checks import VERDICTS, Check
+from gostlab.spec.path_spec import ChangeSpec
 from gostlab.text_safety import replace_controls
 
 # Heading of the executed steps in commands.sh (gostlab.guest.command_log).
@@ -66,7 +68,7 @@ class LegRecord:
     segments_out: int
     segments_retransmitted: int
     marked_pkts: int = 0  # reported by the receivers (ECN)
-    flow: str = ""  # "" in results of earlier versions
+    flow: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class RunFolder:
     offloads: bool
     topology: str = "tunnel"
     flows: tuple[FlowRecord, ...] = ()
-    changes: tuple[PathChange, ...] = ()  # by time
+    changes: tuple[ChangeSpec, ...] = ()  # by time
     path: tuple[RunDirection, ...] = ()  # forward, reverse
     # (link, directions) for each link with a path of its own
     links: tuple[tuple[str, tuple[RunDirection, ...]], ...] = ()
@@ -300,30 +302,29 @@ def read_result_fields(folder: Path, asked: tuple[FlowRecord, ...]) -> dict[str,
     idle_checks = (row for row in fidelity["checks"] if row.get("name") == "cpu_idle_share")
     whole_load = next((float(row["got"]) for row in idle_checks if is_number(row.get("got"))), None)
     idle = idle_share(read_series(folder, "hosts"), until_s=load_s(flows))
-    queues = read_series(folder, "queues")
+    run, queues = read_run(folder), read_series(folder, "queues")
+    used = None if run is None else bottleneck_used(run, queues, load_s(flows))
     competing = [flow for flow in flows if flow.competes]
     return {
         "flows": flows,
-        "goodput_mbit": read_total_goodput_mbit(folder, flows),
+        "goodput_mbit": read_total_goodput_mbit(folder),
         "retr": sum_known(flow.retransmits for flow in competing or flows),
         "verdict": verdict,
         "checks": checks,
         "idle_share": whole_load if idle is None else idle,
         "idle_share_load": whole_load,
-        "link_share": bottleneck_used(read_object(folder / "run.json"), queues, load_s(flows)),
+        "link_share": used,
         **read_legs(read_object(folder / "legs.json")),
         "environment": read_environment(read_object(folder / "env.json")),
     }
 
 
-def read_total_goodput_mbit(folder: Path, flows: Sequence[FlowRecord]) -> float:
+def read_total_goodput_mbit(folder: Path) -> float:
     """Return the total goodput of the flows, as printed on the terminal.
 
     Raises UnreadableFile.
     """
-    rows = [{"kind": flow.kind, "goodput_bps": 1e6 * (flow.goodput_mbit or 0.0)} for flow in flows]
-    if (folder / "flows.json").exists():
-        rows = objects(read_object(folder / "flows.json"), "flows", "flows.json")
+    rows = objects(read_object(folder / "flows.json"), "flows", "flows.json")
     try:
         return total_goodput_bps(rows) / 1e6
     except BROKEN_RECORDS as error:
@@ -342,11 +343,9 @@ COPIED_RESULTS: Mapping[str, Read[Any]] = {
 def read_measured_flows(folder: Path, flows: tuple[FlowRecord, ...]) -> tuple[FlowRecord, ...]:
     """Add the measurements of flows.json to the flows.
 
-    Earlier versions have only the report of iperf3. Raises UnreadableFile.
+    Raises UnreadableFile.
     """
     name = "flows.json"
-    if not (folder / name).exists() and "flows" not in read_object(folder / "run.json"):
-        return (replace(flows[0], **read_iperf3_report(folder)),)
     rows = {row.get("name"): row for row in objects(read_object(folder / name), "flows", name)}
     found = []
     for flow in flows:
@@ -368,23 +367,6 @@ def numbers_of(value: Any) -> dict[str, float] | None:
     if not isinstance(value, dict):
         return None
     return {str(key): float(item) for key, item in value.items() if is_number(item)}
-
-
-def read_iperf3_report(folder: Path) -> dict[str, Any]:
-    """Return the results in iperf3's report for the flow of an earlier version.
-
-    Raises UnreadableFile.
-    """
-    name = "iperf3.json"
-    report = read_object(folder / name)
-    if report.get("error"):
-        raise UnreadableFile(f"{name}: {replace_controls(str(report['error']))}")
-    end = mapping(report, "end", name)
-    received = mapping(end, "sum_received", name)
-    return {
-        "goodput_mbit": number(received, "bits_per_second", name) / 1e6,
-        "retransmits": optional_count(mapping(end, "sum_sent", name), "retransmits", name),
-    }
 
 
 def read_failure_fields(folder: Path) -> dict[str, Any]:

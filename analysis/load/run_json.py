@@ -1,4 +1,4 @@
-"""Read the description of a run, run.json, of this and of earlier versions."""
+"""Read the description of a run, run.json, into the fields that the analysis compares."""
 
 import json
 import math
@@ -11,45 +11,38 @@ from gostlab.analysis.load.json_safe import (
     MAX_SETTING_CHARS,
     Scalar,
     UnreadableFile,
-    count,
     describe_long_value,
     flatten,
     format_value,
-    mapping,
-    number,
-    objects,
-    optional_count,
-    optional_number,
     read_object,
-    record,
-    text,
 )
-from gostlab.results import is_number
-from gostlab.results.metrics import data_direction, measured_window_s, measured_words
+from gostlab.errors import BadInput
+from gostlab.results.metrics import format_window
+from gostlab.spec.flow import FlowSpec
+from gostlab.spec.path_spec import DIRECTIONS, LossSpec, PathSpec
+from gostlab.spec.run_spec import RunSpec
 from gostlab.text_safety import replace_controls
 
 FILE = "run.json"
-DIRECTIONS = ("forward", "reverse")
-# Keys that identify a run among its repetitions. NOT_SETTINGS adds keys that do not change its
+# Keys that identify a run among its repetitions. NON_SETTING_KEYS adds keys that do not change its
 # results: sampling options, and the sites of a star that no data of this run crosses.
 IDENTITY_KEYS = frozenset({"schema", "experiment", "matrix", "factors", "repetition", "seed"})
-NON_SETTING_KEYS = IDENTITY_KEYS | {"memory_mib", "sample_ms", "acks", "sites"}
-# The only flow of a run by an earlier version; its other fields are taken from the run.
-ONLY_FLOW = {"name": "flow1", "kind": "tcp"}
-# Defaults of a direction of a path; earlier versions had no other values.
-DEFAULT_DIRECTION: Mapping[str, Any] = {"ordered": False, "distribution": None}
+NON_SETTING_KEYS = IDENTITY_KEYS | {"memory_mib", "sample_ms", "acks", "sites", "changes"}
+# Values of a direction of a path that are no settings.
+DEFAULT_DIRECTION = {"ordered": False, "distribution": None}
+# Values that a flow inherits from the run.
+INHERITED = ("cc", "streams", "duration_s", "direction", "buffers")
 
 
 @dataclass(frozen=True)
 class FlowRecord:
     """One flow of the load: the request of run.json and the results of flows.json.
 
-    A result is None if it was not measured. gostlab.spec.Flow is a request that this version
-    accepts; this class also represents flows of earlier versions, which had fewer fields.
+    A result is None if it was not measured.
     """
 
     name: str
-    kind: str  # tcp | udp | http | short | ping
+    kind: str  # tcp | udp | http | short | ping | command
     cc: str | None  # None for UDP
     streams: int
     direction: str  # upload | download
@@ -91,23 +84,10 @@ class RunDirection:
         return None if self.rate_bps is None else self.rate_bps / 1e6
 
 
-@dataclass(frozen=True)
-class PathChange:
-    """A change of the path during the load; None means unchanged."""
-
-    at_s: float
-    direction: str  # forward | reverse
-    rate_bps: float | None = None
-    delay_ms: float | None = None
-    jitter_ms: float | None = None
-    loss: float | None = None  # mean probability
-    link: str | None = None  # None: every link without a path of its own
-
-
-def question(asked: Mapping[str, Any]) -> str:
+def question(run_json: Mapping[str, Any]) -> str:
     """Return a key that is equal for all repetitions of one run description."""
     return json.dumps(
-        {name: value for name, value in asked.items() if name not in ("repetition", "seed")},
+        {name: value for name, value in run_json.items() if name not in ("repetition", "seed")},
         sort_keys=True,
     )
 
@@ -120,12 +100,9 @@ def read_run_json(folder: Path) -> Mapping[str, Any]:
         return {}
 
 
-# Fields of RunFolder that are copied from run.json.
-COPIED_FIELDS = {
-    **dict.fromkeys(("experiment", "matrix", "clock", "placement", "profile", "tunnel"), text),
-    **dict.fromkeys(("repetition", "seed"), count),
-    "duration_s": number,
-}
+# Fields of RunFolder that are copied from a RunSpec.
+COPIED_TEXTS = ("experiment", "matrix", "clock", "placement", "profile", "tunnel", "topology")
+COPIED_VALUES = ("repetition", "seed", "duration_s", "syscall_cost_us", "offloads", "acks")
 
 
 def read_run_fields(folder: Path) -> dict[str, Any]:
@@ -133,113 +110,103 @@ def read_run_fields(folder: Path) -> dict[str, Any]:
 
     Raises UnreadableFile.
     """
-    run = read_object(folder / FILE)
-    directions = directions_of(mapping(run, "path", FILE))
-    links = mapping(run, "links", FILE) if run.get("links") else {}
-    by_link = {link: directions_of(mapping(links, link, FILE)) for link in links}
-    rtt_ms = sum(number(path, "delay_ms", FILE) for path in directions.values())
-    changes = read_changes(run)
-    flows = read_flows(run, rtt_ms)
-    data_heading = data_direction(flows[0].direction)
-    loaded = directions[data_heading]
-    if run.get("hops"):  # chained paths: total RTT and lowest rate
-        rtt_ms, crossed = (
-            flows[0].rtt_ms,
-            [loaded, *(path[data_heading] for path in by_link.values())],
-        )
-        rated = [path for path in crossed if optional_number(path, "rate_bps")]
-        loaded = min(rated, key=lambda path: number(path, "rate_bps", FILE), default=loaded)
+    run_json = read_object(folder / FILE)
+    try:
+        run = RunSpec.from_json(run_json)
+    except BadInput as error:
+        raise UnreadableFile(replace_controls(str(error))) from None
+    flows = to_flow_records(run.flows)
+    loaded, rtt_ms = run.path[run.data_direction], run.path.rtt_ms
+    if run.hops > 1:  # chained paths: total RTT and lowest rate
+        rtt_ms = flows[0].rtt_ms
+        crossed = [loaded, *(path[run.data_direction] for path in run.links.values())]
+        loaded = min(crossed, key=lambda direction: direction.rate_bps or math.inf)
     streams = {flow.streams for flow in flows if flow.cc} or {flow.streams for flow in flows}
-    own_rtts_ms = {flow.rtt_ms for flow in flows}
+    rtts_ms = {flow.rtt_ms for flow in flows}
     return {
-        **{key: read(run, key, FILE) for key, read in COPIED_FIELDS.items()},
-        "factors": flatten(run.get("factors") or {}),
-        "settings": flatten_settings(run, rtt_ms),
-        "syscall_cost_us": optional_number(run, "syscall_cost_us") or 0.0,
-        "cc": join_ccs(flows, text(run, "cc", FILE)),
-        "streams": streams.pop() if len(streams) == 1 else count(run, "streams", FILE),
+        **{name: replace_controls(getattr(run, name)) for name in COPIED_TEXTS},
+        **{name: getattr(run, name) for name in COPIED_VALUES},
+        "factors": flatten(run.factors),
+        "settings": flatten_settings(run_json, run.path.rtt_ms),
+        # each congestion control of the flows once
+        "cc": "+".join(dict.fromkeys(flow.cc for flow in flows if flow.cc))
+        or replace_controls(run.cc),
+        "streams": streams.pop() if len(streams) == 1 else run.streams,
         "direction": flows[0].direction,
-        "rate_bps": optional_number(loaded, "rate_bps"),
-        "rtt_ms": own_rtts_ms.pop() if len(own_rtts_ms) == 1 else rtt_ms,
-        "buffer_pkts": optional_count(loaded, "buffer_pkts", FILE),
-        "offloads": bool(run.get("offloads")),
-        "mtu_bytes": count(run, "mtu", FILE) if run.get("mtu") else 1500,
-        "topology": text(run, "topology", FILE) if "topology" in run else "tunnel",
+        "rate_bps": loaded.rate_bps,
+        "rtt_ms": rtts_ms.pop() if len(rtts_ms) == 1 else rtt_ms,
+        "buffer_pkts": loaded.buffer_pkts,
+        "mtu_bytes": run.mtu,
         "flows": flows,
-        "changes": changes,
-        "path": read_path(directions),
-        "links": tuple((replace_controls(link), read_path(path)) for link, path in by_link.items()),
-        "measured_s": measured_window_s(run),
-        "measured_words": measured_words(run),
-        "loss_p": mean_loss(loaded.get("loss")),
-        "jitter_ms": optional_number(loaded, "jitter_ms") or 0.0,
-        "ordered": bool(loaded.get("ordered")),
-        "acks": bool(run.get("acks")),
-        "sites": tuple(
-            map(replace_controls, mapping(run, "sites", FILE) if run.get("sites") else {})
+        "changes": tuple(sorted(run.changes, key=lambda change: change.at_s)),
+        "path": to_directions(run.path),
+        "links": tuple(
+            (replace_controls(link), to_directions(path)) for link, path in run.links.items()
         ),
+        "measured_s": run.window_s,
+        "measured_words": format_window(run.window_s),
+        "loss_p": mean_loss(loaded.loss),
+        "jitter_ms": loaded.jitter_ms,
+        "ordered": loaded.ordered,
+        "sites": tuple(map(replace_controls, run.sites or {})),
     }
 
 
-def directions_of(path: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return both directions of a path of run.json.
-
-    Raises UnreadableFile.
-    """
-    return {direction: mapping(path, direction, FILE) for direction in DIRECTIONS}
-
-
-def read_path(directions: Mapping[str, Mapping[str, Any]]) -> tuple[RunDirection, ...]:
-    """Return both directions of a path as RunDirection objects.
-
-    Raises UnreadableFile.
-    """
+def to_directions(path: PathSpec) -> tuple[RunDirection, ...]:
     return tuple(
-        record(
-            RunDirection,
-            values,
-            FILE,
-            name=direction,
-            jitter_ms=optional_number(values, "jitter_ms") or 0.0,
-            loss_p=mean_loss(values.get("loss")),
+        RunDirection(
+            name,
+            path[name].rate_bps,
+            path[name].delay_ms,
+            path[name].jitter_ms,
+            mean_loss(path[name].loss),
+            path[name].buffer_pkts,
         )
-        for direction, values in directions.items()
+        for name in DIRECTIONS
     )
 
 
-def join_ccs(flows: Sequence[FlowRecord], setting: str) -> str:
-    """Return the congestion controls of a run's flows, joined by "+".
+def to_flow_records(flows: Sequence[FlowSpec]) -> tuple[FlowRecord, ...]:
+    """Return the flows without results.
 
-    Each is listed once, in the order of the flows; a flow's `cc` overrides the run's setting, which
-    is returned if no flow has one.
+    Raises UnreadableFile if two have one name.
     """
-    return "+".join(dict.fromkeys(flow.cc for flow in flows if flow.cc)) or setting
+    if len({flow.name for flow in flows}) < max(1, len(flows)):
+        raise UnreadableFile(f"{FILE}: flows: none, or two of one name")
+    return tuple(
+        FlowRecord(
+            name=replace_controls(flow.name),
+            kind=replace_controls(flow.kind),
+            cc=None if flow.cc is None else replace_controls(flow.cc),
+            streams=flow.streams,
+            direction=flow.direction,
+            start_s=flow.start_s,
+            duration_s=flow.duration_s,
+            rtt_ms=flow.rtt_ms,
+            rate_bps=flow.rate_bps,
+            size_bytes=flow.size_bytes,
+        )
+        for flow in flows
+    )
 
 
-def flatten_settings(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scalar], ...]:
+def flatten_settings(run_json: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scalar], ...]:
     """Return the flattened settings of run.json that determine the result.
 
     Flows and changes are keyed by name. A value that a flow inherits from the run is listed once,
-    for the run. So the only flow of a tunnel adds no setting, and a run of an earlier version,
-    which had no flows, equals a current run with the same request.
+    for the run. So the only flow of a tunnel adds no setting.
     """
-    run_settings = {
-        key: value for key, value in run.items() if key not in NON_SETTING_KEYS | {"changes"}
-    }
+    run_settings = {key: value for key, value in run_json.items() if key not in NON_SETTING_KEYS}
     path = {
         direction: without_defaults(values, DEFAULT_DIRECTION)
-        if isinstance(values, dict)
-        else values
-        for direction, values in mapping(run, "path", FILE).items()
+        for direction, values in run_json["path"].items()
     }
-    flows = run.get("flows") or []
-    run_defaults = {
-        key: run.get(key) for key in ("cc", "streams", "duration_s", "direction", "buffers")
-    }
-    inherited = {"kind": "tcp", "start_s": 0, "rtt_ms": rtt_ms, **run_defaults}
+    flows = run_json["flows"]
+    inherited = {key: run_json[key] for key in INHERITED}
+    inherited |= {"kind": "tcp", "start_s": 0, "rtt_ms": rtt_ms}
     omitted = {"name", *(("sender", "receiver") if len(flows) == 1 else ())}
     by_name = {
-        str(flow.get("name")): {
+        flow["name"]: {
             key: value
             for key, value in without_defaults(flow, inherited).items()
             if key not in omitted and value is not None
@@ -247,14 +214,14 @@ def flatten_settings(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, 
         for flow in flows
     }
     changes: dict[str, dict[str, Any]] = {}
-    for change in run.get("changes") or ():
+    for change in run_json["changes"]:
         link = f"{change['link']}." if change.get("link") else ""
         at = changes.setdefault(f"{format_value(change['at_s'])} s.{link}{change['direction']}", {})
         at |= {key: change[key] for key in change if key not in ("at_s", "direction", "link")}
     settings = flatten({**run_settings, "path": path, "flows": by_name})
     changed = flatten(changes, "changes.")
     if sum(len(key) for key, _ in changed) > MAX_SETTING_CHARS:
-        changed = (("changes", describe_long_value(run["changes"])),)
+        changed = (("changes", describe_long_value(run_json["changes"])),)
     return tuple(sorted(settings + changed, key=lambda pair: pair[0]))
 
 
@@ -263,44 +230,8 @@ def without_defaults(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dic
     return {key: value for key, value in values.items() if key not in usual or value != usual[key]}
 
 
-def read_flows(run: Mapping[str, Any], rtt_ms: float) -> tuple[FlowRecord, ...]:
-    """Return the flows of run.json.
-
-    A run by an earlier version has a single unnamed flow. Raises UnreadableFile.
-    """
-    only_flow = {key: run.get(key) for key in ("cc", "streams", "duration_s", "direction")}
-    rows = objects(run, "flows", FILE) if run.get("flows") else [{**only_flow, **ONLY_FLOW}]
-    flows = tuple(
-        record(
-            FlowRecord,
-            row,
-            FILE,
-            streams=int(optional_number(row, "streams") or 1),
-            start_s=optional_number(row, "start_s") or 0.0,
-            rtt_ms=rtt_ms if row.get("rtt_ms") is None else number(row, "rtt_ms", FILE),
-        )
-        for row in rows
-    )
-    if len({flow.name for flow in flows}) < len(flows):
-        raise UnreadableFile(f"{FILE}: flows: two of one name")
-    return flows
-
-
-def read_changes(run: Mapping[str, Any]) -> tuple[PathChange, ...]:
-    """Return the changes of the path in run.json, by time.
-
-    Raises UnreadableFile.
-    """
-    rows = objects(run, "changes", FILE) if run.get("changes") else []
-    losses = (None if row.get("loss") is None else mean_loss(row["loss"]) for row in rows)
-    changes = (
-        record(PathChange, row, FILE, loss=loss) for row, loss in zip(rows, losses, strict=True)
-    )
-    return tuple(sorted(changes, key=lambda change: change.at_s))
-
-
-def mean_loss(loss: Any) -> float:
-    """Return the mean loss probability of any loss model; 0 without loss.
+def mean_loss(loss: LossSpec) -> float:
+    """Return the mean loss probability of any loss model.
 
     gemodel is the Gilbert-Elliott channel with tc-netem(8)'s p r 1-h 1-k: it enters the bad state
     with probability p and leaves it with r; packets are lost with 1-k in the good and 1-h in the
@@ -308,17 +239,10 @@ def mean_loss(loss: Any) -> float:
     Journal 42, 1963; Hasslinger & Hohlfeld, MMB 2008), so the mean is (p (1-h) + r (1-k)) / (p +
     r). With p + r = 0 the channel stays in the good state.
     """
-    if is_number(loss):
-        return float(loss)
-    if not isinstance(loss, Mapping):
-        return 0.0
-    p = optional_number(loss, "p") or 0.0
-    if loss.get("model") != "gemodel":
-        return p
-    r, bad, good = (
-        optional_number(loss, key) or 0.0 for key in ("r", "one_minus_h", "one_minus_k")
-    )
-    return (p * bad + r * good) / (p + r) if p + r else good
+    if loss.model != "gemodel":
+        return loss.p
+    r, bad, good = (value or 0.0 for value in (loss.r, loss.one_minus_h, loss.one_minus_k))
+    return (loss.p * bad + r * good) / (loss.p + r) if loss.p + r else good
 
 
 def load_s(flows: Sequence[FlowRecord]) -> float:

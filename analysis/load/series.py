@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from gostlab import safe_read
 from gostlab.analysis.load.json_safe import UnreadableFile, Value, optional_number, read_object
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.run_json import FlowRecord, data_direction
-from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_series
+from gostlab.analysis.load.run_json import FlowRecord
+from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_run, read_series
 from gostlab.results.metrics import Latency, path_leg
+from gostlab.spec.path_spec import direction_of_data
+from gostlab.spec.run_spec import RunSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,9 +44,6 @@ ACK_COLUMNS = (
     *("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts", "current_ssthresh_pkts"),
     *("srtt_ms", "snd_wnd_bytes", "inflight_bytes"),
 )
-# Version 0.1 recorded the kernel's tcp_current_ssthresh() as ssthresh: outside recovery the larger
-# of the threshold and 3/4 of the window. It shows whether the threshold is finite, not its value.
-ACK_COLUMNS_OF_0_1 = {"ssthresh_pkts": "current_ssthresh_pkts"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +163,7 @@ def non_wan_samples(run: RunFolder) -> dict[tuple[str, str], list[dict[str, Any]
     headings = {flow.name: flow.direction for flow in run.flows}
     samples: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in read_series(run.folder, "sockets"):
-        flow, leg = row.get("flow") or run.flows[0].name, row.get("leg")
+        flow, leg = str(row.get("flow")), row.get("leg")
         if leg not in NON_WAN_LEGS or flow not in headings:
             continue
         sends = metrics.SENDING_END[headings[flow]]
@@ -190,7 +189,7 @@ def queue_series(run: RunFolder, key: str = "backlog_pkts") -> TimeSeries:
 
     `key` selects another field of queues.jsonl. Idle bottlenecks of a star add nothing.
     """
-    wanted = ("bottleneck", data_direction(run.direction))
+    wanted = ("bottleneck", direction_of_data(run.direction))
     at: dict[float, float] = {}
     for row in read_series(run.folder, "queues"):
         if (row.get("role"), row.get("direction")) == wanted and is_number(row.get(key)):
@@ -213,14 +212,13 @@ def acks(run: RunFolder, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
         # omit a truncated last line; a complete file ends with a newline
         table = pd.read_csv(
             io.BytesIO(text[: text.rfind(b"\n") + 1]),
-            usecols=lambda name: ACK_COLUMNS_OF_0_1.get(name, name) in columns,
+            usecols=lambda name: name in columns,
             dtype={"flow": str},
             on_bad_lines="skip",
             encoding_errors="replace",
         )
     except (OSError, ValueError):
         return nothing
-    table = table.rename(columns=ACK_COLUMNS_OF_0_1)
     if not {"t_s", "cwnd_pkts"} <= set(table.columns):
         return nothing
     table = table.reindex(columns=list(columns))
@@ -268,9 +266,9 @@ def latency(run: RunFolder) -> Latency:
 def flow_srtt_ms(run: RunFolder, flow: str) -> metrics.Spread | None:
     """Return the RTT of a flow's sockets under load; None without samples."""
 
-    def of_flow(run_request: metrics.Row, sockets: list[dict[str, Any]]) -> metrics.Spread | None:
+    def of_flow(spec: RunSpec, sockets: list[dict[str, Any]]) -> metrics.Spread | None:
         results = read_object(run.folder / "flows.json").get("flows") or []
-        samples = metrics.srtt_held(run_request, results, sockets)
+        samples = metrics.srtt_held(spec, results, sockets)
         return metrics.spread(srtt for srtt, name in samples if name == flow)
 
     return compute_metric(run, of_flow, "sockets")
@@ -299,8 +297,9 @@ def compute_metric(
 ) -> Value | None:
     """Compute a metric of run.json and some series; None if they lack its data."""
     try:
-        request = read_object(run.folder / "run.json")
-        return measure(request, *(read_series(run.folder, name) for name in names))
+        spec = read_run(run.folder)
+        samples = (read_series(run.folder, name) for name in names)
+        return None if spec is None else measure(spec, *samples)
     except (UnreadableFile, *BROKEN_RECORDS):
         return None
 
@@ -315,8 +314,7 @@ def rows_by_flow(run: RunFolder) -> dict[str, list[dict[str, Any]]]:
     crossing = path_leg(str(row.get("leg", "wan")) for row in rows)
     by_flow: dict[str, list[dict[str, Any]]] = {flow.name: [] for flow in run.flows}
     for row in rows:
-        # earlier versions had a single unnamed flow
-        name = row.get("flow") or run.flows[0].name
+        name = row.get("flow", "")
         if row.get("leg", crossing) == crossing and name in by_flow:
             by_flow[name].append(row)
     return {name: rows for name, rows in by_flow.items() if rows}

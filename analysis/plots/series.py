@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gostlab.analysis.load.events import event_labels
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.run_json import FlowRecord, data_direction
+from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.analysis.load.series import (
     TimeSeries,
     empty_series,
@@ -41,6 +41,7 @@ from gostlab.analysis.stats.text_table import cc_name
 from gostlab.analysis.stats.throughput_model import payload_mbit
 from gostlab.results import is_number, read_series
 from gostlab.spec.checks import Check
+from gostlab.spec.path_spec import direction_of_data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -185,7 +186,7 @@ def rate_steps(run: RunFolder) -> list[tuple[float, float]]:
     """Return (t_s, payload capacity in Mbit/s) steps in the data direction."""
     if run.rate_bps is None:
         return []
-    direction = data_direction(run.direction)
+    direction = direction_of_data(run.direction)
     changes = [
         change for change in run.changes if change.direction == direction and change.rate_bps
     ]

@@ -18,7 +18,7 @@ from gostlab.atomic_write import write_whole
 from gostlab.install import locate
 from gostlab.registry.folders import IS_PACKAGE
 from gostlab.registry.tunnels import GOST, tunnel_kind
-from gostlab.results.metrics import measured_words
+from gostlab.results.metrics import format_window
 from gostlab.sandbox import native, uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.scheduler import exec_one, queue
@@ -139,7 +139,7 @@ def outcome_of(plan: Plan, ends: Sequence[Finished]) -> Outcome:
 
 def heading(plan: Plan, parts: locate.Parts, job_count: int, folder: Path) -> str:
     """Return the lines that describe a plan before its runs are executed."""
-    windows = dict.fromkeys(measured_words(run.to_json()) for run in plan.runs)
+    windows = dict.fromkeys(format_window(run.window_s) for run in plan.runs)
     return (
         f"{plan.file.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
         f"machine: {plan.machine.name} ({plan.machine.reason}) · {job_count} at a time ·"

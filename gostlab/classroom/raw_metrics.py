@@ -115,7 +115,7 @@ class Records:
         The sender of a download stops a round trip later than the receiver, which doubles the
         bytes.
         """
-        path = self.run.path[metrics.data_direction(flow.direction)]
+        path = self.run.path[flow.data_way]
         on_path = float(path.rate_bps or 0) / 8 * flow.rtt_ms / 1000
         rows = self.wan_rows(flow)
         windows: dict[Any, float] = {}
@@ -268,7 +268,7 @@ def wrong_leg(records: Records, flow: FlowSpec, got: float, retransmits: Any) ->
             return
         last[key] = row
     sampled = math.fsum(row["bytes_acked"] for row in last.values())
-    rate_bps = records.run.path[metrics.loaded_direction(records.run.to_json())].rate_bps or 0
+    rate_bps = records.run.path[records.run.data_direction].rate_bps or 0
     later = rate_bps / 8 * (2 * records.run.sample_ms + 4 * flow.rtt_ms + 1000) / 1000
     if not carried - slack - later <= sampled <= carried + slack:
         yield f"sockets.jsonl: {sampled:.0f} bytes acknowledged, legs.json says {carried:.0f}"
@@ -283,12 +283,11 @@ def wrong_samples(records: Records) -> Iterator[str]:
     wanted = 1000 * run.length_s / run.sample_ms
     if len(instants) < 0.8 * wanted - 3:
         yield f"sockets.jsonl: {len(instants)} samples of {wanted:.0f}"
-    rows = metrics.bottleneck_samples(run.to_json(), records.queues)
+    rows = metrics.bottleneck_samples(run, records.queues)
     if len(rows) < 0.8 * wanted - 3:
         yield f"queues.jsonl: {len(rows)} samples of the bottleneck, of {wanted:.0f}"
         return
-    direction = metrics.loaded_direction(run.to_json())
-    same = [flow for flow in run.flows if metrics.data_direction(flow.direction) == direction]
+    same = [flow for flow in run.flows if flow.data_way == run.data_direction]
     got = math.fsum(records.received(flow)[0] for flow in same)
     passed = rows[-1]["sent_bytes"]
     if not got <= passed <= 1.5 * got + 2**20:
@@ -330,7 +329,7 @@ def retr(records: Records, flow: str | None) -> float:
 def delay(records: Records, _flow: str | None, *, of: str, part: str) -> float:
     """Return the median or 95th percentile over time of the RTT or the queueing delay, ms."""
     take = metrics.srtt_ms if of == "sockets" else metrics.queue_delay_ms
-    distribution = take(records.run.to_json(), records.flow_rows, getattr(records, of))
+    distribution = take(records.run, records.flow_rows, getattr(records, of))
     if distribution is None:
         raise UnreadableRecord(f"no samples of {of}")
     return float(getattr(distribution, part))
@@ -366,7 +365,7 @@ def window_pkts(records: Records, flow: str | None) -> float:
 
 
 def span_of(records: Records, flow: FlowSpec) -> tuple[float, float]:
-    flows = metrics.active_flows(records.run.to_json(), records.flow_rows)
+    flows = metrics.active_flows(records.run, records.flow_rows)
     return next(
         (active_flow.start_s, active_flow.end_s)
         for active_flow in flows

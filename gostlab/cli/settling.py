@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from gostlab.registry.congestion_controls import parse_control
-from gostlab.results import metrics, read_object, read_series
+from gostlab.results import metrics, read_object, read_run, read_series
 from gostlab.scheduler import summary
 from gostlab.scheduler.queue import Finished, by_cell
 from gostlab.spec.flow_windows import flow_windows
@@ -60,12 +60,12 @@ def settling_lines(ends: Sequence[Finished], cells: Sequence[summary.CellSummary
 
 def settling_of(folder: Path) -> Settling | None:
     """Return when the rate through a run's bottleneck settled, or None if unknown."""
-    run_json, flows_json = read_object(folder / "run.json"), read_object(folder / "flows.json")
-    if run_json is None or flows_json is None or run_json.get("changes"):
+    run, flows_json = read_run(folder), read_object(folder / "flows.json")
+    if run is None or flows_json is None or run.changes:
         return None
     try:
-        flows = metrics.active_flows(run_json, flows_json["flows"])
-        rows = metrics.bottleneck_samples(run_json, read_series(folder, "queues"))
+        flows = metrics.active_flows(run, flows_json["flows"])
+        rows = metrics.bottleneck_samples(run, read_series(folder, "queues"))
         points = [(float(row["t_s"]), float(row["sent_bytes"])) for row in rows]
         first_s, last_s = max(flow.start_s for flow in flows), min(flow.end_s for flow in flows)
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -59,9 +59,7 @@ def judge(
             {flow_result.name for flow_result in load.flows if flow_result.counted_by == LINKS},
         ),
         check_tcp_memory(run, probes, legs),
-        fidelity.check_cpu(
-            host_samples, metrics.bottleneck_used(run.to_json(), samples), run.clock
-        ),
+        fidelity.check_cpu(host_samples, metrics.bottleneck_used(run, samples), run.clock),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
         *fidelity.check_instants(run, probes.data_times),
         *fidelity.check_offered(run, load.flows, idle),

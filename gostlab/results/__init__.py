@@ -26,7 +26,7 @@ from typing import Any, TextIO
 
 from gostlab import __version__, safe_read
 from gostlab.atomic_write import write_json
-from gostlab.errors import Complaint
+from gostlab.errors import BadInput, Complaint
 from gostlab.results import format as result_format
 from gostlab.results.format import SCHEMA
 from gostlab.spec.run_spec import RunSpec
@@ -237,6 +237,14 @@ def read_object(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def read_run(folder: Path) -> RunSpec | None:
+    """Return the description of a run's folder, or None if run.json cannot be read."""
+    try:
+        return RunSpec.from_json(safe_read.read_json(folder / "run.json"))
+    except (OSError, ValueError, BadInput):
+        return None
 
 
 MAX_FLOAT = int(sys.float_info.max)

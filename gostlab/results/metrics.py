@@ -1,10 +1,10 @@
 """Define every metric of a run once, for the guest, the scheduler, the terminal and the analysis.
 
 The guest's verdict, the scheduler's stopping rule, the terminal's tables and the analysis all use
-these functions. They are plain Python over plain JSON:
+these functions. They are plain Python:
 
-    run_json   run.json's object, also of an earlier schema
-    flow_rows  the list `flows` of flows.json; empty if an earlier version wrote none
+    run        the description in run.json
+    flow_rows  the list `flows` of flows.json
     rows       rows of sockets.jsonl or queues.jsonl, as gostlab.results.read_series returns them
 
 Rows without the numbers that a definition needs are skipped. A metric that the samples do not
@@ -20,8 +20,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_series
-from gostlab.spec.path_spec import link_is_touched
+from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_run, read_series
+from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.rate_steps import CapacityOf
 
 Row = Mapping[str, Any]
@@ -98,8 +98,8 @@ def total_goodput_bps(flow_rows: Sequence[Row]) -> float:
 
     It is the bytes of all flows over one window, from the first flow's start to the last flow's
     end. udp and ping flows, which send at a configured rate, count only if there are no others.
-    Rows without times (of an earlier version) give the sum of their rates, which may exceed the
-    link's rate. Raises KeyError, TypeError or ValueError.
+    Rows without times give the sum of their rates, which may exceed the link's rate. Raises
+    KeyError, TypeError or ValueError.
     """
     return goodput_of(
         [row for row in flow_rows if row["kind"] not in ("udp", "ping")] or list(flow_rows)
@@ -208,13 +208,14 @@ def path_lost(folder: Path) -> Retransmissions | None:
 
     It stands in for retransmissions where no socket counts any. None without samples.
     """
-    run_json = read_object(folder / "run.json")
+    run = read_run(folder)
+    if run is None:
+        return None
     try:
-        direction = loaded_direction(run_json or {})
         last = {
             (row["role"], row["dev"]): row
             for row in read_series(folder, "queues")
-            if row["direction"] == direction
+            if row["direction"] == run.data_direction
         }
         drops = sum(int(row["drops"]) for row in last.values())
         offered = (
@@ -231,7 +232,7 @@ def path_lost(folder: Path) -> Retransmissions | None:
 SETTLED_SHARE = 0.2
 
 
-def wire_ratio(run_json: Row, queues: Iterable[Row], sockets: Iterable[Row]) -> float | None:
+def wire_ratio(run: RunSpec, queues: Iterable[Row], sockets: Iterable[Row]) -> float | None:
     """Return the bytes that left the bottleneck per byte that the sink acknowledged, or None.
 
     Bytes at the bottleneck include Ethernet headers. The result is the median over all pairs of
@@ -239,22 +240,21 @@ def wire_ratio(run_json: Row, queues: Iterable[Row], sockets: Iterable[Row]) -> 
     to its end. A pair that begins or ends while a lost segment is awaited is an outlier, as data
     behind the gap is not yet acknowledged.
     """
-    direction, load_s = loaded_direction(run_json), float(run_json["duration_s"])
     sent = {
         row["t_s"]: int(row["sent_bytes"])
         for row in queues
-        if (row["role"], row["direction"]) == ("bottleneck", direction)
+        if (row["role"], row["direction"]) == ("bottleneck", run.data_direction)
     }
     rows = list(sockets)
     names = {row["leg"] for row in rows}
     last = next((leg for leg in ("exit", "inner", "wan") if leg in names), None)
-    sending = SENDING_END[run_json["direction"]]
+    sending = SENDING_END[run.direction]
     acked: dict[float, int] = {}
     for row in rows:
         if (row["leg"], row["end"]) == (last, sending):
             acked[row["t_s"]] = acked.get(row["t_s"], 0) + int(row["bytes_acked"])
     both = sorted(sent.keys() & acked.keys())
-    instants = [t_s for t_s in both if SETTLED_SHARE * load_s <= t_s <= load_s]
+    instants = [t_s for t_s in both if SETTLED_SHARE * run.duration_s <= t_s <= run.duration_s]
     half = len(instants) // 2
     pairs = zip(instants[:-half], instants[half:], strict=True) if half else ()
     slopes = [
@@ -268,58 +268,28 @@ def wire_ratio(run_json: Row, queues: Iterable[Row], sockets: Iterable[Row]) -> 
 # -- the bottleneck
 
 
-def data_direction(heading: str) -> str:
-    """Return which direction of the path carries the data of an upload or a download."""
-    return "reverse" if heading == "download" else "forward"
-
-
-def loaded_direction(run_json: Row) -> str:
-    """Return the direction of the path that carries the first flow's data."""
-    flows = run_json.get("flows") or [run_json]
-    return data_direction(flows[0]["direction"])
-
-
-def path_of_link(run_json: Row, link: str) -> Row:
-    """Return the path of one of several links, or the run's path if the link has none."""
-    path: Row = (run_json.get("links") or {}).get(link) or run_json["path"]
-    return path
-
-
-def bottleneck_rate_bps(run_json: Row, at_s: float, link: str = "") -> float | None:
+def bottleneck_rate_bps(run: RunSpec, at_s: float, link: str = "") -> float | None:
     """Return the bottleneck's rate in the data direction at an instant of the load.
 
     Rate changes up to that instant are applied. None means unlimited. `link` selects one of several
     links.
     """
-    rate_bps = path_of_link(run_json, link)[loaded_direction(run_json)]["rate_bps"]
-    for changed_s, changed_bps in changed_rates(run_json, link):
+    rate_bps = run.path_of_link(link)[run.data_direction].rate_bps
+    for changed_s, changed_bps in run.rate_changes(link, run.data_direction):
         if changed_s <= at_s:
             rate_bps = changed_bps
-    return float(rate_bps) if is_number(rate_bps) else None
+    return None if rate_bps is None else float(rate_bps)
 
 
-def changed_rates(run_json: Row, link: str) -> list[tuple[float, float]]:
-    """Return (time in s, rate in bit/s) of every rate change in the data direction, by time."""
-    links = run_json.get("links") or ()
-    return sorted(
-        (change["at_s"], float(change["rate_bps"]))
-        for change in run_json.get("changes") or ()
-        if change["direction"] == loaded_direction(run_json)
-        and change.get("rate_bps")
-        and link_is_touched(change.get("link"), link, links)
-    )
-
-
-def bottleneck_samples(run_json: Row, rows: Iterable[Row], until_s: float = math.inf) -> list[Row]:
+def bottleneck_samples(run: RunSpec, rows: Iterable[Row], until_s: float = math.inf) -> list[Row]:
     """Return the samples of the bottleneck's queue in the data direction, by time.
 
-    Of several bottlenecks (several links; an earlier version sampled every site of a star) it is
-    the one with the highest utilisation.
+    Of several bottlenecks it is the one with the highest utilisation.
     """
     queues: dict[Any, list[Row]] = {}
     for row in rows:
         if (
-            (row.get("role"), row.get("direction")) == ("bottleneck", loaded_direction(run_json))
+            (row.get("role"), row.get("direction")) == ("bottleneck", run.data_direction)
             and row["t_s"] <= until_s
             and is_number(row.get("sent_bytes"))
         ):
@@ -327,23 +297,23 @@ def bottleneck_samples(run_json: Row, rows: Iterable[Row], until_s: float = math
 
     def used(rows: list[Row]) -> float:
         mean_bps = mean_of_rate_steps_bps(
-            bottleneck_steps(run_json, rows[-1].get("link", "")), rows[-1]["t_s"]
+            bottleneck_steps(run, rows[-1].get("link", "")), rows[-1]["t_s"]
         )
-        default_bps = run_json["path"][loaded_direction(run_json)]["rate_bps"]
+        default_bps = run.path[run.data_direction].rate_bps
         relative_rate = mean_bps / default_bps if mean_bps and default_bps else 1.0
         return float(rows[-1]["sent_bytes"] / relative_rate)
 
     return max(queues.values(), key=used, default=[])
 
 
-def bottleneck_used(run_json: Row, rows: Iterable[Row], until_s: float = math.inf) -> float | None:
+def bottleneck_used(run: RunSpec, rows: Iterable[Row], until_s: float = math.inf) -> float | None:
     """Return the median utilisation of the bottleneck over the intervals between samples.
 
     Each interval counts relative to the rate at its begin. None without a rate or two samples.
     """
     shares = []
-    for before, after in pairwise(bottleneck_samples(run_json, rows, until_s)):
-        rate_bps = bottleneck_rate_bps(run_json, before["t_s"], before.get("link", ""))
+    for before, after in pairwise(bottleneck_samples(run, rows, until_s)):
+        rate_bps = bottleneck_rate_bps(run, before["t_s"], before.get("link", ""))
         seconds = after["t_s"] - before["t_s"]
         if rate_bps and seconds > 0:
             shares.append(8 * (after["sent_bytes"] - before["sent_bytes"]) / seconds / rate_bps)
@@ -417,7 +387,7 @@ def median_idle(counted: Iterable[tuple[float, float]]) -> float | None:
 # -- delays under load
 
 
-def srtt_ms(run_json: Row, flow_rows: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
+def srtt_ms(run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
     """Return the RTT under load: median and 95th percentile of the smoothed RTT over time.
 
     Values are srtt of tcp_info (RFC 6298) of every socket that sent the flows' data across the WAN.
@@ -427,14 +397,14 @@ def srtt_ms(run_json: Row, flow_rows: Sequence[Row], rows: Iterable[Row]) -> Spr
     RTT, not that of the connections to the tunnel's ends. None if no such socket was sampled, as
     for udp.
     """
-    return spread(held for held, _ in srtt_held(run_json, flow_rows, rows))
+    return spread(held for held, _ in srtt_held(run, flow_rows, rows))
 
 
 def srtt_held(
-    run_json: Row, flow_rows: Sequence[Row], rows: Iterable[Row]
+    run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[Row]
 ) -> list[tuple[HeldValue, str]]:
     """Return (srtt in ms with its duration, flow name) for all samples that srtt_ms summarises."""
-    flows = {flow.name: flow for flow in active_flows(run_json, flow_rows)}
+    flows = {flow.name: flow for flow in active_flows(run, flow_rows)}
     single_flow = next(iter(flows.values())) if len(flows) == 1 else None
     sampled = list(rows)
     following = next_instants(sampled)
@@ -452,7 +422,7 @@ def srtt_held(
     return values
 
 
-def queue_delay_ms(run_json: Row, flow_rows: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
+def queue_delay_ms(run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
     """Return the queueing delay at the bottleneck: median and 95th percentile over the load.
 
     The delay of a sample is the time until its backlog has been sent, at the rates that the path
@@ -462,11 +432,11 @@ def queue_delay_ms(run_json: Row, flow_rows: Sequence[Row], rows: Iterable[Row])
     skipped. A sample holds until the next one, and only from the first flow's start to the last
     flow's end. None without a rate or a sample.
     """
-    flows = active_flows(run_json, flow_rows)
+    flows = active_flows(run, flow_rows)
     start_s, end_s = min(flow.start_s for flow in flows), max(flow.end_s for flow in flows)
-    queue = bottleneck_samples(run_json, rows)
+    queue = bottleneck_samples(run, rows)
     following = next_instants(queue)
-    steps = bottleneck_steps(run_json, queue[0].get("link", "") if queue else "")
+    steps = bottleneck_steps(run, queue[0].get("link", "") if queue else "")
     held = []
     for row in queue:
         seconds = seconds_held(row["t_s"], following, start_s, end_s)
@@ -483,16 +453,16 @@ def queue_delay_ms(run_json: Row, flow_rows: Sequence[Row], rows: Iterable[Row])
 OUTAGE_SHARE = 0.001
 
 
-def bottleneck_steps(run_json: Row, link: str = "") -> list[tuple[float, float]]:
+def bottleneck_steps(run: RunSpec, link: str = "") -> list[tuple[float, float]]:
     """Return (start in s, rate in bit/s) steps of the bottleneck in the data direction, by time.
 
     The list is empty without a rate. `link` selects one of several links.
     """
-    heading = loaded_direction(run_json)
-    rate_bps = path_of_link(run_json, link)[heading]["rate_bps"]
-    if not is_number(rate_bps) or rate_bps <= 0:
+    rate_bps = run.path_of_link(link)[run.data_direction].rate_bps
+    if not rate_bps or rate_bps < 0:
         return []
-    return [(-math.inf, float(rate_bps)), *changed_rates(run_json, link)]
+    changed = run.rate_changes(link, run.data_direction)
+    return [(-math.inf, float(rate_bps)), *((at_s, float(bps)) for at_s, bps in changed)]
 
 
 def mean_of_rate_steps_bps(steps: Sequence[tuple[float, float]], until_s: float) -> float | None:
@@ -525,66 +495,49 @@ def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -
 def latency(folder: Path) -> Latency | None:
     """Return the delays of a run's folder.
 
-    Without samples it has only the idle RTT. None if run.json lacks the path.
+    Without samples it has only the idle RTT. None if run.json cannot be read.
     """
-    run_json = read_object(folder / "run.json")
-    if run_json is None:
+    run = read_run(folder)
+    if run is None:
         return None
     flow_rows = (read_object(folder / "flows.json") or {}).get("flows") or []
     try:
         return Latency(
-            idle_rtt_ms(run_json),
-            srtt_ms(run_json, flow_rows, read_series(folder, "sockets")),
-            queue_delay_ms(run_json, flow_rows, read_series(folder, "queues")),
+            idle_rtt_ms(run),
+            srtt_ms(run, flow_rows, read_series(folder, "sockets")),
+            queue_delay_ms(run, flow_rows, read_series(folder, "queues")),
         )
     except BROKEN_RECORDS:
         return None
 
 
-def idle_rtt_ms(run_json: Row) -> float:
+def idle_rtt_ms(run: RunSpec) -> float:
     """Return the configured RTT without queueing, of the flow with the shortest RTT."""
-    path_ms = math.fsum(
-        run_json["path"][direction]["delay_ms"] for direction in ("forward", "reverse")
-    )
-    flow_rtts_ms = [flow.get("rtt_ms") for flow in run_json.get("flows") or ()]
-    return float(min((rtt_ms for rtt_ms in flow_rtts_ms if rtt_ms is not None), default=path_ms))
+    return float(min(flow.rtt_ms for flow in run.flows))
 
 
-def active_flows(run_json: Row, flow_rows: Sequence[Row]) -> list[ActiveInterval]:
+def active_flows(run: RunSpec, flow_rows: Sequence[Row]) -> list[ActiveInterval]:
     """Return when each flow was active within the measured part of the load.
 
-    Times come from the flows' rows and are limited by the requested duration. An earlier version
-    had one flow and did not name it.
+    Times come from the flows' rows and are limited by the requested duration.
     """
-    single_flow = {
-        "name": "flow1",
-        "direction": run_json["direction"],
-        "duration_s": run_json["duration_s"],
-    }
-    from_s, to_s = measured_window_s(run_json)
+    from_s, to_s = run.window_s
     measured = {row["name"]: row for row in flow_rows}
     intervals = []
-    for flow in run_json.get("flows") or [single_flow]:
-        row = measured.get(flow["name"], {})
+    for flow in run.flows:
+        row = measured.get(flow.name, {})
         started_s, ended_s = row.get("started_s"), row.get("ended_s")
-        start_s = flow.get("start_s") or 0.0 if started_s is None else started_s
-        end_s = min(start_s + flow["duration_s"], math.inf if ended_s is None else ended_s)
+        start_s = flow.start_s if started_s is None else started_s
+        end_s = min(start_s + flow.duration_s, math.inf if ended_s is None else ended_s)
         within = max(start_s, from_s), min(end_s, to_s)
-        intervals.append(ActiveInterval(flow["name"], *within, flow["direction"]))
+        intervals.append(ActiveInterval(flow.name, *within, flow.direction))
     return intervals
 
 
-def measured_window_s(run_json: Row) -> tuple[float, float]:
-    """Return the begin and end of the measured part of the load, in seconds."""
-    return float(run_json.get("measure_from_s") or 0.0), float(
-        run_json.get("measure_to_s") or math.inf
-    )
-
-
-def measured_words(run_json: Row) -> str:
+def format_window(window_s: tuple[float, float]) -> str:
     """Format the measured part of the load: the whole load; 40 s to 100 s of the load."""
-    from_s, to_s = measured_window_s(run_json)
-    if (from_s, to_s) == (0.0, math.inf):
+    from_s, to_s = window_s
+    if window_s == (0.0, math.inf):
         return "the whole load"
     return f"{from_s:g} s to {'the end' if to_s == math.inf else f'{to_s:g} s'} of the load"
 

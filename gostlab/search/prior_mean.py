@@ -9,7 +9,6 @@ from dataclasses import astuple, dataclass
 from statistics import mean
 
 from gostlab.analysis.load.run_json import mean_loss
-from gostlab.spec.compatible_json import to_json
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.run_spec import RunSpec
@@ -52,7 +51,7 @@ def limits_of(run: RunSpec) -> Limits:
     rtt_s = max(1e-3, run.path.rtt_ms / 1000)
     return Limits(
         rate_bps=direction.rate_bps,
-        loss=mean_loss(to_json(direction.loss)),
+        loss=mean_loss(direction.loss),
         rtt_s=rtt_s,
         flows=tuple(run.flows),
         windows_bytes=tuple(mean(astuple(flow_windows(run, flow))) for flow in run.flows),

@@ -105,20 +105,6 @@ def flow(name: str, run: Mapping[str, Any] | None = None, **changes: Any) -> dic
     }
 
 
-def old(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The same run as an older lab described it (schema 1)."""
-    kept = {
-        key: value for key, value in run.items() if key not in ("flows", "changes", "sites", "acks")
-    }
-    path = {
-        name: {
-            key: value for key, value in direction.items() if key not in ("ordered", "distribution")
-        }
-        for name, direction in run["path"].items()
-    }
-    return {**kept, "schema": 1, "path": path}
-
-
 def run_name(run: Mapping[str, Any]) -> str:
     """A folder's name, unique within the made-up experiment."""
     cost = "real" if run["clock"] == "real" else f"{run['syscall_cost_us']:g}us"

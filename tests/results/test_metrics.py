@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gostlab.results import metrics
-from tests.sandboxed import describe, direction
+from gostlab.spec.run_spec import RunSpec
+from tests.sandboxed import describe, direction, flow
 
 
 def sent_by(
@@ -29,9 +30,9 @@ def test_the_bottleneck_that_sent_most_is_full_at_the_rate_that_it_has_just_then
         rows.append(sent_by(float(t_s), 0.5 * sent, "near1-eth1"))
         rows.append(sent_by(float(t_s), sent, "near2-eth1"))
         rows.append(sent_by(float(t_s), 9 * sent, "far2-eth0", "reverse"))
-    assert metrics.bottleneck_used(run.to_json(), rows) == pytest.approx(1.0)
-    assert metrics.bottleneck_used(run.to_json(), rows[:3]) is None
-    assert metrics.bottleneck_used(replace(run, changes=[]).to_json(), []) is None
+    assert metrics.bottleneck_used(run, rows) == pytest.approx(1.0)
+    assert metrics.bottleneck_used(run, rows[:3]) is None
+    assert metrics.bottleneck_used(replace(run, changes=[]), []) is None
 
 
 def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Path) -> None:
@@ -79,13 +80,12 @@ def row(
     return {"t_s": t_s, "srtt_ms": srtt_ms, "flow": flow, "end": end, "leg": leg}
 
 
-def asked(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """run.json's object: 8 Mbit/s, 10 ms each way, for 10 s."""
-    one = {"name": "flow1", "direction": "upload", "start_s": 0.0, "duration_s": 10.0}
-    ways = ("forward", "reverse")
-    path = {way: {"rate_bps": 8_000_000, "delay_ms": 10.0} for way in ways}
-    run = {"direction": "upload", "duration_s": 10.0, "path": path, "changes": []}
-    return {**run, "flows": [{**one, **each} for each in flows or ({},)], **more}
+def asked(*flows: dict[str, Any], rate_bps: int | None = 8_000_000, **more: Any) -> RunSpec:
+    """Return a run: 8 Mbit/s, 10 ms each way, for 10 s."""
+    of_path = direction(rate_bps=rate_bps, delay_ms=10.0)
+    usual = {"rtt_ms": 20.0, "duration_s": 10.0}
+    written = [flow(**{**usual, **changes}) for changes in flows or ({},)]
+    return describe(of_path, of_path, duration_s=10.0, flows=written, **more)
 
 
 def test_a_round_trip_counts_for_as_long_as_its_sample_stands() -> None:
@@ -145,21 +145,23 @@ def test_a_queue_before_an_outage_waits_for_its_end_and_no_longer() -> None:
 
 def test_a_path_without_a_rate_has_no_queue_delay() -> None:
     rows = [{**sent_by(0.0, 0.0), "backlog_bytes": 1000, "node": "a"}]
-    endless = {way: {"rate_bps": None, "delay_ms": 10.0} for way in ("forward", "reverse")}
-    assert metrics.queue_delay_ms(asked(path=endless), [], rows) is None
+    assert metrics.queue_delay_ms(asked(rate_bps=None), [], rows) is None
 
 
-def test_a_folder_s_delays_and_what_an_older_lab_s_tell(tmp_path: Path) -> None:
+def test_a_folder_s_delays(tmp_path: Path) -> None:
     assert metrics.latency(tmp_path) is None
-    old = {key: value for key, value in asked().items() if key not in ("flows", "changes")}
-    (tmp_path / "run.json").write_text(json.dumps(old))
+    run_json = asked().to_json()
+    (tmp_path / "run.json").write_text(json.dumps(run_json))
     assert metrics.latency(tmp_path) == metrics.Latency(20.0, None, None)
-    lines = [{"t_s": t_s, "srtt_ms": ms, "leg": "wan"} for t_s, ms in ((1.0, 25.0), (2.0, None))]
+    lines = [
+        {"t_s": t_s, "srtt_ms": ms, "leg": "wan", "flow": "flow1"}
+        for t_s, ms in ((1.0, 25.0), (2.0, None))
+    ]
     (tmp_path / "sockets.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert metrics.latency(tmp_path) == metrics.Latency(20.0, metrics.Spread(25.0, 25.0), None)
     (tmp_path / "queues.jsonl").write_text(json.dumps(queue(1.0, 9)) + "\n")
     damaged = (
-        old | {key: value} for key, value in (("path", {}), ("flows", [{}]), ("changes", [{}]))
+        run_json | {key: value} for key, value in (("path", {}), ("flows", [{}]), ("changes", [{}]))
     )
     for damage in ({}, {"path": 3}, *damaged):
         (tmp_path / "run.json").write_text(json.dumps(damage))
@@ -168,4 +170,4 @@ def test_a_folder_s_delays_and_what_an_older_lab_s_tell(tmp_path: Path) -> None:
 
 def test_the_idle_round_trip_is_that_of_the_nearest_flow() -> None:
     assert metrics.idle_rtt_ms(asked()) == 20.0
-    assert metrics.idle_rtt_ms(asked({"rtt_ms": 80.0}, {"rtt_ms": 50.0})) == 50.0
+    assert metrics.idle_rtt_ms(asked({"rtt_ms": 80.0}, {"name": "flow2", "rtt_ms": 50.0})) == 50.0

@@ -312,10 +312,10 @@ def test_a_damaged_series_raises_nothing(tmp_path: Path, damage: str) -> None:
     assert not fairness.converges(run)
 
 
-def test_an_older_lab_s_series_are_read_by_bytes_acked(tmp_path: Path) -> None:
-    run = synthetic.old(synthetic.description(tunnel="direct", duration_s=4.0))
-    folder = synthetic.write_run(tmp_path, run, name="old")
-    socket = {"leg": "wan", "local": "a", "peer": "b", "cwnd_pkts": 10}
+def test_a_series_without_delivered_segments_is_read_by_bytes_acked(tmp_path: Path) -> None:
+    run = synthetic.description(tunnel="direct", duration_s=4.0)
+    folder = synthetic.write_run(tmp_path, run)
+    socket = {"flow": "flow1", "leg": "wan", "local": "a", "peer": "b", "cwnd_pkts": 10}
     rows = [{**socket, "t_s": float(t), "bytes_acked": 125_000 * t} for t in range(1, 5)]
     synthetic.put_lines(folder, "sockets", rows)
     assert series.flow_rates(loaded(folder), 1.0)["flow1"].value == pytest.approx([1.0] * 4)
@@ -382,9 +382,6 @@ def test_a_cell_that_the_kernel_lacks_says_so(tmp_path: Path) -> None:
     [
         # The socket's own, at every ACK.
         ("snd_ssthresh_pkts", {0.15: "", 0.25: 28}, 20, ["nan", "28.0"], 0.25),
-        # What 0.1 called so: the larger of the threshold and 3/4 of the window, 30 of 40. It tells
-        # when the threshold became finite.
-        ("ssthresh_pkts", {0.15: "", 0.25: 30}, 20, ["20.0"], 0.25),
         ("snd_ssthresh_pkts", {0.1: "", 0.2: ""}, None, [], -math.inf),  # infinite
         # What a kernel without the lab's field writes.
         ("unknown", {0.15: 7}, 20, ["20.0"], 0.1),
