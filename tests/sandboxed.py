@@ -254,7 +254,7 @@ class Lab:
         with pytest.MonkeyPatch.context() as patched:
             if not (handed.keys() <= {"tunnel"} and all(map(is_itself, handed.values()))):
                 self.require_programs_of_the_host()
-                patched.setenv("GOSTLAB_ROOT", "host")
+                patched.setattr(uml, "own_root", lambda *_: None)
             started = self._on_a_cpu(
                 lambda cpu: uml.start_run(kernel, run, folder, parts, self.keep, cpu, None)
             )

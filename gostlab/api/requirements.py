@@ -43,7 +43,7 @@ def missing_parts(
     check_jobs(jobs)
     parts = locate.find_parts(gost)
     needed = needs_of(runs)
-    if needed.root and rootfs.is_chosen():
+    if needed.root:
         # The root has every program: only the other runs need programs of this machine.
         native = needs_of(run for run in runs if run.is_of_the_host)
         root_is_missing = rootfs.find_root() is None

@@ -81,10 +81,7 @@ def _judged(part: str, is_there: bool, detail: str, to_do: str) -> Finding:
 
 def _is_in_root() -> bool:
     """Return whether a run's programs are in the sandbox's root and not this machine's."""
-    try:
-        return rootfs.PACKED.is_file() or (os.geteuid() != 0 and rootfs.is_chosen())
-    except locate.MissingPart:
-        return False
+    return rootfs.PACKED.is_file() or os.geteuid() != 0
 
 
 def _python() -> Finding:
@@ -133,12 +130,11 @@ def _own_root() -> list[Finding]:
     """Check the root file system that sandboxes boot on."""
     part = "sandbox root"
     try:
-        if (chosen := rootfs.chosen_root()) is None:
-            return [Finding(part, "absent", "sandboxes boot on this machine's files")]
+        root = rootfs.require_root()
     except locate.MissingPart as complaint:
         detail, _, to_do = str(complaint).partition(": ")
         return [Finding(part, "missing", detail, to_do)]
-    return [Finding(part, "there", f"{rootfs.named(chosen)} ({chosen.tree})")]
+    return [Finding(part, "there", f"{rootfs.named(root)} ({root.tree})")]
 
 
 def _kernel(parts: locate.Parts) -> list[Finding]:

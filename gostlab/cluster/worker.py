@@ -17,7 +17,7 @@ from typing import Any, Self
 from gostlab import safe_read, sandbox
 from gostlab.cli.common import end_process
 from gostlab.install import locate
-from gostlab.install.rootfs import chosen_root
+from gostlab.install.rootfs import require_root
 from gostlab.registry import folders
 from gostlab.results import read_object
 from gostlab.sandbox.uml import host_facts
@@ -42,12 +42,11 @@ class Identity:
     kernel: str  # SHA-256 of the sandbox's kernel
     tunnel: str | None  # SHA-256 of the tunnel program
     iperf3: Mapping[str, str]  # SHA-256 of the lab's own versions
-    iproute2: str | None  # the machine's version, if sandboxes boot on its files
-    root: str | None  # SHA-256 of the sandboxes' root file system; None: the machine's files
+    root: str  # SHA-256 of the sandboxes' root file system
 
     def differences(self, other: Self) -> list[str]:
         """Return a sentence for each property that must be equal and is not."""
-        names = ("lab", "kernel", "root", "tunnel", "iperf3", "iproute2")
+        names = ("lab", "kernel", "root", "tunnel", "iperf3")
         return [
             f"another {name} ({short(getattr(other, name))}, not {short(getattr(self, name))})"
             for name in names
@@ -64,8 +63,7 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
     """Return this machine's identity as plain data. Raises MissingPart."""
     parts = locate.find_parts(gost)
     handed = sandbox.hand_over(parts)
-    tunnel, root = handed["tunnel"], chosen_root()
-    iperf3s = root.record["iperf3"] if root else handed["iperf3"]
+    tunnel, root = handed["tunnel"], require_root()
     return asdict(
         Identity(
             host=os.uname().nodename,
@@ -73,9 +71,10 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
             lab=locate.hash_of_named(folders.sources("gostlab")),
             kernel=locate.file_sha256(locate.require_kernel(parts)),
             tunnel=tunnel and tunnel["sha256"],
-            iperf3={version: one["sha256"] for version, one in sorted(iperf3s.items())},
-            iproute2=None if root else parts.iproute2.version,
-            root=root.hash if root else None,
+            iperf3={
+                version: one["sha256"] for version, one in sorted(root.record["iperf3"].items())
+            },
+            root=root.hash,
         )
     )
 

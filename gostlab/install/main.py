@@ -49,7 +49,7 @@ from gostlab.install.build_env import (
 from gostlab.install.deb_extract import provide_iperf3, provide_programs
 from gostlab.install.kernel_build import provide_kernel
 from gostlab.install.relay_build import provide_relay
-from gostlab.install.rootfs import is_chosen, provide_root
+from gostlab.install.rootfs import MACHINE, provide_root
 from gostlab.install.task_graph import InstallProgress, Step, take_steps
 from gostlab.registry import folders, needs
 from gostlab.registry.kernels import SHIPPED
@@ -266,7 +266,7 @@ def steps(
         add("tools", build_tools.provide_build_tools, with_go=with_go or with_tests)
     if not folders.IS_PACKAGE:  # pip has installed a package's
         add("python", venvs.provide_python, groups=venvs.GROUPS if with_tests else extra)
-    on_own_root = wanted.root and is_chosen()
+    on_own_root = wanted.root and platform.machine() == MACHINE
     on_files = is_root or with_tests  # native runs use this machine's files
     if on_own_root and not (on_files and is_everything):
         # The root has every program of a run; a run on this machine's files checks when it begins.

@@ -227,23 +227,15 @@ def look_for_root(cache: Path | None = None) -> Root | None:
     return None
 
 
-def is_chosen() -> bool:
-    """Return whether sandboxes boot on the lab's own root (GOSTLAB_ROOT). Raises MissingPart."""
+def require_root() -> Root:
+    """Return the root that sandboxes boot on: that of GOSTLAB_ROOT's hash. Raises MissingPart."""
     requested = os.environ.get("GOSTLAB_ROOT", "")
-    if requested not in ("", "own", "host") and not re.fullmatch("[0-9a-f]{12,64}", requested):
-        raise locate.MissingPart(f"GOSTLAB_ROOT is {requested!r}: write own, host or a root's hash")
-    return requested != "host" if requested else os.uname().machine == MACHINE
-
-
-def chosen_root() -> Root | None:
-    """Return the root that sandboxes boot on; None: the host's files. Raises MissingPart."""
-    if not is_chosen():
-        return None
+    if requested and not re.fullmatch("[0-9a-f]{12,64}", requested):
+        raise locate.MissingPart(f"GOSTLAB_ROOT is {requested!r}: write a root's hash")
     root = find_root()
     if root is None:
         raise locate.MissingPart("the sandbox's root is missing: run ./lab setup --only root")
-    requested = os.environ.get("GOSTLAB_ROOT", "")
-    if requested not in ("", "own") and not root.hash.startswith(requested):
+    if not root.hash.startswith(requested):
         raise locate.MissingPart(
             f"GOSTLAB_ROOT asks for the root {requested[:12]}, and this machine has"
             f" {root.hash[:12]}: set it up from the same commit"

@@ -182,8 +182,8 @@ def start_guest(
     shutil.copy2(order.packetdrill, part / PROGRAM)
     there = f"{uml.GUEST_FOLDER}/{PROGRAM}"
     root = plain_root(scripts=order.scripts)
-    scripts = root.inside("scripts") if root else str(order.scripts)
-    guest_order = {"names": names, "words": more, "packetdrill": there, "scripts": scripts}
+    guest_order = {"names": names, "words": more, "packetdrill": there}
+    guest_order["scripts"] = root.inside("scripts")
     results.write_json(part / "order.json", guest_order)
     return uml.boot(
         order.file,

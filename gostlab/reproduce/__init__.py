@@ -86,7 +86,7 @@ class RunReplay:
         ]
 
 
-def replay(folder: Path, *, on_own_root: bool = True) -> RunReplay:
+def replay(folder: Path) -> RunReplay:
     """Replay a run's commands.sh in the sandbox and compare the results.
 
     Without `on_own_root` the sandbox boots on the host's files. Raises BadInput if the folder holds
@@ -95,7 +95,7 @@ def replay(folder: Path, *, on_own_root: bool = True) -> RunReplay:
     """
     run, parts = finished_run(folder), locate.find_parts()
     kernel = locate.kernel_for(run.kernel, parts)
-    root = own_root(sandbox.hand_over(parts), run) if on_own_root else None
+    root = own_root(sandbox.hand_over(parts), run)
     with (
         tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch,
         claimed_cpus(1) as (cpu,),
@@ -183,7 +183,7 @@ def notes_on(
         notes.append(f"the run's kernel was {environment['kernel']}, the replay's is {here}")
     recorded = environment.get("host", {}).get("root")
     if recorded != (root and root.root.says()):
-        notes.append("the run's root and the replay's are two: GOSTLAB_ROOT, own or host")
+        notes.append("the run's root and the replay's are two: set this machine up from its commit")
     return tuple(notes)
 
 

@@ -32,7 +32,7 @@ from gostlab.install.locate import (
     tunnel_binary,
 )
 from gostlab.install.parts_json import PartsJson, TunnelJson
-from gostlab.install.rootfs import Root, chosen_root
+from gostlab.install.rootfs import Root, require_root
 from gostlab.registry.folders import CODE
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import SHIPPED
@@ -268,7 +268,7 @@ def hand_over(parts: Parts) -> PartsJson:
 
 def root_of(run: RunSpec) -> Root | None:
     """Return the root of a run's guest, None for the host's files. Raises MissingPart."""
-    return None if run.machine != "sandbox" or run.is_of_the_host else chosen_root()
+    return None if run.machine != "sandbox" or run.is_of_the_host else require_root()
 
 
 def require_programs(runs: Iterable[RunSpec], parts: Parts) -> None:

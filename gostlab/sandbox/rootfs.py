@@ -16,7 +16,7 @@ from typing import Any
 
 from gostlab.errors import LAB_IN_GUEST
 from gostlab.install.kernel_modules import Module
-from gostlab.install.rootfs import Root, chosen_root
+from gostlab.install.rootfs import Root, require_root
 from gostlab.registry.folders import CODE, ROOT, TOPOLOGY_FILE, cache_folder
 from gostlab.registry.folders import PYTHON_PATH as HOST_PYTHON_PATH
 from gostlab.sandbox import root_of
@@ -86,11 +86,9 @@ class OwnRoot:
         return [f"/module{number}/{module.file.name}" for number, module in enumerate(modules)]
 
 
-def plain_root(**shared: Path) -> OwnRoot | None:
-    """Return the root of a guest without a run; None: the host's files. Raises MissingPart."""
-    root = chosen_root()
-    if root is None:
-        return None
+def plain_root(**shared: Path) -> OwnRoot:
+    """Return the root of a guest without a run. Raises MissingPart."""
+    root = require_root()
     return OwnRoot(root, {}, {**shared, **bundle_folder(root)})
 
 

@@ -69,6 +69,12 @@ def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
         assert f"{each['name']}: {'time' if each.get('counted_by') else 'goodput'}" in figures
 
 
+@pytest.fixture
+def on_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay of `plain` has the host's files, too."""
+    monkeypatch.setattr("gostlab.reproduce.own_root", lambda *_: None)
+
+
 @pytest.fixture(scope="module")
 def plain(lab: Lab) -> Path:
     """A finished run: 20 Mbit/s, 20 ms, 1 % loss, CUBIC, 2 s; with the host's files."""
@@ -101,10 +107,11 @@ OTHERWISE = [
 
 
 @pytest.mark.parametrize("otherwise", OTHERWISE, ids=lambda changes: next(iter(changes)))
+@pytest.mark.usefixtures("on_files")
 def test_another_script_is_said_to_differ(
     plain: Path, tmp_path: Path, otherwise: dict[str, tuple[str, str]]
 ) -> None:
-    again = replay(spoilt(plain, tmp_path, *otherwise.values()), on_own_root=False)
+    again = replay(spoilt(plain, tmp_path, *otherwise.values()))
 
     assert not again.same
     differ = [each.figure for each in again.compared if not each.same]
@@ -127,11 +134,12 @@ PATIENCE = ('[ "$tries" -gt 100 ]', '[ "$tries" -gt 5 ]')  # for who listens
         ("iperf3 -c", "iperf3 --nonsense -c", "failed: flow1 (exit status 1)"),
     ],
 )
+@pytest.mark.usefixtures("on_files")
 def test_a_script_says_what_it_lacks(
     plain: Path, tmp_path: Path, old: str, new: str, words: str
 ) -> None:
     with pytest.raises(ResultsError, match="exit status") as refused:
-        replay(spoilt(plain, tmp_path, (old, new), PATIENCE), on_own_root=False)
+        replay(spoilt(plain, tmp_path, (old, new), PATIENCE))
     assert words in str(refused.value)
 
 

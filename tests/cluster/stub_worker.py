@@ -22,7 +22,6 @@ def identify(_gost: str | None) -> dict[str, Any]:
         "kernel": "kernel",
         "tunnel": "tunnel",
         "iperf3": {"3.18": "x"},
-        "iproute2": None,
         "root": "root",
     }
 

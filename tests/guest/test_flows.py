@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.install.rootfs import chosen_root
+from gostlab.install.rootfs import require_root
 from gostlab.registry.iperf3_versions import OWN
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.rate_steps import CapacityOf
@@ -414,7 +414,7 @@ def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, ve
     assert done.json("iperf3-data.json")["start"]["version"] == f"iperf {version}"
     environment = done.json("env.json")
     assert environment["iperf3"] == version
-    root = chosen_root()
+    root = require_root()
     assert root is not None and environment["iperf3_program"] == root.record["iperf3"][version]
     data, noise = done.json("flows.json")["flows"]
     assert data["retransmits"] is not None and data["goodput_bps"] > 60e6

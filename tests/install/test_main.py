@@ -87,17 +87,16 @@ def test_nothing_is_run_when_every_package_is_there(
 
 
 @pytest.mark.parametrize(
-    ("user", "root", "names", "first"),
+    ("user", "names", "first"),
     [
-        (0, "host", "tools packages python iproute2 iperf3 gost relay kernel_5.10", "packages"),
+        (0, "tools packages python iproute2 gost relay root kernel_5.10", "packages"),
         # who cannot install
-        (12345, "own", "tools python gost relay root kernel_5.10", "tools"),
+        (12345, "tools python gost relay root kernel_5.10", "tools"),
     ],
 )
 def test_the_thesis_needs_its_kernel_its_iperf3_and_a_gost_and_no_more(
-    user: int, root: str, names: str, first: str, monkeypatch: pytest.MonkeyPatch
+    user: int, names: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GOSTLAB_ROOT", root)
     monkeypatch.setattr(os, "geteuid", lambda: user)
     wanted = setup.needs_of("thesis-tunnel", folders.cache_folder(), quick=True)
     steps = setup.steps(wanted)
@@ -114,7 +113,6 @@ def test_a_users_own_program_needs_a_new_iproute2(
 ) -> None:
     """It runs on the user's own files, whose tc may not know netem's seed."""
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    monkeypatch.setenv("GOSTLAB_ROOT", "own")
     file = tmp_path / "mine.yaml"
     mine = "{kind: command, server: sleep 1, client: sleep 1}"
     settings = f"{{profile: plain-100ms, rate: 10mbit, duration: 2s, flows: {{mine: {mine}}}}}"

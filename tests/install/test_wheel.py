@@ -47,17 +47,17 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def refusal() -> str:
     """The line that tells why there is no root; nothing half-made is left."""
     with pytest.raises(locate.MissingPart) as told:
-        rootfs.chosen_root()
+        rootfs.require_root()
     assert "\n" not in str(told.value)
     assert not list(folders.cache_folder().glob("root/*"))
     return str(told.value)
 
 
 def test_it_is_the_default_and_unpacked_once(brought: Path) -> None:
-    first = rootfs.chosen_root()
+    first = rootfs.require_root()
     assert first is not None and rootfs.hash_of(first.tree) == first.hash
     (brought / "root.tar.xz").write_bytes(b"")
-    assert rootfs.chosen_root() == first
+    assert rootfs.require_root() == first
 
 
 def test_half_of_it_or_another_is_one_line_and_the_next_try_goes_on(brought: Path) -> None:
@@ -69,14 +69,14 @@ def test_half_of_it_or_another_is_one_line_and_the_next_try_goes_on(brought: Pat
     (brought / "root.json").write_text(re.sub(r'"hash": "\w', '"hash": "x', told))
     assert "not what its hash names" in refusal()
     (brought / "root.json").write_text(told)
-    assert rootfs.chosen_root() is not None
+    assert rootfs.require_root() is not None
 
 
 def test_one_of_another_hash_in_the_cache_is_replaced(brought: Path) -> None:
-    first = rootfs.chosen_root()
+    first = rootfs.require_root()
     assert first is not None
     rootfs.write_json(first.tree.with_name("root.json"), {"suite": "bookworm", "hash": "other"})
-    again = rootfs.chosen_root()
+    again = rootfs.require_root()
     assert again is not None and again.hash == first.hash
 
 
@@ -96,7 +96,7 @@ def test_a_full_disk_is_one_line_and_the_next_try_goes_on(
         "root.LOCK, root.BROUGHT = root.LOCK, Path(sys.argv[1])  # it is read when first used\n"
         "root.PACKED = root.BROUGHT / 'root.tar.xz'\n"
         "root.UNPACKED_BYTES = 0\n"
-        "try: print(root.chosen_root())\n"
+        "try: print(root.require_root())\n"
         "except locate.MissingPart as error: print(error)\n"
     )
     done = said_by(
@@ -107,7 +107,7 @@ def test_a_full_disk_is_one_line_and_the_next_try_goes_on(
     if "unshare" in done.stderr:
         pytest.skip("no user namespaces")
     assert "No space left on device: make room" in done.stdout, done
-    assert rootfs.chosen_root() is not None
+    assert rootfs.require_root() is not None
 
 
 # -- how it is made

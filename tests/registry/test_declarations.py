@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gostlab import sandbox
 from gostlab.install.locate import Iproute2, MissingPart, OwnProgram, Parts, TunnelBinary
 from gostlab.registry.folders import ROOT
 from gostlab.registry.kernels import declared_kernels
@@ -267,7 +268,7 @@ OLD_GOST = "3.0.0-rc8"
 def test_a_program_that_is_missing_or_cannot_is_named_before_anything_runs(
     asked: dict[str, str], there: Parts, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GOSTLAB_ROOT", "host")  # the lab's own root brings an iperf3
+    monkeypatch.setattr(sandbox, "root_of", lambda _: None)  # the lab's root brings an iperf3
     monkeypatch.setattr("shutil.which", lambda name, path=None: None)
     runs = [run_of(), run_of(**asked)] if there != NOTHING else [run_of(**asked)]
     if says:

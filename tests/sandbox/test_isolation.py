@@ -481,7 +481,6 @@ def test_on_its_own_root_a_guest_reads_nothing_of_the_hosts(
 ) -> None:
     """Its root mounts the host's files, and may read what is said in SECURITY.md."""
     require_root_tree()
-    monkeypatch.setenv("GOSTLAB_ROOT", "own")
     root = rootfs.plain_root()
     home = tmp_path / "home"
     home.mkdir()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.install.rootfs import Root, chosen_root
+from gostlab.install.rootfs import Root, require_root
 from gostlab.sandbox import CHECKOUT, root_of, rootfs
 from gostlab.spec.run_spec import RunSpec
 from tests.asked import run_of
@@ -55,7 +55,7 @@ def executed(run: RunSpec, folder: Path, lab: Path = CHECKOUT, **environ: str) -
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(run.to_json()))
     words = (str(lab / "lab"), "exec", folder / "run.json", folder / "one")
-    done = said_by(*words, cwd=lab, env={**os.environ, "GOSTLAB_ROOT": "own", **environ})
+    done = said_by(*words, cwd=lab, env={**os.environ, **environ})
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads((folder / "one/env.json").read_text())
     return found
@@ -137,8 +137,8 @@ def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_day(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("asked", "is_made", "says"),
     [
-        ("owl", True, "GOSTLAB_ROOT is 'owl': write own, host or a root's hash"),
-        ("own", False, "the sandbox's root is missing: run ./lab setup --only root"),
+        ("owl", True, "GOSTLAB_ROOT is 'owl': write a root's hash"),
+        ("", False, "the sandbox's root is missing: run ./lab setup --only root"),
         # What a shard, a job of an array or a container is started with.
         ("{other}", True, "{other:.12}.*{made:.12}"),
     ],
@@ -161,17 +161,14 @@ def test_a_root_that_is_not_there_is_one_line_before_a_run_is_made(
     assert not (tmp_path / "one").exists()
 
 
-@pytest.mark.parametrize("asked", ["", "own", "{hash}", "{hash:.12}"])
+@pytest.mark.parametrize("asked", ["", "{hash}", "{hash:.12}"])
 def test_a_guest_is_on_the_root_that_is_asked_for_and_on_the_own_one_unasked(
     asked: str, made: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOSTLAB_ROOT", asked.format(hash=made.hash))
-    assert chosen_root() == made
+    assert require_root() == made
 
 
-def test_a_program_of_the_users_own_is_in_a_guest_with_the_hosts_files(
-    made: Root, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GOSTLAB_ROOT", "own")
+def test_a_program_of_the_users_own_is_in_a_guest_with_the_hosts_files(made: Root) -> None:
     run = run_of(flows="{mine: {kind: command, server: x, client: y}}")
     assert root_of(describe()) == made and root_of(run) is None

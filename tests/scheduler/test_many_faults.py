@@ -254,32 +254,31 @@ def test_killed_sandboxes_fail_alone_and_are_run_again_when_asked(tmp_path: Path
 
 
 def test_runs_whose_tunnel_is_killed_fail_alone_with_the_ends_name(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, tmp_path: Path
 ) -> None:
-    lab.require_programs_of_the_host()
-    monkeypatch.setenv("GOSTLAB_ROOT", "host")  # its GOST is a script of programs of this machine
     draw = random.Random(22)
     assert lab.handed["tunnel"]
-    # Poses as GOST; with more than one stream, one end is killed at an instant of the guest's own
-    # clock.
-    instants = tmp_path / "instants"
+    # Poses as GOST, which follows the script; with more than one stream, one end is killed at an
+    # instant of the guest's own clock.
     ends = dict(zip(TUNNELS_KILLED, itertools.cycle(("client", "target")), strict=False))
-    lines = [
-        f"{streams} {'-F' if end == 'client' else 'none'} {draw.uniform(0.05, 1.2):.3f}\n"
+    instants = "".join(
+        f"{streams}{'-F' if end == 'client' else 'none'}) instant={draw.uniform(0.05, 1.2):.3f};;\n"
         for streams, end in ends.items()
-    ]
-    instants.write_text("".join(lines))
-    program = tmp_path / "gost"
-    program.write_text(f"""#!/bin/sh
+    )
+    script = f"""#!/bin/sh
 case "$1" in -V) echo gost 3.99; exit;; esac
 end=none; for word; do [ "$word" = -F ] && end=-F; done
 streams=$(python3 -c 'import json; print(json.load(open("/run/gostlab/run.json"))["streams"])')
-instant=$(sed -n "s/^$streams $end //p" {instants})
-if [ "$instant" ]; then
-    exec timeout -s KILL "$instant" {lab.handed["tunnel"]["path"]} "$@"
-fi
-exec {lab.handed["tunnel"]["path"]} "$@"
-""")
+instant=
+case $streams$end in
+{instants}esac
+gost=$(mktemp) && sed '1,/^# GOST$/d' "$0" >"$gost" && chmod +x "$gost"
+[ -z "$instant" ] || exec timeout -s KILL "$instant" "$gost" "$@"
+exec "$gost" "$@"
+# GOST
+"""
+    program, real = tmp_path / "gost", Path(lab.handed["tunnel"]["path"]).read_bytes()
+    program.write_bytes(script.encode() + real)
     program.chmod(0o755)
     streams = str([1, *TUNNELS_KILLED])
     through = MATRIX.replace("[1, 2, 3]", streams).replace(
@@ -302,7 +301,7 @@ exec {lab.handed["tunnel"]["path"]} "$@"
     assert len(kept) == 1
     desk.check_nothing_left()
 
-    instants.write_text("")
+    program.write_bytes(script.replace(instants, "").encode() + real)
     again = desk.run("--gost", str(program), "--retry-failed", "--set", "streams=1,2")
     assert again.returncode == 0
     assert kept.items() <= desk.finished().items()

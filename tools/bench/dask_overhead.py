@@ -14,7 +14,7 @@ from gostlab.spec.expand import single_run
 
 WORKERS = 4
 STUBS = 10_000
-STUB_IDENTITY = worker.Identity("here", "any", "stub", "stub", None, {}, None, None)
+STUB_IDENTITY = worker.Identity("here", "any", "stub", "stub", None, {}, "stub")
 
 
 def identify(_gost: str | None) -> dict[str, Any]:
