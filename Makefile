@@ -8,6 +8,7 @@
 #   make bench        how fast the lab is, as ratios
 #   make validate     does the path do what a run says, and do flows behave on it as published?
 #   make pinned       does the lab still do what it did? (run names, help, every file of short runs)
+#   make errors       write down what is said about each input of tests/errors
 #   make results      the site's pages from result folders, docs/results.md and the docs' tables
 #   make catalogue    every experiment's quick form, and one report of all (FORM= for the full)
 #   make kernel       build the sandbox's kernel
@@ -20,7 +21,7 @@
 .PHONY: run test fast bench validate catalogue results kernel doctor clean setup setup-test
 .PHONY: wheel wheel-sources
 .PHONY: lint check-format check-python check-gofmt unit unit-fast beside-unit go-test go-fuzz
-.PHONY: vagrant test-vagrant fuzz pinned pinned-write
+.PHONY: vagrant test-vagrant fuzz pinned pinned-write errors
 
 CACHE := $(shell python3 -P -c 'import sys; sys.path.insert(0, "."); \
 	from gostlab.install import locate; print(locate.cache_folder())')
@@ -76,6 +77,10 @@ pinned:
 
 pinned-write:
 	@$(PYTHON) -m tools.pin_behaviour write
+
+# tests/errors/: what is said about each bad input, written anew; the diff is the review.
+errors:
+	@$(PYTHON) -m tools.remake_errors
 
 FORM := --quick
 EXPERIMENTS = $(basename $(notdir $(wildcard experiments/*.yaml)))
