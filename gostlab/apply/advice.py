@@ -189,13 +189,13 @@ def check_lines(run: RunSpec, address: str, port: int, best: BestCell) -> Iterat
     """Yield iperf3's commands that repeat the load, and the comparison with the lab."""
     flow = next((flow for flow in run.flows if flow.is_tcp), run.flows[0])
     yield "# check: iperf3 -s on the target; on the client"
-    words = [f"iperf3 -c {address}"] + ([f"-p {port}"] if port == LOCAL_PORT else [])
+    argv = [f"iperf3 -c {address}"] + ([f"-p {port}"] if port == LOCAL_PORT else [])
     skipped_s = run.measure_from_s if not run.measure_to_s else 0.0
-    words += [f"-t {flow.duration_s - skipped_s:g}"]
-    words += [f"-O {skipped_s:g}"] if skipped_s else []
-    words += [f"-P {flow.streams}"] if flow.streams > 1 else []
-    words += ["-R"] if flow.direction == "download" else []
-    yield f"{' '.join(words)} -i 1 -J > mine.json"
+    argv += [f"-t {flow.duration_s - skipped_s:g}"]
+    argv += [f"-O {skipped_s:g}"] if skipped_s else []
+    argv += [f"-P {flow.streams}"] if flow.streams > 1 else []
+    argv += ["-R"] if flow.direction == "download" else []
+    yield f"{' '.join(argv)} -i 1 -J > mine.json"
     yield f"./lab compare {best.folder.parent} mine.json"
 
 

@@ -97,13 +97,13 @@ def direction_lines(
 
 def emulation_words(direction: SpecifiedDirection) -> str:
     """Return netem's options of delay, jitter and loss, each after a blank."""
-    words: list[str] = []
+    options: list[str] = []
     if direction.delay_s or direction.jitter_s:
-        words += ["delay", units.show_s(direction.delay_s)]
+        options += ["delay", units.show_s(direction.delay_s)]
     if direction.jitter_s:
-        words += [units.show_s(direction.jitter_s)]
-        words += ["distribution", direction.distribution] if direction.distribution else []
+        options += [units.show_s(direction.jitter_s)]
+        options += ["distribution", direction.distribution] if direction.distribution else []
     if direction.loss:
-        words += ["loss", *(["gemodel"] if len(direction.loss) > 1 else [])]
-        words += [percent_text(share) for share in direction.loss]
-    return "".join(f" {word}" for word in words)
+        options += ["loss", *(["gemodel"] if len(direction.loss) > 1 else [])]
+        options += [percent_text(share) for share in direction.loss]
+    return "".join(f" {word}" for word in options)

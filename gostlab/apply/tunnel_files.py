@@ -1,9 +1,8 @@
 """Write the files and commands of a run's tunnel for real machines: GOST's and WireGuard's."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
@@ -21,6 +20,9 @@ SERVER, MIDDLE, TARGET = "SERVER", "MIDDLE", "TARGET"  # the reader writes addre
 LOCAL_PORT, TUNNEL_PORT, IPERF3_PORT = 9001, 8443, 5201
 WIREGUARD_PORT = 51820
 NEAR_ADDRESS, FAR_ADDRESS, VPN_NETWORK = "10.9.0.1", "10.9.0.2", "10.9.0.0/30"
+
+
+KcpValues = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,9 @@ def gost_lines(run: RunSpec, kind: TunnelKind) -> Iterator[str]:
         yield f"# {machine}: gost.yml, and `gost -C gost.yml` (GOST 3)"
         yield from gost_yaml(transport, kcp, machine, forward, fixed).splitlines()
         listen = f"relay+{transport}://:{TUNNEL_PORT}{f'/{fixed}' if fixed else ''}{query}"
-        words = [f"-L '{listen}'"]
-        words += [f"-F 'relay+{transport}://{next_}:{TUNNEL_PORT}{query}'" for next_ in forward]
-        yield f"# GOST 2, or 3 without a file: gost {' '.join(words)}"
+        argv = [f"-L '{listen}'"]
+        argv += [f"-F 'relay+{transport}://{next_}:{TUNNEL_PORT}{query}'" for next_ in forward]
+        yield f"# GOST 2, or 3 without a file: gost {' '.join(argv)}"
     first = servers[0]
     yield "# CLIENT: gost.yml, and `gost -C gost.yml`"
     yield from gost_yaml(transport, kcp, "", [first], "").splitlines()
@@ -85,14 +87,12 @@ def gost_lines(run: RunSpec, kind: TunnelKind) -> Iterator[str]:
             yield f"# {name}: {value} has no option of GOST's"
 
 
-def gost_yaml(
-    transport: str, kcp: dict[str, Any], machine: str, forward: list[str], target: str
-) -> str:
+def gost_yaml(transport: str, kcp: KcpValues, machine: str, forward: list[str], target: str) -> str:
     """Return GOST 3's configuration of one machine; `machine` is "" for the client."""
     # GOST 3.2 replaces some values of kcp.config by those of single options, which must be there.
     single = {f"kcp.{key}": kcp[key] for key in KCP_DEFAULTS if kcp}
-    metadata = {"metadata": {"kcp.config": kcp, **single}} if kcp else {}
-    service: dict[str, Any] = {
+    metadata: dict[str, object] = {"metadata": {"kcp.config": kcp, **single}} if kcp else {}
+    service: dict[str, object] = {
         "name": "lab",
         "addr": f":{TUNNEL_PORT if machine else LOCAL_PORT}",
         "handler": {"type": "relay" if machine else "tcp", **({"chain": "lab"} if forward else {})},
@@ -100,7 +100,7 @@ def gost_yaml(
     }
     if target:
         service["forwarder"] = {"nodes": [{"name": "target", "addr": target}]}
-    document: dict[str, Any] = {"services": [service]}
+    document: dict[str, object] = {"services": [service]}
     if forward:
         node = {
             "name": forward[0],

@@ -12,6 +12,7 @@ import ast
 import re
 import shlex
 import textwrap
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -177,20 +178,24 @@ def shell_commands(recording: Recording) -> Iterator[TcCommand]:
             continue
         called = re.search(r"""\bcmd\(\s*['"](.*)['"]""", line)  # h1.cmd('tc qdisc …') of Mininet
         for part in re.split(r"&&|\|\||[;|]", called[1] if called else line):
-            words = re.sub(r"(?:^|\s)#.*", "", part).split()
-            words = [word for word in words if not re.match(r"\d?>|&>", word)]
-            if not any(word.rpartition("/")[2] == "tc" for word in words[:8]):
+            argv = re.sub(r"(?:^|\s)#.*", "", part).split()
+            argv = [word for word in argv if not re.match(r"\d?>|&>", word)]
+            if not any(word.rpartition("/")[2] == "tc" for word in argv[:8]):
                 continue
-            at = next(i for i, word in enumerate(words) if word.rpartition("/")[2] == "tc")
-            variable = next((word for word in words[at:] if re.search(r"[$`%]\w|[$`{]", word)), "")
+            at = next(i for i, word in enumerate(argv) if word.rpartition("/")[2] == "tc")
+            variable = next((word for word in argv[at:] if re.search(r"[$`%]\w|[$`{]", word)), "")
             if variable:
                 raise UnreadableRecording(
                     f"{position}: {variable:.40} is a variable: write its value (`sh -x` prints"
                     " each command with the values)"
                 )
-            prefix = words[:at]
+            prefix = argv[:at]
             namespace = prefix[prefix.index("exec") + 1] if "exec" in prefix[:-1] else ""
-            yield TcCommand(position, namespace, tuple(shlex.split(" ".join(words[at + 1 :]))))
+            try:
+                args = shlex.split(" ".join(argv[at + 1 :]))
+            except ValueError as error:
+                raise UnreadableRecording(f"{position}: {error}") from None
+            yield TcCommand(position, namespace, tuple(args))
         line = ""
 
 
@@ -209,8 +214,8 @@ def shown_commands(recording: Recording) -> Iterator[TcCommand]:
         table, kind, handle, device, parent, options = match.groups()
         given = SHOWN_NOISE.sub("", options).split()
         of_class = ("classid", handle) if table == "class" else ("handle", handle)
-        place = ("dev", device or "the device", *parent.split(), *of_class)
-        args = (table, "add", *place, kind, *given)
+        location = ("dev", device or "the device", *parent.split(), *of_class)
+        args = (table, "add", *location, kind, *given)
         yield TcCommand(f"{recording.label}:{number}", "", args)
 
 
@@ -228,7 +233,9 @@ def install(commands: Sequence[TcCommand], *, reads_output: bool) -> list[TcDevi
     for command in commands:
         try:
             execute(command, devices)
-        except (ValueError, IndexError) as error:
+        except IndexError:
+            raise UnreadableRecording(f"{command.position}: the line ends too soon") from None
+        except ValueError as error:
             raise UnreadableRecording(f"{command.position}: {error}") from None
     for device in devices.values():
         device.reads_output = reads_output
@@ -245,21 +252,23 @@ def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
     verb = next((v for v in verbs if v.startswith(args[1])), "")
     if not table or verb in ("show", "list", "ls", "get"):
         return
-    place: dict[str, str] = {}
+    keywords = ["dev", "parent", "handle", "classid"]
+    keywords += ["protocol", "prio", "pref"] if table == "filter" else []
+    location: dict[str, str] = {}
     rest = args[2:]
     while rest:
-        if rest[0] in ("root", "ingress", "clsact", "egress") and "parent" not in place:
-            place["parent"] = rest.pop(0)
-        elif rest[0] in ("dev", "parent", "handle", "classid", "protocol", "prio", "pref"):
-            place[rest[0]] = rest[1]
+        if rest[0] in ("root", "ingress", "clsact", "egress") and "parent" not in location:
+            location["parent"] = rest.pop(0)
+        elif rest[0] in keywords:
+            location[rest[0]] = rest[1]
             del rest[:2]
         elif rest[0] in ("estimator", "stab"):
             raise ValueError(f"{rest[0]} has no equivalent here: leave it out")
         else:
             break
-    if not place.get("dev"):
+    if not location.get("dev"):
         raise ValueError(f"tc {args[0]} without dev")
-    name = " ".join(filter(None, (command.namespace, place["dev"])))
+    name = " ".join(filter(None, (command.namespace, location["dev"])))
     device = devices.setdefault(name, TcDevice(name))
     if table == "filter":
         if "redirect" in rest or "mirror" in rest:
@@ -269,27 +278,31 @@ def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
         if "police" in rest:
             device.qdiscs["police"] = TcObject(command.position, "police", "", "police", ())
         return
-    place["parent"] = canonical(place.get("parent", "root"))
+    location["parent"] = canonical(location.get("parent", "root"))
     if verb == "delete":
-        remove(device, table, place)
+        remove(device, table, location)
         return
-    if not rest and place["parent"] in ("ingress", "clsact"):
-        rest = [place["parent"]]
+    if not rest and location["parent"] in ("ingress", "clsact"):
+        rest = [location["parent"]]
     kind, *options = rest or [""]
-    if table == "qdisc" and place["parent"].startswith("ffff:"):
-        place["parent"] = "ingress"
-    handle = canonical(place.get("classid") or place.get("handle", ""))
+    if table == "qdisc" and location["parent"].startswith("ffff:"):
+        location["parent"] = "ingress"
+    handle = canonical(location.get("classid") or location.get("handle", ""))
     default = options[options.index("default") + 1] if "default" in options[:-1] else ""
-    made = TcObject(command.position, kind, handle, place["parent"], tuple(options), default)
+    new_object = TcObject(
+        command.position, kind, handle, location["parent"], tuple(options), default
+    )
     if table == "class":
-        device.classes[handle] = made
+        device.classes[handle] = new_object
         return
-    before = device.qdiscs.get(made.parent)
+    before = device.qdiscs.get(new_object.parent)
     if before and before.kind == kind == "netem" and verb in ("change", "replace"):
-        made = replace(made, handle=handle or before.handle, options=carried_over(before, made))
+        new_object = replace(
+            new_object, handle=handle or before.handle, options=carried_over(before, new_object)
+        )
     if verb == "change" and not before:
-        raise ValueError(f"change of a qdisc that no line adds (dev {name}, {made.parent})")
-    device.qdiscs[made.parent] = made
+        raise ValueError(f"change of a qdisc that no line adds (dev {name}, {new_object.parent})")
+    device.qdiscs[new_object.parent] = new_object
 
 
 def canonical(handle: str) -> str:
@@ -301,29 +314,29 @@ def canonical(handle: str) -> str:
     return f"{major}:{minor}"
 
 
-def remove(device: TcDevice, table: str, place: Mapping[str, str]) -> None:
+def remove(device: TcDevice, table: str, location: Mapping[str, str]) -> None:
     """Remove a qdisc or class with all below it; what is not there is no error."""
     if table == "class":
-        device.classes.pop(canonical(place.get("classid", "")), None)
+        device.classes.pop(canonical(location.get("classid", "")), None)
         return
-    if place["parent"] == "root":
-        kept = {name: qdisc for name, qdisc in device.qdiscs.items() if name == "ingress"}
-        device.qdiscs, device.classes = kept, {}
+    if location["parent"] == "root":
+        remaining = {name: qdisc for name, qdisc in device.qdiscs.items() if name == "ingress"}
+        device.qdiscs, device.classes = remaining, {}
     else:
-        device.qdiscs.pop(place["parent"], None)
-        if place["parent"] == "ingress":
+        device.qdiscs.pop(location["parent"], None)
+        if location["parent"] == "ingress":
             device.redirects_to = ""
 
 
 def carried_over(before: TcObject, after: TcObject) -> tuple[str, ...]:
     """Return a netem's options after `change`: the kernel keeps only rate and distribution."""
-    kept: list[str] = []
+    remaining: list[str] = []
     for word in ("rate", "distribution"):
         if word in before.options[:-1] and word not in after.options:
             if word == "distribution" and "delay" not in after.options:
                 continue
-            kept += [word, before.options[before.options.index(word) + 1]]
-    return (*after.options, *kept)
+            remaining += [word, before.options[before.options.index(word) + 1]]
+    return (*after.options, *remaining)
 
 
 # -- one device's path
@@ -379,7 +392,11 @@ class DirectionReader:
         for parent in ("police", "ingress"):
             if (other := self.device.qdiscs.get(parent)) and parent == "police":
                 self._leave(other.position, "police (incoming packets over a rate are dropped)")
+        passed: list[TcObject] = []
         while qdisc:
+            if qdisc in passed:
+                raise UnreadableRecording(f"{qdisc.position}: {qdisc.handle} stands below itself")
+            passed.append(qdisc)
             yield qdisc
             if qdisc.kind in CLASSFUL:
                 leaf = self._leaf_class(qdisc)
@@ -442,9 +459,13 @@ class DirectionReader:
                 return read_rate_bps(values[word]) if word in values else None
             ceils: list[int] = []
             current: TcObject | None = bucket
-            while current:
+            for _ in range(1 + len(self.device.classes)):  # parents may name each other
+                if current is None:
+                    break
                 values = dict(zip(current.options, current.options[1:], strict=False))
                 text = values.get("ceil") or values.get("rate")
+                if text is None and current.options:
+                    raise ValueError(f"class {current.handle} without a rate")
                 ceils += [read_rate_bps(text)] if text else []
                 current = self.device.classes.get(current.parent)
             return min(ceils, default=None)
@@ -462,7 +483,7 @@ class DirectionReader:
     def _buffer(
         self, chain: Sequence[TcObject], netems: Sequence[NetemOptions], rate_bps: int | None
     ) -> tuple[str, str]:
-        """Return the queue's size in the lab's words, and how it follows from the lines."""
+        """Return the queue's size in the form of a profile, and how it follows from the lines."""
         last = chain[-1]
         position = last.position
         values = dict(zip(last.options, last.options[1:], strict=False))
@@ -478,7 +499,7 @@ class DirectionReader:
                     return "", ""
                 limit = values["limit"].removesuffix("p")
                 if last.kind in ("bfifo", "red"):
-                    return f"{read_size_bytes(limit)}B", f"{last.kind}'s limit {limit}"
+                    return frames_of(read_size_bytes(limit)), f"{last.kind}'s limit {limit}"
                 return f"{int(limit)}pkts", f"{last.kind}'s limit {limit}"
         except ValueError as error:
             raise UnreadableRecording(f"{position}: {last.kind}: {error}") from None
@@ -510,14 +531,15 @@ class DirectionReader:
 
     def _tbf_buffer(self, values: Mapping[str, str]) -> tuple[str, str]:
         if "limit" in values:
-            return f"{read_size_bytes(values['limit'])}B", f"tbf's limit {values['limit']}"
+            limit = values["limit"]
+            return frames_of(read_size_bytes(limit)), f"tbf's limit {limit} of full frames"
         text = values.get("latency") or values.get("lat")
         if text is None:
             return "", ""
         burst = values.get("burst") or values.get("buffer") or values.get("maxburst") or "0"
-        latency_bytes = read_rate_bps(values["rate"]) * read_time_s(text) / 8
+        latency_bytes = read_rate_bps(values.get("rate", "")) * read_time_s(text) / 8
         size = round(latency_bytes) + read_size_bytes(burst.partition("/")[0])
-        return f"{size}B", f"tbf's latency {text} at its rate, and burst {burst}"
+        return frames_of(size), f"tbf's latency {text} at its rate, and burst {burst}"
 
     def _netem(self, qdisc: TcObject) -> NetemOptions:
         """Return a netem's options. Raises UnreadableRecording with the line."""
@@ -530,9 +552,9 @@ class DirectionReader:
         options, netem = list(qdisc.options), NetemOptions()
         while options:
             word = options.pop(0)
-            words = (*NETEM_WORDS, *UNSUPPORTED)
-            name = next((known for known in words if known.startswith(word)), "")
-            if word in words:
+            options_of_netem = (*NETEM_WORDS, *UNSUPPORTED)
+            name = next((known for known in options_of_netem if known.startswith(word)), "")
+            if word in options_of_netem:
                 name = word
             numbers = []
             while options and is_number(options[0]):
@@ -620,6 +642,14 @@ class DirectionReader:
         self.left_out.append(f"{position}: {what}")
 
 
+def frames_of(limit_bytes: int) -> str:
+    """Return a limit in bytes as a profile's buffer: the full frames that it holds, at least one.
+
+    A profile counts a buffer in packets of the MTU, a qdisc with the Ethernet header.
+    """
+    return f"{max(1, limit_bytes // FRAME_BYTES)}pkts"
+
+
 def packets_in_flight(rate_bps: int, delay_s: Fraction) -> int:
     """Return the full packets that a rate sends in a delay."""
     return round(rate_bps * delay_s / (8 * FRAME_BYTES))
@@ -631,25 +661,25 @@ def packets_in_flight(rate_bps: int, delay_s: Fraction) -> int:
 def path_of_devices(devices: Sequence[TcDevice]) -> SpecifiedPath:
     """Return the path of up to two shaped devices. Raises UnreadableRecording."""
     readers = {device.name: DirectionReader(device) for device in devices}
-    found = {name: one for name, reader in readers.items() if (one := reader.direction())}
+    by_device = {name: one for name, reader in readers.items() if (one := reader.direction())}
     incoming = {device.redirects_to for device in devices if device.redirects_to}
     left_out = tuple(line for reader in readers.values() for line in reader.left_out)
     settings = {
         name: value for reader in readers.values() for name, value in reader.settings.items()
     }
-    outgoing = [name for name in found if name not in incoming]
-    reverse_names = [name for name in found if name in incoming] or outgoing[1:]
+    outgoing = [name for name in by_device if name not in incoming]
+    reverse_names = [name for name in by_device if name in incoming] or outgoing[1:]
     forward_names = [name for name in outgoing if name not in reverse_names]
-    if not found:
+    if not by_device:
         raise UnreadableRecording("no netem, tbf, htb or cake in these lines shapes anything")
     if len(forward_names) > 1 or len(reverse_names) > 1:
         raise UnreadableRecording(
-            f"{len(found)} devices are shaped ({', '.join(found):.80}): leave the one or two whose"
-            " ends are your path's"
+            f"{len(by_device)} devices are shaped ({', '.join(by_device):.80}): leave the one or"
+            " two whose ends are your path's"
         )
     return SpecifiedPath(
-        forward=found[forward_names[0]] if forward_names else None,
-        reverse=found[reverse_names[0]] if reverse_names else None,
+        forward=by_device[forward_names[0]] if forward_names else None,
+        reverse=by_device[reverse_names[0]] if reverse_names else None,
         settings=settings,
         left_out=left_out,
     )
@@ -684,7 +714,8 @@ class MininetLink:
 def mininet_links(recording: Recording) -> Iterator[MininetLink]:
     """Yield the calls with options of a TCLink. Raises UnreadableRecording."""
     try:
-        tree = ast.parse(textwrap.dedent(recording.text))
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(textwrap.dedent(recording.text))
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
         raise UnreadableRecording(

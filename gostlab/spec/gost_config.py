@@ -69,7 +69,7 @@ class GostHop:
 
 @dataclass(frozen=True)
 class GostService:
-    """What listens: a client if its listener is local and it has hops, else a server."""
+    """One service: a client if its listener is local and it has hops, else a server."""
 
     position: str
     handler: str

@@ -112,7 +112,7 @@ def test_what_tc_shows_is_what_was_set() -> None:
 def test_shown_tbf_and_htb() -> None:
     tbf = path_of("qdisc tbf 1: dev lo root refcnt 2 rate 20Mbit burst 4Kb lat 400ms").forward
     assert tbf is not None
-    assert (tbf.rate_bps, tbf.buffer) == (20_000_000, "1004096B")
+    assert (tbf.rate_bps, tbf.buffer) == (20_000_000, "663pkts")
     htb = path_of(
         "qdisc htb 5: dev s1-eth1 root refcnt 9 r2q 10 default 0x1 direct_packets_stat 0",
         "qdisc netem 10: dev s1-eth1 parent 5:1 limit 1000 delay 5ms",
@@ -136,6 +136,16 @@ def test_what_a_filter_redirects_to_is_the_reverse_direction() -> None:
     assert path.reverse.rate_bps == 50_000_000
 
 
+def test_a_prio_class_that_a_filter_chooses_has_the_emulation() -> None:
+    path = path_of(
+        "tc qdisc add dev eth0 root handle 1: prio",
+        "tc qdisc add dev eth0 parent 1:3 handle 30: netem delay 40ms rate 10mbit",
+        "tc filter add dev eth0 protocol ip parent 1:0 prio 3 u32 match ip dst 10.0.0.2 flowid 1:3",
+    )
+    assert path.forward is not None
+    assert (path.forward.rate_bps, path.forward.delay_s) == (10_000_000, Fraction(1, 25))
+
+
 def test_later_commands_change_replace_and_delete() -> None:
     changed = path_of(
         "tc qdisc del dev eth0 root 2>/dev/null || true",
@@ -150,7 +160,7 @@ def test_later_commands_change_replace_and_delete() -> None:
         "tc qdisc replace dev eth0 root tbf rate 1mbit burst 5kb limit 10kb",
     ).forward
     assert other is not None
-    assert (other.rate_bps, other.buffer, other.delay_s) == (1_000_000, "10240B", 0)
+    assert (other.rate_bps, other.buffer, other.delay_s) == (1_000_000, "6pkts", 0)
     assert "shapes anything" in refusal(f"{NETEM} delay 10ms", "tc qdisc del dev eth0 root")
 
 
@@ -182,6 +192,15 @@ def test_what_has_no_equivalent_is_named_with_its_line() -> None:
         ((f"{NETEM} rate 10%",), "share of the device's speed"),
         (("tc qdisc add root netem delay 1ms",), "without dev"),
         (("tc qdisc add dev",), "tc.sh:1"),
+        ((f"{NETEM} delay '10ms",), "tc.sh:1: No closing quotation"),
+        (("tc qdisc add dev e root tbf burst 5kb latency 1ms",), "no rate of tc's"),
+        (
+            (
+                "tc qdisc add dev e root handle 1: netem delay 1ms",
+                "tc qdisc add dev e parent 1:1 handle 1: tbf rate 1mbit burst 5kb limit 5kb",
+            ),
+            "stands below itself",
+        ),
         (
             tuple(f"tc qdisc add dev eth{n} root netem delay 1ms rate 1mbit" for n in range(3)),
             "3 devices are shaped",
