@@ -302,17 +302,6 @@ def measure_repeats(iperf3: str, hops: Sequence[Hop], cpu: int, repeat: int) -> 
     return taken
 
 
-def call_us(iperf3: str, relay: Path, rate: str) -> float:
-    """Return the relay's CPU time per system call at a rate such as 150M, µs. Raises RuntimeError.
-
-    It includes the bytes, and is the source of the virtual clock's cost per call.
-    """
-    hop = Hop(RELAYS_NAME, relay, "ws")
-    with chain(iperf3, hop, ",".join(map(str, usable_cpus()))) as built:
-        spent = measure(built, ChainLoad(1, rate))[hop.end("near")]
-    return spent.cpu_ns / spent.calls / 1000
-
-
 def by_program(taken: Taken) -> dict[str, dict[tuple[Hop | None, ChainLoad], Spent]]:
     """Return the cheapest repeat of each program's loads; iperf3's only where it ran alone."""
     by_name: dict[str, dict[tuple[Hop | None, ChainLoad], Spent]] = {}

@@ -55,15 +55,6 @@ def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
         return switched_on(sock, device, names)
 
 
-def offloads_of(device: str) -> dict[str, bool]:
-    """Return which of OFFLOADS an interface has.
-
-    Raises OSError.
-    """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        return switched_on(sock, device, feature_names(sock, device))
-
-
 def switched_on(sock: socket.socket, device: str, names: Sequence[str]) -> dict[str, bool]:
     """Return which of OFFLOADS an interface has, given its features' names.
 

@@ -15,6 +15,7 @@ from gostlab.spec.cpu_cost_tables import Cost, MeasuredCost, load_measured
 from tests.install.programs import script
 from tests.offspring import offspring
 from tools.bench import cost_model_check
+from tools.bench.__main__ import call_us
 
 
 def made_up(call_ns: float, byte_ns: float, loads: list[tuple[float, float]]) -> list[Spent]:
@@ -123,7 +124,7 @@ def test_calls_are_counted_per_read_and_write_or_it_is_said_that_they_are_not() 
 def test_a_relay_that_does_not_start_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     relay = script(tmp_path / "relay-that-cannot", "#!/bin/sh\nexit 3\n")
     with pytest.raises(RuntimeError, match="nothing listens on port"):
-        cpu_costs.call_us("iperf3", relay, "150M")
+        call_us("iperf3", relay, "150M")
     assert not offspring("iperf3")
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from matplotlib.figure import Figure
 
 from gostlab.analysis.load.published import Study, load_study, questions
 from gostlab.analysis.load.runs import load_results
@@ -165,31 +164,6 @@ def test_what_disagrees_is_said_with_its_reason(page: Path) -> None:
     assert text.count("The study's link was slower.") == 1
     for words in ("Why they differ", "Nobody has found out yet.", "4 to 11", "no run"):
         assert words in text
-
-
-def test_a_study_is_two_screens_and_says_nothing_twice(page: Path, chapter: Chapter) -> None:
-    text = page.read_text(encoding="utf-8")
-    shown = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL).partition("<a id=")[2]
-    heights = {picture.name: height_of(picture.figure) for picture in chapter.pictures}
-    pictures = re.findall(r"\]\(studies/([^)]+)\.png\)", shown)
-    words = [line for line in shown.splitlines() if line and not line.startswith("![")]
-    lines = sum(1 + len(line) // LETTERS_IN_A_LINE for line in words)
-    assert len(pictures) == 2
-    assert sum(heights[name] for name in pictures) + 30 * lines <= 2 * SCREEN_PX
-    assert shown.count("The study's link was slower.") == 1
-    assert shown.count("Made by:") == 1 and shown.count(STUDY.note) == 1
-    sentences = re.split(r"(?<=\.) ", " ".join(words))
-    assert len(sentences) == len(set(sentences))
-
-
-# A forge's page of Markdown, and a screen.
-COLUMN_PX, SCREEN_PX, LETTERS_IN_A_LINE = 830, 1080, 100
-
-
-def height_of(figure: Figure) -> float:
-    """A figure's height on the page of studies, in px."""
-    width_in, height_in = figure.get_size_inches()
-    return float(COLUMN_PX * height_in / width_in)
 
 
 def test_a_figure_of_cells_stands_before_those_of_single_runs(losses: Path) -> None:
