@@ -23,7 +23,7 @@ from gostlab.analysis.load.json_safe import UnreadableFile, Value, optional_numb
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_run, read_series
-from gostlab.results.metrics import Latency, path_leg
+from gostlab.results.metrics import WARM_UP_SHARE, Latency, path_leg
 from gostlab.spec.path_spec import direction_of_data
 from gostlab.spec.run_spec import RunSpec
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-# Exclude this initial share of a flow's (or of all flows' common) time from steady-state means:
-# slow start ends far above the window that loss allows, and CUBIC reduces it by 0.7 per loss only.
-WARM_UP_SHARE = 0.25
 MAX_UNZIPPED_BYTES = 1 << 30
 # BBR's pacing gain in ProbeBW is 1.25, 0.75 or 1; in Startup 2.89, in Drain 0.35 (Cardwell et al.,
 # ACM Queue 14(5), 2016).

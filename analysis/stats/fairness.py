@@ -10,14 +10,15 @@ from itertools import pairwise
 from gostlab.analysis.load import series
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.results.coexistence import Side
-from gostlab.results.metrics import jain_index
+from gostlab.results.metrics import (
+    FAIR_DELTA,
+    FAIR_HOLD_S,
+    FAIR_WINDOW_S,
+    WARM_UP_SHARE,
+    is_fair,
+    jain_index,
+)
 
-# Relative deviation from 1/n of a fair share: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker,
-# SIGCOMM 2001).
-DELTA = 0.1
-# Window length of shares, and the time that they must stay fair to count as converged.
-FAIR_WINDOW_S = 1.0
-FAIR_HOLD_S = 5.0
 # A rate has settled if it stays within this relative band of its new value for the hold time.
 SETTLE_BAND = 0.1
 SETTLE_HOLD_S = 2.0
@@ -61,7 +62,7 @@ def active_window(
     last_s = min((curve.end_s for curve in progress.values()), default=0.0)
     if run.measures_a_part:
         return max(first_s, run.measured_s[0]), min(last_s, run.measured_s[1])
-    return first_s + series.WARM_UP_SHARE * (last_s - first_s), last_s
+    return first_s + WARM_UP_SHARE * (last_s - first_s), last_s
 
 
 def shares(run: RunFolder) -> dict[str, float]:
@@ -93,12 +94,6 @@ def convergence_s(run: RunFolder) -> float | None:
     return first_lasting([is_fair(at) for at in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
 
 
-def is_fair(rates: Sequence[float]) -> bool:
-    """Return whether each of n rates is 1/n of their sum, within DELTA."""
-    total = math.fsum(rates)
-    return total > 0 and all(abs(rate / total * len(rates) - 1) <= DELTA + 1e-9 for rate in rates)
-
-
 def common_windows(run: RunFolder) -> tuple[float, list[tuple[float, ...]]]:
     """Return the start of the last competing flow and all rates in windows from then on.
 
@@ -115,7 +110,7 @@ def sides(run: RunFolder) -> dict[str, Side]:
     """Return which flows have yielded, and since when.
 
     {} if they are not active together for long enough. Shares in windows of 1 s are averaged over 5
-    s, so that BBR's ProbeRTT is no change of sides; a flow is at its fair share within DELTA of
+    s, so that BBR's ProbeRTT is no change of sides; a fair share is within FAIR_DELTA of
     1/n. A flow's side is its side at the end, since the instant after which it is on no other.
     """
     import numpy as np
@@ -129,7 +124,7 @@ def sides(run: RunFolder) -> dict[str, Side]:
         return {}
     result = {}
     for index, flow in enumerate(flows):
-        standing = [int(np.sign(off[index])) * bool(abs(off[index]) > DELTA) for off in shared]
+        standing = [int(np.sign(off[index])) * bool(abs(off[index]) > FAIR_DELTA) for off in shared]
         stood = next((n for n, side in enumerate(reversed(standing)) if side != standing[-1]), None)
         first = 0 if stood is None else len(standing) - stood
         result[flow.name] = Side(standing[-1], since_s + first * FAIR_WINDOW_S)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.series import WARM_UP_SHARE, TimeSeries, flow_rates
+from gostlab.analysis.load.series import TimeSeries, flow_rates
+from gostlab.results.metrics import WARM_UP_SHARE
 
 # A window belongs to a dip if its rate is below this share of the median rate. BBRv3 keeps half
 # of a bandwidth-delay product, which halves the rate; BBRv1's 0.75 after its probe for bandwidth

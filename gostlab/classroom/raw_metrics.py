@@ -28,11 +28,6 @@ from gostlab.results import (
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
-# This initial part of a flow's time is excluded from steady-state means, as in the report.
-WARM_UP_SHARE = 0.25
-# Shares are fair if they deviate by at most DELTA from 1/n in five successive windows of one second
-# (RFC 5166, section 2.3; the same constants as in gostlab.analysis.stats.fairness).
-DELTA, WINDOW_S, HOLD_WINDOWS = 0.1, 1.0, 5
 # Maximum difference between the bytes of a connection and iperf3's count, due to iperf3's control
 # bytes and a tunnel's frames and handshake.
 COUNT_SLACK_BYTES = 2**16
@@ -352,7 +347,7 @@ def window_pkts(records: Records, flow: str | None) -> float:
     rows = records.wan_rows(selected)
     limited = [row["t_s"] for row in rows if is_number(row["ssthresh_pkts"])]
     end_s = min(span[1], rows[-1]["t_s"])
-    steady_s = span[0] + WARM_UP_SHARE * (end_s - span[0])
+    steady_s = span[0] + metrics.WARM_UP_SHARE * (end_s - span[0])
     first_s = max([steady_s, *limited[:1], rows[0]["t_s"]])
     held = [
         (row["cwnd_pkts"], min(following, end_s) - max(row["t_s"], first_s))
@@ -410,7 +405,7 @@ def steady_rates(records: Records) -> dict[str, float]:
     spans = [span_of(records, flow) for flow in flows]
     last_row_s = records.sockets[-1]["t_s"]
     first_s, last_s = max(span[0] for span in spans), min(*(span[1] for span in spans), last_row_s)
-    first_s += WARM_UP_SHARE * (last_s - first_s)
+    first_s += metrics.WARM_UP_SHARE * (last_s - first_s)
     rates = {}
     for flow in flows:
         by = delivered_bytes(records, flow)
@@ -433,17 +428,13 @@ def fair_after_s(records: Records, _flow: str | None) -> float:
     spans = [span_of(records, flow) for flow in flows]
     start_s, end_s = max(span[0] for span in spans), min(span[1] for span in spans)
     curves = [delivered_bytes(records, flow) for flow in flows]
-    fair = 0
-    for number in range(int((end_s - start_s) / WINDOW_S)):
-        first = start_s + number * WINDOW_S
-        rates = [by(first + WINDOW_S) - by(first) for by in curves]
-        total = math.fsum(rates)
-        near = total > 0 and all(
-            abs(rate / total * len(rates) - 1) <= DELTA + 1e-9 for rate in rates
-        )
-        fair = fair + 1 if near else 0
-        if fair == HOLD_WINDOWS:
-            return (number + 1 - HOLD_WINDOWS) * WINDOW_S
+    window_s, fair_s = metrics.FAIR_WINDOW_S, 0.0
+    for number in range(int((end_s - start_s) / window_s)):
+        first = start_s + number * window_s
+        rates = [by(first + window_s) - by(first) for by in curves]
+        fair_s = fair_s + window_s if metrics.is_fair(rates) else 0.0
+        if fair_s >= metrics.FAIR_HOLD_S:
+            return (number + 1) * window_s - fair_s
     raise UnreadableRecord("the shares never became fair")
 
 

@@ -28,6 +28,14 @@ Row = Mapping[str, Any]
 
 # A bottleneck with at least this utilisation counts as full.
 BOTTLENECK_FULL = 0.95
+# Exclude this initial share of a flow's (or of all flows' common) time from steady-state means:
+# slow start ends far above the window that loss allows, and CUBIC reduces it by 0.7 per loss only.
+WARM_UP_SHARE = 0.25
+# Relative deviation from 1/n of a fair share: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker,
+# SIGCOMM 2001; RFC 5166, section 2.3).
+FAIR_DELTA = 0.1
+# Window length of shares, and the time that they must stay fair to count as converged.
+FAIR_WINDOW_S, FAIR_HOLD_S = 1.0, 5.0
 # The end of a connection that sends the data: near connected, far accepted.
 SENDING_END: Mapping[str, str] = {"upload": "near", "download": "far"}
 
@@ -162,6 +170,14 @@ def jain_index(shares: Sequence[float]) -> float:
     """
     squares = math.fsum(share * share for share in shares)
     return math.fsum(shares) ** 2 / (len(shares) * squares) if squares else math.nan
+
+
+def is_fair(rates: Sequence[float]) -> bool:
+    """Return whether each of n rates is 1/n of their sum, within FAIR_DELTA."""
+    total = math.fsum(rates)
+    return total > 0 and all(
+        abs(rate / total * len(rates) - 1) <= FAIR_DELTA + 1e-9 for rate in rates
+    )
 
 
 # -- retransmissions
