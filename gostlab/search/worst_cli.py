@@ -12,8 +12,8 @@ from gostlab import sandbox
 from gostlab.cli import common
 from gostlab.errors import bounded
 from gostlab.profile_import import profile_writer as writer
+from gostlab.search import harness as harnesses
 from gostlab.search import search_space, worst
-from gostlab.search.harness import SearchHarness, SearchProgress
 from gostlab.spec import expand, experiment, profile, yaml_source
 
 SHOWN = 3
@@ -69,8 +69,8 @@ def worst_verb(arguments: argparse.Namespace) -> int:
     is_ours = profile_file.is_file() and MADE_BY in profile_file.read_text("utf-8", "replace")
     force = arguments.force or arguments.dry_run or is_ours
     writer.check_output(arguments.out, name, (".yaml",), force=force)
-    progress = SearchProgress(options.budget, 0.0, quiet=arguments.json)
-    harness = SearchHarness(
+    progress = harnesses.SearchProgress(options.budget, 0.0, quiet=arguments.json)
+    harness = harnesses.SearchHarness(
         "worst", options.document(), options.results, choice, progress, jobs=arguments.jobs
     )
     [example, *_] = expand.expand(harness.file, machine=choice.name)
