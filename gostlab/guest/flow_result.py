@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import TypedDict
 
 from gostlab.spec.compatible_json import JsonObject
 
@@ -30,16 +31,18 @@ class FlowInterval:
     sent_datagrams: int | None = None
 
 
-@dataclass(frozen=True)
-class WholeFlow(FlowInterval):
+class WholeFlow(TypedDict):
     """The counts of a flow over all of its time, if only a part is measured."""
 
-    goodput_bps: float = 0.0
-    seconds: float = 0.0
+    goodput_bps: float
+    seconds: float
+    bytes: int
+    retransmits: int | None
+    lost_datagrams: int | None
+    sent_datagrams: int | None
 
 
-@dataclass(frozen=True)
-class RoundTrips:
+class RoundTrips(TypedDict):
     """The round trips of a ping flow."""
 
     over: str  # udp | tcp
@@ -54,8 +57,7 @@ class RoundTrips:
     max_ms: float
 
 
-@dataclass(frozen=True)
-class FetchTimes:
+class FetchTimes(TypedDict):
     """The downloads of one size of a short flow, and how long they took."""
 
     size_bytes: int

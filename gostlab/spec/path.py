@@ -11,15 +11,15 @@ from gostlab.registry.topologies import topology_of
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
 from gostlab.spec.profile import Profile, ProfileDirection, compile_path, load_profile
 from gostlab.spec.run_request import RunRequest, topologies_with
-from gostlab.spec.settings import Setting, Settings, merged, widened
+from gostlab.spec.settings import PATH_FIELDS, Setting, Settings, merged, widened
 from gostlab.spec.trace import MAX_ROWS, changes_of
 from gostlab.spec.yaml_source import BadInput, find_document, first_file, key_fields, meant
 
 # The settings that determine the delay of a path.
 DELAYS = {"rtt", "delay", *(f"{direction}.delay" for direction in DIRECTIONS)}
-# The settings of a path, and the corresponding fields of a profile's direction.
+# The settings of a path that a profile's direction takes as they are, and its fields of them.
 KEYS = key_fields(ProfileDirection)
-PATH_SETTINGS = {name: KEYS[name].name for name in ("rate", "delay", "buffer", "loss", "jitter")}
+PATH_SETTINGS = {name: KEYS[name].name for name in PATH_FIELDS if name != "ordered"}
 
 
 def resolve_sites(request: RunRequest, path: PathSpec) -> dict[str, PathSpec] | None:

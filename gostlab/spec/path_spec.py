@@ -1,7 +1,8 @@
 """Represent a compiled path: its two directions, their loss, and their changes during the load.
 
-A next parameter of a direction is a field here, declared with `added_later`, and a key of
-spec.profile.ProfileDirection and of spec.settings.PATH_FIELDS.
+A new parameter of a direction is a field of DirectionSpec, declared with `added_later`, which
+spec.profile.ProfileDirection reads from profiles and spec.settings.PATH_FIELDS from settings;
+guest.delay_line gives it to tc and compares what tc shows.
 """
 
 import math

@@ -171,10 +171,9 @@ def test_a_change_is_of_the_link_that_it_names_or_of_all_without_a_path_of_their
     }
     assert rates == {"hop1": [10_000_000], "hop2": [5_000_000]}
     assert RunSpec.from_json(run.to_json()) == run
-    asked = run.to_json()
-    assert bottleneck_steps(asked, "hop1")[1:] == [(1.0, 1e7)]
-    assert bottleneck_steps(asked, "hop2") == [(float("-inf"), 5e7), (2.0, 5e6)]
-    assert bottleneck_rate_bps(asked, 1.5, "hop2") == 5e7
+    assert bottleneck_steps(run, "hop1")[1:] == [(1.0, 1e7)]
+    assert bottleneck_steps(run, "hop2") == [(float("-inf"), 5e7), (2.0, 5e6)]
+    assert bottleneck_rate_bps(run, 1.5, "hop2") == 5e7
 
 
 def test_a_link_that_is_like_the_others_keeps_its_name_where_something_changes() -> None:

@@ -187,7 +187,7 @@ def test_a_download_that_ends_after_a_part_counts_there_in_part(tmp_path: Path) 
     assert result_of(flow, report, (0.0, 6.0)).bytes == 3 * 10**6
     part = result_of(flow, report, (0.0, 6.0), (1.0, 4.5))
     assert part.bytes == 10**6 / 2 + 10**6 + 10**6 / 4
-    assert part.fetches is not None and part.fetches[0].count == 2  # those that began in it
+    assert part.fetches is not None and part.fetches[0]["count"] == 2  # those that began in it
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
