@@ -91,6 +91,7 @@ class PathRecording:
     reverse: DirectionRecording = DirectionRecording()
     round_trips: Sequence[Probe] = ()  # RTTs, and losses of unknown direction, sorted by time
     rtt_ms: float | None = None  # constant idle RTT
+    loss_share: float = 0.0  # constant loss of unknown direction
     evidence: tuple[Evidence, ...] = ()
     left_out: tuple[str, ...] = ()  # noun phrases
     assumptions: tuple[str, ...] = ()  # sentences on values that are not recorded
@@ -174,7 +175,7 @@ def parse_json(text: str, merge_repeated: Callable[[str, Any, Any], Any] = refus
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             raise UnreadableRecording(
-                f"a second document begins in line {error.lineno}: keep one in the file"
+                f"a second report begins in line {error.lineno}: keep one in the file"
             ) from None
         if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated"):
             raise UnreadableRecording(

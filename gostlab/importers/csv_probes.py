@@ -71,9 +71,13 @@ def read(recordings: Sequence[Recording]) -> PathRecording:
         find_column(header, names, label) for names in (TIMES, ROUND_TRIPS, UPLINKS, DOWNLINKS)
     )
     if at is None:
-        raise UnreadableRecording(f"{label}:1: no column {' or '.join(TIMES)}")
+        raise UnreadableRecording(
+            f"{label}:1: no column {', '.join(TIMES)} (such as time_s): add a header"
+        )
     if rtt is None and None in (up, down):
-        raise UnreadableRecording(f"{label}:1: no column rtt, nor both uplink and downlink")
+        raise UnreadableRecording(
+            f"{label}:1: no column rtt, nor both uplink and downlink: add a header"
+        )
     positions, cells = [], []
     for row in rows:
         if not row:
@@ -156,7 +160,9 @@ def read_times(
     ]
     for number, position in enumerate(positions[1:], 1):
         if stamps[number] < stamps[number - 1]:
-            raise UnreadableRecording(f"{position}: its times fall")
+            raise UnreadableRecording(
+                f"{position}: its time is before the row above's: sort the rows"
+            )
     unit_s = column.unit_s
     if unit_s is None:
         unit_s = guess_unit_s(column, stamps, cells, positions)

@@ -75,7 +75,8 @@ def flows_of(series: Mapping[str, Any], word: str) -> Sequence[str]:
 
     "TCP upload", "TCP upload BE", "TCP upload::1" are flows; "TCP upload sum" is their sum.
     """
-    names = [name for name in series if name.startswith(f"TCP {word}")]
+    # "TCP upload::tcp_cwnd" is a state of a flow's socket.
+    names = [name for name in series if name.startswith(f"TCP {word}") and "::tcp_" not in name]
     if f"TCP {word} sum" in names:
         return [f"TCP {word} sum"]
     return [name for name in names if name.rpartition(" ")[2] not in SUMMARIES]

@@ -99,7 +99,9 @@ def parse_report(text: str) -> Any:
                 break
             raise UnreadableRecording(f"line {number} is no event of --json-stream") from None
         if name == "start" and "start" in document:
-            raise UnreadableRecording(f"a second report begins in event {number}: keep one")
+            raise UnreadableRecording(
+                f"a second report begins in line {number}: keep one in the file"
+            )
         if name == "interval":
             document["intervals"].append(data)
         else:
@@ -114,7 +116,9 @@ def read(document: Any) -> PathRecording:
     report = to_report(document)
     protocol = str(report.test.get("protocol", "TCP")).upper()
     if protocol not in ("TCP", "UDP"):
-        raise UnreadableRecording(f"a test of {protocol}: only TCP and UDP are read")
+        raise UnreadableRecording(
+            f"a test of {protocol}: only TCP and UDP are read (leave its option out)"
+        )
     directions, evidence, left_out = {}, list[Evidence](), list[str]()
     for direction, intervals in report.intervals.items():
         read_direction = read_tcp if protocol == "TCP" else read_udp
@@ -257,7 +261,7 @@ def read_tcp(
     """Return the rate of a TCP test in one direction."""
     some = measured(intervals)
     if not any(one.payload_bytes for one in some):
-        raise UnreadableRecording(f"no data in the {direction} direction")
+        raise UnreadableRecording(f"no data in the {direction} direction: measure it again")
     payload_bps = rate_of(some)
     limit_bps = float(report.test.get("target_bitrate") or report.test.get("fqrate") or 0)
     limit_bps *= int(report.test.get("num_streams", 1))

@@ -2,13 +2,7 @@
 
 from typing import Any
 
-from gostlab.importers.base import (
-    DirectionRecording,
-    Evidence,
-    PathRecording,
-    UnreadableRecording,
-    json_format,
-)
+from gostlab.importers.base import Evidence, PathRecording, UnreadableRecording, json_format
 from gostlab.spec.profile import share_text
 
 
@@ -26,8 +20,8 @@ def read(document: Any) -> PathRecording:
     host = f"hubs[{len(hubs) - 1}]"
     return PathRecording(
         0.0,
-        forward=DirectionRecording(loss_share=loss_share),
         rtt_ms=float(last["Best"]),
+        loss_share=loss_share,
         evidence=(
             Evidence(f"RTT {float(last['Best']):g} ms", f"{host}.Best", "round trip", "the least"),
             Evidence(f"loss {share_text(loss_share)} of {sent}", f"{host}.Loss%", "round trip"),
@@ -35,11 +29,6 @@ def read(document: Any) -> PathRecording:
         left_out=(
             "Avg, Wrst and StDev of the last hop (without times: no path over time)",
             *([f"the {len(hubs) - 1} hops before it"] if len(hubs) > 1 else []),
-        ),
-        assumptions=(
-            ("Every loss is forward's: the recording does not tell its direction.",)
-            if loss_share
-            else ()
         ),
     )
 

@@ -40,7 +40,7 @@ DEFAULT_INTERVAL_S = 1.0
 # Windows waits this long for an answer, and sends the next packet at once.
 WINDOWS_TIMEOUT_S = 4.0
 HALF_OF_SEQUENCE = 2**15
-MAX_LINE = 300
+MAX_LINE, MAX_PACKETS = 300, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,10 @@ def read_unix(label: str, lines: Sequence[str]) -> PathRecording:
         raise UnreadableRecording(
             f"{label}: ping counts {counts.received} answers of {counts.sent} packets, the lines"
             f" show {len(answers)}: lines are missing"
+        )
+    if last - first >= MAX_PACKETS:
+        raise UnreadableRecording(
+            f"{label}: packets {first} to {last}: more than {MAX_PACKETS}: keep a part"
         )
     times_s, interval, source = send_times_s(answers, first, last, counts)
     probes = [

@@ -51,21 +51,17 @@ def read(document: Any) -> PathRecording:
             evidence.append(rate_evidence(rate_bps, f"{name}{suffix}", direction, END))
     evidence.append(Evidence(f"RTT {rtt_ms:g} ms", rtt_field, "round trip"))
     if loss_share:
-        evidence.append(Evidence(f"loss {share_text(loss_share)}", "packetLoss", "forward"))
+        evidence.append(Evidence(f"loss {share_text(loss_share)}", "packetLoss", "round trip"))
     return PathRecording(
         0.0,
-        forward=DirectionRecording(rate_bps=directions["forward"].rate_bps, loss_share=loss_share),
+        forward=directions["forward"],
         reverse=directions["reverse"],
         rtt_ms=rtt_ms,
+        loss_share=loss_share,
         evidence=tuple(evidence),
         left_out=tuple(left_out),
         assumptions=(
             "The rate is what several TCP connections got: the path's own may be higher.",
-            *(
-                ["The loss is forward's: the recording does not tell its direction."]
-                if loss_share
-                else []
-            ),
         ),
     )
 

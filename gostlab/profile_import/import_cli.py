@@ -37,7 +37,7 @@ from gostlab.spec.yaml_source import BadInput, shown_path
 MAX_BYTES = 100 * 2**20
 DEFAULT_BIN = "20ms"
 MIN_BIN_S, MAX_BIN_S = Fraction(1, 1000), Fraction(10)
-MAX_LENGTH_S, MAX_RTT_S = Fraction(24 * 3600), Fraction(20)
+MAX_RTT_S = Fraction(20)
 UNKNOWN_SOURCE = "not said"
 STDIN, STDIN_LABEL = Path("-"), "standard input"
 
@@ -147,7 +147,9 @@ def read_options(arguments: argparse.Namespace) -> write_imported.ImportOrder:
         rate=rate,
         rtt_s=None if rtt is None else parse_time("--rtt", rtt, Fraction(0), MAX_RTT_S),
         bin_s=bin_s,
-        length_s=None if length is None else parse_time("--for", length, bin_s, MAX_LENGTH_S),
+        length_s=None
+        if length is None
+        else parse_time("--for", length, bin_s, write_imported.MAX_LENGTH_S),
         out=arguments.out,
     )
 

@@ -1,6 +1,7 @@
 """Write the files of a path that somebody else recorded: the profile and its trace."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,6 +39,8 @@ from gostlab.spec.yaml_source import BadInput
 # The delay changes no more often than this: with netem, a packet may overtake one with a larger
 # delay.
 DELAY_BIN_S = 0.1
+MAX_LENGTH_S = Fraction(24 * 3600)
+MAX_SAMPLES = 20_000_000
 OPPOSITE = {"forward": "reverse", "reverse": "forward"}
 
 
@@ -104,12 +107,15 @@ def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
     """Compile a recording into the values and changes of both directions. Raises BadInput."""
     if order.recorded_direction == "reverse":
         recorded = recorded.swapped()
+    if not math.isfinite(recorded.length_s):
+        raise BadInput(f"{order.label}: its length is not a number: look at its times")
     length_s = order.length_s or Fraction(str(round(recorded.length_s, 6)))
+    check_length(order, recorded, length_s)
     sentences = SentenceList(list(recorded.left_out), list(recorded.assumptions))
     rates = {name: rate_over_time(order, recorded, name, length_s) for name in DIRECTIONS}
     rates_bps = choose_rates(order, recorded, rates, sentences)
     delays = choose_delays(order, recorded, sentences)
-    if any(probe.lost for probe in recorded.round_trips):
+    if recorded.loss_share or any(probe.lost for probe in recorded.round_trips):
         sentences.assumptions.append(
             f"Every loss is {order.recorded_direction}'s where its direction is not recorded."
         )
@@ -119,6 +125,8 @@ def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
         steps, error = rates[name] or (pd.Series(dtype=float), ReplayError(0.0, 0))
         delay_ms, probes, offset_ms = delays[name]
         has_limit, loss_share = is_limited(order, one), one.loss_share
+        if name == order.recorded_direction:
+            loss_share = loss_share or recorded.loss_share
         if one.offered_bps and not has_limit and loss_share:
             loss_share = 0.0
             sentences.left_out.append(
@@ -153,6 +161,26 @@ def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
         left_out=f"left out {'; '.join(sentences.left_out) or 'nothing'}",
         assumptions=tuple(sentences.assumptions),
     )
+
+
+def check_length(order: ImportOrder, recorded: PathRecording, length_s: Fraction) -> None:
+    """Reject a recording that is too long, or repeated too often. Raises BadInput."""
+    if not 0 <= length_s <= MAX_LENGTH_S:
+        raise BadInput(
+            f"{order.label}: {float(length_s):.6g} s long, more than a day: take a part (--for 60s)"
+        )
+    both = (recorded.forward, recorded.reverse)
+    sequences = [
+        *((one.sendable_s, one.period_s or recorded.length_s) for one in both),
+        *((one.probes, recorded.length_s) for one in both),
+        (recorded.round_trips, recorded.length_s),
+    ]
+    count = sum(len(some) * float(length_s) / period_s for some, period_s in sequences if period_s)
+    if count > MAX_SAMPLES:
+        raise BadInput(
+            f"{order.label}: {count:.0f} samples in {units.show_s(length_s)}, more than"
+            f" {MAX_SAMPLES}: take a shorter part (--for 60s)"
+        )
 
 
 def rate_over_time(
@@ -198,6 +226,10 @@ def choose_rates(
     Raises BadInput if there is none.
     """
     given_bps = units.rate(order.rate) if order.rate else None
+    if given_bps and all(over_time.values()):
+        raise BadInput(
+            f"--rate {order.rate}: {order.label} has both directions' capacity: leave --rate out"
+        )
     rates_bps: dict[str, int | None] = {}
     given = []
     for name in DIRECTIONS:
