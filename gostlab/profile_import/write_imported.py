@@ -394,7 +394,7 @@ def direction_document(one: ImportedDirection) -> dict[str, Any]:
         f"{one.rate_bps}bit",
         one.delay_ms,
         jitter_ms=one.jitter_ms,
-        loss=share_text(one.loss_share),
+        loss=share_text(round(one.loss_share, 8)),
         **ordered,
     )
 
