@@ -7,19 +7,15 @@ other input raises UnreadableFile, which names the file and the fault.
 import json
 import math
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from gostlab import safe_read
 from gostlab.results import is_number
 from gostlab.text_safety import replace_controls
 
 Record = TypeVar("Record")
-Value = TypeVar("Value")
-Read = Callable[[Mapping[str, Any], str, str], Value]  # (object, key, file name) -> value
 Scalar = str | float | bool | None
 
 # Replace longer values, such as delay tables and change traces, by their checksums.
@@ -51,103 +47,31 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def mapping(holder: Mapping[str, Any], key: str, file: str) -> Mapping[str, Any]:
-    """Return the object under a key.
+def read_record(path: Path, record_type: type[Record]) -> Record:
+    """Return the JSON object in a file as a dataclass, its text without control characters.
 
-    Raises UnreadableFile.
+    Keys without a field are ignored. Raises UnreadableFile.
     """
-    value = holder.get(key)
-    if not isinstance(value, dict):
-        raise UnreadableFile(f"{file}: {key} is missing")
-    return value
+    import msgspec
+
+    try:
+        return msgspec.convert(clean(read_object(path)), record_type)
+    except (msgspec.ValidationError, ArithmeticError) as error:
+        raise UnreadableFile(f"{path.name}: {error}") from None
 
 
-def objects(holder: Mapping[str, Any], key: str, file: str) -> list[dict[str, Any]]:
-    """Return the list of objects under a key.
-
-    Raises UnreadableFile.
-    """
-    rows = holder.get(key)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UnreadableFile(f"{file}: {key}: not a list of {key}")
-    return rows
+def clean(value: Any) -> Any:
+    """Return a JSON value with control characters replaced in all of its text."""
+    if isinstance(value, str):
+        return replace_controls(value)
+    if isinstance(value, dict):
+        return {replace_controls(key): clean(item) for key, item in value.items()}
+    return [clean(item) for item in value] if isinstance(value, list) else value
 
 
-def text(holder: Mapping[str, Any], key: str, file: str) -> str:
-    """Return the string under a key.
-
-    Raises UnreadableFile.
-    """
-    value = holder.get(key)
-    if not isinstance(value, str):
-        raise UnreadableFile(f"{file}: {key} is missing")
-    return replace_controls(value)
-
-
-def number(holder: Mapping[str, Any], key: str, file: str) -> float:
-    """Return the finite number under a key.
-
-    Raises UnreadableFile.
-    """
-    value = holder.get(key)
-    if not is_number(value):
-        raise UnreadableFile(f"{file}: {key} is missing or no number")
-    return float(value)  # type: ignore[arg-type]
-
-
-def count(holder: Mapping[str, Any], key: str, file: str) -> int:
-    """Return the integer under a key.
-
-    Raises UnreadableFile.
-    """
-    return int(number(holder, key, file))
-
-
-def optional_number(holder: Mapping[str, Any], key: str, _file: str = "") -> float | None:
-    """Return the finite number under a key, or None."""
-    value = holder.get(key)
+def known_number(value: object) -> float | None:
+    """Return a finite number, or None for any other value."""
     return float(value) if is_number(value) else None  # type: ignore[arg-type]
-
-
-def optional(read: Read[Value]) -> Read[Value | None]:
-    """Return a reader that maps null and absent keys to None.
-
-    The reader raises UnreadableFile for any other invalid value.
-    """
-    return lambda holder, key, file: None if holder.get(key) is None else read(holder, key, file)
-
-
-optional_count: Read[int | None] = optional(count)
-READERS: Mapping[Any, Read[Any]] = {
-    str: text,
-    float: number,
-    int: count,
-    str | None: optional(text),
-    float | None: optional_number,
-    int | None: optional_count,
-}
-
-
-def record(record_type: type[Record], row: Mapping[str, Any], file: str, **own: Any) -> Record:
-    """Construct a dataclass from the values of an object.
-
-    Each value is read under its field's name by the reader of the field's type. Values in `own`
-    take precedence; fields of other types keep their defaults. Raises UnreadableFile.
-    """
-    values = {
-        name: read(row, name, file)
-        for name, read in readers(record_type).items()  # type: ignore[arg-type]
-        if name not in own
-    }
-    return record_type(**values, **own)
-
-
-@cache
-def readers(record_type: Any) -> Mapping[str, Read[Any]]:
-    """Return the reader of each field of a dataclass, by field name."""
-    types = get_type_hints(record_type)
-    names = (field.name for field in fields(record_type))
-    return {name: READERS[types[name]] for name in names if types[name] in READERS}
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:

@@ -7,30 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.analysis.load.json_safe import (
-    Read,
     Scalar,
     UnreadableFile,
     format_value,
-    number,
-    objects,
-    optional_count,
-    optional_number,
+    known_number,
     read_log_tail,
     read_object,
+    read_record,
     read_text_head,
-    record,
-    text,
 )
 from gostlab.analysis.load.run_json import FlowRecord, RunDirection, load_s, read_run_fields
-from gostlab.results import (
-    BROKEN_RECORDS,
-    EPOCH,
-    damage,
-    epoch_of,
-    is_number,
-    read_run,
-    read_series,
-)
+from gostlab.results import BROKEN_RECORDS, EPOCH, damage, epoch_of, read_run, read_series
 from gostlab.results.metrics import (
     BOTTLENECK_FULL,
     bottleneck_used,
@@ -62,13 +49,67 @@ LINK_SHARE_FULL = BOTTLENECK_FULL
 class LegRecord:
     """The sending sockets of one TCP hop, from legs.json."""
 
-    name: str  # app | wan | exit | wan2 | join
+    leg: str  # app | wan | exit | wan2 | join
     sender: str
     cc: tuple[str, ...]
     segments_out: int
     segments_retransmitted: int
-    marked_pkts: int = 0  # reported by the receivers (ECN)
+    marked_pkts: int | None = None  # reported by the receivers (ECN)
     flow: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.leg
+
+
+@dataclass(frozen=True)
+class LegsRecord:
+    """The content of legs.json."""
+
+    legs: tuple[LegRecord, ...]
+    nstat: Mapping[str, Mapping[str, object]]  # node -> counter -> value
+
+
+@dataclass(frozen=True)
+class FlowResultRecord:
+    """The measurements of one flow, from flows.json."""
+
+    name: str
+    error: str | None = None
+    goodput_bps: float | None = None
+    started_s: float | None = None
+    ended_s: float | None = None
+    retransmits: int | None = None
+    bytes: int | None = None
+    round_trips: Mapping[str, object] | None = None
+    fetches: tuple[Mapping[str, object], ...] | None = None
+
+
+@dataclass(frozen=True)
+class FlowsRecord:
+    """The content of flows.json."""
+
+    flows: tuple[FlowResultRecord, ...]
+
+
+@dataclass(frozen=True)
+class CheckRecord:
+    """One check of fidelity.json; its values are of any type."""
+
+    name: str
+    verdict: str
+    asked: object = None
+    got: object = None
+    unit: object = None
+    reason: object = None
+
+
+@dataclass(frozen=True)
+class FidelityRecord:
+    """The content of fidelity.json."""
+
+    verdict: str
+    checks: tuple[CheckRecord, ...]
 
 
 @dataclass(frozen=True)
@@ -271,14 +312,14 @@ def read_status_fields(status: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises UnreadableFile.
     """
-    state = text(status, "outcome", "status.json")
+    state = status.get("outcome")
     if state not in ("ok", "failed", "unsupported", "interrupted"):
-        raise UnreadableFile(f"status.json: outcome {state!r} is not one that the lab writes")
+        raise UnreadableFile(f"status.json: outcome {state!r:.40} is not one that the lab writes")
     reason = replace_controls(str(status.get("error") or "no reason given"))
     return {
         "state": state,
         "error": None if state == "ok" else reason,
-        "wall_s": optional_number(status, "wall_s"),
+        "wall_s": known_number(status.get("wall_s")),
         "epoch": epoch_of(status),
     }
 
@@ -294,13 +335,11 @@ def read_result_fields(folder: Path, asked: tuple[FlowRecord, ...]) -> dict[str,
     Raises UnreadableFile.
     """
     flows = read_measured_flows(folder, asked)
-    fidelity = read_object(folder / "fidelity.json")
-    verdict = text(fidelity, "verdict", "fidelity.json")
-    if verdict not in VERDICTS:
-        raise UnreadableFile(f"fidelity.json: verdict {verdict!r} is not one that the lab gives")
-    checks = read_checks(fidelity)
-    idle_checks = (row for row in fidelity["checks"] if row.get("name") == "cpu_idle_share")
-    whole_load = next((float(row["got"]) for row in idle_checks if is_number(row.get("got"))), None)
+    fidelity = read_record(folder / "fidelity.json", FidelityRecord)
+    if fidelity.verdict not in VERDICTS:
+        raise UnreadableFile(f"fidelity.json: verdict {fidelity.verdict!r:.40} is not the lab's")
+    idle_checks = [check for check in fidelity.checks if check.name == "cpu_idle_share"]
+    whole_load = next((known_number(check.got) for check in idle_checks), None)
     idle = idle_share(read_series(folder, "hosts"), until_s=load_s(flows))
     run, queues = read_run(folder), read_series(folder, "queues")
     used = None if run is None else bottleneck_used(run, queues, load_s(flows))
@@ -309,12 +348,12 @@ def read_result_fields(folder: Path, asked: tuple[FlowRecord, ...]) -> dict[str,
         "flows": flows,
         "goodput_mbit": read_total_goodput_mbit(folder),
         "retr": sum_known(flow.retransmits for flow in competing or flows),
-        "verdict": verdict,
-        "checks": checks,
+        "verdict": fidelity.verdict,
+        "checks": to_checks(fidelity),
         "idle_share": whole_load if idle is None else idle,
         "idle_share_load": whole_load,
         "link_share": used,
-        **read_legs(read_object(folder / "legs.json")),
+        **read_legs(folder),
         "environment": read_environment(read_object(folder / "env.json")),
     }
 
@@ -324,20 +363,11 @@ def read_total_goodput_mbit(folder: Path) -> float:
 
     Raises UnreadableFile.
     """
-    rows = objects(read_object(folder / "flows.json"), "flows", "flows.json")
     try:
-        return total_goodput_bps(rows) / 1e6
+        return total_goodput_bps(read_object(folder / "flows.json")["flows"]) / 1e6
     except BROKEN_RECORDS as error:
-        raise UnreadableFile(
-            f"flows.json: no goodput of its flows: {replace_controls(str(error))}"
-        ) from None
-
-
-# Fields of FlowRecord that are copied from flows.json.
-COPIED_RESULTS: Mapping[str, Read[Any]] = {
-    **dict.fromkeys(("started_s", "ended_s"), optional_number),
-    **dict.fromkeys(("retransmits", "bytes"), optional_count),
-}
+        message = replace_controls(str(error))
+        raise UnreadableFile(f"flows.json: no goodput of its flows: {message}") from None
 
 
 def read_measured_flows(folder: Path, flows: tuple[FlowRecord, ...]) -> tuple[FlowRecord, ...]:
@@ -345,76 +375,66 @@ def read_measured_flows(folder: Path, flows: tuple[FlowRecord, ...]) -> tuple[Fl
 
     Raises UnreadableFile.
     """
-    name = "flows.json"
-    rows = {row.get("name"): row for row in objects(read_object(folder / name), "flows", name)}
-    found = []
+    results = {row.name: row for row in read_record(folder / "flows.json", FlowsRecord).flows}
+    measured = []
     for flow in flows:
-        row = rows.get(flow.name)
-        if row is None:
-            raise UnreadableFile(f"{name}: {flow.name} is missing")
-        if row.get("error"):
-            raise UnreadableFile(f"{name}: {flow.name}: {replace_controls(str(row['error']))}")
-        fetches = (numbers_of(fetch) for fetch in row.get("fetches") or ())
-        results = {key: read(row, key, name) for key, read in COPIED_RESULTS.items()}
-        results["goodput_mbit"] = number(row, "goodput_bps", name) / 1e6
-        results["round_trips"] = numbers_of(row.get("round_trips"))
-        found.append(replace(flow, **results, fetches=tuple(fetch for fetch in fetches if fetch)))
-    return tuple(found)
+        row = results.get(flow.name)
+        if row is None or row.error or row.goodput_bps is None:
+            fault = (row.error or "no goodput") if row else "it is missing"
+            raise UnreadableFile(f"flows.json: {flow.name}: {fault}")
+        measured.append(
+            replace(
+                flow,
+                goodput_mbit=row.goodput_bps / 1e6,
+                started_s=row.started_s,
+                ended_s=row.ended_s,
+                retransmits=row.retransmits,
+                bytes=row.bytes,
+                round_trips=None if row.round_trips is None else numbers_in(row.round_trips),
+                fetches=tuple(filter(None, map(numbers_in, row.fetches or ()))),
+            )
+        )
+    return tuple(measured)
 
 
-def numbers_of(value: Any) -> dict[str, float] | None:
-    """Return the numbers in an object by key; None if the value is no object."""
-    if not isinstance(value, dict):
-        return None
-    return {str(key): float(item) for key, item in value.items() if is_number(item)}
+def numbers_in(values: Mapping[str, object]) -> dict[str, float]:
+    """Return the numbers in an object by key."""
+    numbers = {key: known_number(value) for key, value in values.items()}
+    return {key: number for key, number in numbers.items() if number is not None}
 
 
 def read_failure_fields(folder: Path) -> dict[str, Any]:
     """Return the checks and environment of an unsuccessful run, without results."""
     fields: dict[str, Any] = {}
     try:
-        fields["checks"] = read_checks(read_object(folder / "fidelity.json"))
+        fields["checks"] = to_checks(read_record(folder / "fidelity.json", FidelityRecord))
         fields["environment"] = read_environment(read_object(folder / "env.json"))
     except UnreadableFile:
         pass  # the failure of the run is already reported
     return fields
 
 
-def read_checks(fidelity: Mapping[str, Any]) -> tuple[Check, ...]:
-    """Return the checks of fidelity.json with values as text.
+def to_checks(fidelity: FidelityRecord) -> tuple[Check, ...]:
+    """Return the checks with their values as text."""
+    return tuple(
+        Check(
+            check.name,
+            check.verdict,
+            *map(format_value, (check.asked, check.got, check.unit, check.reason)),
+        )
+        for check in fidelity.checks
+    )
 
-    Raises UnreadableFile.
-    """
-    keys = ("name", "verdict", "asked", "got", "unit", "reason")
-    rows = objects(fidelity, "checks", "fidelity.json")
-    return tuple(Check(*(format_value(row.get(key)) for key in keys)) for row in rows)
 
-
-def read_legs(told: Mapping[str, Any]) -> dict[str, Any]:
+def read_legs(folder: Path) -> dict[str, Any]:
     """Return the legs and each node's count of retransmitted segments.
 
     Raises UnreadableFile.
     """
-    file = "legs.json"
-    legs = tuple(
-        record(
-            LegRecord,
-            row,
-            file,
-            name=text(row, "leg", file),
-            sender=format_value(row.get("sender")),
-            cc=tuple(map(format_value, row.get("cc") or ())),
-            marked_pkts=optional_count(row, "marked_pkts", file) or 0,
-            flow=format_value(row.get("flow")),
-        )
-        for row in objects(told, "legs", file)
-    )
-    retransmitted = {
-        replace_controls(node): counters["TcpRetransSegs"]
-        for node, counters in object_in(told, "nstat").items()
-        if isinstance(counters, dict) and isinstance(counters.get("TcpRetransSegs"), int)
-    }
-    return {"legs": legs, "nstat": tuple(sorted(retransmitted.items()))}
+    file = read_record(folder / "legs.json", LegsRecord)
+    counts = ((node, counters.get("TcpRetransSegs")) for node, counters in file.nstat.items())
+    nstat = sorted((node, count) for node, count in counts if isinstance(count, int))
+    return {"legs": file.legs, "nstat": tuple(nstat)}
 
 
 def object_in(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -429,7 +449,7 @@ def read_environment(env: Mapping[str, Any]) -> Environment:
     known = ("kernel", "hz", "machine", "clock", "iproute2", "iperf3", "mininet")
     return Environment(
         **{key: format_value(env.get(key), "unknown") for key in known},
-        syscall_cost_us=optional_number(env, "syscall_cost_us"),
+        syscall_cost_us=known_number(env.get("syscall_cost_us")),
         lab=" ".join(format_value(lab[key]) for key in ("version", "commit") if lab.get(key))
         or "unknown",
         tunnel=format_value(tunnel.get("version"), "unknown") if tunnel else "none",

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gostlab import safe_read
-from gostlab.analysis.load.json_safe import UnreadableFile, Value, optional_number, read_object
+from gostlab.analysis.load.json_safe import UnreadableFile, known_number, read_object
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_run, read_series
@@ -30,6 +30,8 @@ from gostlab.spec.run_spec import RunSpec
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+
+Value = TypeVar("Value")
 
 MAX_UNZIPPED_BYTES = 1 << 30
 # BBR's pacing gain in ProbeBW is 1.25, 0.75 or 1; in Startup 2.89, in Drain 0.35 (Cardwell et al.,
@@ -399,7 +401,7 @@ def udp_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
             summary = interval.get("sum") if isinstance(interval, dict) else None
             summary = summary if isinstance(summary, dict) else {}
             begin, end, bits_per_s = (
-                optional_number(summary, key) for key in ("start", "end", "bits_per_second")
+                known_number(summary.get(key)) for key in ("start", "end", "bits_per_second")
             )
             if begin is None or end is None or bits_per_s is None:
                 break

@@ -184,7 +184,7 @@ def rests_line(results: ExperimentFolders, spread: str = "") -> str:
     if sizes[-1] == 1:
         text += ", so no spread is known"
     elif spread:
-        text += f"; the headline's runs go from {spread}"
+        text += f"; the headline's runs: {spread}"
     states = Counter(map(tables.state_of, results.runs))
     states["unreadable"] += len(results.broken)
     order = sorted(+states, key=lambda state: (state != "ok", state != "degraded", state))

@@ -1,9 +1,8 @@
 """Describe the software and the machine that produced some runs, in one line."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from gostlab.analysis.load.json_safe import optional_number
+from gostlab.analysis.load.json_safe import Scalar, known_number
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats.text_table import count_of
 
@@ -52,7 +51,7 @@ def machine_words(runs: Sequence[RunFolder]) -> list[str]:
     """
     counted = [run for run in runs if run.counts and run.clock == "virtual"]
 
-    def of_all(words: Callable[[Mapping[str, Any]], str]) -> list[str]:
+    def of_all(words: Callable[[Mapping[str, Scalar]], str]) -> list[str]:
         texts = {words(dict(run.settings)) for run in counted}
         return list(texts - {""}) if len(texts) == 1 else []
 
@@ -65,13 +64,13 @@ def machine_words(runs: Sequence[RunFolder]) -> list[str]:
     ]
 
 
-def packet_words(asked: Mapping[str, Any]) -> str:
-    cost_ns = optional_number(asked, "packet_cost_ns")
+def packet_words(asked: Mapping[str, Scalar]) -> str:
+    cost_ns = known_number(asked.get("packet_cost_ns"))
     return f"{cost_ns / 1000:g} µs per packet" if cost_ns else ""
 
 
-def cpus_words(asked: Mapping[str, Any]) -> str:
-    count = int(optional_number(asked, "host_cpus") or 0)
+def cpus_words(asked: Mapping[str, Scalar]) -> str:
+    count = int(known_number(asked.get("host_cpus")) or 0)
     if not count:
         return "one CPU for all hosts"
     others = [
@@ -80,6 +79,6 @@ def cpus_words(asked: Mapping[str, Any]) -> str:
         if name.startswith("cpus_by_host.")
     ]
     text = f"{count_of(count, 'CPU')} per host"
-    if share := optional_number(asked, "cpu_share_permille"):
+    if share := known_number(asked.get("cpu_share_permille")):
         text += f" with the time of {share / 1000:g}"
     return f"{text} ({', '.join(others)})" if others else text
