@@ -104,11 +104,11 @@ kernel:
 wheel:
 	@./lab setup --only tools --only packages --only python --only kernel --only relay --only root \
 		--only test-tools
-	@$(PYTHON) -m gostlab.install.wheel dist
+	@$(PYTHON) -m tools.wheel dist
 
 # What is to be offered beside it: its licences say so.
 wheel-sources:
-	@$(PYTHON) -m gostlab.install.wheel dist sources
+	@$(PYTHON) -m tools.wheel dist sources
 
 doctor:
 	@./lab doctor

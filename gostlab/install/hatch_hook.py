@@ -1,4 +1,4 @@
-"""Add the lab's built parts to a wheel that hatchling builds (gostlab.install.wheel).
+"""Add the lab's built parts to a wheel that hatchling builds (tools/wheel.py).
 
 Hatchling runs this file without the lab's other modules.
 """

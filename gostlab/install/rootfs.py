@@ -20,8 +20,7 @@ import shutil
 import stat
 import sys
 import tarfile
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache as once
 from pathlib import Path
@@ -39,9 +38,8 @@ from gostlab.install.build_env import (
     require_space,
     run_logged,
 )
-from gostlab.install.deb_extract import is_program, libraries_in, needed_libraries
+from gostlab.install.deb_extract import libraries_in
 from gostlab.registry.folders import BROUGHT, cache_folder
-from gostlab.registry.iperf3_versions import OWN
 
 PACKED = BROUGHT / "root.tar.xz"  # part of a package from `make wheel`
 LOCK = Path(__file__).with_name("root.lock")
@@ -59,58 +57,7 @@ PYTHON = "usr/bin/python3.11"
 # -- the packages
 
 SUITE = "bookworm"
-# Programs and Python's modules; the libraries that they need are added when the lock is written.
-# libgcc-s1 is listed because no program names it: glibc opens it when a thread ends (stunnel's).
-PACKAGES = (
-    "base-files base-passwd bash coreutils dash debianutils diffutils findutils gcc-12-base grep"
-    " gzip libgcc-s1 hostname libc-bin mawk mount ncurses-base netbase procps sed tar util-linux"
-    " python3 python3-minimal python3.11 python3.11-minimal libpython3-stdlib"
-    " libpython3.11-stdlib libpython3.11-minimal python3-distutils python3-lib2to3 python3-yaml"
-    " mininet ethtool iputils-ping net-tools wget irtt nginx nginx-common openssl openvpn"
-    " wireguard-tools openssh-client openssh-server stunnel4 shadowsocks-libev"
-).split()
-BACKPORTS = ("iproute2",)  # its tc sets netem's seed
-TOOLS = ("patchelf",)  # needed for the build, not part of the root
-LEFT_OUT = (
-    "./usr/share/doc/*/[!c]*",  # only the copyright of a package's documents stays
-    "./usr/share/doc/*/changelog*",
-    *(
-        f"./usr/share/{name}"
-        for name in "man info locale lintian bug bash-completion menu icons applications pixmaps"
-        " perl perl5 python3 zsh fish debhelper reportbug apport".split()
-    ),
-    "./usr/share/vim",
-    *(
-        f"{where}/{LIBRARIES.removeprefix('usr/')}/{name}"
-        for where in (".", "./usr")
-        for name in "gconv perl* security engines-* libdb-* libsqlite3.* libmvec.* libpanelw.*"
-        " libmenuw.* libformw.*".split()
-    ),
-    *(
-        f"./usr/lib/python3.11/{name}"
-        for name in "test idlelib tkinter turtledemo ensurepip pydoc_data lib2to3"
-        " venv wsgiref sqlite3 dbm lib-dynload/_sqlite3.* lib-dynload/_dbm.* lib-dynload/*test*"
-        " config-3.11-x86_64-linux-gnu unittest xmlrpc turtle.py pydoc.py doctest.py _pydecimal.py"
-        " _pyio.py mailbox.py imaplib.py nntplib.py smtpd.py pickletools.py distutils/[!_v]*"
-        " lib-dynload/_codecs_* encodings/big5* encodings/cp[!4]* encodings/euc* encodings/gb*"
-        " encodings/hp* encodings/hz* encodings/iso* encodings/johab* encodings/k*"
-        " encodings/mac* encodings/pal* encodings/ptcp* encodings/shift* encodings/tis*".split()
-    ),
-    *("./usr/lib/python3/dist-packages/mininet/examples", "./usr/share/doc-base", "./usr/include"),
-    *("./usr/lib/openssh/ssh-*-helper", "./usr/lib/openssh/ssh-keysign"),
-    *(f"./usr/lib/x86_64-linux-gnu/{name}" for name in ("krb5", "libexpatw.*")),
-    *(  # programs that are started by no run and no tunnel
-        f"{where}/{name}"
-        for where in ("./bin", "./sbin", "./usr/bin", "./usr/sbin")
-        for name in "agetty arpd blk* c_rehash chmem ctrlaltdel dcb devlink fsck* fstrim genl"
-        " iconvconfig isosize ldattach localedef lsblk lslogins lsmem mkfs* mkswap partx plipconfig"
-        " ptx py3clean py3compile pydoc* pygettext* rdma readprofile resizepart rtacct rtcwake"
-        " rtmon slattach ss-local ss-manager ss-nat ss-redir ssh-add ssh-agent ssh-copy-id"
-        " ssh-keyscan sulogin swap* switch_root tipc tzselect utmpdump vdpa wdctl wipefs zic"
-        " zramctl".split()
-    ),
-    *("./lib/systemd", "./usr/lib/systemd", "./etc/init.d", "./etc/cron*", "./var/cache"),
-)
+EXCLUDE = Path(__file__).with_name("root-exclude.txt")
 # Libraries of its release's C library that no iperf3 opens.
 UNOPENED = re.compile(
     r"lib(BrokenLocale|SegFault|anl|c_malloc_debug|memusage|mvec|nsl|pcprofile|thread_db)\b"
@@ -129,6 +76,12 @@ FILES = {
     "etc/hostname": "gostlab\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
 }
+
+
+def excluded() -> list[str]:
+    """Return the patterns of files that the root leaves out."""
+    lines = EXCLUDE.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
 
 
 @dataclass(frozen=True)
@@ -207,8 +160,8 @@ class Root:
 @once
 def inputs_hash() -> str:
     """Return the digest of a root's inputs: the lock, its init program, and the recipe."""
-    total = hashlib.sha256(f"{RECIPE}\n{LEFT_OUT}{LINKS}{COPIES}{FILES}\n".encode())
-    for file in (LOCK, FIRST):
+    total = hashlib.sha256(f"{RECIPE}\n{LINKS}{COPIES}{FILES}\n".encode())
+    for file in (EXCLUDE, LOCK, FIRST):
         total.update(file.read_bytes())
     return total.hexdigest()[:12]
 
@@ -426,7 +379,7 @@ def make(bench: Workbench, files: Sequence[tuple[Pinned, Path]], tree: Path) -> 
     log = bench.log("root")
     for name in FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
-    deb_extract.unpack([file for one, file in files if one.place == "root"], tree, log, LEFT_OUT)
+    deb_extract.unpack([file for one, file in files if one.place == "root"], tree, log, excluded())
     root = Root(tree, {})
     iperf3s = keep_iperf3s(files, tree, log)
     finish(tree, log)
@@ -600,76 +553,18 @@ def unpack(file: Path, cache: Path, wanted: str | None) -> Root:
     return Root(cache / "root" / inputs_hash() / "tree", record)
 
 
-# -- the lock
-
-
-def write_lock(bench: Workbench) -> None:
-    """Pin the mirror's current packages. Raises SetupError."""
-    apt = archive.private_apt(bench.apt_folder, "the packages to pin")
-    scratch = bench.cache / "build" / "lock"
-    shutil.rmtree(scratch, ignore_errors=True)
-    lines: set[str] = set()
-
-    def pin(target: str, suite: str, packages: Sequence[str]) -> None:
-        """Pin packages in the versions of the suite read last."""
-        for file in apt.download_current(packages, scratch / target / suite):
-            name, version, _ = file.name.split("_")
-            version = version.replace("%3a", ":")
-            lines.add(f"{target} {suite} {name} {version} {locate.file_sha256(file)}")
-
-    backports = f"{SUITE}-backports"
-    apt.read_suites([backports])
-    pin("root", backports, BACKPORTS)
-    apt.read_suites([SUITE])
-    pin("root", SUITE, PACKAGES)
-    libraries = [
-        item for item in apt.with_libraries([*PACKAGES, *BACKPORTS]) if item not in PACKAGES
-    ]
-    libraries = [item for item in libraries if item not in BACKPORTS]
-    files = {
-        item.name.split("_")[0]: item for item in apt.download_current(libraries, scratch / "all")
-    }
-    pin("root", SUITE, needed_packages(bench, scratch, files))
-    pin("tool", SUITE, [*TOOLS, "libstdc++6"])
-    for iperf3 in OWN.values():
-        apt.read_suites([iperf3.suite])
-        pin(f"iperf3/{iperf3.version}", iperf3.suite, ["iperf3", *iperf3.libraries])
-    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    header = (
-        f"# What the sandbox's root is made of, at {now}: python3 -m gostlab.install.rootfs lock\n"
-    )
-    LOCK.write_text(header + "".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
-
-
-def needed_packages(bench: Workbench, scratch: Path, files: Mapping[str, Path]) -> list[str]:
-    """Return the packages whose libraries programs, Python's modules or libraries need."""
-    log = bench.log("root-lock")
-    deb_extract.unpack((scratch / "root").rglob("*.deb"), scratch / "programs", log, LEFT_OUT)
-    owner = {}
-    libraries = {}
-    for name, file in files.items():
-        deb_extract.unpack([file], scratch / "libraries" / name, log, LEFT_OUT)
-        for path in libraries_in(scratch / "libraries" / name):
-            owner[path.name] = name
-            libraries[path.name] = path
-    programs = [path for path in (scratch / "programs").rglob("*") if is_program(path)]
-    return sorted({owner[name] for name in needed_libraries(programs, libraries)})
-
-
 def main() -> int:
-    """Run a command: lock (pin what the mirror has), make, or pack FILE."""
+    """Run a command: make, or pack FILE."""
     bench = Workbench(cache_folder(), 1, print, -1, step="root")
     (bench.cache / "log").mkdir(parents=True, exist_ok=True)
     try:
         match sys.argv[1:]:
-            case ["lock"]:
-                write_lock(bench)
             case ["make"]:
                 print(provide_root(bench))
             case ["pack", file] if (root := find_root()) is not None:
                 pack(root, Path(file))
             case _:
-                print("root: lock, make or (once it is made) pack FILE", file=sys.stderr)
+                print("root: make or (once it is made) pack FILE", file=sys.stderr)
                 return 2
     except (SetupError, OSError) as error:
         print(f"root: {error}", file=sys.stderr)

@@ -16,6 +16,7 @@ from gostlab.install.rootfs import Pinned
 from tests.asked import refusal
 from tests.install.programs import package
 from tests.skips import require_root_tree
+from tools import root_lock
 
 
 @pytest.fixture
@@ -55,7 +56,9 @@ def test_every_package_of_the_lock_is_pinned_by_version_and_sum() -> None:
     assert {one.place for one in pinned} == {"root", "tool", *iperf3s}
     assert all(len(one.sha256) == 64 and int(one.sha256, 16) for one in pinned)
     names = [one.package for one in pinned if one.place == "root"]
-    assert len(names) == len(set(names)) and {*rootfs.PACKAGES, *rootfs.BACKPORTS} <= set(names)
+    assert len(names) == len(set(names)) and {*root_lock.PACKAGES, *root_lock.BACKPORTS} <= set(
+        names
+    )
 
 
 def test_a_download_that_stops_goes_on_where_it_was(bench: Workbench, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from zipfile import ZipFile
 
 import pytest
 
-from gostlab.install import apt, locate, rootfs, wheel
+from gostlab.install import apt, locate, rootfs
 from gostlab.registry import folders
 from tests.lab_command import said_by
 from tests.skips import require_image_tests
+from tools import wheel
 
 SAMPLES = ("flows.json", "sockets.jsonl", "queues.jsonl", "iperf3.json")
 SOMEBODY = 1000

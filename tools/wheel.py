@@ -34,7 +34,7 @@ COMMON_LICENCE = re.compile(r"/usr/share/common-licenses/([A-Z][\w.-]*\w)")
 
 
 def main() -> int:
-    """Build a wheel: python3 -m gostlab.install.wheel FOLDER, or FOLDER sources."""
+    """Build a wheel: python3 -m tools.wheel FOLDER, or FOLDER sources."""
     try:
         make = make_sources if sys.argv[2:] == ["sources"] else make_wheel
         print(make(Path(sys.argv[1])))
