@@ -1,6 +1,6 @@
 """Choose the best cell of some results, and say what makes real machines like it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ DEFAULT_ECN = "2"
 BY_DUPLICATE_ACKS = ("tcp_recovery = 0", "tcp_early_retrans = 0", "tcp_max_reordering = 127")
 # Cells within this share of the fastest are as fast: then the shorter delay decides.
 AS_FAST = 0.95
+MAX_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,11 @@ class BestCell:
 # -- the choice
 
 
-def choose_cell(name: str, results: Path) -> BestCell:
-    """Return a run's cell, or the best cell of an experiment or question. Raises BadInput."""
+def choose_cell(name: str, results: Path, where: Mapping[str, str] | None = None) -> BestCell:
+    """Return a run's cell, or the best cell of an experiment or question.
+
+    `where` has the levels that the cells must have. Raises BadInput.
+    """
     folder = next((path for path in (Path(name), results / name) if path.is_dir()), None)
     if folder is None:
         runs = sorted(results.glob(f"*/{name}/run.json")) if name.isprintable() and name else []
@@ -50,6 +54,14 @@ def choose_cell(name: str, results: Path) -> BestCell:
     is_run = (folder / "run.json").is_file()
     loaded = api.load(folder.parent if is_run else folder)
     cells = [cell for matrix in loaded.matrices for cell in matrix.cells if cell.counted]
+    if where and cells:
+        narrowed = [cell for cell in cells if has_levels(cell, where)]
+        if not narrowed:
+            levels = "; ".join(cell.label for cell in cells[:MAX_LISTED])
+            raise BadInput(
+                f"--where {' '.join(where.values())}: no cell is so (there are: {levels})"
+            )
+        cells = narrowed
     if is_run:
         cells = [
             cell
@@ -63,6 +75,17 @@ def choose_cell(name: str, results: Path) -> BestCell:
     run = RunSpec.from_json(read_object(example / "run.json") or {})
     reason = "the run's own cell" if is_run else reason_of(best, cells)
     return BestCell(best, run, example, reason)
+
+
+def has_levels(cell: Cell, where: Mapping[str, str]) -> bool:
+    levels = {name: str(value) for name, value in cell.factors}
+    return all(levels.get(name) == value for name, value in where.items())
+
+
+def paths_of(cells: Sequence[Cell]) -> set[tuple[object, ...]]:
+    """Return the different paths of some cells."""
+    runs = [cell.example for cell in cells]
+    return {(run.profile, run.rate_mbit, run.rtt_ms, run.loss_p, run.buffer_pkts) for run in runs}
 
 
 def best_of(cells: Sequence[Cell]) -> Cell:
@@ -88,10 +111,12 @@ def reason_of(best: Cell, cells: Sequence[Cell]) -> str:
     if not others:
         return "the only cell"
     rival = others[0]
+    paths = len(paths_of(cells))
+    beware = f"; of {paths} different paths: --where FACTOR=LEVEL narrows" if paths > 1 else ""
     compared = f"{rival.label}: {goodput(rival):.4g} Mbit/s"
     if goodput(rival) >= AS_FAST * goodput(best):
-        return f"as fast as the fastest, and the shortest delay of those ({compared})"
-    return f"the fastest of {len(cells)} cells (next {compared})"
+        return f"as fast as the fastest, and the shortest delay of those ({compared}){beware}"
+    return f"the fastest of {len(cells)} cells (next {compared}){beware}"
 
 
 # -- the lines

@@ -3,6 +3,7 @@
 import argparse
 
 from gostlab.cli import common
+from gostlab.spec.yaml_source import named_values
 
 
 @common.verb(
@@ -14,6 +15,7 @@ from gostlab.cli import common
         help="a run's folder or name, an experiment's results (results/NAME), or what try asked"
         " (try-1a2b3c4d)",
     ),
+    common.listed("--where", "FACTOR=LEVEL", "only cells with this level (loss=1%%)"),
     common.flag("--tc", "the path instead, as tc lines of both directions for one machine"),
     common.word(
         "--device", default="eth0", help="with --tc: device to the other machine (default: eth0)"
@@ -21,14 +23,15 @@ from gostlab.cli import common
     common.results("where the runs are"),
     example="./lab apply results/thesis-tunnel",
     description="Print what makes real machines like the best cell: the fastest, and among those"
-    " within 5 %% of it the one with the shortest delay. A run is its own cell.",
+    " within 5 % of it the one with the shortest delay. A run is its own cell.",
 )
 def apply_verb(arguments: argparse.Namespace) -> int:
     # A grader has the command line without pandas, which these import.
     from gostlab.apply.advice import advice_lines, choose_cell
     from gostlab.apply.tc_text import tc_lines
 
-    best = choose_cell(arguments.results_name, arguments.results)
+    where = dict(named_values("--where", arguments.where, "factor=level (like loss=1%)"))
+    best = choose_cell(arguments.results_name, arguments.results, where)
     lines = tc_lines(best.run, arguments.device) if arguments.tc else advice_lines(best)
     print(*lines, sep="\n")
     return common.EXIT_OK

@@ -316,9 +316,9 @@ def with_gost_config(files: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return a question's settings with the tunnel of GOST's configuration. Raises BadInput."""
     config = gost_config.read_gost_config(files)
     for line in config.taken:
-        common.say(f"taken: {line}")
+        common.say(f"took {line}")
     for line in config.left_out:
-        common.say(f"left out: {line}")
+        common.say(f"left out {line}")
     common.say(f"asked: {' '.join(f'--{name} {text}' for name, text in config.settings.items())}")
     # Another tunnel of the question is compared with the configuration's.
     tunnels = ",".join(filter(None, (given.get("tunnel"), config.settings["tunnel"])))

@@ -69,8 +69,8 @@ def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedPro
     path = write_profile(order.out, order.name, texts)
     lines = [
         f"{order.name}: {summary(load_profile(str(path)))}",
-        *(f"taken: {line}" for line in taken),
-        *(f"left out: {line}" for line in specified.left_out),
+        *(f"took {line}" for line in taken),
+        *(f"left out {line}" for line in specified.left_out),
     ]
     if specified.settings:
         with_it = ", ".join(f"{name}: {value}" for name, value in specified.settings.items())

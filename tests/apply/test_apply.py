@@ -92,6 +92,14 @@ def test_the_fastest_cell_is_chosen_and_a_run_is_its_own(tmp_path: Path) -> None
     assert "congctl bbr" in text
 
 
+def test_where_narrows_the_cells(tmp_path: Path) -> None:
+    write(tmp_path, "bbr", 80.0)
+    write(tmp_path, "cubic", 40.0)
+    assert choose_cell("made-up", tmp_path, {"cc": "cubic"}).run.cc == "cubic"
+    with pytest.raises(BadInput, match=r"--where reno: no cell is so \(there are: .*CUBIC"):
+        choose_cell("made-up", tmp_path, {"cc": "reno"})
+
+
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"nowhere: no run, results folder or question"):
         choose_cell("nowhere", tmp_path)
