@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from gostlab import results, safe_read, sandbox
 from gostlab.install.locate import version_tuple
@@ -40,6 +40,14 @@ KNOWN = {
     "tcp_tcp_info_tcp-info-sndbuf-limited.pkt": "timing: busy times are counted in ticks, of 4 ms"
     " here and 1 ms in the script's own configuration",
 }
+
+
+class ScriptRow(TypedDict):
+    """A row of found.jsonl, as the guest writes it."""
+
+    name: str
+    passed: bool
+    said: str  # packetdrill's output
 
 
 @dataclass(frozen=True)
@@ -109,22 +117,18 @@ def conform(
     )
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[ScriptRow]:
     """Return the complete rows of a file that a guest wrote, up to the first damaged one."""
-    rows: list[dict[str, Any]] = []
+    rows: list[ScriptRow] = []
     with suppress(OSError, ValueError):
         for line in safe_read.read_lines(path):
             row = safe_read.decode(line) if line.endswith(b"\n") else None
-            if not isinstance(row, dict) or not is_valid_row(row):
+            if not isinstance(row, dict):
                 break
-            rows.append(row)
+            if [type(row.get(name)) for name in ("name", "passed", "said")] != [str, bool, str]:
+                break
+            rows.append(ScriptRow(name=row["name"], passed=row["passed"], said=row["said"]))
     return rows
-
-
-def is_valid_row(row: Mapping[str, Any]) -> bool:
-    """Return whether a row is a valid result of a script."""
-    kinds = {"name": str, "passed": bool, "said": str}
-    return all(type(row.get(name)) is row_type for name, row_type in kinds.items())
 
 
 def run_scripts(
@@ -134,7 +138,7 @@ def run_scripts(
     more: Sequence[str],
     jobs: int | None,
     say: Callable[[str], None],
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, ScriptRow]:
     """Run scripts without a result, distributed over one guest per CPU; return rows by script."""
     folder.mkdir(parents=True, exist_ok=True)
     known = {row["name"]: row for row in read_rows(folder / FOUND) if row["name"] in names}
@@ -162,9 +166,7 @@ def run_scripts(
     return known
 
 
-def progress(
-    order: ConformanceOptions, rows: Sequence[dict[str, Any]], of: int, took_s: float
-) -> str:
+def progress(order: ConformanceOptions, rows: Sequence[ScriptRow], of: int, took_s: float) -> str:
     """Return a progress line such as "[37/165] kernel 5.10: 35 passed · 120 s left"."""
     left = f" · {took_s / len(rows) * (of - len(rows)):.0f} s left" if rows else ""
     passed = sum(row["passed"] for row in rows)
@@ -205,7 +207,7 @@ def gather(folder: Path, folders: Sequence[Path]) -> None:
             file.writelines(json.dumps(row) + "\n" for row in read_rows(part / FOUND))
 
 
-def explain_failure(order: ConformanceOptions, row: dict[str, Any], passed_tolerant: bool) -> str:
+def explain_failure(order: ConformanceOptions, row: ScriptRow, passed_tolerant: bool) -> str:
     """Return the reason for a script's failure, or "" if it passes."""
     if row["passed"]:
         return ""
