@@ -117,7 +117,7 @@ doctor:
 lint: check-format check-python check-gofmt
 	$(TOOLS)/mypy
 	PATH="$$PATH:$(TOOLS)" shellcheck --exclude=SC2016 lab kernel/build.sh \
-		kernel/versions/build.sh kernel/precompiled/cc .ci/run .ci/phases \
+		kernel/precompiled/cc .ci/run .ci/phases \
 		gostlab/guest/commands_prelude.sh
 	cd tunnel && $(GO) vet ./...
 

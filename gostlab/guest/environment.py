@@ -209,7 +209,10 @@ def unbuilt_queue(run: RunSpec) -> str:
     config = kernel_config()
     for kind in bottleneck_kinds(run.bottleneck, run.queue) if config else ():
         if not re.search(rf"^CONFIG_{kind.option}=[ym]$", config, re.MULTILINE):
-            remedy = f"kernel/options needs {kind.option}=y, then ./lab setup rebuilds it"
+            remedy = (
+                f"kernel/kconfig.fragment needs CONFIG_{kind.option}=y, then ./lab setup rebuilds"
+                " it"
+            )
             if run.machine != "sandbox":
                 remedy = "take another queue, or --machine sandbox"
             return f"{kind.name}: this kernel is built without {kind.option}: {remedy}"

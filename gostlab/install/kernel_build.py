@@ -1,7 +1,7 @@
 """Build the sandbox's kernel from a verified source, and boot it once.
 
-The source is Debian's newest linux-source ≥ 6.16 on the machine's own mirror, or else the
-kernel.org tarball pinned in kernel/pin. The result is saved under its version and a hash of kernel/
+The source is Debian's newest linux-source ≥ 6.16 on the machine's own mirror, or else the tarball
+that kernel/kernel-org.lock pins. The result is saved under its version and a hash of kernel/
 (options, patches, script); the source is deleted.
 """
 
@@ -30,13 +30,15 @@ from gostlab.install.build_env import (
     run_logged,
 )
 from gostlab.registry import folders
+from gostlab.registry.kernels import shipped_declaration
 
 # Measured with linux-source-7.3: 0.33 GB to fetch, 1.7 GB unpacked, 2.0 GB built.
 BUILD_BYTES = 3_000_000_000
 BUILD_WORDS = "about three minutes on two idle CPUs"
 SOURCES = r"linux-source-\d+\.\d+"  # packages
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
-UNREAD = folders.ROOT / "kernel" / "unread"
+TAR_EXCLUDES = folders.ROOT / "kernel" / "tar-excludes"
+SCRIPT = folders.ROOT / "kernel" / "build.sh"
 OLDEST = locate.dotted(locate.OLDEST_KERNEL)
 
 
@@ -128,8 +130,8 @@ def left_over(folder: Path) -> Source | None:
 
 
 def tar_exclude_args() -> list[str]:
-    """Return tar's arguments that exclude the files that no build reads (kernel/unread)."""
-    lines = UNREAD.read_text(encoding="utf-8").splitlines()
+    """Return tar's arguments that exclude the files that no build reads (kernel/tar-excludes)."""
+    lines = TAR_EXCLUDES.read_text(encoding="utf-8").splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
     return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
 
@@ -149,11 +151,12 @@ def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -
 
 def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     none_in_apt = f"no apt mirror here offers a linux-source ≥ {OLDEST} that fits"
-    pin = locate.read_pin((folders.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
+    lock = folders.ROOT / "kernel" / "kernel-org.lock"
+    pin = locate.read_pin(lock.read_text(encoding="utf-8"))
     if "sha256" not in pin:
         raise SetupError(
-            f"{none_in_apt}, and kernel/pin pins no tarball: pin one there, or name a kernel with"
-            " GOSTLAB_KERNEL"
+            f"{none_in_apt}, and kernel/kernel-org.lock pins no tarball: pin one there, or name a"
+            " kernel with GOSTLAB_KERNEL"
         )
     origin = f"linux {pin['version']} from kernel.org"
     bench.say(f"fetching {origin}, about 150 MB")
@@ -192,7 +195,7 @@ def unpack_tarball(
 
 
 def _build(bench: Workbench, folder: Path, source: Source) -> str:
-    built = build(bench, folder, source, folders.ROOT / "kernel" / "build.sh")
+    built = build(bench, folder, source, shipped_declaration().name)
     inputs = locate.kernel_inputs_hash()
     keep(bench, source, built, bench.cache / "kernel" / f"{built.version}-{inputs}", inputs, {})
     return f"{built.version} built from {source.origin}, boots in {built.boot_s:.1f} s"
@@ -208,11 +211,14 @@ class Built:
     boot_s: float
 
 
-def build(bench: Workbench, folder: Path, source: Source, script: Path) -> Built:
-    """Build a source and boot the kernel. Raises SourceDoesNotFit or SetupError."""
+def build(bench: Workbench, folder: Path, source: Source, series: str) -> Built:
+    """Build a source with a version's series and boot the kernel.
+
+    Raises SourceDoesNotFit or SetupError.
+    """
     started = time.monotonic()
     file = folder / "linux"
-    run_build_script(bench, source, file, script)
+    run_build_script(bench, source, file, series)
     build_s = time.monotonic() - started
     bench.say("booting it")
     version = locate.output_of([file, "--version"]).strip()
@@ -251,9 +257,9 @@ def keep(
     shutil.rmtree(built.file.parent)
 
 
-def run_build_script(bench: Workbench, source: Source, built: Path, script: Path) -> None:
-    """Run a build.sh and report its progress. Raises SourceDoesNotFit or SetupError."""
-    argv: list[str | Path] = [script, source.tree, built, str(bench.jobs)]
+def run_build_script(bench: Workbench, source: Source, built: Path, series: str) -> None:
+    """Run build.sh and report its progress. Raises SourceDoesNotFit or SetupError."""
+    argv: list[str | Path] = [SCRIPT, source.tree, built, str(bench.jobs), series]
     log = bench.log("kernel-build")
     started = time.monotonic()
     objects = 0

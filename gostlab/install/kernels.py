@@ -1,8 +1,8 @@
 """Build kernels besides the shipped one: versions of Linux from Debian's sources, and user's trees.
 
-Each is built on request, patched as far as possible, and saved with a record of its inputs. A
-declared version (kernel/versions) takes all of its patches, or it is not built. For a user's tree,
-every patch is tried, and the record names those that applied.
+Each is built on request and saved with a record of its inputs. A declared version (kernel/versions)
+takes all of its patches, or it is not built. For a user's tree, every patch of the nearest version
+is tried, and the record names those that applied.
 """
 
 import hashlib
@@ -19,15 +19,20 @@ from gostlab.install import apt as archive
 from gostlab.install import kernel_build, locate
 from gostlab.install.build_env import SetupError, Workbench, locked, require_space, run_logged
 from gostlab.registry import folders, kernels
-from gostlab.registry.folders import from_root
-from gostlab.registry.kernels import ALL_PATCHES, Declared, Patch
+from gostlab.registry.kernels import Declared, Patch
 
-SCRIPT = folders.KERNELS / "build.sh"
-OPTIONS_FILE = folders.ROOT / "kernel" / "options"
+OPTIONS_FILE = folders.ROOT / "kernel" / "kconfig.fragment"
 OLDEST = (4, 9)  # the first version that a current gcc compiles
 VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
-# Patch -> the patch that it depends on, by the last two digits of their numbers.
-BUILDS_ON = {"07": "02", "08": "02", "15": "02", "37": "33"}
+# Patch -> the patch that it depends on.
+BUILDS_ON = {
+    "um-time-travel-cpu-cost": "um-gostlab-kconfig",
+    "um-time-travel-reset": "um-time-travel-cpu-cost",
+    "um-time-travel-read-ahead-of-user": "um-time-travel-cpu-cost",
+    "random32-no-address-noise": "um-time-travel-reset",
+    "um-skas-seccomp-notify": "um-skas-lazy-fp",
+}
+ALL_OPTIONS = "*"  # stands for every option among those that may be missing
 # Build products that are not copied from a user's tree (tar's patterns, relative to its root:
 # include/linux and vmlinux.lds.S are sources).
 BUILT = (
@@ -43,8 +48,8 @@ class AddedKernel:
     name: str
     version: str
     kernel: Path
-    taken: tuple[str, ...]  # numbers of the applied patches
-    refused: tuple[str, ...]  # numbers of the patches that did not apply to a user's tree
+    taken: tuple[str, ...]  # names of the applied patches
+    refused: tuple[str, ...]  # names of the patches that did not apply to a user's tree
     lacks: tuple[str, ...]  # missing features by their names in registry.kernels
     build_s: float | None  # None: built before
 
@@ -88,14 +93,11 @@ def build_version(
     bench: Workbench, folder: Path, source: kernel_build.Source, declared: Declared
 ) -> AddedKernel:
     """Patch and build a version's source. Raises SetupError."""
-    patch_all(source.tree, declared.series)
     write_options(source.tree, declared.more, declared.may_be_missing)
-    profiles = str(declared.file.parent)
-    (source.tree / ".gostlab-profiles").write_text(profiles, encoding="utf-8")
     inputs = locate.version_inputs_hash(declared)
-    numbers = [patch.number for patch in declared.series]
+    names = [patch.name for patch in declared.series]
     kernels_folder = bench.cache / "kernel"
-    return build(bench, folder, source, declared.name, inputs, numbers, (), kernels_folder)
+    return build(bench, folder, source, declared.name, inputs, names, (), kernels_folder)
 
 
 def add_own(bench: Workbench, path: Path, name: str) -> AddedKernel:
@@ -114,14 +116,17 @@ def add_own(bench: Workbench, path: Path, name: str) -> AddedKernel:
             source = copy_tree(bench, folder, path)
         version = version_of_tree(source.tree, path)
         taken, refused = patch_what_applies(source.tree, candidates(version))
+        note_applied(source.tree, taken)
         more = {option for one in kernels.declared_kernels().values() for option in one.more}
-        write_options(source.tree, sorted(more), (ALL_PATCHES,))
+        write_options(source.tree, sorted(more), (ALL_OPTIONS,))
         inputs = hashlib.sha256(
-            "\n".join([source.sha256, locate.versions_common_hash(), *taken]).encode()
+            "\n".join(
+                [source.sha256, locate.versions_common_hash(), *(patch.label for patch in taken)]
+            ).encode()
         ).hexdigest()
-        numbers = [word.rpartition("/")[2] for word in taken]
+        names = [patch.name for patch in taken]
         kernels_folder = folders.own_kernels_folder()
-        return build(bench, folder, source, name, inputs, numbers, refused, kernels_folder)
+        return build(bench, folder, source, name, inputs, names, refused, kernels_folder)
     except SetupError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -224,27 +229,11 @@ PATCH = ("patch", "--force", "--silent", "--fuzz=0", "-p1", "--no-backup-if-mism
 def applies(tree: Path, patch: Patch, *options: str) -> bool:
     """Return whether a patch applies to a tree; with --dry-run the tree is not changed."""
     argv: list[str | Path] = [*PATCH, *options, "--directory", tree]
-    process = subprocess.run(argv, input=patch.text(), text=True, capture_output=True)
+    process = subprocess.run(argv, input=patch.diff(), text=True, capture_output=True)
     return process.returncode == 0
 
 
-def apply(tree: Path, patch: Patch, *options: str) -> None:
-    """Apply a patch completely, or leave the tree unchanged. Raises SetupError."""
-    if not (applies(tree, patch, "--dry-run", *options) and applies(tree, patch, *options)):
-        raise SetupError(f"{from_root(patch.file)} does not apply to this source")
-
-
-def patch_all(tree: Path, series: Sequence[Patch]) -> None:
-    """Apply a whole series, once. Raises SetupError."""
-    mark = tree / ".gostlab-series"
-    if mark.is_file():
-        return
-    for patch in series:
-        apply(tree, patch)
-    mark.touch()
-
-
-def candidates(version: tuple[int, ...]) -> list[list[tuple[str, Patch]]]:
+def candidates(version: tuple[int, ...]) -> list[Sequence[Patch]]:
     """Return the series that may fit a version: first those of older versions, nearest first."""
     declared = list(kernels.declared_kernels().values())
     by_version = sorted(declared, key=lambda version_declared: version_declared.version)
@@ -253,55 +242,39 @@ def candidates(version: tuple[int, ...]) -> list[list[tuple[str, Patch]]]:
         for version_declared in by_version
         if version_declared.version <= version[:2]
     ]
-    nearest = [*reversed(older), *by_version[len(older) :]]
-    return [
-        [(f"{patch.file.parent.name}/{patch.number}", patch) for patch in version_declared.series]
-        for version_declared in nearest
-    ]
+    return [nearest.series for nearest in [*reversed(older), *by_version[len(older) :]]]
 
 
 def patch_what_applies(
-    tree: Path, tried: Sequence[Sequence[tuple[str, Patch]]]
-) -> tuple[list[str], tuple[str, ...]]:
-    """Apply the best-fitting series; return the applied patches and the others' numbers."""
+    tree: Path, tried: Sequence[Sequence[Patch]]
+) -> tuple[list[Patch], tuple[str, ...]]:
+    """Apply the best-fitting series; return the applied patches and the others' names."""
     # The fit is estimated by dry runs on the unpatched tree.
-    best = max(tried, key=lambda all_: sum(applies(tree, patch, "--dry-run") for _, patch in all_))
-    taken: list[str] = []
-    groups: dict[str, list[tuple[str, Patch]]] = {}
-    for word, patch in best:
-        # Patches whose numbers end alike form a group: 0107 completes 0007.
-        groups.setdefault(patch.number[2:], []).append((word, patch))
-    done: set[str] = set()
-    for group, members in groups.items():
-        if BUILDS_ON.get(group, group) not in {*done, group}:
+    best = max(tried, key=lambda series: sum(applies(tree, one, "--dry-run") for one in series))
+    taken: list[Patch] = []
+    for patch in best:
+        needed = BUILDS_ON.get(patch.name)
+        if needed is not None and needed not in (one.name for one in taken):
             continue
-        if apply_whole(tree, [patch for _, patch in members]):
-            done.add(group)
-            taken += [word for word, _ in members]
-    return taken, tuple(f"00{group}" for group in groups if group not in done)
+        if applies(tree, patch, "--dry-run") and applies(tree, patch):
+            taken.append(patch)
+    return taken, tuple(patch.name for patch in best if patch not in taken)
 
 
-def apply_whole(tree: Path, group: Sequence[Patch]) -> bool:
-    """Apply all patches of a group, or none."""
-    applied_patches: list[Patch] = []
-    for patch in group:
-        try:
-            apply(tree, patch)
-        except SetupError:
-            for applied in reversed(applied_patches):
-                apply(tree, applied, "--reverse")
-            return False
-        applied_patches.append(patch)
-    return True
+def note_applied(tree: Path, taken: Sequence[Patch]) -> None:
+    """Tell build.sh that a user's tree has its patches."""
+    text = "".join(f"{patch.label}\n" for patch in taken)
+    for name in (".gostlab-series", ".gostlab-patched"):
+        (tree / name).write_text(text, encoding="utf-8")
 
 
 def write_options(tree: Path, more: Sequence[str], may_be_missing: Sequence[str]) -> None:
-    """Write the files that build.sh of the versions reads."""
+    """Write the options that build.sh sets, and which of them it may miss."""
     lines = OPTIONS_FILE.read_text(encoding="utf-8").splitlines()
-    wanted = [line for line in lines if re.match(r"[A-Z0-9]", line)]
-    text = "".join(f"CONFIG_{line}\n" for line in [*wanted, *more])
+    wanted = [line for line in lines if line.startswith("CONFIG_")]
+    text = "".join(f"{line}\n" for line in [*wanted, *(f"CONFIG_{option}" for option in more)])
     (tree / ".gostlab-options").write_text(text, encoding="utf-8")
-    entries = [word if word == ALL_PATCHES else f"CONFIG_{word}=" for word in may_be_missing]
+    entries = [word if word == ALL_OPTIONS else f"CONFIG_{word}=" for word in may_be_missing]
     (tree / ".gostlab-may-be-missing").write_text("\n".join(entries) + "\n", encoding="utf-8")
 
 
@@ -320,10 +293,10 @@ def build(
 ) -> AddedKernel:
     """Build and boot a patched source, and save the kernel.
 
-    `inputs`: a digest of its inputs; `taken`, `refused`: patches by number. Raises SetupError.
+    `inputs`: a digest of its inputs; `taken`, `refused`: patches by name. Raises SetupError.
     """
     try:
-        built = kernel_build.build(bench, folder, source, SCRIPT)
+        built = kernel_build.build(bench, folder, source, name)
     except kernel_build.SourceDoesNotFit as complaint:
         raise SetupError(f"{source.origin}: {complaint}") from None
     finished = kernels_folder / (f"{built.version}-{inputs}" if name in declared_names() else name)

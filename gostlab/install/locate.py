@@ -287,11 +287,8 @@ def find_programs(cache: Path | None = None) -> dict[str, OwnProgram]:
 
 
 def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
-    """Return the digest of a kernel's inputs: options, patches, scripts and profiles."""
-    patches = (folder / "patches").glob("*.patch")
-    profiles = (folder / "profiles").glob("*.tar.xz")
-    fixed = (folder / "options", folder / "build.sh", *(folder / "precompiled").glob("*"))
-    return hash_of_files(folder, [*fixed, *patches, *profiles])[:12]
+    """Return the digest of the inputs of the shipped kernel, besides its source."""
+    return version_inputs_hash(kernels.shipped_declaration(folder / "versions"))
 
 
 def built_kernels(cache: Path | None = None) -> list[Path]:
@@ -348,21 +345,24 @@ def built_version(name: str, cache: Path | None = None) -> Path | None:
 
 
 def version_inputs_hash(declared: Declared) -> str:
-    """Return the digest of a declared version's inputs, besides its source."""
-    digest = hashlib.sha256(f"{versions_common_hash()}\n".encode())
+    """Return the digest of a declared version's inputs, besides its source.
+
+    A patch's message is no input.
+    """
+    folder = declared.file.parents[2]
+    digest = hashlib.sha256(f"{versions_common_hash(folder)}\n".encode())
     digest.update(declared.file.read_bytes())
     for patch in declared.series:
-        digest.update(patch.text().encode())
-    for profile in sorted(declared.file.parent.glob("*.tar.xz")):
-        digest.update(profile.read_bytes())
+        digest.update(f"{patch.label}\n{patch.diff()}".encode())
+    for profile in sorted((folder / "profiles").glob(f"linux-{declared.name}.*.tar.xz")):
+        digest.update(f"{profile.name}\n".encode() + profile.read_bytes())
     return digest.hexdigest()[:12]
 
 
-def versions_common_hash() -> str:
-    """Return the digest of the inputs that all kernels but the shipped one share."""
-    folder = ROOT / "kernel"
-    scripts = (folder / "versions" / "build.sh", *(folder / "precompiled").glob("*"))
-    return hash_of_files(folder, [folder / "options", *scripts])[:12]
+def versions_common_hash(folder: Path = ROOT / "kernel") -> str:
+    """Return the digest of the inputs that all kernels share."""
+    shared = [path for name in ("precompiled", "src") for path in (folder / name).rglob("*")]
+    return hash_of_files(folder, [folder / "kconfig.fragment", folder / "build.sh", *shared])[:12]
 
 
 def seccomp_words(kernel: Path) -> list[str]:

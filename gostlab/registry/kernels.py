@@ -1,9 +1,9 @@
 """Declare the kernels of a run: the default build, versions in kernel/versions, and user trees.
 
-A folder kernel/versions/NAME with a kernel.toml makes NAME a level of `kernel`
-(kernel/versions/6.12/kernel.toml explains the keys). The features of a kernel follow from its
-version and from the patches that applied; a run that requires a missing feature is rejected, and
-other runs report what is missing.
+A folder kernel/versions/NAME with a kernel.toml and a series makes NAME a level of `kernel`
+(kernel/README.md explains both). The features of a kernel follow from its version and from the
+patches that applied; a run that requires a missing feature is rejected, and other runs report what
+is missing.
 """
 
 import re
@@ -20,11 +20,11 @@ from gostlab.registry.folders import KERNELS, from_root, own_kernels_folder
 from gostlab.registry.plugins import records
 
 DECLARATION = "kernel.toml"
+SERIES = "series"  # The file beside it: the patches in order, relative to kernel/versions.
 RECORD = "kernel.json"  # The record beside a built kernel.
 SHIPPED = "shipped"  # The kernel that ./lab setup builds.
 SHIPPED_VERSION = (7,)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,31}")
-ALL_PATCHES = "*"
 
 
 @dataclass(frozen=True)
@@ -32,30 +32,43 @@ class Feature:
     """Represent a feature of a kernel for a run, and its origin."""
 
     says: str  # The feature in words, after "it has no".
-    patch: str | None = None  # The number of its patch in kernel/patches.
+    patch: str | None = None  # The name of its patch in kernel/versions.
     since: tuple[int, ...] = ()  # The first version that has the feature without a patch.
     clock: str | None = None  # The only clock that it affects.
 
 
+COSTS = "um-time-travel-cpu-cost"
 # Without one of the first five, a kernel answers another question than the default machine model.
 FEATURES: Mapping[str, Feature] = {
-    "hz": Feature("tick of 250 Hz, but one of 100", "0001"),
+    "hz": Feature("tick of 250 Hz, but one of 100", "um-kconfig-hz"),
     "time travel": Feature("virtual clock", since=(5, 7), clock="virtual"),
-    "costs": Feature("cost per system call and no CPUs of a host's own", "0002", clock="virtual"),
-    "seeds": Feature("randomness from the run's seed", "0003", clock="virtual"),
-    "free clock": Feature("clock that is read without a system call", "0005", clock="virtual"),
-    "packet cost": Feature("cost per packet", "0008", clock="virtual"),
-    "idle": Feature("idle that keeps its wake-ups", "0030", since=(6, 1), clock="real"),
-    "host memory": Feature("TCP memory of each host's own", "0006"),
-    "program costs": Feature("costs of a program's own", "0007", clock="virtual"),
-    "reading on": Feature("reads made for a program (it is slower)", "0015", clock="virtual"),
-    "moderated": Feature("cards whose interrupts are some time apart", "0009"),
-    "ssthresh": Feature("ssthresh of the socket's own at every ACK", "0004"),
-    "tbf": Feature("token bucket that keeps its fill when its rate changes", "0020"),
+    "costs": Feature("cost per system call and no CPUs of a host's own", COSTS, clock="virtual"),
+    "seeds": Feature("randomness from the run's seed", "um-seed-random", clock="virtual"),
+    "free clock": Feature(
+        "clock that is read without a system call", "um-vdso-time-page", clock="virtual"
+    ),
+    "packet cost": Feature("cost per packet", COSTS, clock="virtual"),
+    "idle": Feature(
+        "idle that keeps its wake-ups", "um-idle-lost-wakeup", since=(6, 1), clock="real"
+    ),
+    "host memory": Feature("TCP memory of each host's own", "tcp-per-netns-mem"),
+    "program costs": Feature("costs of a program's own", COSTS, clock="virtual"),
+    "reading on": Feature(
+        "reads made for a program (it is slower)",
+        "um-time-travel-read-ahead-of-user",
+        clock="virtual",
+    ),
+    "moderated": Feature("cards whose interrupts are some time apart", "veth-rx-coalescing"),
+    "ssthresh": Feature("ssthresh of the socket's own at every ACK", "tcp-trace-snd-ssthresh"),
+    "tbf": Feature(
+        "token bucket that keeps its fill when its rate changes", "sch-tbf-keep-tokens-on-change"
+    ),
     "netem seed": Feature("seed of netem's own (its losses follow from the run's)", since=(6, 6)),
     "dualpi2": Feature("qdisc dualpi2", since=(6, 17)),
     "accurate ecn": Feature("accurate ECN (RFC 9768)", since=(7, 0)),
-    "seccomp": Feature("calls without ptrace (each costs more of this machine)", "0037", (6, 16)),
+    "seccomp": Feature(
+        "calls without ptrace (each costs more of this machine)", "um-skas-seccomp-notify", (6, 16)
+    ),
 }
 # Without these features a run differs from its equivalent on the shipped kernel.
 DECIDING = ("hz", "time travel", "costs", "seeds", "free clock", "packet cost", "idle")
@@ -85,29 +98,21 @@ class Patch:
     """Represent a patch of a series."""
 
     file: Path
-    only: tuple[str, ...] = ()  # The files of the patch that are applied; empty means all.
 
     @property
-    def number(self) -> str:
-        """Return the patch's number: 0005 of 0005-um-vdso-clock-on-the-virtual-clock.patch."""
-        return self.file.name[:4]
+    def name(self) -> str:
+        """Return the patch's name: um-seed-random of 7.3/um-seed-random.patch."""
+        return self.file.stem
 
-    def text(self) -> str:
-        """Return the input of `patch -p1`."""
+    @property
+    def label(self) -> str:
+        """Return its line in a series: 7.3/um-seed-random.patch."""
+        return f"{self.file.parent.name}/{self.file.name}"
+
+    def diff(self) -> str:
+        """Return what it changes, without its message."""
         text = self.file.read_text(encoding="utf-8")
-        if not self.only:
-            return text
-        parts = re.split(r"(?m)^(?=--- )", text)[1:]
-        selected = [part for part in parts if patched_file(part) in self.only]
-        if len(selected) != len(self.only):
-            raise BadInput(f"{from_root(self.file)} does not touch all of {', '.join(self.only)}")
-        return "".join(selected)
-
-
-def patched_file(part: str) -> str:
-    """Return the file that one file's part of a patch changes."""
-    match = re.search(r"^\+\+\+ b/(\S+)", part, re.MULTILINE)
-    return match[1] if match else ""
+        return text[max(text.find("diff --git "), 0) :]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +127,7 @@ class Declared(Kernel):
 
 
 def features_of(version: tuple[int, ...], patches: Iterable[str]) -> frozenset[str]:
-    """Return the features of a kernel by its version and the numbers of its patches."""
+    """Return the features of a kernel by its version and the names of its patches."""
     applied = set(patches)
     return frozenset(
         name
@@ -131,16 +136,20 @@ def features_of(version: tuple[int, ...], patches: Iterable[str]) -> frozenset[s
     )
 
 
-def patch_named(label: str, folder: Path, only: tuple[str, ...] = ()) -> Patch:
-    """Return the patch 0002 of kernel/patches, or 6.12/0005 of a version. Raises BadInput."""
-    version, _, number = label.rpartition("/")
-    directory = folder / version if version else folder.parent / "patches"
-    files = sorted(directory.glob(f"{number}-*.patch"))
-    if len(files) != 1:
-        raise BadInput(
-            f"{from_root(directory)}: {len(files)} patches {number}-*.patch, where one should be"
-        )
-    return Patch(files[0], only)
+def read_series(file: Path) -> tuple[Patch, ...]:
+    """Return the patches that a series lists. Raises BadInput."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise BadInput(f"{from_root(file)}: {error}") from None
+    patches = []
+    for number, line in enumerate(lines, 1):
+        if line and not line.startswith("#"):
+            patch = Patch(file.parents[1] / line)
+            if not patch.file.is_file():
+                raise BadInput(f"{from_root(file)}:{number}: no patch {line} in kernel/versions")
+            patches.append(patch)
+    return tuple(patches)
 
 
 def read_declared(file: Path) -> Declared:
@@ -149,21 +158,16 @@ def read_declared(file: Path) -> Declared:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(f"{from_root(file)}: {error}") from None
-    known = {"package", "series", "only", "more", "may_be_missing"}
-    invalid = sorted(set(values) - known) or sorted({"package", "series"} - set(values))
+    known = {"package", "more", "may_be_missing"}
+    invalid = sorted(set(values) - known) or sorted({"package"} - set(values))
     if invalid:
         raise BadInput(f"{from_root(file)}: {invalid[0]}: unknown, or missing")
-    folder = file.parents[1]
-    only = values.get("only", {})
-    labels = values["series"]
-    if labels == [ALL_PATCHES]:
-        labels = sorted(path.name[:4] for path in (folder.parent / "patches").glob("*.patch"))
-    series = tuple(patch_named(label, folder, tuple(only.get(label, ()))) for label in labels)
+    series = read_series(file.with_name(SERIES))
     version = tuple(int(label) for label in file.parent.name.split("."))
     return Declared(
         name=file.parent.name,
         version=version,
-        features=features_of(version, (patch.number for patch in series)),
+        features=features_of(version, (patch.name for patch in series)),
         file=file,
         package=values["package"],
         series=series,
@@ -180,6 +184,11 @@ def declared_kernels(folder: Path = KERNELS) -> dict[str, Declared]:
         kernel.name: kernel
         for kernel in sorted(declared, key=lambda kernel: kernel.version, reverse=True)
     }
+
+
+def shipped_declaration(folder: Path = KERNELS) -> Declared:
+    """Return the declaration of the version that ./lab setup builds: the newest."""
+    return next(iter(declared_kernels(folder).values()))
 
 
 def own_kernels() -> dict[str, Kernel]:

@@ -25,7 +25,8 @@ class QdiscKind(Declaration):
 
     name: str
     says: str
-    # The line of kernel/options that builds it, NET_SCH_…; NET_SCHED if every kernel has it.
+    # The option in kernel/kconfig.fragment that builds it, NET_SCH_…; NET_SCHED if every kernel
+    # has it.
     option: str = ""
     module: str = ""  # The file in gostlab/qdiscs/, without .py.
     use: str = QUEUE  # QUEUE (it queues packets) | BOTTLENECK (it enforces the rate).
@@ -59,8 +60,8 @@ class QdiscKind(Declaration):
             return f"use: {self.use!r} is neither {BOTTLENECK} nor {QUEUE}"
         if not self.option:
             return (
-                'option is missing: write option="NET_SCH_…", the line of kernel/options that'
-                ' builds it ("NET_SCHED" if every kernel has it)'
+                'option is missing: write option="NET_SCH_…", the option in kernel/kconfig.fragment'
+                ' that builds it ("NET_SCHED" if every kernel has it)'
             )
         if self.marks != (self.marks_at >= 0 or len(self.marks_in) == 2):
             return (

@@ -37,7 +37,7 @@ from gostlab.spec.yaml_source import (
 
 # The name for no table: every program pays syscall_cost and byte_cost.
 UNIFORM = "uniform"
-# A program, and its role if roles differ, in the kernel's format (kernel/patches, NAME_BYTES).
+# A program, and its role if roles differ, in the kernel's format (kernel/src, NAME_BYTES).
 PROGRAM = re.compile(r"[a-z0-9][a-z0-9+.-]{0,19}(/[a-z]{1,10})?")
 STREAMS = re.compile(r"[1-9]\d{0,3}")
 CALL = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")

@@ -40,7 +40,7 @@ SHARED, AUTO = "shared", "auto"
 MAX_STREAMS = 128  # iperf3's limit
 MAX_FLOWS = 1000
 MAX_HOSTS = 64  # The maximum at either end of a bottleneck.
-MAX_HOST_CPUS = 64  # The limit of the kernel (kernel/patches, MOST_CPUS).
+MAX_HOST_CPUS = 64  # The limit of the kernel (kernel/src, MAX_CPUS).
 MAX_SITES = 60
 MAX_DELAY_S = 10  # The limit keeps packets in flight countable.
 
@@ -111,7 +111,7 @@ read_socket_buffer = bounded(SIZE, "4KiB", "1GiB", int)
 read_syscall_cost = bounded(MICROSECONDS, "0us", "1ms", float, per=10**6)
 read_byte_cost = bounded(TIME, "0ns", "1us", float, per=10**9, step="0.001ns")
 read_packet_cost = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
-# The maximum is the kernel's (kernel/patches, VETH_MOST_RX_USECS).
+# The maximum is the kernel's (veth-rx-coalescing, VETH_MAX_RX_USECS).
 read_rx_usecs = bounded(TIME, "1us", "10ms", int, per=10**6, step="1us")
 read_memory = bounded(SIZE, "128MiB", "64GiB", int, per=IN_MIB, words={AUTO: None})
 read_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={"ample": None})

@@ -284,7 +284,9 @@ def test_a_kernel_built_without_a_queue_is_told_to_be_built_anew(
     config = "CONFIG_NET_SCH_TBF=y\n# CONFIG_NET_SCH_PIE is not set\n"
     monkeypatch.setattr(environment, "kernel_config", lambda: config)
     said = environment.unbuilt_queue(run)
-    assert all(word in said for word in ("pie", "NET_SCH_PIE=y", "kernel/options", "./lab setup"))
+    assert all(
+        word in said for word in ("pie", "NET_SCH_PIE=y", "kernel/kconfig.fragment", "./lab setup")
+    )
     native = environment.unbuilt_queue(replace(run, machine="native"))
     assert "--machine sandbox" in native
     monkeypatch.setattr(environment, "kernel_config", lambda: config + "CONFIG_NET_SCH_PIE=m\n")

@@ -57,29 +57,37 @@ def test_under_sudo_the_callers_cache_is_taken(
 
 def kernel_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "kernel"
-    (folder / "patches").mkdir(parents=True)
-    (folder / "options").write_text("HZ=250\n", encoding="utf-8")
+    for name in ("versions/7.3", "src/lib", "profiles"):
+        (folder / name).mkdir(parents=True)
+    (folder / "kconfig.fragment").write_text("CONFIG_HZ=250\n", encoding="utf-8")
+    (folder / "versions/7.3/kernel.toml").write_text('package = "linux"\n', encoding="utf-8")
+    (folder / "versions/7.3/series").write_text("7.3/a.patch\n", encoding="utf-8")
     (folder / "build.sh").write_text("make\n", encoding="utf-8")
-    (folder / "patches" / "a.patch").write_text("-a\n+b\n", encoding="utf-8")
-    (folder / "pin").write_text("version=1\n", encoding="utf-8")
+    (folder / "versions/7.3/a.patch").write_text("why\ndiff --git a b\n+b\n", encoding="utf-8")
+    (folder / "kernel-org.lock").write_text("version=1\n", encoding="utf-8")
     return folder
 
 
-CHANGED = ("options", "build.sh", "patches/a.patch", "patches/new.patch", "profiles/a.tar.xz")
+CHANGED = (
+    *("kconfig.fragment", "build.sh", "src/lib/new.c", "versions/7.3/a.patch"),
+    *("versions/7.3/kernel.toml", "profiles/linux-7.3.4-gcc-12.2.0.tar.xz"),
+)
 
 
 @pytest.mark.parametrize("changed", CHANGED)
 def test_a_kernel_is_keyed_by_all_that_it_is_built_with(tmp_path: Path, changed: str) -> None:
     folder = kernel_folder(tmp_path)
     before = locate.kernel_inputs_hash(folder)
-    (folder / changed).parent.mkdir(exist_ok=True)
-    (folder / changed).write_text("something else\n", encoding="utf-8")
+    (folder / changed).write_text('package = "another"\n', encoding="utf-8")
     assert locate.kernel_inputs_hash(folder) != before
 
 
-def test_a_kernels_key_is_the_same_everywhere_and_leaves_the_pin_out(tmp_path: Path) -> None:
+def test_a_kernels_key_is_the_same_everywhere_and_leaves_the_lock_and_messages_out(
+    tmp_path: Path,
+) -> None:
     one, other = kernel_folder(tmp_path / "one"), kernel_folder(tmp_path / "other")
-    (other / "pin").write_text("version=2\n", encoding="utf-8")
+    (other / "kernel-org.lock").write_text("version=2\n", encoding="utf-8")
+    (other / "versions/7.3/a.patch").write_text("because\ndiff --git a b\n+b\n")
     assert locate.kernel_inputs_hash(one) == locate.kernel_inputs_hash(other)
 
 

@@ -411,7 +411,7 @@ def test_a_full_disk_is_said_before_the_download(
 
 
 def test_the_repositorys_pins_are_whole() -> None:
-    pin = locate.read_pin((folders.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
+    pin = locate.read_pin((folders.ROOT / "kernel" / "kernel-org.lock").read_text(encoding="utf-8"))
     if pin:  # of the series that the patches are tested on
         newest = max(each.version for each in kernels.declared_kernels().values())
         assert locate.version_tuple(pin["version"])[:2] == newest

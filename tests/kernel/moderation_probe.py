@@ -5,19 +5,43 @@ what each waited (µs, from its send call to the receiving stack's time stamp) a
 the last one had been sent; for `lone_segment`, what a TCP segment without PSH waited for its reader.
 """
 
+import ctypes
 import itertools
 import json
 import random
 import socket
 import struct
+import subprocess
 import sys
 import time
-
-from route_probe import inside, libc, sh, socket_in
 
 SO_TIMESTAMPNS = 35
 MSG_MORE = 0x8000
 PR_SET_TIMERSLACK = 29
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def sh(*commands: str) -> None:
+    """Run commands in the namespace that this process is in."""
+    words = ["sh", "-e", "-c", "\n".join(commands)]
+    subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
+
+
+def enter(namespace: str) -> None:
+    with open(f"/var/run/netns/{namespace}") as file:
+        assert libc.setns(file.fileno(), 0) == 0
+
+
+def inside(namespace: str, *commands: str) -> None:
+    if commands:
+        enter(namespace)
+        sh(*commands)
+
+
+def socket_in(namespace: str, kind: int = socket.SOCK_DGRAM) -> socket.socket:
+    """A socket of another namespace, used from here."""
+    enter(namespace)
+    return socket.socket(socket.AF_INET, kind)
 
 
 def lay_out() -> None:

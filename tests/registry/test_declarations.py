@@ -88,7 +88,7 @@ def read(what: Callable[[Path], object], folder: Path, text: str) -> Any:
             r"mine\.py: QDISC without a function",
         ),
         (qdisc_kinds, "def build(direction, seed): ...\n", r"mine\.py: build\(\) without QDISC"),
-        (qdisc_kinds, QDISC.format(""), r"mine\.py:2: option is missing: .*kernel/options"),
+        (qdisc_kinds, QDISC.format(""), r"mine\.py:2: option is missing: .*kconfig\.fragment"),
         (qdisc_kinds, MARKS.format("=True"), r"mine\.py:2: .*marks_at=.*pkt_sched\.h"),
         (qdisc_kinds, MARKS.format("_at=12"), r"mine\.py:2: .*needs marks=True"),
         (qdisc_kinds, QDISC.format(', option="X", use="q"'), r"mine\.py:2: use: 'q' is neither"),
@@ -198,10 +198,10 @@ def test_a_bottleneck_is_netem_or_a_token_bucket_over_a_queue() -> None:
 
 
 def test_the_kernel_is_built_with_every_queueing_discipline_and_no_older_one_promises_it() -> None:
-    options = (ROOT / "kernel/options").read_text(encoding="utf-8").splitlines()
+    options = (ROOT / "kernel/kconfig.fragment").read_text(encoding="utf-8").splitlines()
     for kind in qdisc_kinds().values():
-        assert f"{kind.option}=y" in options, (
-            f"{kind.module}.py: kernel/options lacks {kind.option}"
+        assert f"CONFIG_{kind.option}=y" in options, (
+            f"{kind.module}.py: kernel/kconfig.fragment lacks {kind.option}"
         )
         for kernel in declared_kernels().values():
             missing = kernel.version < kind.since
