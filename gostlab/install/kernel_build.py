@@ -38,7 +38,6 @@ BUILD_WORDS = "about three minutes on two idle CPUs"
 SOURCES = r"linux-source-\d+\.\d+"  # packages
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
 TAR_EXCLUDES = folders.ROOT / "kernel" / "tar-excludes"
-SCRIPT = folders.ROOT / "kernel" / "build.sh"
 OLDEST = locate.dotted(locate.OLDEST_KERNEL)
 
 
@@ -259,7 +258,8 @@ def keep(
 
 def run_build_script(bench: Workbench, source: Source, built: Path, series: str) -> None:
     """Run build.sh and report its progress. Raises SourceDoesNotFit or SetupError."""
-    argv: list[str | Path] = [SCRIPT, source.tree, built, str(bench.jobs), series]
+    script = folders.ROOT / "kernel" / "build.sh"
+    argv: list[str | Path] = [script, source.tree, built, str(bench.jobs), series]
     log = bench.log("kernel-build")
     started = time.monotonic()
     objects = 0

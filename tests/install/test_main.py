@@ -341,7 +341,7 @@ def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tree / "Makefile").touch()
     tarball = tmp_path / "linux-7.3.tar.xz"
     subprocess.run(["tar", "-C", tmp_path, "-cJf", tarball, "linux-7.3"], check=True)
-    (root / "kernel" / "pin").write_text(
+    (root / "kernel" / "kernel-org.lock").write_text(
         f"version=7.3\nurl={tarball.as_uri()}\nsha256={locate.file_sha256(tarball)}\n",
         encoding="utf-8",
     )
@@ -390,7 +390,7 @@ def test_a_build_that_was_cut_off_goes_on_in_its_tree_where_that_is_whole(
     ("file", "text", "said"),
     [
         ("build.sh", "#!/bin/sh\necho 'kernel: 1.patch does not apply'\nexit 3\n", "not apply"),
-        ("pin", "# none\n", "kernel/pin pins no tarball"),
+        ("kernel-org.lock", "# none\n", "kernel/kernel-org.lock pins no tarball"),
     ],
 )
 def test_where_no_source_is_to_be_had_or_fits_it_says_so(
