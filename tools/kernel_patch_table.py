@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from gostlab.bench.compare_commits import packets_sent
-from gostlab.bench.harness import Bench, load
 from gostlab.install import kernel_build, kernels, locate
 from gostlab.registry.folders import ROOT
 from gostlab.registry.kernels import Patch, declared_kernels, shipped_declaration
+from tools.bench.compare_commits import packets_sent
+from tools.bench.harness import Bench, load
 
 README = ROOT / "kernel" / "README.md"
 GAINS = ROOT / "tools" / "kernel_patch_gains.json"
