@@ -91,7 +91,7 @@ def import_path(order: write_imported.ImportOrder) -> ImportedProfile:
     replay = write_imported.compile_replay(order, recorded)
     path = write_imported.write_import(order, replay)
     loaded = profiles.load_profile(str(path))
-    lines = [f"{order.name}: {profiles.summary(loaded)}", replay.taken, replay.left_out]
+    lines = [f"{order.name}: {profiles.summary(loaded)}", *replay.sources]
     lines += [f"assumed: {sentence}" for sentence in loaded.assumptions]
     settings = {}
     if len(replay.trace):

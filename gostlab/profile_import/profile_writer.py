@@ -37,6 +37,17 @@ class ImportedProfile:
     settings: Mapping[str, str]  # settings of a run that belong to the path
 
 
+def source_lines(taken: Sequence[str], left_out: Sequence[str]) -> tuple[str, str]:
+    """Return what was taken from an imported path, and what was not, a line each."""
+    took, left = ("; ".join(phrases) or "nothing" for phrases in (taken, left_out))
+    return f"took {took}", f"left out {left}"
+
+
+def source_notes(lines: Sequence[str]) -> list[str]:
+    """Return source_lines as sentences of a profile."""
+    return [f"{line[0].upper()}{line[1:]}." for line in lines]
+
+
 # -- format the text
 
 

@@ -18,7 +18,13 @@ from gostlab.importers.base import (
     Probe,
     Recording,
 )
-from gostlab.profile_import.profile_writer import direction_values, profile_text, write_profile
+from gostlab.profile_import.profile_writer import (
+    direction_values,
+    profile_text,
+    source_lines,
+    source_notes,
+    write_profile,
+)
 from gostlab.profile_import.rate_steps import (
     ReplayError,
     delay_steps,
@@ -82,8 +88,7 @@ class ImportedPath:
     directions: Mapping[str, ImportedDirection]
     length_s: Fraction
     trace: pd.DataFrame  # both directions over time (rate_steps.trace_text)
-    taken: str  # one line
-    left_out: str  # one line
+    sources: tuple[str, str]  # profile_writer.source_lines
     assumptions: tuple[str, ...]
 
     @property
@@ -157,8 +162,7 @@ def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
         directions,
         length_s,
         trace,
-        taken=f"took {'; '.join(map(str, recorded.evidence)) or 'nothing'}",
-        left_out=f"left out {'; '.join(sentences.left_out) or 'nothing'}",
+        sources=source_lines([*map(str, recorded.evidence)], sentences.left_out),
         assumptions=tuple(sentences.assumptions),
     )
 
@@ -420,7 +424,7 @@ def evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, Any]:
 
 
 def notes(order: ImportOrder, replay: ImportedPath) -> list[str]:
-    sentences = [f"{line[0].upper()}{line[1:]}." for line in (replay.taken, replay.left_out)]
+    sentences = source_notes(replay.sources)
     if replay.trace.empty:
         return [*sentences, "Nothing changes over time, and there is no trace."]
     sentences.append(

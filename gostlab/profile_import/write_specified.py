@@ -10,7 +10,13 @@ from typing import Any
 
 from gostlab.importers.base import SpecifiedDirection, SpecifiedPath
 from gostlab.importers.tc_lines import DISTRIBUTIONS
-from gostlab.profile_import.profile_writer import ImportedProfile, profile_text, write_profile
+from gostlab.profile_import.profile_writer import (
+    ImportedProfile,
+    profile_text,
+    source_lines,
+    source_notes,
+    write_profile,
+)
 from gostlab.profile_import.write_imported import ImportOrder
 from gostlab.registry.folders import cache_folder
 from gostlab.spec import units
@@ -54,6 +60,7 @@ def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedPro
         file = f"{order.name}{suffix}" if table is not None else None
         document[name] = direction_document(order, direction, file)
         taken.append(f"{name}: {taken_words(order, direction)}")
+    sources = source_lines(taken, specified.left_out)
     files = ", ".join(Path(recording.label).name for recording in order.recordings)
     digest = hashlib.sha256("".join(one.text for one in order.recordings).encode()).hexdigest()
     texts[".yaml"] = profile_text(
@@ -61,17 +68,12 @@ def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedPro
         {
             "name": order.name,
             "title": f"{order.name}, from {order.format.name}",
-            "assumptions": [f"Left out, {line}." for line in specified.left_out],
-            "notes": [f"From {files}, SHA-256 {digest}.", *(f"{line}." for line in taken)],
+            "notes": [f"From {files}, SHA-256 {digest}.", *source_notes(sources)],
             **document,
         },
     )
     path = write_profile(order.out, order.name, texts)
-    lines = [
-        f"{order.name}: {summary(load_profile(str(path)))}",
-        *(f"took {line}" for line in taken),
-        *(f"left out {line}" for line in specified.left_out),
-    ]
+    lines = [f"{order.name}: {summary(load_profile(str(path)))}", *sources]
     if specified.settings:
         with_it = ", ".join(f"{name}: {value}" for name, value in specified.settings.items())
         lines.append(f"with it: {with_it}")

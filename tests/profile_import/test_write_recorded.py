@@ -364,6 +364,13 @@ def test_the_trace_is_the_recording_in_windows(tmp_path: Path) -> None:
     assert all(each.rate_bps is None for each in changes)
 
 
+def test_a_short_outage_of_a_recording_is_one_in_its_trace(tmp_path: Path) -> None:
+    profile = written(tmp_path, pings_of([20.0] * 120 + [None] * 10 + [20.0] * 120))
+    changes = changes_of(profile.path_on_disk.with_suffix(".csv"))
+    losses = [(each.at_s, each.loss.p) for each in changes if each.loss is not None]
+    assert losses == [(0.0, 0.0), (pytest.approx(2.4), 1.0), (pytest.approx(2.6), 0.0)]
+
+
 def test_windows_go_by_when_packets_were_sent_and_have_ten_where_a_second_has_fewer() -> None:
     windows = path_estimator.bin_by_window(pings_of([20.0] * 25, interval_s=0.2), 0.2)
     assert list(windows.index) == [0.0, 2.0, 4.0]
