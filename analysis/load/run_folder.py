@@ -224,7 +224,7 @@ class RunFolder:
         return load_s(self.flows) if self.flows else self.duration_s
 
     @property
-    def measures_a_part(self) -> bool:
+    def measures_part(self) -> bool:
         return self.measured_s != (0.0, math.inf)
 
     @property

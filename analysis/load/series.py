@@ -432,7 +432,7 @@ def mean_window_pkts(run: RunFolder, flow: str | None = None) -> float | None:
         return None
     start_s, end_s = span(competitor)
     warm_s = start_s + WARM_UP_SHARE * (end_s - start_s)
-    if run.measures_a_part:
+    if run.measures_part:
         warm_s, end_s = max(start_s, run.measured_s[0]), min(end_s, run.measured_s[1])
     windows, left_s = windows_of(run, competitor)
     if not len(windows):

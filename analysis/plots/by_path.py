@@ -13,7 +13,7 @@ from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_r
 from gostlab.analysis.stats.cells import natural
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.text_table import cc_name
-from gostlab.spec.labels import level_words
+from gostlab.spec.labels import level_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ def with_paths(table: pd.DataFrame) -> pd.DataFrame:
     varied.sort(key=lambda name: (name != "factor:rtt", name))
     keys = [tuple(rows.loc[at, varied]) for at in rows.index]
     names = [name.removeprefix("factor:") for name in varied]
-    text = {key: ", ".join(map(level_words, names, key)) or "all" for key in keys}
+    text = {key: ", ".join(map(level_label, names, key)) or "all" for key in keys}
     order = sorted(text, key=lambda key: [natural(str(item)) for item in key])
     rows[PATH] = pd.Categorical([text[key] for key in keys], [text[key] for key in order])
     rows[TUNNEL] = pd.Categorical(rows["tunnel"], tunnels_of(rows))

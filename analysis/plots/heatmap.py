@@ -15,7 +15,7 @@ from gostlab.analysis.plotting.factors import (
     factor_columns,
     factor_heading,
     flows_of,
-    level_words,
+    level_label,
     one_row,
 )
 from gostlab.analysis.plotting.marks import degraded_handles, number
@@ -87,8 +87,8 @@ def plot_heatmap(
     drawn, bar = map_figure(
         facets,
         field,
-        across=[style.wrapped(level_words(x, item), room) for item in across],
-        down=[style.cut(level_words(y, item), 26) for item in down],
+        across=[style.wrapped(level_label(x, item), room) for item in across],
+        down=[style.cut(level_label(y, item), 26) for item in down],
         x=factor_heading(x),
         y=factor_heading(y),
         colours=COLOURS,

@@ -11,7 +11,7 @@ from gostlab.analysis.plotting.factors import (
     facets_of,
     factor_heading,
     flows_of,
-    level_words,
+    level_label,
     swept_factor,
 )
 from gostlab.analysis.plotting.panel_layout import abreast, panel_figure
@@ -58,7 +58,7 @@ def plot_shares(sheet: Sheet) -> Figure:
         ax.set_yticks(range(0, 101, 25))
         room = 68 // len(rows) // shape[1]
         names = [
-            "" if swept == "cell" else style.wrapped(level_words(swept, value), room)
+            "" if swept == "cell" else style.wrapped(level_label(swept, value), room)
             for value in rows[swept]
         ]
         ax.set_xticks(range(len(rows)), names)

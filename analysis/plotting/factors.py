@@ -9,7 +9,7 @@ from gostlab.analysis.load.published import level
 from gostlab.analysis.stats.cells import CC_ORDER, TUNNEL_ORDER, natural, rank
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.tunnels import tunnel_kinds
-from gostlab.spec.labels import PARTS, changes_words, names_cc_end, with_units
+from gostlab.spec.labels import PARTS, changes_label, names_cc_end, with_units
 from gostlab.spec.profile import DIRECTIONS
 from gostlab.spec.settings import LINK_NAME
 
@@ -121,7 +121,7 @@ def by_condition(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[
         return
     for levels, rows in groups_of(table, factors):
         names = [
-            level_words(factor, value) if len(factors) == 1 else named_level(factor, value)
+            level_label(factor, value) if len(factors) == 1 else named_level(factor, value)
             for factor, value in zip(factors, levels, strict=True)
             if value is not None
         ]
@@ -194,14 +194,14 @@ def named_level(factor: str, value: Any) -> str:
     head, _, end = name.partition(".")
     if (head == "cc" and end) or names_cc_end(head, end, value):
         return f"{cc_name(str(value))} at {end}"
-    if changes := changes_words(value):
+    if changes := changes_label(value):
         return changes
     if name in ("queue", "aqm"):
         return f"{value} queue"
     if name == "where":  # a user-defined factor whose other levels name an end
         return f"{cc_name(str(value))} everywhere"
     name = of_its_link(name)
-    return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
+    return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_label(factor, value)}"
 
 
 def of_its_link(factor: str) -> str:
@@ -211,9 +211,9 @@ def of_its_link(factor: str) -> str:
     return factor if at is None else " ".join(parts[at:])
 
 
-def level_words(factor: str, value: Any) -> str:
+def level_label(factor: str, value: Any) -> str:
     """Format a level for an axis that names its factor."""
-    if changes := changes_words(value):
+    if changes := changes_label(value):
         return changes
     text = with_units(str(value))
     return cc_name(text) if factor.endswith("cc") or factor.startswith("factor:cc.") else text

@@ -35,7 +35,7 @@ from gostlab.analysis.stats.cells import cell_key
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.palette import cc_colour
 from gostlab.results import read_object
-from gostlab.spec.labels import level_words
+from gostlab.spec.labels import level_label
 from gostlab.text_safety import replace_controls
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def run_json(
         "name": run.name,
         "matrix": run.matrix,
         "cell": cell_key(run),
-        "levels": {name: level_words(name, value, cc_name) for name, value in run.factors},
+        "levels": {name: level_label(name, value, cc_name) for name, value in run.factors},
         "told": dict(differences),
         "checks": [
             [e.name, e.verdict, f"{e.asked} {e.unit}", f"{e.got} {e.unit}", e.reason]

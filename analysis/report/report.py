@@ -46,7 +46,7 @@ from gostlab.analysis.stats.text_table import (
 )
 from gostlab.atomic_write import write_whole
 from gostlab.errors import BadInput
-from gostlab.spec.labels import cell_words
+from gostlab.spec.labels import cell_label
 from gostlab.text_safety import replace_controls
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def template_globals(runs_data: str) -> dict[str, Any]:
         "rate": rate,
         "several": count_of,
         "quoted": lambda path: shlex.quote(replace_controls(str(path))),
-        "cell_words": lambda run: cell_words(spoken_order(run.factors), cc_name),
+        "cell_label": lambda run: cell_label(spoken_order(run.factors), cc_name),
     }
 
 

@@ -41,7 +41,7 @@ from gostlab.analysis.stats.text_table import (
     text_columns,
     to_text,
 )
-from gostlab.spec.labels import changes_words
+from gostlab.spec.labels import changes_label
 from gostlab.spec.units import show_share
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def level_columns(cells: Sequence[Cell]) -> list[Column]:
     named = ((f"factor_{key}", FACTOR_HEADINGS.get(key, key)) for key in sorted(others))
     return usual + [
         # levels as written; changes during the load as text
-        Column(*column, lambda value: changes_words(value) or to_text(value), numeric=False)
+        Column(*column, lambda value: changes_label(value) or to_text(value), numeric=False)
         for column in named
     ]
 

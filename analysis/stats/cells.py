@@ -25,7 +25,7 @@ from gostlab.analysis.stats.statistics import Summary, best_mean, summarise
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.results.duplicate_runs import copies
-from gostlab.spec.labels import cell_words
+from gostlab.spec.labels import cell_label
 from gostlab.spec.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Cell:
     @property
     def label(self) -> str:
         """Return the levels in one line: 16 streams, gost+ws, BBR."""
-        return cell_words(spoken_order(self.factors), cc_name) or self.matrix
+        return cell_label(spoken_order(self.factors), cc_name) or self.matrix
 
     def summary(self, figure: str) -> Summary | None:
         """Summarise a metric (see value_of) over the counted runs; None without values."""

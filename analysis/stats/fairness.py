@@ -60,7 +60,7 @@ def active_window(
     """Return the begin and end of the time of active_rates; (0, 0) without flows."""
     first_s = max((curve.start_s for curve in progress.values()), default=0.0)
     last_s = min((curve.end_s for curve in progress.values()), default=0.0)
-    if run.measures_a_part:
+    if run.measures_part:
         return max(first_s, run.measured_s[0]), min(last_s, run.measured_s[1])
     return first_s + WARM_UP_SHARE * (last_s - first_s), last_s
 

@@ -28,7 +28,7 @@ from gostlab.analysis.stats.text_table import (
 )
 from gostlab.results.metrics import states_words
 from gostlab.spec.experiment import Published
-from gostlab.spec.labels import cell_words
+from gostlab.spec.labels import cell_label
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"
 MAX_NAMED = 4  # cells listed per reason; the rest is counted
@@ -139,7 +139,7 @@ def compare_cell(
     levels = {name: level(value) for name, value in dict(published.factors).items()}
     return Target(
         matrix=cell.matrix if cell else matrix,
-        cell=cell.label if cell else cell_words(spoken_order(levels.items()), cc_name) or matrix,
+        cell=cell.label if cell else cell_label(spoken_order(levels.items()), cc_name) or matrix,
         figure=figure_words(asked),
         asked=asked.sentence,
         got=got,

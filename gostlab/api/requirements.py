@@ -45,7 +45,7 @@ def missing_parts(
     needed = needs_of(runs)
     if needed.root:
         # The root has every program: only the other runs need programs of this machine.
-        native = needs_of(run for run in runs if run.is_of_the_host)
+        native = needs_of(run for run in runs if run.needs_host_files)
         root_is_missing = rootfs.find_root() is None
         needed = replace(native, kernels=needed.kernels, gosts=needed.gosts, root=root_is_missing)
     else:
@@ -67,7 +67,7 @@ def missing_parts(
 
 def waits_for(run: RunSpec, missing: RunRequirements) -> bool:
     """Return whether a run's root, iperf3 or tunnel is among the missing parts."""
-    if missing.root and not run.is_of_the_host:
+    if missing.root and not run.needs_host_files:
         return True
     tunnel = tunnel_kind(run.tunnel)
     by_gost = tunnel.program == GOST and run.gost in missing.gosts

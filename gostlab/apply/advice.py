@@ -239,7 +239,7 @@ def difference_lines(best: BestCell) -> Iterator[str]:
         f" {run.host_tcp_memory_mib or run.tcp_memory_mib} MiB here; yours: sysctl net.ipv4.tcp_mem"
     )
     yield f"#   iperf3 {environment.get('iperf3', '?')} here; yours: iperf3 --version"
-    if run.measures_a_part:
+    if run.measures_part:
         yield f"#   only {run.window_s[0]:g} s to {run.window_s[1]:g} s of the load count here"
     if run.changes:
         yield f"#   the path changed {len(run.changes)} times (./lab replay); tc lines do not"

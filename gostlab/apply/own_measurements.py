@@ -15,7 +15,7 @@ from gostlab.importers.iperf3_json import IperfReport, parse_report, to_report
 from gostlab.profile_import.import_cli import read_recording
 from gostlab.registry.congestion_controls import parse_control
 from gostlab.registry.tunnels import tunnel_kind
-from gostlab.spec.labels import level_words
+from gostlab.spec.labels import level_label
 
 LOAD_DIRECTIONS = {"forward": "upload", "reverse": "download"}
 INSIDE, OUTSIDE, UNKNOWN = "inside", "outside", "no interval"
@@ -159,7 +159,7 @@ def load_of(cell: Cell) -> str:
 
 
 def load_words(cc: str, streams: int, direction: str) -> str:
-    return f"{cc}, {level_words('streams', streams)}, {direction}"
+    return f"{cc}, {level_label('streams', streams)}, {direction}"
 
 
 def is_test_of(test: OwnTest, cell: Cell) -> bool:

@@ -105,7 +105,7 @@ def expand_runs(path: Path, sets: tuple[tuple[str, str], ...], seed: int) -> tup
     """Return the runs of an experiment in the sandbox. Raises BadInput."""
     experiment = replace(load_experiment(str(path)), seed=seed)
     runs = expand(experiment, overrides=dict(sets), machine="sandbox", clock="virtual")
-    if any(run.measures_a_part for run in runs):
+    if any(run.measures_part for run in runs):
         raise BadInput(f"{path}: measure, skip: a lab's runs are taken over their whole load")
     return tuple(runs)
 

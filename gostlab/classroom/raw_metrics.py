@@ -110,7 +110,7 @@ class Records:
         The sender of a download stops a round trip later than the receiver, which doubles the
         bytes.
         """
-        path = self.run.path[flow.data_way]
+        path = self.run.path[flow.data_direction]
         on_path = float(path.rate_bps or 0) / 8 * flow.rtt_ms / 1000
         rows = self.wan_rows(flow)
         windows: dict[Any, float] = {}
@@ -282,7 +282,7 @@ def wrong_samples(records: Records) -> Iterator[str]:
     if len(rows) < 0.8 * wanted - 3:
         yield f"queues.jsonl: {len(rows)} samples of the bottleneck, of {wanted:.0f}"
         return
-    same = [flow for flow in run.flows if flow.data_way == run.data_direction]
+    same = [flow for flow in run.flows if flow.data_direction == run.data_direction]
     got = math.fsum(records.received(flow)[0] for flow in same)
     passed = rows[-1]["sent_bytes"]
     if not got <= passed <= 1.5 * got + 2**20:

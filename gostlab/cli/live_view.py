@@ -28,7 +28,7 @@ from gostlab.safe_read import open_plain
 from gostlab.scheduler import summary
 from gostlab.scheduler.progress import LiveDisplay
 from gostlab.scheduler.queue import Finished, Levels, rank_of, run_folder
-from gostlab.spec.labels import cell_words
+from gostlab.spec.labels import cell_label
 from gostlab.spec.path_spec import DirectionSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.response import bdp_bytes
@@ -111,7 +111,7 @@ class Followed:
     def __post_init__(self) -> None:
         self._queues = Tail(self.folder / "queues.jsonl")
         self._sockets = Tail(self.folder / "sockets.jsonl")
-        self._way = self.run.flows[0].data_way
+        self._way = self.run.flows[0].data_direction
         self.flows = {flow.name: {} for flow in self.run.flows}
 
     @property
@@ -271,7 +271,7 @@ class LivePicture(LiveDisplay):
         path_lines = self.path_lines(followed)
         used = len(path_lines) + len(rows) + 6  # lines for the headings, the bar and the time axis
         lines = [
-            Text(cell_words(followed.run.factors) or followed.run.cc, style="bold"),
+            Text(cell_label(followed.run.factors) or followed.run.cc, style="bold"),
             *path_lines,
             *self.queue_lines(followed, self._console.height - used),
             *rows,

@@ -106,7 +106,7 @@ def epoch_of(run: RunSpec) -> float | None:
     """
     [flow, *others] = run.flows
     lossy = not all(direction.loss.is_lossless for direction in run.path)
-    direction = run.path[flow.data_way]
+    direction = run.path[flow.data_direction]
     if others or lossy or not flow.is_tcp or not direction.rate_bps or not flow.rtt_ms:
         return None
     if parse_control(flow.cc or "").name != "cubic" or run.queue != "fifo":

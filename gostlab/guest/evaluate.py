@@ -112,7 +112,7 @@ def sends_through(queue: Interface, flow: FlowSpec) -> bool:
     A queue may serve one direction.
     """
     ordered = any(">" in host or "<" in host for host in queue.hosts)
-    return carries_data(queue, flow) and (ordered or queue.direction == flow.data_way)
+    return carries_data(queue, flow) and (ordered or queue.direction == flow.data_direction)
 
 
 def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fidelity.Carried:
@@ -135,7 +135,7 @@ def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fi
     )
     share = payload / wire_bytes
     under_way_bits = 0.0
-    if run.measures_a_part:
+    if run.measures_part:
         queued_bits = 8 * (path.buffer_pkts or 0) * (run.mtu + ETHERNET_BYTES)
         under_way_bits = rtt_s * max(rate_bps for _, rate_bps in steps) + queued_bits
     return fidelity.Carried(

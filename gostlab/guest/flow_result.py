@@ -11,7 +11,7 @@ from typing import TypedDict
 from gostlab.spec.compatible_json import JsonObject
 
 PING_BYTES = 64  # size of a ping flow's requests and replies
-SAID_NOTHING = "it said nothing"
+NO_OUTPUT = "it said nothing"
 # Maximum size of a file that a user's command writes: its output goes to the run's folder.
 MAX_FILE_MIB = 256
 SERVER = "server"  # counted_by: iperf3's receiver, if its client had no results from it

@@ -118,7 +118,7 @@ def machines_of(run: RunSpec) -> tuple[str, ...]:
 
     Nodes that only forward belong to the network.
     """
-    ends = (host for flow in run.flows for host in run.tunnel_way(flow))
+    ends = (host for flow in run.flows for host in run.tunnel_ends(flow))
     return tuple(dict.fromkeys((*run.hosts, *ends)))
 
 
@@ -151,7 +151,7 @@ def legs_at(run: RunSpec) -> dict[str, list[LegEnd]]:
 
 def leg_hosts(run: RunSpec, flow: FlowSpec) -> list[tuple[str, str, str]]:
     """Return every leg of a flow, with the hosts at its two ends."""
-    kind, nodes = tunnel_kind(run.tunnel), run.tunnel_way(flow)
+    kind, nodes = tunnel_kind(run.tunnel), run.tunnel_ends(flow)
     if not nodes:
         return [("wan", flow.sender, flow.receiver)]
     near, far = nodes[0], nodes[-1]

@@ -53,7 +53,7 @@ from gostlab.guest.probes.timer_lateness import Watch, watching
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.guest.reset_clock import reset_virtual_clock
 from gostlab.guest.shaping import Shaper, under_test
-from gostlab.guest.socket_accounting import counted, in_sockets, what_it_did
+from gostlab.guest.socket_accounting import add_counts, count_in_sockets, count_traffic
 from gostlab.guest.start_tunnel import program_of, start_tunnel
 from gostlab.guest.traffic_plugins import carrier, report_name, result_of
 from gostlab.guest.tunnel_context import Tunnel, TunnelError
@@ -110,7 +110,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
         refuse_wrong_path(checks)
         with (
             start_tunnel(network, run, programs.tunnel, folder, scratch) as tunnel,
-            watching_all(network, run, tunnel, folder, paced) as watches,
+            open_watches(network, run, tunnel, folder, paced) as watches,
         ):
             context = LoadContext(
                 network,
@@ -124,7 +124,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
                 begin=watches.begin,
                 change=shaper.change,
             )
-            with judged_if_dead(tunnel, checks, folder):
+            with record_tunnel_death(tunnel, checks, folder):
                 load = apply_load(context, watches)
             checks += check_tunnel(tunnel)
             legs = watches.probes.legs()
@@ -215,7 +215,7 @@ def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> L
     flows = []
     for flow, reported in zip(run.flows, load.flows, strict=True):
         result = (
-            counted(run, flow, reported, probes, tunnel) if flow.traffic.is_counted else reported
+            add_counts(run, flow, reported, probes, tunnel) if flow.traffic.is_counted else reported
         )
         times = probes.data_times(flow.name)
         if times is not None:
@@ -230,7 +230,7 @@ def measured_part(
     run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel, folder: Path
 ) -> list[FlowResult]:
     """Return each flow's result in the measured part of the load."""
-    if not run.measures_a_part:
+    if not run.measures_part:
         return list(load.flows)
     results_of_flows = []
     for flow, whole in zip(run.flows, load.flows, strict=True):
@@ -241,14 +241,14 @@ def measured_part(
         to_s = min(window_s[1], over_s)
         report = folder / report_name(run, flow)
         if flow.traffic.is_counted:
-            _, part = what_it_did(run, flow, probes, tunnel)
+            _, part = count_traffic(run, flow, probes, tunnel)
         elif flow.traffic.rows:  # flows that measure by themselves
             row = result_of(flow, report, (whole.started_s, whole.ended_s), window_s)
             measured = replace(whole, round_trips=row.round_trips, fetches=row.fetches)
             results_of_flows.append(measured.of_part(from_s, to_s, FlowInterval(row.bytes)))
             continue
         elif flow.is_tcp:
-            part = in_sockets(flow, probes, tunnel)
+            part = count_in_sockets(flow, probes, tunnel)
         else:
             part = carrier(flow.traffic).part(
                 flow, report, from_s - whole.started_s, to_s - whole.started_s
@@ -273,7 +273,7 @@ def nodes_crossed(network: Network, run: RunSpec) -> set[str]:
 
 @dataclass
 class Watches:
-    """The samplers and traces of a load. Use through `watching_all`."""
+    """The samplers and traces of a load. Use through `open_watches`."""
 
     queues: list[Interface]  # queues in which the flows' packets may wait
     probes: Probes
@@ -298,7 +298,7 @@ class Watches:
 
 
 @contextmanager
-def watching_all(
+def open_watches(
     network: Network, run: RunSpec, tunnel: Tunnel, folder: Path, paced: Sequence[Interface]
 ) -> Iterator[Watches]:
     """Open all samplers of a load, and close them on leaving.
@@ -340,7 +340,7 @@ def apply_load(context: LoadContext, watches: Watches) -> LoadResult:
 
 
 @contextmanager
-def judged_if_dead(tunnel: Tunnel, checks: list[Check], folder: Path) -> Iterator[None]:
+def record_tunnel_death(tunnel: Tunnel, checks: list[Check], folder: Path) -> Iterator[None]:
     """Write the verdict `invalid` if the tunnel dies under the load."""
     try:
         yield

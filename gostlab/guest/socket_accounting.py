@@ -19,14 +19,14 @@ HEADERS_BYTES = 14 + 20 + 8  # Ethernet, IP, UDP
 SOCKETS, LINKS = "sockets", "links"
 
 
-def counted(
+def add_counts(
     run: RunSpec, flow: FlowSpec, result: FlowResult, probes: Probes, tunnel: Tunnel
 ) -> FlowResult:
     """Return the result of a counted flow, whose program reports nothing.
 
     Raises TrafficError if it carried nothing, or cannot be told apart from others.
     """
-    by, part = what_it_did(run, flow, probes, tunnel, whole=True)
+    by, part = count_traffic(run, flow, probes, tunnel, whole=True)
     if not part.bytes:
         ran_s = result.ended_s - result.started_s
         raise TrafficError(
@@ -37,7 +37,7 @@ def counted(
     return replace(result, goodput_bps=8 * part.bytes / result.seconds, counted_by=by, **vars(part))
 
 
-def in_sockets(
+def count_in_sockets(
     flow: FlowSpec, probes: Probes, tunnel: Tunnel, *, whole: bool = False
 ) -> FlowInterval:
     """Return what a flow's TCP sockets carried and retransmitted in the measured part or the whole.
@@ -68,14 +68,14 @@ def in_sockets(
     )
 
 
-def what_it_did(
+def count_traffic(
     run: RunSpec, flow: FlowSpec, probes: Probes, tunnel: Tunnel, *, whole: bool = False
 ) -> tuple[str, FlowInterval]:
     """Return how a flow was counted, and its counts in the measured part or the whole.
 
     Raises TrafficError.
     """
-    part = in_sockets(flow, probes, tunnel, whole=whole)
+    part = count_in_sockets(flow, probes, tunnel, whole=whole)
     sender, receiver = flow.sender, flow.receiver
     if flow.direction == "download":
         sender, receiver = receiver, sender

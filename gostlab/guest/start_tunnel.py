@@ -60,7 +60,7 @@ def start_tunnel(
                 network,
                 run,
                 program,
-                nodes=run.tunnel_way(flows[0]) if flows else ("", ""),
+                nodes=run.tunnel_ends(flows[0]) if flows else ("", ""),
                 ends=ends,
                 scratch=scratch / f"tunnel{mark}",
                 flow=flow,

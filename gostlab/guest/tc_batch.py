@@ -44,13 +44,13 @@ class TcPipe:
         except OSError:  # tc has ended
             output = [b""]
         if not all(output):
-            raise TcError(f"{'; '.join(lines)}: {self._last_words()}")
+            raise TcError(f"{'; '.join(lines)}: {self._last_output_lines()}")
         return b"".join(output).decode(errors="replace")
 
     def close(self) -> None:
         """Close tc's input, at whose end it exits."""
         self._process.communicate()
 
-    def _last_words(self) -> str:
+    def _last_output_lines(self) -> str:
         output = self._process.communicate()[1].decode(errors="replace").strip()
         return output.replace("\n", "; ") or f"tc ended with {self._process.returncode}"

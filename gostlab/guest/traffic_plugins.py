@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.guest.flow_result import (
-    SAID_NOTHING,
+    NO_OUTPUT,
     SERVER,
     FlowResult,
     Ran,
@@ -97,17 +97,17 @@ def measured_rows(flow: FlowResult, report: Path) -> list[dict[str, float | str 
 
 def has_no_results(kind: TrafficKind, report: Path) -> bool:
     """Return whether a client had no results from its server when its flow was over."""
-    return kind.by_iperf3 and last_said(report).startswith(NO_RESULTS)
+    return kind.by_iperf3 and last_output_line(report).startswith(NO_RESULTS)
 
 
 def failure_of(run: RunSpec, flow: FlowSpec, folder: Path) -> str:
     """Return a message: which program failed, with the last line of its output."""
     label = f" ({flow.name})" if len(run.flows) > 1 else ""
-    last_line = last_said(folder / report_name(run, flow))
+    last_line = last_output_line(folder / report_name(run, flow))
     return f"{flow.traffic.program} failed{label}: {last_line}"
 
 
-def last_said(report: Path) -> str:
+def last_output_line(report: Path) -> str:
     """Return iperf3's error from its JSON, or the last line of a program's output.
 
     Before the JSON there may be warnings.
@@ -118,4 +118,4 @@ def last_said(report: Path) -> str:
     try:
         return str(json.loads(text[text.find("{") :])["error"])
     except (ValueError, KeyError, TypeError):
-        return text.splitlines()[-1][:MAX_LINE] if text else SAID_NOTHING
+        return text.splitlines()[-1][:MAX_LINE] if text else NO_OUTPUT

@@ -292,8 +292,8 @@ def pair_of(run: RunSpec, flow: FlowSpec) -> str:
     datagrams = flow.traffic.prefers_udp and "udp" in kind.carries
     if not (kind.is_vpn or datagrams or run.tunnel_options.get("shared") == "on"):
         return flow.name
-    nodes = run.tunnel_way(flow)
-    return first_carried([other for other in run.flows if run.tunnel_way(other) == nodes])
+    nodes = run.tunnel_ends(flow)
+    return first_carried([other for other in run.flows if run.tunnel_ends(other) == nodes])
 
 
 def pairs_of(run: RunSpec) -> dict[str, list[FlowSpec]]:

@@ -26,7 +26,7 @@ from gostlab.guest.traffic_plugins import (
     carrier,
     failure_of,
     has_no_results,
-    last_said,
+    last_output_line,
     measured_rows,
     report_name,
     result_of,
@@ -141,7 +141,7 @@ def wait_for_command(
             state = (
                 f"its server {ending_of(ended)}" if ended is not None else "its server still runs"
             )
-            output = last_said(context.folder / server_report(flow))
+            output = last_output_line(context.folder / server_report(flow))
             raise TrafficError(
                 f"{flow.name}: nothing listens on port {port} ($PORT) of {flow.receiver}: {state}:"
                 f" {output}"
@@ -337,8 +337,8 @@ class Timeline:
                 self._change(self._changes.pop(0))
             self._context.tunnel.ends.check_alive()
             for active in self._ended():
-                self._note_end(active)
-            self._look_for_overdue()
+                self._record_end(active)
+            self._check_overdue()
 
     def _begin(self, flow: FlowSpec) -> None:
         """Start a flow's client, or release its server; `undo` stops the client."""
@@ -379,7 +379,7 @@ class Timeline:
         readable = [descriptor for descriptor, _ in self._endings.poll(1000 * POLL_S)]
         return [self._active[ended] for ended in readable if ended in self._active]
 
-    def _note_end(self, active: ActiveFlow) -> None:
+    def _record_end(self, active: ActiveFlow) -> None:
         """Record the end of a flow.
 
         Raises TrafficError if it failed.
@@ -391,19 +391,19 @@ class Timeline:
         status = active.process.wait()
         report = self._context.folder / report_name(self._context.run, flow)
         if status and flow.traffic.is_counted:
-            output = last_said(report)
+            output = last_output_line(report)
             raise TrafficError(f"{flow.name}: its client {ending_of(status)}: {output}")
         if status and not has_no_results(flow.traffic, report):
             raise TrafficError(failure_of(self._context.run, flow, self._context.folder))
 
-    def _look_for_overdue(self) -> None:
+    def _check_overdue(self) -> None:
         """Raise TrafficError if a flow is overdue, or if a user's server failed."""
         now_s = self.now_s
         for active in self._active.values():
             flow = active.flow
             failed = flow.traffic.is_counted and self._servers[flow.name].poll()
             if failed:
-                output = last_said(self._context.folder / server_report(flow))
+                output = last_output_line(self._context.folder / server_report(flow))
                 raise TrafficError(
                     f"{flow.name}: its server {ending_of(failed)} while its client ran: {output}"
                 )

@@ -69,7 +69,7 @@ class Topology(Declaration):
         names = (f"{self.tunnel_gateway}{'' if hop == 1 else hop}" for hop in range(1, hops + 1))
         return tuple(names) if self.tunnel_gateway else ()
 
-    def tunnel_way(self, placement: str, hops: int, sender: str, receiver: str) -> tuple[str, ...]:
+    def tunnel_ends(self, placement: str, hops: int, sender: str, receiver: str) -> tuple[str, ...]:
         """Return the hosts of a tunnel's ends, the near end first; () if no tunnel fits."""
         if self.tunnel_by_flow:
             return (sender, receiver) if placement == "endpoint" else ()

@@ -268,7 +268,7 @@ def hand_over(parts: Parts) -> PartsJson:
 
 def root_of(run: RunSpec) -> Root | None:
     """Return the root of a run's guest, None for the host's files. Raises MissingPart."""
-    return None if run.machine != "sandbox" or run.is_of_the_host else require_root()
+    return None if run.machine != "sandbox" or run.needs_host_files else require_root()
 
 
 def require_programs(runs: Iterable[RunSpec], parts: Parts) -> None:
@@ -342,7 +342,7 @@ def kept_visible(parts: Parts) -> list[Path]:
     """
     return [
         *([parts.relay.parent] if parts.relay else []),
-        *([seen_with(parts.gost)] if parts.gost else []),
+        *([visible_path(parts.gost)] if parts.gost else []),
         *(one.path for one in parts.gosts.values()),
         *(one.path.parent for one in parts.iperf3.values()),
         *{one.path.parents[1] for one in parts.programs.values()},
@@ -350,7 +350,7 @@ def kept_visible(parts: Parts) -> list[Path]:
     ]
 
 
-def seen_with(program: Path) -> Path:
+def visible_path(program: Path) -> Path:
     """Return the path that a guest must see of a user's own program.
 
     It is the program's folder, or the program alone if the guest has a tmpfs at that folder.

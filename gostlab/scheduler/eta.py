@@ -45,7 +45,7 @@ def expected_load_s(run: RunSpec) -> float:
     def fetching_s(flow: FlowSpec) -> float:
         if flow.size_bytes is None:
             return math.inf
-        return 8 * flow.streams * flow.size_bytes / rate_bps(run, flow.data_way)
+        return 8 * flow.streams * flow.size_bytes / rate_bps(run, flow.data_direction)
 
     return max(flow.start_s + min(flow.duration_s, fetching_s(flow)) for flow in run.flows)
 

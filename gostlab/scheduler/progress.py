@@ -13,7 +13,7 @@ from rich.text import Text
 from gostlab.console import Console
 from gostlab.scheduler.eta import Moving
 from gostlab.scheduler.queue import Finished, RunObserver
-from gostlab.spec.labels import cell_words
+from gostlab.spec.labels import cell_label
 from gostlab.spec.run_spec import RunSpec
 
 
@@ -192,7 +192,7 @@ def moving_words(moving: Moving, of: str) -> str:
 
     of: the matrix or experiment of the run.
     """
-    cell = cell_words(moving.run.factors)
+    cell = cell_label(moving.run.factors)
     label = f"{of}: {cell}" if cell else of
     progress = "starting"
     if moving.loaded_s is not None:

@@ -16,7 +16,7 @@ from gostlab.results import metrics
 from gostlab.results.coexistence import Competitor, Contest
 from gostlab.scheduler.queue import Finished, by_cell, distinct
 from gostlab.spec.checks import VERDICTS
-from gostlab.spec.labels import cell_words
+from gostlab.spec.labels import cell_label
 
 # Maximum numbers of table rows and reasons on a terminal; the report has all of them.
 MAX_ROWS = 40
@@ -101,7 +101,7 @@ class CellSummary:
     @property
     def label(self) -> str:
         """Return the cell's levels as people write them: 16 streams, gost+ws, bbr."""
-        return cell_words(self.factors) or self.matrix
+        return cell_label(self.factors) or self.matrix
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from gostlab.spec.experiment import (
     rows_of,
 )
 from gostlab.spec.fit_record import FIT, JUDGE, USES
-from gostlab.spec.labels import cell_words
+from gostlab.spec.labels import cell_label
 from gostlab.spec.settings import Setting, field_of, known_names, read_level, show_level
 from gostlab.spec.units import quoted
 from gostlab.spec.value_types import RATE, SHARE, read_duration
@@ -184,7 +184,7 @@ def read_row(node: Node, usual_sd: float) -> Observation:
 def label_of(levels: Mapping[str, Setting]) -> str:
     """Return a label of a row such as "cubic, 16 streams, gost+ws"."""
     texts = {name: level.written for name, level in levels.items() if name != "duration"}
-    return cell_words(texts) or "the rate"
+    return cell_label(texts) or "the rate"
 
 
 def of_experiment(experiment: ExperimentFile, wanted: Sequence[str]) -> Measurements:

@@ -24,7 +24,7 @@ import yaml
 
 from gostlab.errors import bounded
 from gostlab.spec.experiment import ExperimentFile, read_experiment
-from gostlab.spec.labels import cell_words, level_words
+from gostlab.spec.labels import cell_label, level_label
 from gostlab.spec.settings import FLOW_FIELDS, read_override
 from gostlab.spec.yaml_source import BadInput, Node, is_path, meant, parse_document
 
@@ -91,11 +91,11 @@ class Question:
             join_alternatives(alternatives(name, levels))
             for name, levels in reversed(list(self.factors.items()))
         )
-        return compared or cell_words(self.key_settings) or "One run"
+        return compared or cell_label(self.key_settings) or "One run"
 
     @property
     def question(self) -> str:
-        over = cell_words(self.key_settings) if self.factors or self.is_contest else ""
+        over = cell_label(self.key_settings) if self.factors or self.is_contest else ""
         if self.is_contest:
             return f"{self.title}{f' ({over})' if over else ''}?"
         return f"How fast, and with what delay: {self.title}{f' ({over})' if over else ''}?"
@@ -147,8 +147,8 @@ def order_of(name: str) -> int:
 def alternatives(factor: str, levels: Sequence[Any]) -> list[str]:
     """Return levels as text; a common ending appears once: 1, 4 or 16 streams."""
     if factor == "streams":
-        return [*map(str, levels[:-1]), level_words(factor, levels[-1])]
-    return [level_words(factor, level) for level in levels]
+        return [*map(str, levels[:-1]), level_label(factor, levels[-1])]
+    return [level_label(factor, level) for level in levels]
 
 
 def join_alternatives(items: Sequence[str]) -> str:

@@ -66,7 +66,7 @@ class FlowSpec:
         return self.start_s + self.duration_s
 
     @property
-    def data_way(self) -> str:
+    def data_direction(self) -> str:
         """Return the direction of the path that carries the flow's data."""
         return direction_of_data(self.direction)
 

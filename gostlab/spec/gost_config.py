@@ -358,7 +358,7 @@ def tunnel_of(files: GostFiles) -> GostTunnel:
     options += [option for one in (*servers, *middles) for option in one.options]
     settings |= settings_of_options(options, kinds[0], left_out)
     taken = [f"{hop.position}: {hop.connector}+{hop.dialer}, {kinds[0].name}" for hop in hops]
-    return GostTunnel(settings, (*taken, *target_words(chosen)), tuple(dict.fromkeys(left_out)))
+    return GostTunnel(settings, (*taken, *target_args(chosen)), tuple(dict.fromkeys(left_out)))
 
 
 def kind_of_hop(hop: GostHop, left_out: list[str]) -> TunnelKind:
@@ -442,7 +442,7 @@ def kcp_file_options(option: GostOption, left_out: list[str]) -> list[GostOption
         return []
 
 
-def target_words(chosen: Sequence[GostService]) -> Iterator[str]:
+def target_args(chosen: Sequence[GostService]) -> Iterator[str]:
     """Yield a line if the target may stand on another machine than the tunnel's last end."""
     for service in chosen:
         host = service.target.rpartition(":")[0].strip("[]")

@@ -52,7 +52,7 @@ def with_units(written: str) -> str:
     return UNIT.sub(lambda match: f"{match[1]}\u00a0{UNITS.get(match[2], match[2])}", text)
 
 
-def changes_words(written: Any) -> str:
+def changes_label(written: Any) -> str:
     """Return a list of changes as text (rate 4 Mbit/s from 10 s on); "" for any other level."""
     if isinstance(written, str) and written.startswith("[{"):
         try:
@@ -63,10 +63,10 @@ def changes_words(written: Any) -> str:
         return ""
     if not all(isinstance(change, Mapping) and "at" in change for change in written):
         return ""
-    return ", ".join(change_words(change) for change in written)
+    return ", ".join(change_label(change) for change in written)
 
 
-def change_words(change: Mapping[str, object]) -> str:
+def change_label(change: Mapping[str, object]) -> str:
     """Return a change as text: its new values, its direction or link, and its time."""
     values = " and ".join(
         f"{name} {with_units(show_level(value))}"
@@ -79,11 +79,11 @@ def change_words(change: Mapping[str, object]) -> str:
     return f"{values}{direction}{link} from {with_units(show_level(change['at']))} on"
 
 
-def level_words(
+def level_label(
     factor: str, written: Any, cc_name: Callable[[str], str] = lambda name: name
 ) -> str:
     """Return a factor's level with its meaning; `cc_name` formats a congestion control."""
-    if changes := changes_words(written):
+    if changes := changes_label(written):
         return changes
     if isinstance(written, float):
         written = f"{written:g}"
@@ -91,7 +91,7 @@ def level_words(
     link = next((index for index, part in enumerate(parts) if LINK_NAME.fullmatch(part)), None)
     if link is not None:  # The setting is that of a link, whatever the factor's name.
         setting = ".".join(parts[link + 1 :])
-        label = level_words(setting, written, cc_name) if setting else show_level(written)
+        label = level_label(setting, written, cc_name) if setting else show_level(written)
         return f"{label} on {parts[link]}"
     head, dot, last = factor.partition(".")
     if not dot:
@@ -142,8 +142,8 @@ def run_level_label(factor: str, written: Any, cc_name: Callable[[str], str]) ->
     return phrase.format(level)
 
 
-def cell_words(
+def cell_label(
     levels: Mapping[str, object], cc_name: Callable[[str], str] = lambda name: name
 ) -> str:
     """Return a cell's levels in one line: "16 streams, gost+ws, bbr"."""
-    return ", ".join(level_words(factor, written, cc_name) for factor, written in levels.items())
+    return ", ".join(level_label(factor, written, cc_name) for factor, written in levels.items())

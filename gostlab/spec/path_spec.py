@@ -156,7 +156,7 @@ class ChangeSpec:
 
     def touches(self, link: str, own_links: Iterable[str]) -> bool:
         """Return whether the change concerns a link: by its name, or as one without own path."""
-        return link_is_touched(self.link, link, own_links)
+        return self.link == link if self.link is not None else link not in own_links
 
     def part_of(self, role: str) -> Self:
         """Return the part that a bottleneck takes, which is the rate, or a delay line."""
@@ -173,11 +173,6 @@ class ChangeSpec:
     def applied_to(self, direction: Direction) -> Direction:
         """Return a direction with the new values."""
         return replace(direction, **self.new_values)
-
-
-def link_is_touched(changed: str | None, link: str, own_links: Iterable[str]) -> bool:
-    """Return whether a change of a link concerns another; None: of all links without own path."""
-    return changed == link if changed is not None else link not in own_links
 
 
 def round_trip_ms(paths: Sequence[PathSpec]) -> float:

@@ -217,7 +217,7 @@ def check_offloads(run: RunSpec) -> Iterator[Guard]:
                 yield Guard("offloads_loss", sentence, SUPER_PACKET_PKTS, 1, "packets", level)
     flow, *others = run.flows
     max_bytes = flow_windows(run, flow).max_bytes
-    if run.changes or others or not run.path.never_queues(flow.data_way, max_bytes):
+    if run.changes or others or not run.path.never_queues(flow.data_direction, max_bytes):
         limit_bps = buffer_sizing.OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
         total_bps = sum(demand_bps(run, flow) for flow in run.flows)
         sentence = (
@@ -260,7 +260,7 @@ def check_rates(run: RunSpec) -> Iterator[Guard]:
 
     Only the real clock allows it (spec.compile.check_paths).
     """
-    for direction in data_ways(run):
+    for direction in data_directions(run):
         if run.path[direction].rate_bps is None:
             sentence = (
                 f"the {direction} direction has no rate: the CPU is its bottleneck, without a queue"
@@ -327,11 +327,11 @@ def check_tunnel_windows(run: RunSpec) -> Iterator[Guard]:
     """
     tunnel = tunnel_kind(run.tunnel)
     for flow in run.flows:
-        if not run.tunnel_way(flow) or not flow.is_tcp or not flow.rtt_ms:
+        if not run.tunnel_ends(flow) or not flow.is_tcp or not flow.rtt_ms:
             continue
         rate_bps = rate_of(run, flow)
         path_bytes = bdp_bytes(rate_bps, flow.rtt_ms / 1000)
-        back = flow.data_way == "reverse"
+        back = flow.data_direction == "reverse"
         windows: dict[str, float] = {}
         if tunnel.stream_windows[back]:
             together = tunnel.connection_windows[back] or math.inf
@@ -426,7 +426,7 @@ def check_short_queues(run: RunSpec) -> Iterator[Guard]:
 
 def check_reordering(run: RunSpec) -> Iterator[Guard]:
     """Report jitter that spreads packets further than their spacing, so that some are reordered."""
-    for direction in data_ways(run):
+    for direction in data_directions(run):
         jitter_ms, state = largest(run, direction, "jitter_ms"), run.path[direction]
         low, high = state.jitter_reach
         spread_ms = jitter_ms * (high - low)
@@ -448,7 +448,7 @@ def check_ordering(run: RunSpec) -> Iterator[Guard]:
     Packets wait for slower ones before them, so that a dense flow's round trip is longer than the
     configured delays. ACKs are assumed to be half as dense as data.
     """
-    for direction in data_ways(run):
+    for direction in data_directions(run):
         spacing_ms = 8000 * MTU_BYTES / (largest(run, direction, "rate_bps") or UNLIMITED_BPS)
         longer_ms = spread_ms = 0.0
         for leg in DIRECTIONS:
@@ -470,7 +470,7 @@ def check_ordering(run: RunSpec) -> Iterator[Guard]:
 
 def check_least_buffers(run: RunSpec) -> Iterator[Guard]:
     """Report a queue enlarged from its 1bdp to TCP's initial window, on a short path."""
-    for direction in data_ways(run):
+    for direction in data_directions(run):
         room = run.path[direction].buffer_pkts
         bdp_pkts = bdp_bytes(run.path[direction].rate_bps or 0, run.path.rtt_ms / 1000) / run.mtu
         if room == FIRST_WINDOW_PKTS and 0 < round(bdp_pkts, 1) < FIRST_WINDOW_PKTS - 0.5:
@@ -562,13 +562,13 @@ def delay_lines_ms(run: RunSpec) -> dict[str, list[float]]:
     return lines
 
 
-def data_ways(run: RunSpec) -> list[str]:
-    return sorted({flow.data_way for flow in run.flows})
+def data_directions(run: RunSpec) -> list[str]:
+    return sorted({flow.data_direction for flow in run.flows})
 
 
 def rate_of(run: RunSpec, flow: FlowSpec) -> float:
     """Return the maximum rate of the slowest link in a flow's direction, in bit/s."""
-    ahead_direction = flow.data_way
+    ahead_direction = flow.data_direction
     opposite = "reverse" if ahead_direction == "forward" else "forward"
     link_rates = []
     for link, is_ahead in run.links_of(flow) or [("", True)]:
@@ -580,7 +580,7 @@ def rate_of(run: RunSpec, flow: FlowSpec) -> float:
 
 def room_pkts(run: RunSpec, flow: FlowSpec) -> int:
     """Return the capacity of the queue of a flow's slowest link, in packets."""
-    directions = [path[flow.data_way] for path in run.paths_of(flow)]
+    directions = [path[flow.data_direction] for path in run.paths_of(flow)]
     slowest = min(directions, key=lambda direction: direction.rate_bps or UNLIMITED_BPS)
     return slowest.buffer_pkts or 0
 

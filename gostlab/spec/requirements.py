@@ -30,8 +30,8 @@ def needs_of(runs: Iterable[RunSpec]) -> RunRequirements:
         gosts=unique(gost for tunnel, gost in tunnels if tunnel.program == GOST),
         tunnels=unique(tunnel.name for tunnel, _ in tunnels if tunnel.unpacked),
         programs=unique(NGINX for traffic in flows if traffic.by_nginx),
-        root=any(run.machine == "sandbox" and not run.is_of_the_host for run in runs),
-        iproute2=any(run.machine == "sandbox" and run.is_of_the_host for run in runs),
+        root=any(run.machine == "sandbox" and not run.needs_host_files for run in runs),
+        iproute2=any(run.machine == "sandbox" and run.needs_host_files for run in runs),
     )
 
 

@@ -162,7 +162,7 @@ class RunSpec:
         return self.measure_from_s, self.measure_to_s or math.inf
 
     @property
-    def measures_a_part(self) -> bool:
+    def measures_part(self) -> bool:
         return self.window_s != (0.0, math.inf)
 
     def measured_s(self, flow: FlowSpec | None = None) -> tuple[float, float]:
@@ -185,7 +185,7 @@ class RunSpec:
         return sorted(controls | ({self.cc, *self.cc_by_end.values()} if self.cc_by_end else set()))
 
     @property
-    def is_of_the_host(self) -> bool:
+    def needs_host_files(self) -> bool:
         """Return whether a flow runs a program of the host and needs the host's files."""
         return any(flow.traffic.of_the_host for flow in self.flows)
 
@@ -256,18 +256,18 @@ class RunSpec:
             if change.rate_bps is not None
         ]
 
-    def tunnel_way(self, flow: FlowSpec) -> tuple[str, ...]:
+    def tunnel_ends(self, flow: FlowSpec) -> tuple[str, ...]:
         """Return the hosts of the ends of a flow's tunnel, near end first, or ()."""
         tunnel = tunnel_kind(self.tunnel)
         if tunnel.is_direct or not flow.takes_tunnel:
             return ()
         topology, hops = topology_of(self.topology), tunnel.ends_over(self.hops)
-        return topology.tunnel_way(self.placement, hops, flow.sender, flow.receiver)
+        return topology.tunnel_ends(self.placement, hops, flow.sender, flow.receiver)
 
     @property
     def data_direction(self) -> str:
         """Return the direction of the path that carries the first flow's data."""
-        return self.flows[0].data_way
+        return self.flows[0].data_direction
 
     @cached_property
     def cell(self) -> str:

@@ -192,7 +192,7 @@ def tunnel_hosts(request: RunRequest, flows: Sequence[RequestedFlow]) -> tuple[s
         return ()
     hops = request.tunnel.ends_over(request["hops"])
     paths = (
-        request.topology.tunnel_way(request["placement"], hops, flow.sender, flow.receiver)
+        request.topology.tunnel_ends(request["placement"], hops, flow.sender, flow.receiver)
         for flow in flows
         if flow.takes_tunnel
     )

@@ -2,7 +2,7 @@
 
 import re
 
-from gostlab.guest.flow_result import SAID_NOTHING, FlowResult, Ran, TrafficError
+from gostlab.guest.flow_result import NO_OUTPUT, FlowResult, Ran, TrafficError
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
 from gostlab.spec.flow import FlowSpec
@@ -39,6 +39,6 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
     match = re.search(r"\[(\d+)/(\d+)\]", report)
     if match is None or int(match[1]) != flow.size_bytes:
         raise TrafficError(
-            f"{flow.name}: wget did not fetch all of it: {report.strip()[-200:] or SAID_NOTHING}"
+            f"{flow.name}: wget did not fetch all of it: {report.strip()[-200:] or NO_OUTPUT}"
         )
     return ran.over_all_its_time(int(match[1]))

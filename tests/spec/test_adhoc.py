@@ -8,7 +8,7 @@ import pytest
 from gostlab.spec.adhoc import Question, read_short_flows, to_question
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
-from gostlab.spec.labels import cell_words, level_words
+from gostlab.spec.labels import cell_label, level_label
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.settings import known_names
 from gostlab.spec.yaml_source import BadInput
@@ -164,12 +164,12 @@ def test_the_question_reads_as_one_asks_it() -> None:
     ],
 )
 def test_a_level_is_said_as_people_say_it(factor: str, level: object, said: str) -> None:
-    assert level_words(factor, level) == said
+    assert level_label(factor, level) == said
 
 
 def test_every_setting_s_level_says_something() -> None:
     for name in known_names():
-        assert cell_words({name: "word"}).strip()
+        assert cell_label({name: "word"}).strip()
 
 
 def test_a_program_of_ones_own_is_a_flow() -> None:

@@ -103,7 +103,7 @@ def test_a_tunnel_that_ends_connections_makes_a_chain(tunnel: str) -> None:
     run = one(f"{{hops: 2, tunnel: {tunnel}}}")
 
     gateway = one(f"{{hops: 2, tunnel: {tunnel}, placement: gateway}}")
-    ways = run.tunnel_way(run.flows[0]), gateway.tunnel_way(gateway.flows[0])[1:]
+    ways = run.tunnel_ends(run.flows[0]), gateway.tunnel_ends(gateway.flows[0])[1:]
     chain = ("client", "gost", "target"), ("gost", "gost2")
     assert ways == (((), ()) if tunnel == "direct" else chain)
 
@@ -120,7 +120,7 @@ def test_every_flow_between_a_pair_has_a_tunnel_of_its_own() -> None:
         " b: {sender: 1, receiver: 2}, c: {sender: 2, receiver: 3, cc: bbr}}}"
     )
 
-    ways = [run.tunnel_way(flow) for flow in run.flows]
+    ways = [run.tunnel_ends(flow) for flow in run.flows]
     assert ways == [("s1", "r2"), ("s1", "r2"), ("s2", "r3")]
 
 

@@ -14,7 +14,7 @@ from gostlab.guest import short_downloads
 from gostlab.guest.command_log import PRELUDE
 from gostlab.guest.flow_result import FlowInterval, TrafficError, percentile
 from gostlab.guest.probes import fidelity
-from gostlab.guest.traffic_plugins import last_said, result_of
+from gostlab.guest.traffic_plugins import last_output_line, result_of
 from gostlab.guest.tunnel_context import pairs_of, sink_ports
 from gostlab.results.metrics import total_goodput_bps
 from gostlab.spec.flow import FlowSpec
@@ -255,7 +255,7 @@ def test_the_reason_of_a_failure_is_what_the_program_said(
     tmp_path: Path, report: str, said: str
 ) -> None:
     (tmp_path / "report").write_text(report)
-    assert last_said(tmp_path / "report") == said
+    assert last_output_line(tmp_path / "report") == said
 
 
 def test_a_client_that_gave_up_on_its_servers_results_has_the_servers(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def launch_of(run: RunSpec) -> Launch:
         cast(Network, Addresses()),
         run,
         GOST_3,
-        nodes=run.tunnel_way(flows[0]),
+        nodes=run.tunnel_ends(flows[0]),
         ends=TunnelProcesses(Path("/nowhere")),
         scratch=Path("/nowhere"),
         flow=flow,

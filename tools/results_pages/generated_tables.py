@@ -45,7 +45,7 @@ from gostlab.analysis.stats.text_table import (
 )
 from gostlab.atomic_write import write_whole
 from gostlab.results.metrics import are_identical
-from gostlab.spec.labels import level_words
+from gostlab.spec.labels import level_label
 from gostlab.spec.yaml_source import BadInput
 
 BEGIN = re.compile(r"<!-- runs: (?P<asked>[^>]+?) -->")
@@ -300,7 +300,7 @@ def cells_table(
             headings[key] = ", ".join(named)
             if key in row:  # no row or column distinguishes the cells: add a row for each
                 row = table.setdefault(cell.label, {})
-            row[key] = cell_words(cell, figure)
+            row[key] = cell_label(cell, figure)
     heads = dict.fromkeys(name if rows else name.partition(".")[0] for name in down)
     columns = (
         *text_columns(row=", ".join(head.replace("_", " ") for head in heads) or "matrix"),
@@ -312,7 +312,7 @@ def cells_table(
 
 def level_words_of(cell: Cell, factors: Sequence[str]) -> str:
     levels = dict(cell.factors)
-    labels = (level_words(name, levels[name], cc_name) for name in factors if name in levels)
+    labels = (level_label(name, levels[name], cc_name) for name in factors if name in levels)
     return ", ".join(labels).replace(NBSP, " ")
 
 
@@ -322,7 +322,7 @@ def figure_words(figure: str) -> str:
     return f"{flow}: {label}" if flow else label
 
 
-def cell_words(cell: Cell, figure: str) -> str:
+def cell_label(cell: Cell, figure: str) -> str:
     """Format the summary of a cell; MISSING for fewer than MIN runs."""
     merit, flow = metric_of(figure), figure.partition(":")[2]
     summary = cell.summary(f"{merit.key}:{flow}" if flow else merit.key)

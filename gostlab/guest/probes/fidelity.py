@@ -252,12 +252,12 @@ def check_cpu(of_hosts: Sequence[HostRow], bottleneck_share: float | None, clock
     full = bottleneck_share is not None and bottleneck_share >= metrics.BOTTLENECK_FULL
     whose = f"the CPU of {host}" if host else "the CPU"
     least = CPU_IDLE_DEGRADED[clock]
-    work = f" ({what_cpus_did(of_hosts, host)})" if clock == "virtual" else ""
+    work = f" ({describe_cpu_work(of_hosts, host)})" if clock == "virtual" else ""
     bad, got = share < least and not full, round(share, 4)
     return checked("cpu_idle_share", bad, least, got, whose=whose, share=share, work=work)
 
 
-def what_cpus_did(of_hosts: Sequence[HostRow], busiest: str | None) -> str:
+def describe_cpu_work(of_hosts: Sequence[HostRow], busiest: str | None) -> str:
     """Describe what kept a virtual CPU busy, and how busy the other hosts' CPUs were."""
     work = "the virtual CPU's cost per system call"
     if busiest is None:

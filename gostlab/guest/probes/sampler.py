@@ -251,7 +251,7 @@ class Probes:
         self.interval_s = interval_s
         # measured part of the load by flow, and of all flows together ("")
         parts = {"": run.measured_s(), **{flow.name: run.measured_s(flow) for flow in run.flows}}
-        self._parts = parts if run.measures_a_part else {}
+        self._parts = parts if run.measures_part else {}
         self._edges = sorted({at_s for part in self._parts.values() for at_s in part if at_s > 0})
         self._counts: dict[float, Counts] = {}  # counters by edge of a measured part
         # The run's name of a congestion control by the kernel's, if they differ.

@@ -22,7 +22,7 @@ from gostlab.analysis.stats.cells import metric_columns, with_types
 from gostlab.analysis.stats.statistics import summarise
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.spec.experiment import Published
-from gostlab.spec.labels import cell_words
+from gostlab.spec.labels import cell_label
 
 # Dozens of figures: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -484,4 +484,4 @@ def test_a_factor_of_one_end_direction_or_flow_is_named_after_it() -> None:
     assert factor_heading("factor:forward.loss") == "Packet loss, forward"
     assert factor_heading("factor:cc.client") == "Congestion control, client"
     assert factor_heading("factor:late.rtt") == "Round-trip time of late"
-    assert cell_words({"where.app": "bbr", "loss": "1%"}, cc_name) == "BBR at app, 1\u00a0% loss"
+    assert cell_label({"where.app": "bbr", "loss": "1%"}, cc_name) == "BBR at app, 1\u00a0% loss"
