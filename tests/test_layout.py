@@ -193,6 +193,7 @@ PUBLIC = (
     "gostlab.results",  # a run's folder
     "gostlab.results.coexistence",
     "gostlab.results.metrics",
+    "gostlab.results.rows",
     "gostlab.scheduler.progress",
     "gostlab.scheduler.queue",
     "gostlab.scheduler.summary",

@@ -71,7 +71,7 @@ def clean(value: Any) -> Any:
 
 def known_number(value: object) -> float | None:
     """Return a finite number, or None for any other value."""
-    return float(value) if is_number(value) else None  # type: ignore[arg-type]
+    return float(value) if is_number(value) else None
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:

@@ -24,6 +24,7 @@ from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_run, read_series
 from gostlab.results.metrics import WARM_UP_SHARE, Latency, path_leg
+from gostlab.results.rows import SocketRow
 from gostlab.spec.path_spec import direction_of_data
 from gostlab.spec.run_spec import RunSpec
 
@@ -141,7 +142,7 @@ def socket_series(run: RunFolder, key: str) -> dict[str, TimeSeries]:
     return {flow: series for flow, series in sampled.items() if len(series)}
 
 
-def over_sockets(rows: Iterable[Mapping[str, Any]], key: str) -> TimeSeries:
+def over_sockets(rows: Iterable[SocketRow], key: str) -> TimeSeries:
     """Aggregate a field over socket samples, as in socket_series."""
     at: dict[float, list[float]] = {}
     for row in rows:
@@ -154,13 +155,13 @@ def over_sockets(rows: Iterable[Mapping[str, Any]], key: str) -> TimeSeries:
     return TimeSeries.at({t_s: of(values) for t_s, values in at.items()})
 
 
-def non_wan_samples(run: RunFolder) -> dict[tuple[str, str], list[dict[str, Any]]]:
+def non_wan_samples(run: RunFolder) -> dict[tuple[str, str], list[SocketRow]]:
     """Return the socket samples of the tunnel's legs outside the WAN, by flow and leg.
 
     Only samples of the sending end are returned; {} for a run without a tunnel.
     """
     headings = {flow.name: flow.direction for flow in run.flows}
-    samples: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    samples: dict[tuple[str, str], list[SocketRow]] = {}
     for row in read_series(run.folder, "sockets"):
         flow, leg = str(row.get("flow")), row.get("leg")
         if leg not in NON_WAN_LEGS or flow not in headings:
@@ -171,7 +172,7 @@ def non_wan_samples(run: RunFolder) -> dict[tuple[str, str], list[dict[str, Any]
     return samples
 
 
-def acknowledged_rate(rows: Iterable[Mapping[str, Any]]) -> TimeSeries:
+def acknowledged_rate(rows: Iterable[SocketRow]) -> TimeSeries:
     """Return the rate acknowledged to some sockets between samples, in Mbit/s."""
     import numpy as np
 
@@ -191,8 +192,9 @@ def queue_series(run: RunFolder, key: str = "backlog_pkts") -> TimeSeries:
     wanted = ("bottleneck", direction_of_data(run.direction))
     at: dict[float, float] = {}
     for row in read_series(run.folder, "queues"):
-        if (row.get("role"), row.get("direction")) == wanted and is_number(row.get(key)):
-            at[row["t_s"]] = at.get(row["t_s"], 0.0) + row[key]
+        value = dict(row).get(key)
+        if (row.get("role"), row.get("direction")) == wanted and is_number(value):
+            at[row["t_s"]] = at.get(row["t_s"], 0.0) + float(value)
     return TimeSeries.at(at)
 
 
@@ -265,7 +267,7 @@ def latency(run: RunFolder) -> Latency:
 def flow_srtt_ms(run: RunFolder, flow: str) -> metrics.Spread | None:
     """Return the RTT of a flow's sockets under load; None without samples."""
 
-    def of_flow(spec: RunSpec, sockets: list[dict[str, Any]]) -> metrics.Spread | None:
+    def of_flow(spec: RunSpec, sockets: list[SocketRow]) -> metrics.Spread | None:
         results = read_object(run.folder / "flows.json").get("flows") or []
         samples = metrics.srtt_held(spec, results, sockets)
         return metrics.spread(srtt for srtt, name in samples if name == flow)
@@ -307,11 +309,11 @@ def compute_metric(
 
 
 @lru_cache(maxsize=2)  # all plots of a run read it
-def rows_by_flow(run: RunFolder) -> dict[str, list[dict[str, Any]]]:
+def rows_by_flow(run: RunFolder) -> dict[str, list[SocketRow]]:
     """Return the samples of the sockets on the WAN by flow."""
     rows = [row for row in read_series(run.folder, "sockets") if row.get("leg") not in NON_WAN_LEGS]
     crossing = path_leg(str(row.get("leg", "wan")) for row in rows)
-    by_flow: dict[str, list[dict[str, Any]]] = {flow.name: [] for flow in run.flows}
+    by_flow: dict[str, list[SocketRow]] = {flow.name: [] for flow in run.flows}
     for row in rows:
         name = row.get("flow", "")
         if row.get("leg", crossing) == crossing and name in by_flow:
@@ -346,7 +348,7 @@ def socket_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curv
 
     by_flow = rows_by_flow(run)
     instants = np.array(sorted({row["t_s"] for rows in by_flow.values() for row in rows}))
-    sockets: dict[Any, list[dict[str, Any]]] = {}
+    sockets: dict[Any, list[SocketRow]] = {}
     for row in by_flow.get(flow.name, ()):
         socket = (row.get("host"), row.get("local"), row.get("peer"))
         sockets.setdefault(socket, []).append(row)
@@ -361,7 +363,7 @@ def socket_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curv
     return curves
 
 
-def delivered_bytes(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
+def delivered_bytes(rows: Iterable[SocketRow]) -> list[tuple[float, float]]:
     """Return (time, cumulative bytes) of one socket: segments × mss, or bytes_acked."""
     points: list[tuple[float, float]] = []
     last_pkts = 0.0
@@ -369,8 +371,8 @@ def delivered_bytes(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, floa
         delivered, mss = row.get("delivered_pkts"), row.get("mss")
         if is_number(delivered) and is_number(mss):
             before = points[-1][1] if points else 0.0
-            total = before + (delivered - last_pkts) * mss  # type: ignore[operator]
-            last_pkts = delivered  # type: ignore[assignment]
+            total = before + (delivered - last_pkts) * mss
+            last_pkts = delivered
         elif is_number(row.get("bytes_acked")):
             total = float(row["bytes_acked"])
         else:

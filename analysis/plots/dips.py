@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
@@ -14,6 +14,7 @@ from gostlab.analysis.plotting.panel_layout import pictures
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, known_rows
 from gostlab.analysis.plotting.style import (
     FAINT,
+    ArtistStyle,
     cc_colour,
     finish,
     key,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 Dipping = tuple[str, RunFolder, FlowRecord, Dips]  # label, run, flow, dips
 PANELS_ON_A_FIGURE = 8
 SHADE = "#F3D9C6"
-MEDIAN: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.0}
+MEDIAN: ArtistStyle = {"color": FAINT, "linestyle": "--", "linewidth": 1.0}
 
 
 @styled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting.panel_layout import (
@@ -17,13 +17,13 @@ from gostlab.analysis.plotting.panel_layout import (
     pictures,
 )
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, Sweep
-from gostlab.analysis.plotting.style import cc_colour, finish, log_axis, styled
+from gostlab.analysis.plotting.style import ArtistStyle, cc_colour, finish, log_axis, styled
 from gostlab.analysis.stats.text_table import NBSP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-POINT: dict[str, Any] = {"marker": "o", "markersize": 4}
+POINT: ArtistStyle = {"marker": "o", "markersize": 4}
 
 
 def size_words(size_bytes: float) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.run_json import read_run_json
 from gostlab.analysis.plotting.factors import cc_rank
 from gostlab.analysis.plotting.panel_layout import cc_lines, condition_figure
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
-from gostlab.analysis.plotting.style import FAINT, INK, cc_colour, finish, key, styled
+from gostlab.analysis.plotting.style import FAINT, INK, ArtistStyle, cc_colour, finish, key, styled
 from gostlab.analysis.stats.cells import Cell
 from gostlab.registry.kernels import SHIPPED, version_of
 from gostlab.registry.tunnels import IP_TCP_BYTES
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Payload share of a full frame in a path's rate.
 PAYLOAD_SHARE = 1448 / 1514
-POINT: dict[str, Any] = {"marker": "o", "markersize": 5}
+POINT: ArtistStyle = {"marker": "o", "markersize": 5}
 Place = tuple[str, float]  # tunnel, RTT in ms
 
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from gostlab.analysis.plotting import facet, factors
 from gostlab.analysis.plotting.marks import Place, cc_handles, draw_point, number
 from gostlab.analysis.plotting.plot import Drawing, Sheet, valid_rows
-from gostlab.analysis.plotting.style import FAINT, INK, WIDE, key, log_axis, thousands, wrapped
+from gostlab.analysis.plotting.style import (
+    FAINT,
+    INK,
+    WIDE,
+    ArtistStyle,
+    key,
+    log_axis,
+    thousands,
+    wrapped,
+)
 from gostlab.analysis.stats.statistics import is_known
 
 if TYPE_CHECKING:
@@ -21,9 +30,9 @@ if TYPE_CHECKING:
 MIN_MS = 0.1
 NAME_WIDTH = 24
 # Styles of the idle RTT, the 95 % quantile, and a median beyond the axis.
-IDLE: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
-TO_P95: dict[str, Any] = {"marker": "|", "markersize": 8}
-LESS: dict[str, Any] = {"marker": "<", "markersize": 5}
+IDLE: ArtistStyle = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
+TO_P95: ArtistStyle = {"marker": "|", "markersize": 8}
+LESS: ArtistStyle = {"marker": "<", "markersize": 5}
 SRTT, SRTT_P95 = "srtt_median_ms", "srtt_p95_ms"
 
 

@@ -11,9 +11,9 @@ from gostlab.analysis.plotting.factors import tunnels_of
 from gostlab.analysis.plotting.marks import Place
 from gostlab.analysis.plotting.panel_layout import cc_lines
 from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep
-from gostlab.analysis.plotting.style import cc_colour
+from gostlab.analysis.plotting.style import ArtistStyle, cc_colour
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import Column, Table, count, text_columns
+from gostlab.analysis.stats.text_table import Column, Table, TableRow, count, text_columns
 
 HEADINGS = {
     "marked": "Marked by the queue",
@@ -27,7 +27,7 @@ def told_of(*legs: str) -> Callable[[RunFolder], int | None]:
     return lambda run: sum_known(leg.marked_pkts for leg in run.legs if leg.name in legs)
 
 
-POINT: dict[str, Any] = {"marker": "o", "markersize": 5.5, "linestyle": "none"}
+POINT: ArtistStyle = {"marker": "o", "markersize": 5.5, "linestyle": "none"}
 # A tunnel over UDP has no TCP sender across the path.
 COUNTED: Mapping[str, Callable[[RunFolder], int | None]] = {
     "marked": bottleneck_marks,
@@ -36,11 +36,11 @@ COUNTED: Mapping[str, Callable[[RunFolder], int | None]] = {
 }
 
 
-def numbers(sweep: Sweep) -> list[dict[str, Any]]:
+def numbers(sweep: Sweep) -> list[TableRow]:
     """Add the medians of each cell."""
     result = []
     for cell in sweep.matrix.cells:
-        row: dict[str, Any] = {"cell": cell.label, "runs": len(cell.counted)}
+        row: TableRow = {"cell": cell.label, "runs": len(cell.counted)}
         row |= {"tunnel": cell.example.tunnel, "cc": cell.example.cc}
         for name, of_run in COUNTED.items():
             known = [item for run in cell.counted if (item := of_run(run)) is not None]

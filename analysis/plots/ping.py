@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting import panel_layout, style
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-IDLE: dict[str, Any] = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.0}
+IDLE: style.ArtistStyle = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.0}
 
 
 @cache

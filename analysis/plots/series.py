@@ -27,6 +27,7 @@ from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.plotting.style import (
     FAINT,
     INK,
+    ArtistStyle,
     cc_colour,
     finish,
     key,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 RATE_WINDOW_S = 0.1
 # Maximum marked changes; more are a trace, which the step line displays.
 MAX_MARKS = 8
-FULL: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (7, 2))}
+FULL: ArtistStyle = {"color": INK, "linewidth": 0.9, "linestyle": (0, (7, 2))}
 # Maximum runs over time on a page.
 MAX_SERIES = 16
 
@@ -318,9 +319,9 @@ def draw_memory(ax: Axes, run: RunFolder, limit: Check) -> None:
     held: dict[str, list[tuple[float, float]]] = {}
     for row in read_series(run.folder, "hosts"):
         by_host = row.get("host_tcp_memory_mib") or {"all": row.get("tcp_memory_mib")}
-        for host, mib in by_host.items():
-            if is_number(mib):
-                held.setdefault(str(host), []).append((float(row["t_s"]), float(mib)))
+        for host, used_mib in by_host.items():
+            if is_number(used_mib):
+                held.setdefault(str(host), []).append((float(row["t_s"]), float(used_mib)))
     top = 1.0
     for (host, points), dashes in zip(held.items(), itertools.cycle(FLOW_DASHES)):
         t_s, mib = zip(*points, strict=True)

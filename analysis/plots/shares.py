@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting import marks, style
 from gostlab.analysis.plotting.factors import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-FAIR: dict[str, Any] = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (4, 2))}
+FAIR: style.ArtistStyle = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (4, 2))}
 
 
 @style.styled

@@ -22,7 +22,7 @@ from gostlab.analysis.plotting.marks import Place
 from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep
 from gostlab.analysis.plotting.style import INK, key
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import Column, Table
+from gostlab.analysis.stats.text_table import Column, Table, TableRow
 from gostlab.registry.tunnels import tunnel_kinds
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MEASURED = "#0072B2"
 measured_of = cache(wire_ratio)
 
 
-def bytes_by_tunnel(sweep: Sweep) -> list[dict[str, Any]]:
+def bytes_by_tunnel(sweep: Sweep) -> list[TableRow]:
     """Return the computed value and the median measured one per tunnel and MTU."""
     result: dict[tuple[str, int], list[float]] = {}
     for cell in sweep.matrix.cells:

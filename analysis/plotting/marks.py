@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting.factors import ccs_of
 from gostlab.analysis.plotting.image_map import shows_row
-from gostlab.analysis.plotting.style import DEGRADED_HATCH, FAINT, INK, cc_colour, key, note, short
+from gostlab.analysis.plotting.style import (
+    DEGRADED_HATCH,
+    FAINT,
+    INK,
+    ArtistStyle,
+    cc_colour,
+    key,
+    note,
+    short,
+)
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
@@ -334,7 +343,7 @@ def cc_handles(table: pd.DataFrame, *, looks: bool = False) -> list[Any]:
     return handles
 
 
-def model_look(model: ThroughputModel) -> dict[str, Any]:
+def model_look(model: ThroughputModel) -> ArtistStyle:
     """Return the style of a model's curve."""
     return {"color": cc_colour(model.cc), "linestyle": (0, model.dashes), "linewidth": 1.3}
 

@@ -33,7 +33,8 @@ TUNNEL_MARKERS = {"direct": "o", "gost+ws": "s", "gost+wss": "^"}
 OTHER_MARKERS = ("v", "P", "X", "<", ">")
 INK, FAINT, GRID, STRIPE = "#222222", "#6b6b6b", "#e3e3e3", "#f4f5f7"
 DEGRADED_HATCH = "////"
-STYLE: dict[str, Any] = {
+ArtistStyle = dict[str, Any]  # keyword arguments of matplotlib
+STYLE: ArtistStyle = {
     "font.family": "DejaVu Sans",
     "font.size": 10.5,
     "axes.titlesize": 11,

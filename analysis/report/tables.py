@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import Environment, RunFolder, UnidentifiedRun
@@ -26,6 +26,7 @@ from gostlab.analysis.stats.text_table import (
     WINDOW,
     Column,
     Table,
+    TableRow,
     cc_name,
     count,
     delay,
@@ -53,7 +54,6 @@ FACTOR_HEADINGS = {
     "duration": "Run length",
 }
 
-Row = dict[str, Any]
 # More columns of the goodput table's CSV file, for further analysis.
 GOODPUT_CSV_COLUMNS = (
     *("cpu_bound", "goodput_low_mbit", "goodput_high_mbit", "goodput_coverage"),
@@ -132,7 +132,7 @@ def level_columns(cells: Sequence[Cell]) -> list[Column]:
     ]
 
 
-def levels(row: pd.Series, cell: Cell) -> Row:
+def levels(row: pd.Series, cell: Cell) -> TableRow:
     """Return a cell's values of the level columns."""
     usual = {key: row[key] for key in ("tunnel", "streams", "cc")}
     if differs(cell.example, "streams"):
@@ -172,7 +172,7 @@ def comparison_table(
     return Table(name, title, note, filled_columns(columns, rows), rows)
 
 
-def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> Row | None:
+def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> TableRow | None:
     """Compare two cells that differ only in congestion control; None without common seeds."""
     times = paired_ratio(first.by_seed(), second.by_seed())
     if times is None:

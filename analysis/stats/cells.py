@@ -22,7 +22,7 @@ from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VE
 from gostlab.analysis.stats import fairness
 from gostlab.analysis.stats.metrics import METRICS, metric_of, value_of
 from gostlab.analysis.stats.statistics import Summary, best_mean, summarise
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.text_table import TableRow, cc_name
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.results.duplicate_runs import copies
 from gostlab.spec.labels import cell_label
@@ -454,7 +454,7 @@ def to_table(
     return with_types([row_of_cell(cell, study, borrow) for cell in cells])
 
 
-def with_types(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def with_types(rows: Sequence[TableRow]) -> pd.DataFrame:
     """Convert rows to a table with numeric columns, except texts, values and states.
 
     Missing values are NaN. Columns are converted one by one: pandas takes four times as long for a
@@ -482,7 +482,7 @@ REQUESTED = (
 )
 
 
-def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None) -> dict[str, Any]:
+def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None) -> TableRow:
     """Return a cell's row of the table: request, published values, measurements."""
     run = cell.example
     requested = metrics_of(cell, study)
@@ -490,7 +490,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None
     programs = {
         run_folder.environment.tunnel for run_folder in cell.counted if run_folder.environment
     }
-    row: dict[str, Any] = {
+    row: TableRow = {
         **{name: getattr(run, name) for name in REQUESTED},
         "flows": len(run.flows),
         "rmem_bytes": rmem_bytes(run),
@@ -522,7 +522,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None
     }
 
 
-def metric_columns(figure: str, summary: Summary | None) -> dict[str, Any]:
+def metric_columns(figure: str, summary: Summary | None) -> TableRow:
     """Return the columns of one metric from its summary, if it has one."""
     interval = summary.interval if summary else None
     return {

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gostlab.analysis.load.published import TOLERANCE, Claim, Study, claims_of, is_about, level
 from gostlab.analysis.load.shipped_baselines import MIN_RUNS, ShippedMetric, load_baselines
@@ -19,6 +18,7 @@ from gostlab.analysis.stats.text_table import (
     VERDICT,
     Column,
     Table,
+    TableRow,
     cc_name,
     count,
     rate,
@@ -238,7 +238,7 @@ def to_table(
     return Table(name, title, targets_note(rows), columns, cells)
 
 
-def row_texts(row: Target) -> dict[str, Any]:
+def row_texts(row: Target) -> TableRow:
     return {
         "matrix": row.matrix,
         "cell": row.cell + (f" ({row.variant})" if row.variant else ""),

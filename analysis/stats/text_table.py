@@ -53,6 +53,9 @@ def text_columns(**headings: str) -> tuple[Column, ...]:
     return tuple(Column(key, heading, numeric=False) for key, heading in headings.items())
 
 
+TableRow = dict[str, Any]  # values by the key of their column
+
+
 @dataclass(frozen=True)
 class Table:
     """A table that can be formatted."""
@@ -61,7 +64,7 @@ class Table:
     title: str
     note: str
     columns: tuple[Column, ...]
-    rows: tuple[Mapping[str, Any], ...]
+    rows: tuple[TableRow, ...]
 
     def shown(self) -> list[list[str]]:
         """Return every cell as formatted text."""
@@ -210,9 +213,7 @@ def copies_note(copies: int) -> str:
     return f" {copies} more {are} of another one, sample by sample: n counts distinct runs."
 
 
-def filled_columns(
-    columns: Iterable[Column], rows: Sequence[Mapping[str, Any]]
-) -> tuple[Column, ...]:
+def filled_columns(columns: Iterable[Column], rows: Sequence[TableRow]) -> tuple[Column, ...]:
     """Return the columns that at least one row fills."""
 
     return tuple(
@@ -282,7 +283,7 @@ COMPUTED_COLUMNS: Mapping[str, Callable[[pd.Series], Any]] = {
 }
 
 
-def row_values(row: pd.Series, keys: Iterable[str]) -> dict[str, Any]:
+def row_values(row: pd.Series, keys: Iterable[str]) -> TableRow:
     """Return a row's values for some columns."""
     return {
         key: COMPUTED_COLUMNS[key](row)

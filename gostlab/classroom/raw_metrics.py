@@ -25,6 +25,7 @@ from gostlab.results import (
     read_object,
     read_series,
 )
+from gostlab.results.rows import QueueRow, SocketRow
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
@@ -69,11 +70,11 @@ class Records:
         return f"iperf3{suffix}{end}.json"
 
     @cached_property
-    def sockets(self) -> list[dict[str, Any]]:
+    def sockets(self) -> list[SocketRow]:
         return read_series(self.folder, "sockets")
 
     @cached_property
-    def queues(self) -> list[dict[str, Any]]:
+    def queues(self) -> list[QueueRow]:
         return read_series(self.folder, "queues")
 
     @cached_property
@@ -122,7 +123,7 @@ class Records:
         held *= 2 if flow.direction == "download" else 1
         return held + 2 * flow.streams * BLOCK_BYTES
 
-    def wan_rows(self, flow: FlowSpec) -> list[dict[str, Any]]:
+    def wan_rows(self, flow: FlowSpec) -> list[SocketRow]:
         """Return the samples of the sockets that sent a flow's data across the WAN."""
         end = metrics.SENDING_END[flow.direction]
         return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import cast
 
 from gostlab.guest.flow_result import FlowResult
 from gostlab.guest.host_config import tcp_memory_limits, tcp_memory_of
@@ -18,7 +17,7 @@ from gostlab.guest.shaping import carries_data, path_of
 from gostlab.guest.socket_accounting import LINKS
 from gostlab.guest.workload import LoadResult
 from gostlab.results import metrics, read_series
-from gostlab.results.rows import HostRow, LegsFile, QueueRow
+from gostlab.results.rows import LegsFile
 from gostlab.spec import preflight
 from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec
@@ -44,8 +43,7 @@ def judge(
     `queues` are those in which the flows' packets may have waited; `kernel_lacks` lists features
     that the run's kernel lacks (gostlab.registry.kernels).
     """
-    samples = cast(list[QueueRow], read_series(folder, "queues"))
-    host_samples = cast(list[HostRow], read_series(folder, "hosts"))
+    samples, host_samples = read_series(folder, "queues"), read_series(folder, "hosts")
     # The share is None if fewer than two samples fall into a flow's time.
     idle = {
         flow.name: metrics.idle_share(host_samples, flow.started_s, flow.ended_s)

@@ -16,19 +16,20 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO, TypeGuard, overload
 
 from gostlab import __version__, safe_read
 from gostlab.atomic_write import write_json
 from gostlab.errors import BadInput, Complaint
 from gostlab.results import format as result_format
 from gostlab.results.format import SCHEMA
+from gostlab.results.rows import HostRow, QueueRow, SocketRow
 from gostlab.spec.run_spec import RunSpec
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
@@ -267,7 +268,15 @@ NUMBER_COLUMNS = frozenset(
 SAMPLES = ("sockets", "queues", "hosts", "changes", "pings", "fetches", "acks")
 
 
-def read_series(folder: Path, name: str, clock: str = "t_s") -> list[dict[str, Any]]:
+@overload
+def read_series(folder: Path, name: Literal["sockets"]) -> list[SocketRow]: ...
+@overload
+def read_series(folder: Path, name: Literal["queues"]) -> list[QueueRow]: ...
+@overload
+def read_series(folder: Path, name: Literal["hosts"]) -> list[HostRow]: ...
+@overload
+def read_series(folder: Path, name: str, clock: str = "t_s") -> list[Any]: ...
+def read_series(folder: Path, name: str, clock: str = "t_s") -> list[Any]:
     """Return the valid rows of sockets.jsonl, queues.jsonl, hosts.jsonl or changes.jsonl.
 
     The column `clock` holds a row's time (`at_s` in changes.jsonl). A missing file gives an empty
@@ -279,9 +288,9 @@ def read_series(folder: Path, name: str, clock: str = "t_s") -> list[dict[str, A
         return []
 
 
-def valid_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[dict[str, Any]]:
+def valid_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[Any]:
     """Return the rows of a series up to the first line that is truncated or not a valid row."""
-    rows: list[dict[str, Any]] = []
+    rows = []
     for line in lines:
         try:
             row = json.loads(line)
@@ -293,7 +302,7 @@ def valid_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[dict[str, Any
     return rows
 
 
-def is_row(row: Mapping[str, Any]) -> bool:
+def is_row(row: Mapping[str, object]) -> bool:
     """Return whether all known columns of a row have values of their types, or null."""
     for name, value in row.items():
         if value is None:
@@ -320,7 +329,7 @@ def is_scalar(value: object) -> bool:
     return isinstance(value, str | bool) or is_number_or_null(value)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is an int or a float, finite in double precision, and no bool."""
     if isinstance(value, float):
         return math.isfinite(value)
@@ -328,7 +337,7 @@ def is_number(value: object) -> bool:
 
 
 # Columns whose values are objects, and the check for the values inside them.
-OBJECT_COLUMNS = {
+OBJECT_COLUMNS: Mapping[str, Callable[[object], bool]] = {
     "loss": is_scalar,
     "bbr": is_number_or_null,
     **dict.fromkeys(["host_busy_s", "host_packets_s", "host_tcp_memory_mib"], is_number),

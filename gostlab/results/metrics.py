@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any
 
 from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_run, read_series
+from gostlab.results.rows import HostRow, QueueRow, SocketRow
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.rate_steps import CapacityOf
 
@@ -248,7 +249,9 @@ def path_lost(folder: Path) -> Retransmissions | None:
 SETTLED_SHARE = 0.2
 
 
-def wire_ratio(run: RunSpec, queues: Iterable[Row], sockets: Iterable[Row]) -> float | None:
+def wire_ratio(
+    run: RunSpec, queues: Iterable[QueueRow], sockets: Iterable[SocketRow]
+) -> float | None:
     """Return the bytes that left the bottleneck per byte that the sink acknowledged, or None.
 
     Bytes at the bottleneck include Ethernet headers. The result is the median over all pairs of
@@ -297,12 +300,14 @@ def bottleneck_rate_bps(run: RunSpec, at_s: float, link: str = "") -> float | No
     return None if rate_bps is None else float(rate_bps)
 
 
-def bottleneck_samples(run: RunSpec, rows: Iterable[Row], until_s: float = math.inf) -> list[Row]:
+def bottleneck_samples(
+    run: RunSpec, rows: Iterable[QueueRow], until_s: float = math.inf
+) -> list[QueueRow]:
     """Return the samples of the bottleneck's queue in the data direction, by time.
 
     Of several bottlenecks it is the one with the highest utilisation.
     """
-    queues: dict[Any, list[Row]] = {}
+    queues: dict[Any, list[QueueRow]] = {}
     for row in rows:
         if (
             (row.get("role"), row.get("direction")) == ("bottleneck", run.data_direction)
@@ -311,7 +316,7 @@ def bottleneck_samples(run: RunSpec, rows: Iterable[Row], until_s: float = math.
         ):
             queues.setdefault((row.get("node"), row.get("dev")), []).append(row)
 
-    def used(rows: list[Row]) -> float:
+    def used(rows: list[QueueRow]) -> float:
         mean_bps = mean_of_rate_steps_bps(
             bottleneck_steps(run, rows[-1].get("link", "")), rows[-1]["t_s"]
         )
@@ -322,7 +327,9 @@ def bottleneck_samples(run: RunSpec, rows: Iterable[Row], until_s: float = math.
     return max(queues.values(), key=used, default=[])
 
 
-def bottleneck_used(run: RunSpec, rows: Iterable[Row], until_s: float = math.inf) -> float | None:
+def bottleneck_used(
+    run: RunSpec, rows: Iterable[QueueRow], until_s: float = math.inf
+) -> float | None:
     """Return the median utilisation of the bottleneck over the intervals between samples.
 
     Each interval counts relative to the rate at its begin. None without a rate or two samples.
@@ -340,7 +347,7 @@ def bottleneck_used(run: RunSpec, rows: Iterable[Row], until_s: float = math.inf
 
 
 def idle_share(
-    rows: Iterable[Row], since_s: float = -math.inf, until_s: float = math.inf
+    rows: Iterable[HostRow], since_s: float = -math.inf, until_s: float = math.inf
 ) -> float | None:
     """Return the median idle share of the CPU over the intervals between samples of hosts.jsonl.
 
@@ -354,7 +361,7 @@ def idle_share(
 
 
 def least_idle_cpu(
-    rows: Iterable[Row], since_s: float = -math.inf, until_s: float = math.inf
+    rows: Iterable[HostRow], since_s: float = -math.inf, until_s: float = math.inf
 ) -> tuple[str | None, float | None]:
     """Return the host with the least idle CPUs (None if all share one) and its idle share."""
     within = [row for row in rows if since_s <= row["t_s"] <= until_s]
@@ -369,7 +376,7 @@ def least_idle_cpu(
     )
 
 
-def busy_shares(rows: Iterable[Row]) -> dict[str, float]:
+def busy_shares(rows: Iterable[HostRow]) -> dict[str, float]:
     """Return every host's median busy share of its own CPUs; empty if all hosts share a CPU."""
     counted = list(rows)
     hosts = counted[-1].get("host_busy_s", {}) if counted else {}
@@ -382,9 +389,11 @@ def busy_shares(rows: Iterable[Row]) -> dict[str, float]:
     return {host: 1 - share for host, share in idle.items() if share is not None}
 
 
-def packets_share(rows: Iterable[Row], host: str) -> float | None:
+def packets_share(rows: Iterable[HostRow], host: str) -> float | None:
     """Return the fraction of a host's CPU time that received packets, or None without counts."""
-    last = max(rows, key=lambda row: row["t_s"], default={})
+    last = max(rows, key=lambda row: row["t_s"], default=None)
+    if last is None:
+        return None
     busy_s = (last.get("host_busy_s") or {}).get(host)
     packets_s = (last.get("host_packets_s") or {}).get(host)
     return None if not busy_s or packets_s is None else min(1.0, packets_s / busy_s)
@@ -403,7 +412,7 @@ def median_idle(counted: Iterable[tuple[float, float]]) -> float | None:
 # -- delays under load
 
 
-def srtt_ms(run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
+def srtt_ms(run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[SocketRow]) -> Spread | None:
     """Return the RTT under load: median and 95th percentile of the smoothed RTT over time.
 
     Values are srtt of tcp_info (RFC 6298) of every socket that sent the flows' data across the WAN.
@@ -417,7 +426,7 @@ def srtt_ms(run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[Row]) -> Spre
 
 
 def srtt_held(
-    run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[Row]
+    run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[SocketRow]
 ) -> list[tuple[HeldValue, str]]:
     """Return (srtt in ms with its duration, flow name) for all samples that srtt_ms summarises."""
     flows = {flow.name: flow for flow in active_flows(run, flow_rows)}
@@ -427,18 +436,20 @@ def srtt_held(
     crossing = path_leg(str(row.get("leg")) for row in sampled)
     values = []
     for row in sampled:
-        flow = flows.get(row.get("flow") or "", single_flow)
-        if flow is None or not is_number(row.get("srtt_ms")) or row.get("leg") != crossing:
+        flow, srtt_ms = flows.get(row.get("flow") or "", single_flow), row.get("srtt_ms")
+        if flow is None or not is_number(srtt_ms) or row.get("leg") != crossing:
             continue
         if row.get("end", SENDING_END[flow.direction]) != SENDING_END[flow.direction]:
             continue
         seconds = seconds_held(row["t_s"], following, flow.start_s, flow.end_s)
         if seconds > 0:
-            values.append((HeldValue(row["srtt_ms"], seconds), flow.name))
+            values.append((HeldValue(srtt_ms, seconds), flow.name))
     return values
 
 
-def queue_delay_ms(run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
+def queue_delay_ms(
+    run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[QueueRow]
+) -> Spread | None:
     """Return the queueing delay at the bottleneck: median and 95th percentile over the load.
 
     The delay of a sample is the time until its backlog has been sent, at the rates that the path
@@ -558,7 +569,7 @@ def format_window(window_s: tuple[float, float]) -> str:
     return f"{from_s:g} s to {'the end' if to_s == math.inf else f'{to_s:g} s'} of the load"
 
 
-def next_instants(rows: Iterable[Row]) -> dict[float, float]:
+def next_instants(rows: Iterable[QueueRow] | Iterable[SocketRow]) -> dict[float, float]:
     """Return a map from each sampling instant to the next; the last one maps to infinity."""
     instants = sorted({row["t_s"] for row in rows})
     return dict(zip(instants, [*instants[1:], math.inf], strict=True)) if instants else {}

@@ -44,6 +44,25 @@ class BbrState(TypedDict):
     cwnd_gain: float
 
 
+class SocketRow(TypedDict):
+    """A sample of a socket: a row of sockets.jsonl. Counters are since the connection began."""
+
+    t_s: float
+    host: NotRequired[str]
+    flow: NotRequired[str | None]
+    leg: NotRequired[str]  # app | wan | exit | inner
+    end: NotRequired[str]  # near | far
+    local: NotRequired[str]
+    peer: NotRequired[str]
+    srtt_ms: NotRequired[float | None]
+    cwnd_pkts: NotRequired[int]
+    ssthresh_pkts: NotRequired[int | None]  # None: infinite
+    mss: NotRequired[int]
+    delivered_pkts: NotRequired[int]
+    bytes_acked: NotRequired[int]
+    bbr: NotRequired[BbrState | None]
+
+
 class LegRow(TypedDict):
     """The senders of a tunnel's leg: an entry of legs.json. It has their counters, too."""
 
