@@ -41,7 +41,7 @@ def test_a_loss_that_the_lab_made_is_found_again_and_again(here: Path, typed: Ty
     said = lab(*fit)
 
     profile = load_profile(str(here / "plain-100ms-fitted.yaml"))
-    assert TRUTH / FACTOR < 100 * profile.forward.loss["p"] < TRUTH * FACTOR
+    assert TRUTH / FACTOR < 100 * profile.forward.loss.p < TRUTH * FACTOR
     assert profile.fitted is not None and profile.fitted.rows[0].in_band
     (loss,) = profile.fitted.parameters
     least, most = (float(end.rstrip("%")) for end in (loss.least, loss.most))
