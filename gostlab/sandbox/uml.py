@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
 from gostlab import sandbox
 from gostlab.errors import BadInput
@@ -320,9 +320,18 @@ def check_boots(kernel: Path, *, cpu: int, keep: Sequence[Path], root: OwnRoot |
     """
     with tempfile.TemporaryDirectory(prefix="gostlab-boot-") as scratch:
         folder, argv, model = Path(scratch), ["/bin/true"], MachineModel(TRIAL_MIB)
-        options: dict[str, Any] = {"cpu": cpu, "limit_s": TRIAL_LIMIT_S, "keep": keep, "root": root}
         try:
-            boot(kernel, folder, argv, model, **options, trial=True).wait()
+            boot(
+                kernel,
+                folder,
+                argv,
+                model,
+                cpu=cpu,
+                limit_s=TRIAL_LIMIT_S,
+                keep=keep,
+                root=root,
+                trial=True,
+            ).wait()
         except CannotBoot:
             raise
         except (MachineError, OSError):
@@ -559,7 +568,7 @@ class HostFacts(TypedDict):
     isolation: str
     image: NotRequired[str]
     worker: NotRequired[str]
-    root: NotRequired[dict[str, Any]]
+    root: NotRequired[Mapping[str, str]]
 
 
 def host_facts(isolation: str) -> HostFacts:

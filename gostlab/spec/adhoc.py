@@ -23,8 +23,10 @@ from typing import Any
 import yaml
 
 from gostlab.errors import bounded
+from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.experiment import ExperimentFile, read_experiment
 from gostlab.spec.labels import cell_label, level_label
+from gostlab.spec.run_spec import Levels
 from gostlab.spec.settings import FLOW_FIELDS, read_override
 from gostlab.spec.yaml_source import BadInput, Node, is_path, meant, parse_document
 
@@ -58,7 +60,7 @@ MAX_FLOWS = 64  # The maximum number of flows with one name, which is the maximu
 class Question:
     """Represent a question: one level per setting, several per factor, as written."""
 
-    settings: Mapping[str, Any]
+    settings: Levels
     factors: Mapping[str, Sequence[Any]]
     repetitions: int
     seed: int
@@ -101,7 +103,7 @@ class Question:
         return f"How fast, and with what delay: {self.title}{f' ({over})' if over else ''}?"
 
     @property
-    def key_settings(self) -> Mapping[str, Any]:
+    def key_settings(self) -> Levels:
         """Return the settings that identify path and load."""
         omitted = (("duration", None), ("profile", TRY_DEFAULTS["profile"]), ("flows", None))
         return {
@@ -112,7 +114,7 @@ class Question:
 
     @property
     def text(self) -> str:
-        matrix: dict[str, Any] = {"name": MATRIX}
+        matrix: JsonObject = {"name": MATRIX}
         if self.factors:
             matrix["factors"] = {name: list(levels) for name, levels in self.factors.items()}
         matrix["repetitions"] = self.repetitions
@@ -134,7 +136,7 @@ class Question:
         return read_experiment(naming_options(parse_document(self.text, "try")), path)
 
 
-def takes_all(flow: Mapping[str, Any]) -> bool:
+def takes_all(flow: Mapping[str, object]) -> bool:
     return flow.get("kind") not in ("udp", "ping")
 
 
@@ -200,7 +202,7 @@ def to_question(
     )
 
 
-def parse_flows(text: str) -> tuple[Mapping[str, Any], dict[str, list[Any]]]:
+def parse_flows(text: str) -> tuple[Levels, dict[str, list[Any]]]:
     """Return the flows of an option, and the compared levels of their cc. Raises BadInput."""
     if not text:
         return {}, {}

@@ -5,7 +5,6 @@ Each stream has its own connection, encrypted by a password made per run.
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
 from gostlab.registry.tunnels import JOINED_LEGS, TunnelKind
@@ -39,7 +38,7 @@ def start(launch: Launch) -> Tunnel:
         if node != launch.far:
             into_join = launch.nodes[position + 1] != launch.far
             destination = f"{LOOPBACK}:{launch.join_port}" if into_join else f"{address}:{port}"
-            client = {
+            client: dict[str, str | int] = {
                 "server": launch.next_address(node),
                 "local_address": LOOPBACK,
                 "local_port": launch.port if node == launch.near else launch.join_port,
@@ -51,7 +50,7 @@ def start(launch: Launch) -> Tunnel:
 
 
 def launch_part(
-    launch: Launch, node: str, part: str, password: str, options: Mapping[str, Any]
+    launch: Launch, node: str, part: str, password: str, options: Mapping[str, str | int]
 ) -> None:
     """Start a server, or a client if the configuration has a local port.
 
@@ -66,7 +65,7 @@ def launch_part(
     }
     is_client = "local_port" in options
     program = launch.program_path if is_client else launch.helper("ss-server")
-    port = options["local_port"] if is_client else launch.port
+    port = int(options["local_port"]) if is_client else launch.port
     name = f"{node}{part and f'-{part}'}.json"
     path = launch.write_file(name, json.dumps(config, indent=1) + "\n", 0o600)
     launch.start_end(node, [program, "-c", str(path)], port=port, part=part)
