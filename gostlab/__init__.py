@@ -23,10 +23,6 @@ Everything else may change.
 from importlib import import_module
 from typing import Any
 
-from gostlab import lazy
-
-lazy.install()
-
 __version__ = "0.2.0"
 # Each public name, and its module, which is imported at the first use, because a run inside the
 # guest needs none of them. gostlab/__init__.pyi declares the same names for type checkers.

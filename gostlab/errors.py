@@ -16,6 +16,8 @@ Number = TypeVar("Number", bound=Any)  # A type whose values can be ordered.
 class Complaint(Exception):
     """Report a problem and its solution in one line, with commands as the user types them."""
 
+    exit_status = 2
+
     def __str__(self) -> str:
         return super().__str__().replace("./lab", COMMAND)
 

@@ -1,4 +1,4 @@
-"""Who may import whom (docs/explanation/architecture.md draws it), lazy imports included."""
+"""Who may import whom (docs/explanation/architecture.md draws it), within functions and for types alone too."""
 
 import ast
 import re
@@ -32,7 +32,7 @@ BELOW_RUNS = {
     f"gostlab.{name}" for name in "console sandbox results install terminal_escape".split()
 } | SPEC
 RUNS = {"gostlab.scheduler", *BELOW_RUNS}
-CORE = {"gostlab", "gostlab.startup", "gostlab.lazy", "gostlab.api", *READ, *RUNS}
+CORE = {"gostlab", "gostlab.startup", "gostlab.api", *READ, *RUNS}
 # Plugins: a file each, which is found by what it declares. No other room may import or name one.
 PLUGINS = {"gostlab.tunnels", "gostlab.qdiscs", "gostlab.traffic", "gostlab.analysis.plots"}
 # What stands on the core, and the other features that each may import from.
@@ -54,9 +54,8 @@ FEATURES = {
 IN_GUEST = {"reproduce", "shell"}
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.registry"},
-    "gostlab": {"gostlab.lazy"},  # the version
+    "gostlab": set(),  # the version
     "gostlab.startup": set(),
-    "gostlab.lazy": set(),
     "gostlab.errors": set(),
     "gostlab.safe_read": set(),
     "gostlab.text_safety": set(),
@@ -74,18 +73,11 @@ ROOMS: dict[str, set[str]] = {
         "gostlab.terminal_escape",
     },
     "gostlab.results": {"gostlab", *SPEC},
-    "gostlab.guest": {
-        "gostlab",
-        "gostlab.lazy",
-        "gostlab.results",
-        "gostlab.install",
-        "topo",
-        *SPEC,
-    },
+    "gostlab.guest": {"gostlab", "gostlab.results", "gostlab.install", "topo", *SPEC},
     "gostlab.tunnels": {"gostlab.guest", "gostlab.install", *SPEC},
     "gostlab.qdiscs": {"gostlab.guest", "gostlab.install", *SPEC},
     "gostlab.traffic": {"gostlab.guest", "gostlab.install", *SPEC},
-    "gostlab.sandbox": {"gostlab.lazy", "gostlab.install", *SPEC},
+    "gostlab.sandbox": {"gostlab.install", *SPEC},
     "gostlab.scheduler": BELOW_RUNS,
     "gostlab.analysis": set(),
     "gostlab.analysis.load": {"gostlab.results", *SPEC},
@@ -202,11 +194,11 @@ PUBLIC = (
 # Features that measure the machine, look after it or run a guest otherwise reach further in.
 INSIDE = {
     "bench": "sandbox.uml",
-    "cli": "startup lazy install.main install.build_env install.rootfs install.shared_install"
+    "cli": "startup install.main install.build_env install.rootfs install.shared_install"
     " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.batch_result scheduler.eta",
     "cluster": "sandbox.uml install.rootfs",
     "packetdrill": "sandbox.cpu_claims sandbox.rootfs sandbox.uml install.apt install.build_env",
-    "reproduce": "guest.reset_clock guest.traffic_plugins guest.host_config guest.flow_result lazy"
+    "reproduce": "guest.reset_clock guest.traffic_plugins guest.host_config guest.flow_result"
     " sandbox.cpu_claims sandbox.rootfs sandbox.uml",
     "search": "install.venvs",
     "shell": "guest.environment guest.host_config guest.baseline_rtt guest.network guest.shaping"
@@ -344,10 +336,12 @@ def test_the_command_line_and_what_it_asks_need_no_mininet() -> None:
     """Mininet's modules load a tool that asks the machine; a laptop that only reads has none."""
     script = (
         "import sys; sys.modules['mininet'] = None\n"
-        "import gostlab.cli.main, gostlab.api, gostlab.analysis.report.report\n"
-        "from gostlab.lazy import Unread, read\n"
-        "while found := [each for each in sys.modules.values() if type(each) is Unread]:\n"
-        "    for each in found: read(each)"
+        "from gostlab.cli import main\n"
+        "for entry in main.VERBS: entry.declared()\n"
+        "import gostlab.api, gostlab.analysis.report.report\n"
+        "from gostlab.registry import qdiscs, topologies, traffic, tunnels\n"
+        "tunnels.tunnel_kinds(), qdiscs.qdisc_kinds(), topologies.topologies()\n"
+        "traffic.traffic_kinds()"
     )
     done = said_by(sys.executable, "-c", script)
     assert done.returncode == 0, done.stderr
@@ -356,12 +350,9 @@ def test_the_command_line_and_what_it_asks_need_no_mininet() -> None:
 def test_a_guest_parses_no_settings() -> None:
     """A run has its numbers: the parsers would take a fifth of a guest's start."""
     script = (
-        "import sys, gostlab.guest.run; dir(gostlab.guest.run)\n"
-        "from gostlab.lazy import Unread\n"
-        "read = [n for n, module in sys.modules.items() if type(module) is not Unread]\n"
-        "print([name for name in read if name.startswith('gostlab.spec.') and "
-        "not name.endswith(('cpu_model', 'run_spec', 'flow', 'link_paths', 'path_spec', 'compatible_json', "
-        "'checks'))])"
+        "import sys, gostlab.guest.run\n"
+        "parsers = ('settings', 'value_types', 'yaml_source', 'experiment')\n"
+        "print([name for name in parsers if f'gostlab.spec.{name}' in sys.modules])"
     )
     done = said_by(sys.executable, "-c", script)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gostlab import sandbox as machines
-from gostlab.analysis.load import frames
 from gostlab.api.plan import Plan, check_matrices, refusal
 from gostlab.api.run import FinishedRuns, Gathered, make
 from gostlab.errors import SandboxOnly
@@ -82,6 +81,8 @@ class Result:
 
         of: one of gostlab.SAMPLES. Raises BadInput.
         """
+        from gostlab.analysis.load import frames
+
         return frames.samples(self.folder, of)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gostlab.analysis.load import published as studies
-from gostlab.analysis.load import runs as answers
-from gostlab.analysis.report import report as pages
-from gostlab.analysis.stats import cells, compare_results
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.yaml_source import BadInput, is_path
+
+if TYPE_CHECKING:
+    from gostlab.analysis.stats import compare_results
 
 REPORT = "report"  # name of the report's folder in a results folder
 
@@ -55,6 +55,9 @@ def report(
     the experiment's file in its results, and from no other. out: the folder to write (default:
     `report` in the results folder). Raises BadInput, OSError.
     """
+    from gostlab.analysis.load import published as studies
+    from gostlab.analysis.report import report as pages
+
     results_folder = Path(folder)
     wanted = reported(results_folder, experiments)
     loaded = [studies.load_study(name, results_folder) for name in wanted]
@@ -68,6 +71,8 @@ def write_run_page(folder: Path, run: Path, out: Path | None = None) -> Path:
     (….html), or the folder for RUN.html (default: `report` in the results folder). Raises BadInput,
     OSError.
     """
+    from gostlab.analysis.report import report as pages
+
     known = [candidate for candidate in (run, folder / run) if candidate.is_dir()][:1]
     if not known and run == Path(run.name):
         known = sorted(folder.glob(f"*/{glob.escape(run.name)}/run.json"))
@@ -96,6 +101,9 @@ def compare(
 
     threshold: a metric that changes by less than this share is the same. Raises BadInput, OSError.
     """
+    from gostlab.analysis.load import runs as answers
+    from gostlab.analysis.stats import cells, compare_results
+
     if not 0 < threshold < 10:
         raise BadInput(f"--threshold {100 * threshold:g}%: not within 0% and 1000%")
 

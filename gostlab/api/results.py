@@ -13,14 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load import frames
-from gostlab.analysis.load import published as studies
-from gostlab.analysis.load import runs as answers
-from gostlab.analysis.plotting import plot, style
-from gostlab.analysis.stats import cells as judged
-from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.install.locate import MissingPart
 from gostlab.spec.yaml_source import BadInput
+
+if TYPE_CHECKING:
+    from gostlab.analysis.load import published as studies
+    from gostlab.analysis.load import runs as answers
+    from gostlab.analysis.plotting import plot
+    from gostlab.analysis.stats import cells as judged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,8 @@ class Results:
     @cached_property
     def matrices(self) -> list[judged.MatrixResults]:
         """Return the experiment's cells by matrix."""
+        from gostlab.analysis.stats import cells as judged
+
         return judged.to_matrices(self.read.runs, self.study)
 
     @cached_property
@@ -70,6 +72,8 @@ class Results:
         _segments; _p a probability, _share of one); streams, flows, repetition and seed are
         numbers. Unknown values are empty.
         """
+        from gostlab.analysis.load import runs as answers
+
         return answers.to_frame(self.read.runs).rename(columns=WITH_UNITS)
 
     @cached_property
@@ -81,10 +85,15 @@ class Results:
         empty below six runs; METRIC_values has the value of every run. Metrics of one flow end in
         :FLOW. Units as in `runs`.
         """
+        from gostlab.analysis.load import frames
+
         rows = [self._row(cell) for matrix in self.matrices for cell in matrix.cells]
         return frames.to_frame(rows)
 
     def _row(self, cell: judged.Cell) -> dict[str, Any]:
+        from gostlab.analysis.load import published as studies
+        from gostlab.analysis.stats import cells as judged
+
         row: dict[str, Any] = {
             "matrix": cell.matrix,
             "variant": cell.variant,
@@ -114,6 +123,8 @@ class Results:
         (docs/reference/result-format.md), with units in the names. `t_s` counts from the begin of
         the load. of: one of gostlab.SAMPLES. Raises BadInput.
         """
+        from gostlab.analysis.load import frames
+
         return frames.samples_of((run for run in self.read.runs if run.counts), of)
 
     # -- draw
@@ -123,6 +134,8 @@ class Results:
 
         Any other name in docs/reference/drawings.md is valid as well. Raises BadInput.
         """
+        from gostlab.analysis.plotting import plot
+
         return plot.words_for(self._matrix(matrix))
 
     def figures(
@@ -151,6 +164,8 @@ class Results:
             legend   whether to draw a legend on the first axes, and the report's note and footer
         Raises BadInput if the plot makes several figures, or has more panels than axes.
         """
+        from gostlab.analysis.plotting import style
+
         canvas = style.Canvas.on(on, legend=legend)
         with style.drawing_on(canvas):
             self._drawn(drawing, matrix, where)
@@ -169,6 +184,9 @@ class Results:
 
     def _drawn(self, word: str, matrix: str | None, where: Mapping[str, Any] | None) -> plot.Drawn:
         """Draw a plot of some cells. Raises BadInput if nothing is drawn."""
+        from gostlab.analysis.plotting import plot
+        from gostlab.analysis.stats.provenance import made_by_line
+
         results = self._matrix(matrix)
         cells = tuple(cell for cell in results.cells if has(cell, where or {}))
         if not cells:
@@ -200,12 +218,17 @@ class Results:
 
 
 def has(cell: judged.Cell, where: Mapping[str, Any]) -> bool:
+    from gostlab.analysis.load import published as studies
+
     levels = {name: studies.level(value) for name, value in cell.factors}
     return all(levels.get(name) == str(value) for name, value in where.items())
 
 
 def load(folder: str | Path) -> Results:
     """Read an experiment's results (results/NAME). Raises BadInput where there are none."""
+    from gostlab.analysis.load import published as studies
+    from gostlab.analysis.load import runs as answers
+
     resolved = Path(folder).resolve()
     if not resolved.is_dir():
         raise BadInput(f"{folder}: no such folder (an experiment's results: results/NAME)")

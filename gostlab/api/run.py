@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from gostlab import results, sandbox
-from gostlab.analysis.stats import coexistence, statistics
 from gostlab.api.plan import Plan
 from gostlab.atomic_write import write_whole
 from gostlab.install import locate
@@ -213,6 +212,8 @@ def execute(
 
 def standings(plan: Plan, plan_ends: Sequence[Finished]) -> list[Standing]:
     """Return the standing of a plan's cells that have a stopping rule."""
+    from gostlab.analysis.stats import statistics
+
     if not plan.until:
         return []
 
@@ -226,6 +227,7 @@ def summary(outcome: Outcome) -> list[CellSummary]:
 
     It reads the runs' samples: about 0.1 s for a run of many streams. Raises OSError.
     """
+    from gostlab.analysis.stats import statistics
 
     def scatter_of(values: Sequence[float]) -> Scatter:
         if len(values) < MIN_RUNS_FOR_SPREAD:
@@ -241,6 +243,8 @@ def summary(outcome: Outcome) -> list[CellSummary]:
 
 def contests(outcome: Outcome) -> list[CompetitionSummary]:
     """Summarise each cell whose flows compete, flow by flow. Raises OSError."""
+    from gostlab.analysis.stats import coexistence
+
     runs = queue.by_cell(outcome.in_order).values()
     contests_by_cell = [
         [coexistence.contest_of(end.folder) for end in queue.distinct(ends)] for ends in runs

@@ -7,8 +7,6 @@ from gostlab.spec.yaml_source import named_values
 
 
 @common.verb(
-    "apply",
-    "what to type on real machines for the best cell: sysctls, routes, the tunnel's files, iperf3",
     common.word(
         "results_name",
         metavar="RUN|RESULTS|QUESTION",

@@ -21,12 +21,7 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
     )
 
 
-@verb(
-    "bench",
-    "measure what programs cost on this machine, for the setting `machine`",
-    bench_arguments,
-    example="./lab bench --costs my-server",
-)
+@verb(bench_arguments, example="./lab bench --costs my-server")
 def bench_verb(arguments: argparse.Namespace) -> int:
     try:
         return cpu_costs.main(arguments.costs, arguments.repeat)

@@ -122,31 +122,17 @@ def new_arguments(new: argparse.ArgumentParser) -> None:
     new.add_argument("--course", help="name of the course and year of a classroom")
 
 
-VERBS = (
-    Verb(
-        "new",
-        "write the files of a new lab or classroom, with parts to fill in",
-        new_arguments,
-        late("scaffold", "new_verb"),
-        "./lab new lab my-lab",
-    ),
-    Verb("labs", "list the classroom labs", JSON, late("student_cli", "labs_verb")),
-    Verb(
-        "lab",
-        "work on a classroom lab",
-        lab_arguments,
-        late("student_cli", "ACTION"),
-        parser={"description": "Work on a lab."},
-    ),
-    Verb(
-        "grade",
-        "grade a hand-in from its files; no sandbox needed",
-        grade_arguments,
-        late("teacher_cli", "grade_verb"),
-        "./lab grade labs/3 upload.zip --student alice --format gradescope",
-        parser={
-            "description": "Grade a hand-in: a folder, a zip or a tar; with --roster of a class,"
-            " as Moodle, Canvas and Gradescope export them. Exit code 0 if all were graded."
-        },
-    ),
+new_verb = Verb(new_arguments, late("scaffold", "new_verb"), "./lab new lab my-lab")
+labs_verb = Verb(JSON, late("student_cli", "labs_verb"))
+lab_verb = Verb(
+    lab_arguments, late("student_cli", "ACTION"), parser={"description": "Work on a lab."}
+)
+grade_verb = Verb(
+    grade_arguments,
+    late("teacher_cli", "grade_verb"),
+    "./lab grade labs/3 upload.zip --student alice --format gradescope",
+    parser={
+        "description": "Grade a hand-in: a folder, a zip or a tar; with --roster of a class,"
+        " as Moodle, Canvas and Gradescope export them. Exit code 0 if all were graded."
+    },
 )

@@ -28,8 +28,6 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 @common.verb(
-    "cc",
-    "congestion controls: the lab's, and your own from a C file",
     cc_arguments,
     example="./lab cc add my_cc.c --name mine (docs/how-to/congestion-control.md goes through it)",
 )
@@ -69,8 +67,6 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 @common.verb(
-    "kernel",
-    "the sandbox's kernels: other versions of Linux, and trees of your own",
     kernel_arguments,
     example="./lab kernel add 5.10 (docs/reference/kernels.md says what each lacks)",
 )
@@ -109,12 +105,7 @@ def gost_arguments(verb: argparse.ArgumentParser) -> None:
     remove.add_argument("name")
 
 
-@common.verb(
-    "gost",
-    "GOSTs of several versions, side by side",
-    gost_arguments,
-    example="./lab gost add gost-3.2.6-linux-amd64.xz",
-)
+@common.verb(gost_arguments, example="./lab gost add gost-3.2.6-linux-amd64.xz")
 def gost_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         print("\n".join(api.gost_lines()))

@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gostlab.spec import yaml_source
-
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 RESULTS = Path("results")
 
@@ -23,7 +21,12 @@ NOT_A_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from
 
 
 NO_VALUE = re.compile(r"--?[^=]+=--")
+NEGATIVE = re.compile(r"-[.\d].*", re.DOTALL)
 MAX_MESSAGE = 1000  # characters; the longest list of choices is shorter
+
+
+# Called with every declared argument, by gostlab.cli.completion.
+argument_observers: list[Callable[[argparse.Action], object]] = []
 
 
 class StoreOnce(argparse.Action):
@@ -48,35 +51,52 @@ class ArgumentParser(argparse.ArgumentParser):
     """Parse arguments; every error is one line with a suggestion."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.declared: list[argparse.Action] = []
         super().__init__(*args, **kwargs)
-        # -1mbit is a value and no option: the parser of its type reports what is wrong.
-        self._negative_number_matcher = re.compile(r"-[.\d]")
         if not asked_by_shell():  # argcomplete depends on argparse's own actions
             self.register("action", None, StoreOnce)
             self.register("action", "store", StoreOnce)
 
+    def add_argument(self, *names: Any, group: Any = None, **options: Any) -> argparse.Action:
+        """Add an argument, to a group of the help if there is one."""
+        container: Any = group or super()
+        action: argparse.Action = container.add_argument(*names, **options)
+        self.declared.append(action)
+        for observe in argument_observers:
+            observe(action)
+        return action
+
     def parse_known_args(  # type: ignore[override]
         self, args: Any = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        for argument in args or ():
+        args = join_negative_values(sys.argv[1:] if args is None else args)
+        for argument in args:
+            if NEGATIVE.fullmatch(argument):
+                self.error(f"{argument!r:.80}: negative, where no option takes a value")
             if NO_VALUE.fullmatch(argument):  # argparse would remove the two dashes
                 self.error(f"{argument:.80}: -- is no value")
         parsed, unknown = super().parse_known_args(args, namespace)
         # argparse does not find an optional positional argument behind options, so assign it here.
-        for action in self._actions:
+        for action in self.declared:
             missing = action.nargs == "?" and getattr(parsed, action.dest, "") is None
             behind = unknown[:1] and not unknown[0].startswith("-")
             if missing and behind and not action.option_strings:
-                setattr(parsed, action.dest, self._get_value(action, unknown.pop(0)))
+                setattr(parsed, action.dest, self.read_value(action, unknown.pop(0)))
         for argument in unknown:
             if argument.startswith("-"):
-                options = [
-                    option for option in self._option_string_actions if option.startswith("--")
-                ]
+                options = [name for action in self.declared for name in action.option_strings]
                 self.error(f"there is no option {argument!r:.80}{suggestion(argument, options)}")
         if unknown:
             self.error(f"{unknown[0]!r:.80}: one word too many")
         return parsed, unknown
+
+    def read_value(self, action: argparse.Action, text: str) -> Any:
+        """Return the value of an argument."""
+        read: Any = action.type or str
+        try:
+            return read(text)
+        except (argparse.ArgumentTypeError, ValueError) as error:
+            self.error(f"argument {action.metavar or action.dest}: {error}")
 
     def error(self, message: str) -> NoReturn:
         chosen = NOT_A_CHOICE.fullmatch(message)
@@ -95,13 +115,29 @@ def asked_by_shell() -> bool:
     return "_ARGCOMPLETE" in os.environ
 
 
+def join_negative_values(args: Sequence[str]) -> list[str]:
+    """Return arguments in which a negative value is joined to its option: --rate=-1mbit.
+
+    argparse takes it for an option; the parser of its type reports what is wrong.
+    """
+    joined: list[str] = []
+    for argument in args:
+        if joined and NEGATIVE.fullmatch(argument) and re.fullmatch(r"--[^=]+", joined[-1]):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
 def suggestion(word: str, known: Sequence[str]) -> str:
     """Return the most similar known word as a hint in brackets, or an empty string."""
+    from gostlab.spec import yaml_source
+
     close = yaml_source.closest(word.partition("=")[0], known)
     return f" (did you mean {close}?)" if close else ""
 
 
-AddArgument = Callable[[argparse.ArgumentParser], object]  # adds an argument to a verb's parser
+AddArgument = Callable[[Any], object]  # adds an argument to a verb's parser
 
 
 @dataclass(frozen=True)
@@ -111,35 +147,32 @@ class Verb:
     `add_arguments` declares its arguments, `run` executes it and returns the exit code.
     """
 
-    name: str
-    says: str
     add_arguments: AddArgument
     run: Callable[[argparse.Namespace], int]
     example: str = ""
     parser: Mapping[str, Any] = field(default_factory=dict)  # extra arguments of add_parser
 
-    def add_to(self, verbs: Any, *, with_options: bool = True) -> argparse.ArgumentParser:
-        """Add a parser for the verb; without options it only knows the verb's name."""
-        options: dict[str, Any] = {"help": self.says, "description": self.says}
+    def add_to(self, verbs: Any, name: str, says: str) -> argparse.ArgumentParser:
+        """Add a parser for the verb."""
+        options: dict[str, Any] = {"help": says, "description": says}
         if self.example:
             options["epilog"] = f"example: {self.example}"
-        parser: argparse.ArgumentParser = verbs.add_parser(self.name, **{**options, **self.parser})
+        parser: argparse.ArgumentParser = verbs.add_parser(name, **{**options, **self.parser})
         parser.set_defaults(verb=self.run)
-        if with_options:
-            self.add_arguments(parser)
+        self.add_arguments(parser)
         return parser
 
 
 def verb(
-    name: str, says: str, *words: AddArgument, example: str = "", **parser: Any
+    *words: AddArgument, example: str = "", **parser: Any
 ) -> Callable[[Callable[[argparse.Namespace], int]], Verb]:
     """Return a decorator that turns a function into a verb."""
 
-    def add(verb_parser: argparse.ArgumentParser) -> None:
+    def add(verb_parser: ArgumentParser) -> None:
         for add_argument in words:
             add_argument(verb_parser)
 
-    return lambda run: Verb(name, says, add, run, example, parser)
+    return lambda run: Verb(add, run, example, parser)
 
 
 def word(*names: str, **options: Any) -> AddArgument:

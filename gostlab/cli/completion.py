@@ -24,8 +24,6 @@ Completer = Callable[..., list[str]]
 
 
 @verb(
-    "completion",
-    'completion at Tab for your shell: eval "$(./lab completion bash)"',
     word("shell", choices=SHELLS, help="the shell that will read it"),
     example="./lab completion fish | source",
 )
@@ -59,21 +57,14 @@ def answer(parser: argparse.ArgumentParser) -> None:
     """Print completions for the shell, and exit."""
     import argcomplete
 
-    for subparser in parsers_below(parser):
-        for action in subparser._actions:
-            completer = completer_of(action)
-            if completer is not None:
-                action.completer = completer  # type: ignore[attr-defined]
     argcomplete.autocomplete(parser, always_complete_options="long")
 
 
-def parsers_below(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Return a parser and the parsers of its verbs and actions."""
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for subparser in dict.fromkeys(action.choices.values()):
-                yield from parsers_below(subparser)
+def set_completer(action: argparse.Action) -> None:
+    """Set what argcomplete reads of an argument."""
+    completer = completer_of(action)
+    if completer is not None:
+        action.completer = completer  # type: ignore[attr-defined]
 
 
 def completer_of(action: argparse.Action) -> Completer | None:

@@ -12,45 +12,129 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
-from gostlab import lazy, results, sandbox, startup
-from gostlab.apply import apply_cli
-from gostlab.bench import bench_cli
-from gostlab.classroom import cli as course
-from gostlab.cli import assets, common, completion, doctor, result_verbs, run, settings, validate
-from gostlab.errors import BadInput
-from gostlab.install import build_env
-from gostlab.install import main as setup
-from gostlab.install.locate import MissingPart
-from gostlab.packetdrill import conformance_cli
-from gostlab.profile_import import profile_cli
-from gostlab.registry import folders
-from gostlab.search import fit_cli, worst_cli
+from gostlab import startup
+from gostlab.cli import common
+from gostlab.errors import COMMAND, Complaint
 from gostlab.terminal_escape import Visible
+
+
+@dataclass(frozen=True)
+class VerbEntry:
+    """A verb in --help; the module that declares it is imported when the verb is called."""
+
+    name: str
+    module: str
+    says: str
+
+    def declared(self) -> common.Verb:
+        declared: common.Verb = getattr(import_module(self.module), f"{self.name}_verb")
+        return declared
+
 
 # The verbs in the order of --help.
 VERBS = (
-    *(
-        run.run_verb,
-        run.try_verb,
-        run.exec_verb,
-        result_verbs.report_verb,
-        apply_cli.apply_verb,
-        result_verbs.compare_verb,
+    VerbEntry(
+        "run",
+        "gostlab.cli.run",
+        "run an experiment's matrix, or several's; finished runs are kept and not run again",
     ),
-    *(fit_cli.fit_verb, worst_cli.worst_verb, run.shell_verb, profile_cli.profile_verb),
-    *(validate.validate_verb, conformance_cli.conform_verb),
-    *(
-        assets.cc_verb,
-        assets.kernel_verb,
-        assets.gost_verb,
-        result_verbs.replay_verb,
-        result_verbs.catalogue_verb,
+    VerbEntry(
+        "try",
+        "gostlab.cli.run",
+        "a question without a file: settings as options, lists are compared",
     ),
-    *(settings.settings_verb, settings.window_verb, bench_cli.bench_verb, run.topo_verb),
-    *(*course.VERBS, completion.completion_verb),
+    VerbEntry(
+        "exec",
+        "gostlab.cli.run",
+        "make one run from its description, for job arrays and graders (exit code 0: it has a"
+        " status, whatever that says)",
+    ),
+    VerbEntry(
+        "report", "gostlab.cli.result_verbs", "tables, figures and one page from the results"
+    ),
+    VerbEntry(
+        "apply",
+        "gostlab.apply.apply_cli",
+        "what to type on real machines for the best cell: sysctls, routes, the tunnel's files,"
+        " iperf3",
+    ),
+    VerbEntry(
+        "compare",
+        "gostlab.cli.result_verbs",
+        "what changed between two experiments' results folders; exit code 1 if something is worse;"
+        " or your own iperf3 reports beside the lab's cells",
+    ),
+    VerbEntry(
+        "fit", "gostlab.search.fit_cli", "find the paths on which the lab reproduces measured rates"
+    ),
+    VerbEntry(
+        "worst",
+        "gostlab.search.worst_cli",
+        "search for the path on which a congestion control performs worst",
+    ),
+    VerbEntry("shell", "gostlab.cli.run", "Mininet's prompt in the lab, on a shaped path"),
+    VerbEntry("profile", "gostlab.profile_import.profile_cli", "WAN paths"),
+    VerbEntry(
+        "validate",
+        "gostlab.cli.validate",
+        "compare the lab with published results of Linux's congestion controls",
+    ),
+    VerbEntry(
+        "conform",
+        "gostlab.packetdrill.conformance_cli",
+        "run Linux's own packetdrill scripts in the sandbox, on the virtual clock",
+    ),
+    VerbEntry(
+        "cc", "gostlab.cli.assets", "congestion controls: the lab's, and your own from a C file"
+    ),
+    VerbEntry(
+        "kernel",
+        "gostlab.cli.assets",
+        "the sandbox's kernels: other versions of Linux, and trees of your own",
+    ),
+    VerbEntry("gost", "gostlab.cli.assets", "GOSTs of several versions, side by side"),
+    VerbEntry(
+        "replay",
+        "gostlab.cli.result_verbs",
+        "run a result's commands.sh again in the sandbox and compare",
+    ),
+    VerbEntry(
+        "catalogue",
+        "gostlab.cli.result_verbs",
+        "every experiment, what it costs, and how long it took here",
+    ),
+    VerbEntry("settings", "gostlab.cli.settings", "the settings of a run"),
+    VerbEntry("window", "gostlab.cli.settings", "how large TCP's buffers must be for a path"),
+    VerbEntry(
+        "bench",
+        "gostlab.bench.bench_cli",
+        "measure what programs cost on this machine, for the setting `machine`",
+    ),
+    VerbEntry(
+        "topo",
+        "gostlab.cli.run",
+        "what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
+    ),
+    VerbEntry(
+        "new",
+        "gostlab.classroom.cli",
+        "write the files of a new lab or classroom, with parts to fill in",
+    ),
+    VerbEntry("labs", "gostlab.classroom.cli", "list the classroom labs"),
+    VerbEntry("lab", "gostlab.classroom.cli", "work on a classroom lab"),
+    VerbEntry(
+        "grade", "gostlab.classroom.cli", "grade a hand-in from its files; no sandbox needed"
+    ),
+    VerbEntry(
+        "completion",
+        "gostlab.cli.completion",
+        'completion at Tab for your shell: eval "$(./lab completion bash)"',
+    ),
 )
 
 INTERRUPT_AGAIN_S = 0.01
@@ -76,14 +160,18 @@ gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says 
 def main(argv: Sequence[str]) -> int:
     """Run one verb and return the exit code."""
     if common.asked_by_shell():
+        from gostlab.cli import completion
+
+        common.argument_observers.append(completion.set_completer)
         completion.answer(parser(completion.verb_of(os.environ.get("COMP_LINE", ""))))
     with redirect_stdout(escape_output(sys.stdout)), redirect_stderr(escape_output(sys.stderr)):
         if not argv:
             print(INTRODUCTION)
             return common.EXIT_BAD_INPUT
         if argv[0] in ("setup", "doctor"):  # these two work without Debian's packages
+            module = "gostlab.install.main" if argv[0] == "setup" else "gostlab.cli.doctor"
             try:
-                return int((setup if argv[0] == "setup" else doctor).main(list(argv[1:])))
+                return int(import_module(module).main(list(argv[1:])))
             except OSError as error:
                 return complain_of_system(error)
         return run_verb_with_errors(argv)
@@ -91,16 +179,15 @@ def main(argv: Sequence[str]) -> int:
 
 def escape_output(stream: Any) -> Any:
     """Return a stream that escapes control characters."""
-    return stream if isinstance(stream, Visible) else Visible(stream, folders.COMMAND)
+    return stream if isinstance(stream, Visible) else Visible(stream, COMMAND)
 
 
 def run_verb_with_errors(argv: Sequence[str]) -> int:
     """Run one verb, print any error in one line, and return the exit code."""
     try:
-        with lazy.written_once(folders.cache_folder() / "byte-code"):
-            arguments = parser(argv[0]).parse_args(argv)
-            raise_on_signals()
-            return int(arguments.verb(arguments))
+        arguments = parser(argv[0]).parse_args(argv)
+        raise_on_signals()
+        return int(arguments.verb(arguments))
     except SystemExit as stop:  # argparse has printed the error
         return int(stop.code or 0)
     except KeyboardInterrupt:
@@ -108,12 +195,9 @@ def run_verb_with_errors(argv: Sequence[str]) -> int:
             "interrupted: what was finished is kept, and the same command goes on from there"
         )
         return common.EXIT_INTERRUPTED
-    except (BadInput, MissingPart, sandbox.MachineError) as error:
+    except Complaint as error:
         common.complain(str(error))
-        return common.EXIT_BAD_INPUT
-    except (results.ResultsError, build_env.SetupError) as error:
-        common.complain(str(error))
-        return common.EXIT_FAILED
+        return error.exit_status
     except BrokenPipeError:  # `./lab … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return common.EXIT_FAILED
@@ -144,8 +228,11 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
     verbs.add_parser("setup", help="install, build and fetch what the lab needs", add_help=False)
     verbs.add_parser("doctor", help="what is there, what is missing, what to do", add_help=False)
-    for verb_object in VERBS:
-        verb_object.add_to(verbs, with_options=verb in (None, verb_object.name))
+    for entry in VERBS:
+        if verb in (None, entry.name):
+            entry.declared().add_to(verbs, entry.name, entry.says)
+        else:
+            verbs.add_parser(entry.name, help=entry.says)
     return top
 
 

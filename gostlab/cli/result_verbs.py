@@ -17,8 +17,6 @@ from gostlab.scheduler import summary
 
 
 @common.verb(
-    "report",
-    "tables, figures and one page from the results",
     common.word(
         "experiment",
         nargs="*",
@@ -72,9 +70,6 @@ def open_page(page: Path) -> None:
 
 
 @common.verb(
-    "compare",
-    "what changed between two experiments' results folders; exit code 1 if something is worse; or"
-    " your own iperf3 reports beside the lab's cells",
     common.word("before", type=Path, help="a results folder of an experiment"),
     common.word(
         "after",
@@ -152,8 +147,6 @@ def compare_own_reports(arguments: argparse.Namespace) -> int:
 
 
 @common.verb(
-    "replay",
-    "run a result's commands.sh again in the sandbox and compare",
     common.word("run", type=Path, nargs="+", help="a run's result folder"),
     common.flag("--json", "the figures as JSON and nothing else"),
     example="./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
@@ -171,8 +164,6 @@ def replay_verb(arguments: argparse.Namespace) -> int:
 
 
 @common.verb(
-    "catalogue",
-    "every experiment, what it costs, and how long it took here",
     common.results("where the runs are"),
     common.word(
         "--cores",

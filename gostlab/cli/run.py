@@ -14,10 +14,8 @@ from pathlib import Path
 from gostlab import api, sandbox, shell
 from gostlab.atomic_write import write_whole
 from gostlab.cli import coexistence, common, live_view, result_table, settling
-from gostlab.cluster import dask_cluster
 from gostlab.errors import BadInput
 from gostlab.install import locate
-from gostlab.profile_import import import_cli
 from gostlab.scheduler import batch_result as finished
 from gostlab.scheduler import progress, queue, summary
 from gostlab.spec import adhoc, expand, gost_config, settings
@@ -93,7 +91,7 @@ def path_options(when: str = "") -> tuple[common.AddArgument, common.AddArgument
     )
 
 
-def add_setting_options(parser: argparse.ArgumentParser) -> None:
+def add_setting_options(parser: common.ArgumentParser) -> None:
     """Add every setting as an option of `try`."""
     usual_group = parser.add_argument_group("what most questions vary; a list is compared")
     other_group = parser.add_argument_group("any other setting (./lab settings NAME says more)")
@@ -108,7 +106,9 @@ def add_setting_options(parser: argparse.ArgumentParser) -> None:
             default = f" (default: {defaults[name]})" if name in defaults else ""
             help_text = (settings.SETTINGS[name].says + default).replace("%", "%%")
         group = usual_group if name in USUAL_SETTINGS else other_group
-        group.add_argument(*option_names, dest=f"ask {name}", metavar="A,B", help=help_text)
+        parser.add_argument(
+            *option_names, group=group, dest=f"ask {name}", metavar="A,B", help=help_text
+        )
 
 
 # -- the verbs
@@ -142,8 +142,6 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 
 @common.verb(
-    "run",
-    "run an experiment's matrix, or several's; finished runs are kept and not run again",
     common.word(
         "experiment",
         nargs="+",
@@ -187,6 +185,8 @@ def execute_runs(
     check_hosts: bool = False,
 ) -> list[finished.Outcome]:
     """Provide missing parts, execute the experiments' runs, and return their outcomes."""
+    from gostlab.cluster import dask_cluster
+
     jobs, gost = arguments.jobs, arguments.gost
     runs = [run for experiment in experiments for run in experiment.runs]
     missing = None if dask else api.missing_parts(runs, jobs=jobs, gost=gost)
@@ -203,8 +203,6 @@ def execute_runs(
 
 
 @common.verb(
-    "try",
-    "a question without a file: settings as options, lists are compared",
     add_setting_options,
     common.word(
         "--path",
@@ -303,6 +301,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
 
 def with_path(files: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return a question's settings on an imported path. Raises BadInput."""
+    from gostlab.profile_import import import_cli
+
     imported = import_cli.read_asked_path(files, given)
     for line in imported.lines:
         common.say(line)
@@ -346,9 +346,6 @@ def list_runs(experiments: Sequence[api.Experiment], results: Path, *, as_json: 
 
 
 @common.verb(
-    "exec",
-    "make one run from its description, for job arrays and graders (exit code 0: it has a"
-    " status, whatever that says)",
     common.word(
         "run",
         metavar="RUN.json",
@@ -419,8 +416,6 @@ def exit_code(outcome: finished.Outcome) -> int:
 
 
 @common.verb(
-    "shell",
-    "Mininet's prompt in the lab, on a shaped path",
     *path_options(),
     common.word(
         "--clock",
@@ -448,8 +443,6 @@ def shell_verb(arguments: argparse.Namespace) -> int:
 
 
 @common.verb(
-    "topo",
-    "what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
     common.flag("--cli", "Mininet's prompt in the lab instead of a matrix"),
     common.word(
         "--experiment",

@@ -9,8 +9,6 @@ from gostlab.spec.value_types import RATE, TIME
 
 
 @verb(
-    "settings",
-    "the settings of a run",
     word("setting", nargs="?", metavar="NAME", help="one of them, or forward.loss, cc.client"),
     JSON,
     example="./lab settings buffer",
@@ -23,8 +21,6 @@ def settings_verb(arguments: argparse.Namespace) -> int:
 
 
 @verb(
-    "window",
-    "how large TCP's buffers must be for a path",
     word("rate", help="rate of the bottleneck, like 100mbit"),
     word("rtt", help="round-trip time, like 168ms"),
     word("--streams", type=int, default=1, help="number of parallel connections (default: 1)"),

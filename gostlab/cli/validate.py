@@ -11,8 +11,6 @@ from gostlab.cli import common
 
 
 @common.verb(
-    "validate",
-    "compare the lab with published results of Linux's congestion controls",
     common.flag("--quick", "run the short form"),
     common.jobs(),
     common.results("folder of the results"),

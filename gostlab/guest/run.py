@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gostlab import lazy, results
+from gostlab import results
 from gostlab.guest import host_config, tsc_trap
 from gostlab.guest.baseline_rtt import check_idle, prolong_arp, refuse_wrong_path
 from gostlab.guest.command_log import ScriptRequirements
@@ -383,7 +383,6 @@ def import_plugins() -> None:
 
 def main(argv: list[str]) -> int:
     """Run the description in FOLDER; outcome.json has the result, not the exit status."""
-    lazy.read_all()
     import_plugins()
     gc.freeze()
     gc.enable()  # guest_init.py has disabled it

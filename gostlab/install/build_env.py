@@ -5,6 +5,8 @@ their final name only when all of their content is there, so that an interrupted
 that looks complete.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import os
@@ -12,20 +14,24 @@ import re
 import shutil
 import subprocess
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPResponse
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from gostlab.errors import Complaint
 from gostlab.install import locate
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 CONNECT_TIMEOUT_S = 5.0
 
 
-class SetupError(Exception):
+class SetupError(Complaint):
     """An error of an install task; the message has the reason and a remedy."""
+
+    exit_status = 1
 
 
 class HashMismatch(SetupError):
@@ -153,6 +159,8 @@ def fetch(url: str, into: Path, sha256: str) -> None:
 
 def _open_url(url: str) -> HTTPResponse:
     """Call urlopen with a timeout on the name look-up, too. Raises OSError."""
+    import urllib.request
+
     answers: list[HTTPResponse | OSError] = []
 
     def open_it() -> None:

@@ -471,10 +471,8 @@ def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     with_gost = not arguments.no_gost
     wanted = None
     if arguments.experiment:
-        first = [] if folders.IS_PACKAGE else [Step("readers", venvs.provide_readers)]
-        if os.geteuid() == 0 and shutil.which("dpkg-query") and missing_packages(TOOL_PACKAGES):
-            first += [step for step in steps() if step.name == "tools"]
-        if first and (failed := run_locked(first, cache, jobs, quiet=quiet)):
+        readers = [Step("readers", venvs.provide_readers)]
+        if not folders.IS_PACKAGE and (failed := run_locked(readers, cache, jobs, quiet=quiet)):
             return failed
         wanted = needs_of(arguments.experiment, cache, quick=arguments.quick)
     chosen = steps(wanted, extras, with_gost=with_gost)

@@ -19,12 +19,11 @@ import re
 import shutil
 import stat
 import sys
-import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache as once
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gostlab.atomic_write import write_json
 from gostlab.install import apt as archive
@@ -40,6 +39,9 @@ from gostlab.install.build_env import (
 )
 from gostlab.install.deb_extract import libraries_in
 from gostlab.registry.folders import BROUGHT, cache_folder
+
+if TYPE_CHECKING:
+    import tarfile
 
 PACKED = BROUGHT / "root.tar.xz"  # part of a package from `make wheel`
 LOCK = Path(__file__).with_name("root.lock")
@@ -517,6 +519,7 @@ FILTERS = [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 9, "dict
 
 def pack(root: Root, file: Path) -> None:
     """Pack a root as one .tar.xz for `unpack`. Raises OSError."""
+    import tarfile
 
     def reset_metadata(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = member.mtime = 0
@@ -539,6 +542,8 @@ def unpack(file: Path, cache: Path, wanted: str | None) -> Root:
     Raises SetupError for a file that is truncated, differs from its record, or has another digest
     than `wanted`; OSError.
     """
+    import tarfile
+
     require_space(cache, UNPACKED_BYTES, "the sandbox's root")
     with replacing(cache / "root" / inputs_hash()) as finished:
         try:

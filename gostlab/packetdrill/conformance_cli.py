@@ -20,8 +20,6 @@ KINDS = ("passed", "timing", "options", "Linux", "older", "unexplained")
 
 
 @common.verb(
-    "conform",
-    "run Linux's own packetdrill scripts in the sandbox, on the virtual clock",
     common.word(
         "scripts",
         nargs="*",

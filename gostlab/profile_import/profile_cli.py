@@ -35,7 +35,7 @@ def profile_arguments(verb: argparse.ArgumentParser) -> None:
     import_cli.add_arguments(imported)
 
 
-@verb("profile", "WAN paths", profile_arguments, example="./lab profile show la-hamina")
+@verb(profile_arguments, example="./lab profile show la-hamina")
 def profile_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "import":
         return import_cli.run_import(arguments)

@@ -53,9 +53,7 @@ def import_file(path: Path) -> ModuleType:
     """Import a plugin's file. Raises BadInput with its line for whatever the file raises."""
     try:
         if path.is_relative_to(CODE):
-            module = module_of(path.parent, path.stem)
-            vars(module)  # executes it
-            return module
+            return module_of(path.parent, path.stem)
         from importlib.util import module_from_spec, spec_from_file_location
 
         spec: Any = spec_from_file_location(path.stem, path)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gostlab import lazy, results
+from gostlab import results
 from gostlab.guest.flow_result import TrafficError
 from gostlab.guest.host_config import Unsupported, prepare_kernel
 from gostlab.guest.reset_clock import reset_virtual_clock
@@ -27,7 +27,6 @@ CLOCK_OFFSET_S = 86_400.0
 
 def main(argv: list[str]) -> int:
     """Replay a run; return 1 if the script did not finish."""
-    lazy.read_all()
     folder = Path(argv[1])
     run = RunSpec.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     try:

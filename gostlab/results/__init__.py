@@ -88,6 +88,8 @@ BROKEN_RECORDS = (
 class ResultsError(Complaint):
     """Report that a results folder cannot be used, and what to do about it."""
 
+    exit_status = 1
+
 
 def finish(
     folder: Path,

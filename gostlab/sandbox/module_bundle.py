@@ -21,7 +21,6 @@ from io import BytesIO
 from marshal import dumps
 from pathlib import Path
 
-from gostlab import lazy
 from gostlab.errors import LAB_IN_GUEST
 from gostlab.registry.folders import CODE, TOPOLOGY_FILE
 
@@ -59,7 +58,6 @@ def replace(file: Path, content: bytes) -> None:
 def main(file: Path) -> None:
     for imported in IMPORTED:
         import_module(imported)
-    lazy.read_all()
     content = BytesIO()
     with zipfile.ZipFile(content, "w") as bundle:
         for data in {TOPOLOGY_FILE.parent.relative_to(CODE)} - {Path()}:

@@ -20,7 +20,8 @@ import resource
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -34,7 +35,6 @@ from gostlab.install.landlock import UNUSED, checked, gain_no_rights, libc
 from gostlab.install.locate import MissingPart, kernel_record, seccomp_words
 from gostlab.install.parts_json import KernelJson, PartsJson
 from gostlab.install.rootfs import FIRST_IN_ROOT
-from gostlab.lazy import signals_wait
 from gostlab.registry.folders import PYTHON_PATH
 from gostlab.registry.kernels import SHIPPED, kernel_named
 from gostlab.sandbox import (
@@ -58,6 +58,7 @@ from gostlab.spec.run_spec import RunSpec
 
 INIT = Path(__file__).with_name("guest_init.py")
 GUEST_FOLDER = "/run/gostlab"
+SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 WEEK_S = 7 * 24 * 3600.0  # time limit of an interactive prompt
 # Name of the run's folder for the guest's kernel. It is the same for every run, because Linux mixes
 # its command line into its random numbers: two runs of one seed in different folders would differ.
@@ -394,6 +395,20 @@ def start_kernel(
         if terminal:
             return subprocess.Popen(argv, env=environ, preexec_fn=run_before_exec)  # noqa: PLW1509
         return start_logged(argv, folder, environ, preexec_fn=run_before_exec)
+
+
+@contextmanager
+def signals_wait() -> Iterator[Callable[[], object]]:
+    """Block signals within a `with` block; Python drops what their handlers raise in a fork.
+
+    Gives a function that unblocks the signals in the forked child.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    let_through = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+    try:
+        yield let_through
+    finally:
+        let_through()
 
 
 class Guest(TimedProcess):

@@ -60,8 +60,6 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @common.verb(
-    "fit",
-    "find the paths on which the lab reproduces measured rates",
     fit_arguments,
     common.jobs(),
     common.flag("--retry-failed", "run failed runs again"),

@@ -50,10 +50,7 @@ def worst_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @common.verb(
-    "worst",
-    "search for the path on which a congestion control performs worst",
-    worst_arguments,
-    example=f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
+    worst_arguments, example=f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200"
 )
 def worst_verb(arguments: argparse.Namespace) -> int:
     """Run `./lab worst` and return 0 if a path was found.

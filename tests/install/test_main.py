@@ -301,7 +301,7 @@ def test_a_server_that_never_answers_costs_seconds(
         end_of_test.wait(60)
         answered.set()
 
-    monkeypatch.setattr(build_env.urllib.request, "urlopen", silent)
+    monkeypatch.setattr("urllib.request.urlopen", silent)
     with pytest.raises(OSError, match="no answer"):
         build_env.fetch("https://release.example/", tmp_path / "file", "0" * 64)
     assert not answered.is_set()  # it was not waited for

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from gostlab.analysis.stats.metrics import METRICS
 from gostlab.analysis.stats.throughput_model import MODELS
 from gostlab.cli import main
-from gostlab.cli.common import ArgumentParser, Verb
+from gostlab.cli.common import ArgumentParser
 from gostlab.cli.settings_help import as_code, default_of, meaning
 from gostlab.registry.congestion_controls import IN_LINUX, shipped_controls
 from gostlab.registry.folders import ROOT, from_root
@@ -125,7 +125,7 @@ def page_tables() -> dict[str, Any]:
             ((code(name), feature.says) for name, feature in FEATURES.items()),
         ),
         "deciding": as_code(DECIDING),
-        "verbs": "\n\n".join(verb_section(verb) for verb in main.VERBS),
+        "verbs": "\n\n".join(verb_section(entry) for entry in main.VERBS),
         "python": public.to_markdown(),
         "format": results_format.SCHEMA,
         "files": table(
@@ -246,12 +246,13 @@ def code(word: str) -> str:
 # -- commands
 
 
-def verb_section(verb: Verb) -> str:
+def verb_section(entry: main.VerbEntry) -> str:
     """Return a command's section: description, example and arguments."""
     parser = ArgumentParser(prog="./lab")
-    parser_of_verb = verb.add_to(parser.add_subparsers())
-    says = textwrap.fill(sentence(verb.says), WIDTH, break_on_hyphens=False)
-    lines = [f"## {verb.name}", "", says]
+    verb = entry.declared()
+    parser_of_verb = verb.add_to(parser.add_subparsers(), entry.name, entry.says)
+    says = textwrap.fill(sentence(entry.says), WIDTH, break_on_hyphens=False)
+    lines = [f"## {entry.name}", "", says]
     if verb.example:
         lines += ["", f"    {verb.example}"]
     lines += ["", table(("word", "what"), list_arguments(parser_of_verb, ""))]
