@@ -37,7 +37,8 @@ def read(document: Any) -> PathRecording:
             median_bps = statistics.median(payload_bps)
             directions[direction] = DirectionRecording(rate_bps=wire_bps(median_bps))
             field = f'"{names[0]}"' if len(names) == 1 else f'the sum of {len(names)} "TCP {word}"'
-            end = "median of what TCP received"
+            # netperf's client counts what it wrote into its socket, or read from it.
+            end = f"median {'sent' if word == 'upload' else 'received'} by the client"
             evidence.append(rate_evidence(median_bps, f"series {field}", direction, end))
     ping = next((name for name in PINGS if name in series), None) or next(
         (name for name in series if name.startswith("Ping (ms)")), None

@@ -287,6 +287,8 @@ def read_udp(
         share = sum(one.lost for one in some) / datagrams
         jitters = [(one.jitter_ms, one.seconds) for one in some if one.jitter_ms is not None]
         jitter_ms = weighted_midmean(*zip(*jitters, strict=True)) if jitters else 0.0
+    if not 0 <= share <= 1:
+        raise UnreadableRecording(f"{direction}: more datagrams lost than sent: measure it again")
     wire = round(received_bps * headers_factor(report))
     offered = round(wire / (1 - share)) if share < 1 else wire
     end = f"{field}, received by the {'server' if direction == 'forward' else 'client'}"
@@ -322,7 +324,7 @@ def udp_end(report: IperfReport, direction: str) -> tuple[str, float, float, flo
     share = sum(int(one["lost_packets"]) for one in sent) / datagrams
     intervals = [one for one in report.intervals[direction] if one.seconds and not one.omitted]
     jitter_ms = sum(float(one["jitter_ms"]) for one in sent) / len(sent)
-    return f"{field} × the share that arrived", rate_of(intervals) * (1 - share), share, jitter_ms
+    return f"what was sent and {field}'s loss", rate_of(intervals) * (1 - share), share, jitter_ms
 
 
 def as_list(value: Any) -> list[Any]:

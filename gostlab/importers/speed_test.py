@@ -13,8 +13,6 @@ from gostlab.importers.base import (
 )
 from gostlab.spec.profile import share_text
 
-END = "what TCP received"
-
 
 def read(document: Any) -> PathRecording:
     """Return the rate of each direction, the idle RTT, and Ookla's loss.
@@ -41,14 +39,14 @@ def read(document: Any) -> PathRecording:
     if down_bps <= 0 and up_bps <= 0:
         raise UnreadableRecording("neither a download nor an upload in it")
     evidence, directions = [], {}
-    for direction, name, rate_bps in (
-        ("forward", "upload", up_bps),
-        ("reverse", "download", down_bps),
+    for direction, name, rate_bps, end in (
+        ("forward", "upload", up_bps, "sent by the client"),
+        ("reverse", "download", down_bps, "received by the client"),
     ):
         directions[direction] = DirectionRecording()
         if rate_bps > 0:
             directions[direction] = DirectionRecording(rate_bps=wire_bps(rate_bps))
-            evidence.append(rate_evidence(rate_bps, f"{name}{suffix}", direction, END))
+            evidence.append(rate_evidence(rate_bps, f"{name}{suffix}", direction, end))
     evidence.append(Evidence(f"RTT {rtt_ms:g} ms", rtt_field, "round trip"))
     if loss_share:
         evidence.append(Evidence(f"loss {share_text(loss_share)}", "packetLoss", "round trip"))

@@ -96,9 +96,13 @@ def import_path(order: write_imported.ImportOrder) -> ImportedProfile:
     settings = {}
     if len(replay.trace):
         settings = {"trace": str(path.with_suffix(".csv")), "bottleneck": "tbf"}
+        capacity = (
+            f", capacity {share_text(replay.error.share)} from the recorded per 100 ms, on average"
+            if replay.trace["rate_bps"].any()
+            else ""
+        )
         lines.append(
-            f"{len(replay.trace)} changes in {units.show_s(replay.length_s)}, capacity"
-            f" {share_text(replay.error.share)} from the recorded per 100 ms, on average; use it as"
+            f"{len(replay.trace)} changes in {units.show_s(replay.length_s)}{capacity}; use it as"
             f" profile: {order.name}, trace: {order.name}.csv, bottleneck: tbf"
         )
     return ImportedProfile(path, tuple(lines), settings)
