@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from gostlab import results, sandbox
@@ -23,7 +24,7 @@ from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.scheduler import exec_one, queue
 from gostlab.scheduler.batch_result import Outcome
 from gostlab.scheduler.queue import Finished, Standing
-from gostlab.scheduler.summary import CellSummary, CompetitionSummary, Scatter, cell_summaries
+from gostlab.scheduler.summary import CellSummary, Scatter, cell_summaries
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
@@ -241,7 +242,7 @@ def summary(outcome: Outcome) -> list[CellSummary]:
     return cell_summaries(outcome.in_order, scatter_of)
 
 
-def contests(outcome: Outcome) -> list[CompetitionSummary]:
+def contests(outcome: Outcome) -> list[CellSummary]:
     """Summarise each cell whose flows compete, flow by flow. Raises OSError."""
     from gostlab.analysis.stats import coexistence
 
@@ -250,7 +251,7 @@ def contests(outcome: Outcome) -> list[CompetitionSummary]:
         [coexistence.contest_of(end.folder) for end in queue.distinct(ends)] for ends in runs
     ]
     return [
-        CompetitionSummary(cell, tuple(filter(None, cell_contests)))
+        replace(cell, contests=tuple(filter(None, cell_contests)))
         for cell, cell_contests in zip(summary(outcome), contests_by_cell, strict=True)
     ]
 

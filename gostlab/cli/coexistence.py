@@ -11,21 +11,21 @@ from gostlab.cli.result_table import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_tex
 from gostlab.registry.palette import cc_colour
 from gostlab.results.coexistence import Competitor
 from gostlab.scheduler import summary
-from gostlab.scheduler.summary import CompetitionSummary
+from gostlab.scheduler.summary import CellSummary
 
 AT_ONCE_S = 1.0  # length of a window over which shares are taken
 
 
-def print_contest(competitions: Sequence[CompetitionSummary], file: TextIO) -> None:
+def print_contest(cells: Sequence[CellSummary], file: TextIO) -> None:
     """Print a table of all flows and sentences for each cell."""
     console = summary.console_on(file, WIDTH)
     blocks = "utf" in (console.encoding or "").lower()
-    console.print(contest_table(competitions, bars=console.width >= NARROW, blocks=blocks))
-    labelled = len(competitions) > 1
-    for competition in competitions:
-        for line in sentences(competition):
-            console.print(f"{competition.cell.label}: {line}" if labelled else line, soft_wrap=True)
-    for line in summary.reason_lines([competition.cell for competition in competitions]):
+    console.print(contest_table(cells, bars=console.width >= NARROW, blocks=blocks))
+    labelled = len(cells) > 1
+    for cell in cells:
+        for line in sentences(cell):
+            console.print(f"{cell.label}: {line}" if labelled else line, soft_wrap=True)
+    for line in summary.reason_lines(cells):
         console.print(line, soft_wrap=True)
 
 
@@ -35,12 +35,12 @@ CSV_COLUMNS = (
 ).split()
 
 
-def to_csv(competitions: Sequence[CompetitionSummary]) -> str:
+def to_csv(cells: Sequence[CellSummary]) -> str:
     """Return CSV with a row per flow of each cell: medians over its runs, units in the headings."""
     rows: list[Row] = []
-    for competition in competitions:
-        for name in competition.names:
-            flows = competition.of(name)
+    for cell in cells:
+        for name in cell.flow_names:
+            flows = cell.competitors(name)
             shares = [flow.share for flow in flows]
             below = times_on_side(flows, -1)
             row = [
@@ -49,10 +49,10 @@ def to_csv(competitions: Sequence[CompetitionSummary]) -> str:
                 median(flow.rate_mbit for flow in flows),
                 middle(flow.srtt_ms.median for flow in flows if flow.srtt_ms),
                 middle(flow.resent.share for flow in flows if flow.resent),
-                *(len(below), middle(below), competition.cell.verdict),
+                *(len(below), middle(below), cell.verdict),
             ]
-            rows.append((competition.cell.factors, row))
-    return csv_text([competition.cell.factors for competition in competitions], CSV_COLUMNS, rows)
+            rows.append((cell.factors, row))
+    return csv_text([cell.factors for cell in cells], CSV_COLUMNS, rows)
 
 
 def middle(values: Iterable[float]) -> float | None:
@@ -61,7 +61,7 @@ def middle(values: Iterable[float]) -> float | None:
     return median(known) if known else None
 
 
-def contest_table(competitions: Sequence[CompetitionSummary], *, bars: bool, blocks: bool) -> Table:
+def contest_table(cells: Sequence[CellSummary], *, bars: bool, blocks: bool) -> Table:
     """Return a table with a row per flow of each cell: median, minimum and maximum over runs."""
     table = summary.plain_table()
     table.add_column("", overflow="fold")
@@ -70,30 +70,25 @@ def contest_table(competitions: Sequence[CompetitionSummary], *, bars: bool, blo
     for heading in ("%", "least – most", "Mbit/s", "RTT, p95 ms", "resent"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict")
-    for competition in competitions:
-        if len(competitions) > 1:
-            table.add_row(competition.cell.label)
-        for name in competition.names:
-            flows = competition.of(name)
+    for cell in cells:
+        if len(cells) > 1:
+            table.add_row(cell.label)
+        for name in cell.flow_names:
+            flows = cell.competitors(name)
             shares = sorted(100 * flow.share for flow in flows)
             bar_text = bar(median(shares), 100, BAR_CELLS, blocks=blocks)
             table.add_row(
-                flow_label(flows[0], indented=len(competitions) > 1),
+                flow_label(flows[0], indented=len(cells) > 1),
                 *([Text(bar_text, style=cc_colour(flows[0].cc))] if bars else []),
                 f"{median(shares):.1f}",
                 f"{shares[0]:.1f} – {shares[-1]:.1f}" if len(shares) > 1 else "n = 1",
                 summary.mbit(1e6 * median(flow.rate_mbit for flow in flows)),
                 summary.delay_text(summary.typical(flow.srtt_ms for flow in flows)),
                 resent_words(flows),
-                competition.cell.verdict,
+                cell.verdict,
             )
-        if not competition.runs:
-            table.add_row(
-                competition.cell.label,
-                *([""] if bars else []),
-                *("–" * 5),
-                competition.cell.verdict,
-            )
+        if not cell.contests:
+            table.add_row(cell.label, *([""] if bars else []), *("–" * 5), cell.verdict)
     return table
 
 
@@ -109,50 +104,50 @@ def resent_words(flows: Sequence[Competitor]) -> str:
     return f"{100 * median(shares):.2g} %" if shares else "–"
 
 
-def sentences(competition: CompetitionSummary) -> list[str]:
+def sentences(cell: CellSummary) -> list[str]:
     """Return sentences on fairness, its interval, and the flows that yield."""
-    if not competition.runs:
+    if not cell.contests:
         return ["the flows were never active together for long enough to compare them"]
-    runs = competition.runs
+    runs = cell.contests
     jain_indices = sorted(run.jain for run in runs)
     spread = f" ({jain_indices[0]:.2f} – {jain_indices[-1]:.2f})" if len(jain_indices) > 1 else ""
     return [
         f"Jain's index {median(jain_indices):.2f}{spread}; shares and rates are those of"
         f" {runs[0].since_s:.3g} to {runs[0].until_s:.3g} s of the load.",
-        yielding_sentence(competition),
-        *udp_sentences(competition),
+        yielding_sentence(cell),
+        *udp_sentences(cell),
     ]
 
 
-def udp_sentences(competition: CompetitionSummary) -> list[str]:
+def udp_sentences(cell: CellSummary) -> list[str]:
     """Return a sentence on UDP flows, which send at a configured rate and have no share."""
-    if competition.cell.udp_beside_bps is None:
+    if cell.udp_beside_bps is None:
         return []
-    return [f"Beside them UDP got {summary.mbit(competition.cell.udp_beside_bps)} Mbit/s."]
+    return [f"Beside them UDP got {summary.mbit(cell.udp_beside_bps)} Mbit/s."]
 
 
-def yielding_sentence(competition: CompetitionSummary) -> str:
+def yielding_sentence(cell: CellSummary) -> str:
     """Return a sentence on the flows below their fair share at the end of most runs."""
-    losers = {name: times_on_side(competition.of(name), -1) for name in competition.names}
-    winners = {name: times_on_side(competition.of(name), 1) for name in competition.names}
-    half = len(competition.runs) / 2
+    losers = {name: times_on_side(cell.competitors(name), -1) for name in cell.flow_names}
+    winners = {name: times_on_side(cell.competitors(name), 1) for name in cell.flow_names}
+    half = len(cell.contests) / 2
     down = {name: since for name, since in losers.items() if len(since) > half}
     up = {name: since for name, since in winners.items() if len(since) > half}
     if not down and not up:
         return "Nobody yields for good: at the end each is within a tenth of its fair share."
-    yielding_flows = [f"{name} ({competition.of(name)[0].cc})" for name in down] or ["some"]
-    gaining_flows = [f"{name} ({competition.of(name)[0].cc})" for name in up] or ["the others"]
+    yielding_flows = [f"{name} ({cell.competitors(name)[0].cc})" for name in down] or ["some"]
+    gaining_flows = [f"{name} ({cell.competitors(name)[0].cc})" for name in up] or ["the others"]
     since = sorted(start_s for times in (down or up).values() for start_s in times)
     run_count = max(len(times) for times in (down or up).values())
-    runs = f", in {run_count} of {len(competition.runs)} runs" if len(competition.runs) > 1 else ""
+    runs = f", in {run_count} of {len(cell.contests)} runs" if len(cell.contests) > 1 else ""
     verb = "yields" if len(yielding_flows) == 1 else "yield"
     names = f"{' and '.join(yielding_flows)} {verb} to {' and '.join(gaining_flows)}"
-    return f"{names} {when(competition, since)}{runs}."
+    return f"{names} {when(cell, since)}{runs}."
 
 
-def when(competition: CompetitionSummary, since_s: Sequence[float]) -> str:
+def when(cell: CellSummary, since_s: Sequence[float]) -> str:
     """Format since when flows differ; since_s is sorted: since 24 s of the load (16 – 48 s)."""
-    last_start_s = max(flow.start_s for flow in competition.runs[0].flows)
+    last_start_s = max(flow.start_s for flow in cell.contests[0].flows)
     if since_s[-1] - last_start_s < AT_ONCE_S:
         return "from the start"
     spread = f" ({since_s[0]:.0f} – {since_s[-1]:.0f} s)" if len(set(since_s)) > 1 else ""

@@ -273,22 +273,18 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return list_runs([experiment], arguments.results, as_json=arguments.json)
     [outcome] = execute_runs([experiment], arguments, quiet=arguments.json or arguments.csv)
-    competitions = api.contests(outcome) if question.ranks_flows else []
-    cells = [competition.cell for competition in competitions] or api.summary(outcome)
+    cells = api.contests(outcome) if question.ranks_flows else api.summary(outcome)
     if arguments.json:
         identity = {"experiment": question.name, "folder": str(arguments.results / question.name)}
-        cells_json = [competition.to_json() for competition in competitions] or cells
-        common.print_json({**identity, **outcome.to_json(), "cells": cells_json})
+        common.print_json({**identity, **outcome.to_json(), "cells": cells})
         return exit_code(outcome)
     for line in outcome.complaints:
         common.complain(line)
     if arguments.csv:
-        print(
-            coexistence.to_csv(competitions) if competitions else result_table.to_csv(cells), end=""
-        )
+        print((coexistence if question.ranks_flows else result_table).to_csv(cells), end="")
         return exit_code(outcome)
     if question.ranks_flows:
-        coexistence.print_contest(competitions, sys.stdout)
+        coexistence.print_contest(cells, sys.stdout)
     else:
         settled = settling.settling_lines(outcome.in_order, cells)
         result_table.print_answer(cells, outcome.first_cc, sys.stdout, settled)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 from typing import Any, TextIO
@@ -73,6 +73,7 @@ class CellSummary:
     udp_beside_bps: float | None = None
     both_directions: bool = False  # the goodput is the sum of two directions' flows
     copies: int = 0  # number of runs that would count but duplicate another run
+    contests: tuple[Contest, ...] = ()  # one per run that counts, if flows compete
 
     @property
     def path_rtt_ms(self) -> metrics.Spread | None:
@@ -99,29 +100,18 @@ class CellSummary:
         return " – ".join(map(mbit, self.interval_bps))
 
     @property
+    def flow_names(self) -> list[str]:
+        """Return the names of the competing flows."""
+        return list(dict.fromkeys(flow.name for contest in self.contests for flow in contest.flows))
+
+    def competitors(self, name: str) -> list[Competitor]:
+        """Return the results of a competing flow, of each run."""
+        return [flow for contest in self.contests for flow in contest.flows if flow.name == name]
+
+    @property
     def label(self) -> str:
         """Return the cell's levels as people write them: 16 streams, gost+ws, bbr."""
         return cell_label(self.factors) or self.matrix
-
-
-@dataclass(frozen=True)
-class CompetitionSummary:
-    """Represent a cell whose flows compete, with the results of its runs that count."""
-
-    cell: CellSummary
-    runs: tuple[Contest, ...]
-
-    def of(self, flow: str) -> list[Competitor]:
-        return [
-            competitor for run in self.runs for competitor in run.flows if competitor.name == flow
-        ]
-
-    @property
-    def names(self) -> list[str]:
-        return list(dict.fromkeys(competitor.name for run in self.runs for competitor in run.flows))
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self.cell), "contests": [asdict(run) for run in self.runs]}
 
 
 def cell_summaries(ends: Iterable[Finished], scatter_of: ScatterOf) -> list[CellSummary]:

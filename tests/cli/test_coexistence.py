@@ -10,7 +10,7 @@ import pytest
 from gostlab.cli.coexistence import print_contest, sentences, to_csv
 from gostlab.results.coexistence import Competitor, Contest, Side
 from gostlab.results.metrics import Retransmissions, Spread
-from gostlab.scheduler.summary import CompetitionSummary
+from gostlab.scheduler.summary import CellSummary
 from tests.cli.test_result_table import cell
 from tests.lab_command import Typed
 
@@ -27,8 +27,8 @@ def contest(share: float, since_s: float = 16.0, side: int = -1) -> Contest:
     return Contest(flows, 0.62, 15.0, 60.0)
 
 
-def standings(*runs: Contest) -> CompetitionSummary:
-    return CompetitionSummary(cell("cubic"), runs)
+def standings(*runs: Contest) -> CellSummary:
+    return cell("cubic", contests=runs)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_who_yields_to_whom_since_when_is_what_most_runs_say(
 
 
 def test_udp_beside_flows_that_compete_is_said() -> None:
-    found = CompetitionSummary(cell("cubic", udp_beside_bps=5e6), (contest(0.2),))
+    found = cell("cubic", udp_beside_bps=5e6, contests=(contest(0.2),))
     assert "Beside them UDP got 5.00 Mbit/s." in sentences(found)
 
 
