@@ -30,8 +30,8 @@ WINDOWS_ANSWER = re.compile(
     r"^[^=<]*:\s[^=<]*(?P<sign>[=＝<])(?P<time6>\d+)\s?\D{1,8}$"
 )
 WINDOWS_BELOW = re.compile(r"<\s?\d+\s?\D{0,8}\s*(?:TTL[=＝]\d+\s*)?$")
-BSD_HEAD = re.compile(r"PING\d* \S+ ?\(.*\): \d+ ")
-HEAD = re.compile(r"PING\d* ")
+BSD_HEAD = re.compile(r"PING\d* \S+ ?\(.*\): \d+ |PING6\(")
+HEAD = re.compile(r"PING(?:\d* |6\()")
 # "120 packets transmitted, 118 received, +2 errors, 1.7% packet loss": numbers in this order.
 COUNTS = re.compile(r"^\D*(?P<sent>\d+)\D+(?P<received>\d+)\D.*?\d+(?:[.,]\d+)?\s?%.*$")
 TOTAL_TIME = re.compile(r"%.*?(?P<ms>\d+)\s?\D{0,4}$")
@@ -263,7 +263,7 @@ def recognises(text: str) -> bool:
     """Return whether some of the first lines are answers to a ping."""
     lines = [line[:MAX_LINE] for line in text[:20_000].splitlines()]
     return any(
-        re.match(STAMP + r"\d+ \D*[^{}]*[=＝]\s*\d+ ttl[=＝]", line)
+        re.match(STAMP + r"\d+ \D*[^{}]*[=＝]\s*\d+ (?:ttl|hlim)[=＝]", line)
         or re.search(r"[=＝<]\s?\d+\s?\D{0,8}\s*TTL[=＝]\d+\s*$", line)
         for line in lines
     ) or bool(

@@ -1,5 +1,6 @@
 """Parse the JSON of speed tests: Ookla's `speedtest -f json`, and speedtest-cli's `--json`."""
 
+import re
 from typing import Any
 
 from gostlab.importers.base import (
@@ -8,6 +9,7 @@ from gostlab.importers.base import (
     PathRecording,
     UnreadableRecording,
     json_format,
+    parse_json,
     rate_evidence,
     wire_bps,
 )
@@ -64,6 +66,12 @@ def read(document: Any) -> PathRecording:
     )
 
 
+def parse_result(text: str) -> Any:
+    """Return the document, or the result among the lines of `speedtest -f jsonl`."""
+    results = [line for line in text.splitlines() if re.match(r'\{"type": ?"result"', line)]
+    return parse_json(results[0] if len(results) == 1 else text)
+
+
 DESCRIPTION = "JSON of Ookla's speedtest or speedtest-cli: a rate of each direction and an RTT"
 KEYS = ["download", "upload", "ping"]
-FORMAT = json_format("speedtest", DESCRIPTION, "a speed test's JSON", KEYS, read)
+FORMAT = json_format("speedtest", DESCRIPTION, "a speed test's JSON", KEYS, read, parse_result)

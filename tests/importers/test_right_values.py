@@ -410,6 +410,15 @@ def test_a_late_answer_of_macos_is_no_loss(imports: Imports) -> None:
     assert imports.delays("forward")[-1] == (3, 1215.5)
 
 
+def test_the_first_packet_of_ping6_has_the_number_0(imports: Imports) -> None:
+    lines = ["PING6(56=40+8+8 bytes) 2001:db8::1 --> 2001:db8::7"]
+    lines += [f"16 bytes from 2001:db8::7, icmp_seq={n} hlim=52 time=31.250 ms" for n in (1, 2)]
+    lines += ["", "4 packets transmitted, 2 packets received, 50.0% packet loss"]
+    profile = imports({"six.txt": "\n".join(lines)}, "--rate", "50mbit")
+    assert profile.rtt_ms == pytest.approx(31.25)
+    assert "2 losses" in imports.printed
+
+
 def test_ooklas_bandwidth_is_bytes(imports: Imports) -> None:
     document = {
         "type": "result",
@@ -418,6 +427,8 @@ def test_ooklas_bandwidth_is_bytes(imports: Imports) -> None:
         "upload": {"bandwidth": 2_279_321, "bytes": 1, "elapsed": 1},
         "packetLoss": 0.5,
     }
+    progress = {"type": "download", "download": {"bandwidth": 1, "progress": 0.5}}
+    imports({"ookla.jsonl": f"{json.dumps(progress)}\n{json.dumps(document)}\n"})
     profile = imports({"ookla.json": json.dumps(document)})
     up, down = 8 * 2_279_321 * WIRE / 1e6, 8 * 11_682_098 * WIRE / 1e6
     assert rates_mbit(profile) == (round(up, 2), round(down, 2))
