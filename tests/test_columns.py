@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX = 100
-DATA = {".csv", ".gz", ".jsonl", ".json", ".lock", ".patch", ".diff", ".png", ".svg", ".txt", ".xz"}
+DATA = set(".csv .diff .gz .input .json .jsonl .lock .patch .png .svg .txt .xz".split())
 # Of measurements a fit's name is the hash: a line more is another fit.
 OTHERS = ("measurements/", "analysis/vendor/", "schemas/", "docs/notebooks/")
 # What tests compare, and scripts that they run, may be wide; what they say may not.
