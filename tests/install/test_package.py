@@ -103,7 +103,7 @@ def test_another_package_called_analysis_stays_somebody_elses(
     (tmp_path / "analysis/mine.py").write_text("NAME = 'mine'\n")
     script = (
         "import gostlab, analysis; from gostlab.analysis.plotting.plot import drawing_of\n"
-        "from gostlab.api import results; results.frames.pd\n"
+        "from gostlab.analysis.load import frames\n"
         "print(analysis.mine.NAME, drawing_of('goodput').word)"
     )
     done = said_by(installed.with_name("python"), "-c", script, cwd=tmp_path)
@@ -119,8 +119,6 @@ def test_a_profile_of_ones_own_goes_into_the_current_folder(
     mine.write_text(plain.replace("plain-100ms", "mine"), encoding="utf-8")
     done = said(installed, tmp_path, "try", "--profile", "mine", "--dry-run")
     assert done.returncode == 0, done.stderr
-    refused = said(installed, tmp_path, "new", "queue", "mine")
-    assert refused.returncode == 2 and "clone" in refused.stderr
 
 
 def test_without_a_kernel_it_says_in_a_line_what_to_do(installed: Path, tmp_path: Path) -> None:
