@@ -11,15 +11,15 @@ DATA = set(".csv .diff .gz .input .json .jsonl .lock .patch .png .svg .txt .xz".
 OTHERS = ("measurements/", "analysis/vendor/", "schemas/", "docs/notebooks/")
 # What tests compare, and scripts that they run, may be wide; what they say may not.
 SAID_BY_TESTS = re.compile(r'\s*(?:# |""")')
-# A row of a table, a mark, and what cannot be broken: an address, a path, a link.
-UNBROKEN = re.compile(r"\|.*\||^<!--|^\s*\S+$|https?://\S{40}|\]\(\S+\)\S*$")
+# A row of a table, a mark, and what cannot be broken: an address, a path, a link, a string.
+UNBROKEN = re.compile(r"\|.*\||^<!--|^\s*\S+$|^\s*\"[^\"]*\",?$|https?://\S{40}|\]\(\S+\)\S*$")
 
 
 def too_wide(name: str) -> list[str]:
     path = ROOT / name
     if path.suffix in DATA or name.startswith(OTHERS) or not path.is_file():
         return []
-    lines = path.read_text("utf-8").splitlines()
+    lines = path.read_text("utf-8", errors="replace").splitlines()
     return [
         f"{name}:{number}"
         for number, line in enumerate(lines, 1)

@@ -1,4 +1,4 @@
-"""Who may import whom (docs/explanation/architecture.md draws it), within functions and for types alone too."""
+"""Who may import whom (docs/explanation/architecture.md draws it), also in functions and for types."""
 
 import ast
 import re

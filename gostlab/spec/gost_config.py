@@ -248,7 +248,8 @@ def read_version_3(root: Node, folder: Path, files: GostFiles) -> None:
         nodes = items_in(forwarder, "nodes")
         for limit in ("limiter", "climiter", "rlimiter"):
             if has(service, limit):
-                files.left_out.append(f"{where(service.fields[limit])}: {limit}")  # type: ignore[index]
+                line = where(service.fields[limit])  # type: ignore[index]
+                files.left_out.append(f"{line}: {limit}")
         files.services.append(
             GostService(
                 where(service),

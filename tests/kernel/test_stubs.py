@@ -1,4 +1,4 @@
-"""The host processes of a guest's programs (stubs), some of which are kept for the next programs."""
+"""The host processes of a guest's programs (stubs), some of which serve the next programs."""
 
 import os
 import signal

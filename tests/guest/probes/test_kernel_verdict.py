@@ -42,7 +42,8 @@ SLOW, FULL = [Gap(got_s=0.0012, due_s=0.00024)] * 200, [Gap(got_s=0.00024, due_s
     ("late_ms", "gaps", "idle_share", "known_to_lose", "verdict"),
     [
         (IN_TIME, SLOW, 0.9, False, "invalid"),
-        # Linux 5.10 without um-idle-lost-wakeup, on the real clock: half of all ticks came 0.46 s late.
+        # Linux 5.10 without um-idle-lost-wakeup, on the real clock: half of its ticks came 0.46 s
+        # late.
         (LATE, SLOW, 0.98, True, "invalid"),
         (LATE, FULL, 0.98, True, "ok"),
         # A sound bottleneck, a busy CPU, a busy host.
