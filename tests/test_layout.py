@@ -1,4 +1,4 @@
-"""Who may import whom (docs/explanation/architecture.md draws it), also in functions and for types."""
+"""Packages import each other only as docs/explanation/architecture.md draws it."""
 
 import ast
 import re
