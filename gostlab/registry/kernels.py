@@ -7,7 +7,6 @@ is missing.
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -154,6 +153,8 @@ def read_series(file: Path) -> tuple[Patch, ...]:
 
 def read_declared(file: Path) -> Declared:
     """Return the declaration in a kernel.toml. Raises BadInput."""
+    import tomllib
+
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

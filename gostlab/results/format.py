@@ -6,7 +6,6 @@ removed, not when one is added.
 """
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,6 +46,8 @@ class FormatFile:
 @cache
 def files() -> tuple[FormatFile, ...]:
     """Return every file that a result folder may have."""
+    import tomllib
+
     tables = tomllib.loads(TABLES.read_text(encoding="utf-8"))["file"]
     result_files = []
     for table in tables:

@@ -9,7 +9,6 @@ on their contents: a run's first moments would differ from one version of the la
 FILE gets the byte code of gostlab's modules, and of those of Python and Mininet that they import.
 """
 
-import os
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from io import BytesIO
 from marshal import dumps
 from pathlib import Path
 
+from gostlab.atomic_write import write_whole
 from gostlab.errors import LAB_IN_GUEST
 from gostlab.registry.folders import CODE, TOPOLOGY_FILE
 
@@ -48,13 +48,6 @@ def modules() -> Iterator[tuple[Path, Path, str]]:
             yield path, path.relative_to(folder), f"/usr{str(folder).removeprefix(sys.prefix)}"
 
 
-def replace(file: Path, content: bytes) -> None:
-    """Write a file atomically, by rename. Raises OSError."""
-    temporary = Path(f"{file}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(file)
-
-
 def main(file: Path) -> None:
     for imported in IMPORTED:
         import_module(imported)
@@ -67,7 +60,7 @@ def main(file: Path) -> None:
                 code = compile(path.read_bytes(), f"{folder}/{name}", "exec", dont_inherit=True)
                 entry = zipfile.ZipInfo(str(name.with_suffix(".pyc")))
                 bundle.writestr(entry, HEADER + dumps(code))
-    replace(file, content.getvalue())
+    write_whole(file, content.getvalue())
 
 
 if __name__ == "__main__":

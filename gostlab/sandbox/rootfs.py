@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gostlab.atomic_write import write_whole
 from gostlab.errors import LAB_IN_GUEST
 from gostlab.install.kernel_modules import Module
 from gostlab.install.rootfs import Root, require_root
 from gostlab.registry.folders import CODE, ROOT, TOPOLOGY_FILE, cache_folder
 from gostlab.registry.folders import PYTHON_PATH as HOST_PYTHON_PATH
 from gostlab.sandbox import root_of
-from gostlab.sandbox.module_bundle import replace
 from gostlab.spec.run_spec import RunSpec
 
 INIT = Path(__file__).with_name("guest_init.py")
@@ -149,7 +149,7 @@ def bundle_folder(root: Root) -> dict[str, Path]:
         argv, environ = root.python("-m", "gostlab.sandbox.module_bundle", file)
         environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS}
         if subprocess.run(argv, env=environ, capture_output=True, check=False).returncode == 0:
-            replace(digest_file, digest.encode("ascii"))
+            write_whole(digest_file, digest)
         else:
             file.unlink(missing_ok=True)  # made from other sources
     return {BUNDLE_FOLDER: folder}
