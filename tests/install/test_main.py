@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from gostlab import atomic_write
 from gostlab.install import apt, build_env, gost_versions, kernel_build, locate, relay_build
 from gostlab.install import main as setup
 from gostlab.install.build_env import HashMismatch, SetupError, Workbench
@@ -381,7 +382,9 @@ def test_a_build_that_was_cut_off_goes_on_in_its_tree_where_that_is_whole(
     (folder / "source").mkdir(parents=True)
     (folder / "source" / left).touch()
     if has_record:
-        build_env.write_json(folder / "source.json", {"origin": "left over", "sha256": "ab" * 32})
+        atomic_write.write_json(
+            folder / "source.json", {"origin": "left over", "sha256": "ab" * 32}
+        )
     assert said in kernel_build.provide_kernel(bench)
     assert not folder.exists()
 
