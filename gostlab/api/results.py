@@ -1,7 +1,8 @@
 """Read results: runs, cells and samples as pandas tables, and any plot of the report.
 
-found = gostlab.load("results/thesis-tunnel") found.cells[["cell", "n", "goodput_mbit",
-"goodput_mbit_low", "goodput_mbit_high"]] found.draw("goodput", ax)
+results = gostlab.load("results/thesis-tunnel")
+results.cells[["cell", "n", "goodput_mbit", "goodput_mbit_low", "goodput_mbit_high"]]
+results.draw("goodput", ax)
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from gostlab.spec.yaml_source import BadInput
 
 if TYPE_CHECKING:
     from gostlab.analysis.load import published as studies
-    from gostlab.analysis.load import runs as answers
+    from gostlab.analysis.load import runs as run_folders
     from gostlab.analysis.plotting import plot
-    from gostlab.analysis.stats import cells as judged
+    from gostlab.analysis.stats import cells as cell_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +50,7 @@ class Results:
 
     folder: Path
     study: studies.Study  # the study that the experiment's file declares
-    read: answers.ExperimentFolders
+    read: run_folders.ExperimentFolders
 
     @property
     def name(self) -> str:
@@ -57,11 +58,11 @@ class Results:
         return self.folder.name
 
     @cached_property
-    def matrices(self) -> list[judged.MatrixResults]:
+    def matrices(self) -> list[cell_results.MatrixResults]:
         """Return the experiment's cells by matrix."""
-        from gostlab.analysis.stats import cells as judged
+        from gostlab.analysis.stats import cells as cell_results
 
-        return judged.to_matrices(self.read.runs, self.study)
+        return cell_results.to_matrices(self.read.runs, self.study)
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -72,9 +73,9 @@ class Results:
         _segments; _p a probability, _share of one); streams, flows, repetition and seed are
         numbers. Unknown values are empty.
         """
-        from gostlab.analysis.load import runs as answers
+        from gostlab.analysis.load import runs as run_folders
 
-        return answers.to_frame(self.read.runs).rename(columns=WITH_UNITS)
+        return run_folders.to_frame(self.read.runs).rename(columns=WITH_UNITS)
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -90,9 +91,9 @@ class Results:
         rows = [self._row(cell) for matrix in self.matrices for cell in matrix.cells]
         return frames.to_frame(rows)
 
-    def _row(self, cell: judged.Cell) -> dict[str, Any]:
+    def _row(self, cell: cell_results.Cell) -> dict[str, Any]:
         from gostlab.analysis.load import published as studies
-        from gostlab.analysis.stats import cells as judged
+        from gostlab.analysis.stats import cells as cell_results
 
         row: dict[str, Any] = {
             "matrix": cell.matrix,
@@ -104,9 +105,9 @@ class Results:
             "left_out": len(cell.left_out),
             "verdict": cell.verdict,
         }
-        for figure in judged.metrics_of(cell, self.study):
+        for figure in cell_results.metrics_of(cell, self.study):
             merit, _, flow = figure.partition(":")
-            name = judged.metric_of(merit).name
+            name = cell_results.metric_of(merit).name
             column = WITH_UNITS.get(name, name) + (f":{flow}" if flow else "")
             statistics = cell.summary(figure)
             interval = statistics.interval if statistics else None
@@ -139,7 +140,7 @@ class Results:
         return plot.words_for(self._matrix(matrix))
 
     def figures(
-        self, drawing: str, *, matrix: str | None = None, where: Mapping[str, Any] | None = None
+        self, drawing: str, *, matrix: str | None = None, where: Mapping[str, object] | None = None
     ) -> dict[str, Figure]:
         """Return the figures of a plot by name, as the report has them; arguments as for draw."""
         return {
@@ -152,7 +153,7 @@ class Results:
         on: Axes | Sequence[Axes] | Figure | SubFigure,
         *,
         matrix: str | None = None,
-        where: Mapping[str, Any] | None = None,
+        where: Mapping[str, object] | None = None,
         legend: bool = True,
     ) -> list[Axes]:
         """Draw a plot on the caller's axes, in the caller's style, and return the axes.
@@ -171,7 +172,7 @@ class Results:
             self._drawn(drawing, matrix, where)
         return canvas.drawn
 
-    def _matrix(self, name: str | None) -> judged.MatrixResults:
+    def _matrix(self, name: str | None) -> cell_results.MatrixResults:
         """Return a matrix by its name. Raises BadInput."""
         known = {result.name: result for result in reversed(self.matrices)}
         if not known:
@@ -182,7 +183,9 @@ class Results:
             raise BadInput(f"matrix {name!r:.40}: {self.name} has {', '.join(sorted(known))}")
         return known[name]
 
-    def _drawn(self, word: str, matrix: str | None, where: Mapping[str, Any] | None) -> plot.Drawn:
+    def _drawn(
+        self, word: str, matrix: str | None, where: Mapping[str, object] | None
+    ) -> plot.Drawn:
         """Draw a plot of some cells. Raises BadInput if nothing is drawn."""
         from gostlab.analysis.plotting import plot
         from gostlab.analysis.stats.provenance import made_by_line
@@ -217,7 +220,7 @@ class Results:
         return [target / f"{name}.parquet" for name in tables]
 
 
-def has(cell: judged.Cell, where: Mapping[str, Any]) -> bool:
+def has(cell: cell_results.Cell, where: Mapping[str, object]) -> bool:
     from gostlab.analysis.load import published as studies
 
     levels = {name: studies.level(value) for name, value in cell.factors}
@@ -227,12 +230,12 @@ def has(cell: judged.Cell, where: Mapping[str, Any]) -> bool:
 def load(folder: str | Path) -> Results:
     """Read an experiment's results (results/NAME). Raises BadInput where there are none."""
     from gostlab.analysis.load import published as studies
-    from gostlab.analysis.load import runs as answers
+    from gostlab.analysis.load import runs as run_folders
 
     resolved = Path(folder).resolve()
     if not resolved.is_dir():
         raise BadInput(f"{folder}: no such folder (an experiment's results: results/NAME)")
-    read = answers.load_results(resolved.parent, resolved.name)
+    read = run_folders.load_results(resolved.parent, resolved.name)
     if not read.runs and not read.broken:
         raise BadInput(f"{folder}: no run there (an experiment's results: results/NAME)")
     return Results(resolved, studies.load_study(resolved.name, resolved.parent), read)

@@ -364,7 +364,7 @@ def is_finished(folder: Path, run: RunSpec) -> bool:
     return read_object(folder / "run.json") == run.to_json() and damage(folder, status) is None
 
 
-def damage(folder: Path, status: Mapping[str, Any]) -> str | None:
+def damage(folder: Path, status: Mapping[str, object]) -> str | None:
     """Return in one line how a finished folder differs from when its run finished, or None.
 
     Early versions recorded no checksums, or no file lengths either.
@@ -404,7 +404,7 @@ def cached_sha256(path: str, _mtime_ns: int, _ctime_ns: int, _size: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def epoch_of(status: Mapping[str, Any]) -> int:
+def epoch_of(status: Mapping[str, object]) -> int:
     """Return the epoch of a finished run: an index of EPOCHS, counted from 1."""
     epoch = status.get("epoch", 1)
     return epoch if isinstance(epoch, int) else 0
@@ -447,7 +447,7 @@ def makers_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
     return f"finished before, and kept: {listed}; this is {__version__}"
 
 
-def maker_of(environment: Mapping[str, Any]) -> str:
+def maker_of(environment: Mapping[str, object]) -> str:
     """Return the build that made a result: version, commit, kernel and a custom root."""
     lab = environment.get("lab")
     lab = lab if isinstance(lab, dict) else {}
@@ -458,12 +458,12 @@ def maker_of(environment: Mapping[str, Any]) -> str:
     return f"{lab.get('version')} ({built_by})"
 
 
-def is_no_answer(status: Mapping[str, Any]) -> bool:
+def is_no_answer(status: Mapping[str, object]) -> bool:
     """Return whether an internal error or this machine, and not the run itself, ended it."""
     return status.get("cause") in (OWN_ERROR, FROM_OUTSIDE)
 
 
-def failure_line(folder: Path, status: Mapping[str, Any]) -> str:
+def failure_line(folder: Path, status: Mapping[str, object]) -> str:
     """Return one line on why a run failed and what to do."""
     message = f"{folder.name}: {status.get('outcome')}: {status.get('error')}"
     if is_no_answer(status):
