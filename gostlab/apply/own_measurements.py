@@ -11,7 +11,7 @@ from gostlab.analysis.stats.cells import Cell
 from gostlab.analysis.stats.statistics import Summary
 from gostlab.errors import BadInput
 from gostlab.importers.base import UNEXPECTED, UnreadableRecording
-from gostlab.importers.iperf3_json import IperfReport, parse_report, to_report
+from gostlab.importers.iperf3_json import IperfReport, parse_report, to_report, udp_end
 from gostlab.profile_import.import_cli import read_recording
 from gostlab.registry.congestion_controls import parse_control
 from gostlab.registry.tunnels import tunnel_kind
@@ -28,6 +28,7 @@ class OwnTest:
     label: str
     direction: str  # upload | download
     streams: int
+    is_udp: bool
     cc: str  # congestion control of the sender; "" if the report lacks it
     goodput_mbit: float  # received
     rtt_ms: float | None  # mean of the sender's sockets
@@ -35,7 +36,8 @@ class OwnTest:
 
     @property
     def description(self) -> str:
-        return f"{self.label}: {load_words(self.cc or 'unknown', self.streams, self.direction)}"
+        sender = "UDP" if self.is_udp else self.cc or "unknown"
+        return f"{self.label}: {load_words(sender, self.streams, self.direction)}"
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,11 @@ def own_test(label: str, report: IperfReport, direction: str) -> OwnTest:
     if interrupted:  # then only the intervals are there, of what this end sent or received
         some = [one for one in report.intervals[direction] if not one.omitted]
         received = [8 * sum(one.payload_bytes for one in some) / sum(one.seconds for one in some)]
+    is_udp = report.test.get("protocol") == "UDP"
+    sent_only = interrupted and report.is_sender(direction)
+    if is_udp and sent_only:
+        _field, received_rate_bps, _share, _jitter = udp_end(report, direction)
+        received, sent_only = [received_rate_bps], False
     rtts_us = [
         float(stream["sender"]["mean_rtt"])
         for stream in ends
@@ -106,10 +113,11 @@ def own_test(label: str, report: IperfReport, direction: str) -> OwnTest:
         label=label,
         direction=LOAD_DIRECTIONS[direction],
         streams=int(report.test.get("num_streams", 1)),
+        is_udp=is_udp,
         cc=str(end.get("sender_tcp_congestion") or ""),
         goodput_mbit=sum(bps for bps in received if bps) / 1e6,
         rtt_ms=statistics.fmean(rtts_us) / 1000 if rtts_us else None,
-        sent_only=interrupted and report.is_sender(direction),
+        sent_only=sent_only,
     )
 
 
@@ -155,7 +163,7 @@ def compare_own(results: Path, files: Sequence[Path]) -> list[OwnComparison]:
 
 def load_of(cell: Cell) -> str:
     run = cell.example
-    return load_words(run.cc, run.streams, run.direction)
+    return load_words(run.cc if run.competitors else "UDP", run.streams, run.direction)
 
 
 def load_words(cc: str, streams: int, direction: str) -> str:
@@ -163,9 +171,14 @@ def load_words(cc: str, streams: int, direction: str) -> str:
 
 
 def is_test_of(test: OwnTest, cell: Cell) -> bool:
-    """Return whether a test has the direction, streams and congestion control of a cell."""
+    """Return whether a test has the direction, streams and congestion control of a cell.
+
+    UDP is a test of cells without TCP alone.
+    """
     run = cell.example
     same_load = (test.direction, test.streams) == (run.direction, run.streams)
+    if test.is_udp or not run.competitors:
+        return same_load and test.is_udp and any(flow.kind == "udp" for flow in run.flows)
     return same_load and test.cc in ("", parse_control(run.cc).name)
 
 

@@ -39,6 +39,8 @@ def tc_lines(run: RunSpec, device: str) -> Iterator[str]:
         if run.path[name].distribution and not direction.distribution:
             yield f"# {name}: the jitter's own table ({run.profile}): uniform in its place"
         yield from direction_lines(direction, run.bottleneck, run.queue)
+    if run.changes:
+        yield f"# no tc line for what the path does later: {len(run.changes)} changes (run.json)"
     yield f"# off again: tc qdisc del dev {device} root; tc qdisc del dev {device} ingress"
 
 

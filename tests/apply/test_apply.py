@@ -72,6 +72,13 @@ def test_a_runs_path_is_read_back_from_its_tc_lines() -> None:
     assert (path.forward.device, path.reverse.device) == ("eth1", "ifb0")
 
 
+def test_tc_lines_say_that_later_changes_are_not_in_them() -> None:
+    run = run_of(profile="la-hamina", changes="[{at: 1s, delay: 80ms}]")
+    assert any("changes (run.json)" in line for line in tc_lines(run, "eth0"))
+    run = run_of(profile="la-hamina")
+    assert not any("changes" in line for line in tc_lines(run, "eth0"))
+
+
 def write(results: Path, cc: str, *goodputs: float) -> None:
     for repetition, goodput in enumerate(goodputs, 1):
         run = synthetic.cell(cc, 16, repetition=repetition)

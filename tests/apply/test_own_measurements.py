@@ -47,6 +47,14 @@ def report(
     }
 
 
+def udp_report(sent_mbit: float, lost_share: float) -> dict[str, Any]:
+    """A client's report of UDP with nothing but sums in its end."""
+    document = report(sent_mbit / 1.05, streams=1)
+    document["start"]["test_start"] |= {"protocol": "UDP", "blksize": 1448}
+    end = {"packets": 1000, "lost_packets": 1000 * lost_share, "jitter_ms": 0.4, "sender": True}
+    return document | {"end": {"sum": end}}
+
+
 def compared(folder: Path, *reports: dict[str, Any]) -> list[OwnComparison]:
     for repetition, goodput in enumerate((78.0, 79.0, 80.0, 81.0, 82.0, 83.0), 1):
         for cc, factor in (("bbr", 1.0), ("cubic", 0.5)):
@@ -85,12 +93,27 @@ def test_without_an_end_the_intervals_are_taken_for_every_congestion_control(
     assert "CUBIC" in goodputs(rows)
 
 
+def test_what_arrived_of_udp_stands_beside_a_cell_of_udp(tmp_path: Path) -> None:
+    asked = synthetic.flow("load", kind="udp", cc=None, rate_bps=20_000_000)
+    run = synthetic.cell("cubic", 1, flows=[asked])
+    synthetic.write_run(tmp_path, run, name="udp")
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(udp_report(40.0, 0.52)))
+    [row] = compare_own(tmp_path / "made-up", [file])
+    assert round(row.yours, 6) == 19.2
+    assert not row.sent_only
+    file.write_text(json.dumps(report(80.0, cc="cubic", streams=1)))
+    with pytest.raises(BadInput, match="they are: UDP, 1 stream, upload"):
+        compare_own(tmp_path / "made-up", [file])
+
+
 @pytest.mark.parametrize(
     ("document", "words"),
     [
         (report(80.0, streams=4), "bbr, 4 streams, upload: no cell of"),
         (report(80.0, reverse=True), "16 streams, download: no cell of"),
         (report(80.0, cc="reno"), "they are: cubic, 16 streams, upload; bbr, 16 streams, upload"),
+        (udp_report(40.0, 0.5), "UDP, 1 stream, upload: no cell of"),
         ({"error": "unable to connect"}, "iperf3 failed: unable to connect"),
         ({"start": 1}, "not what `iperf3 -J` writes"),
     ],
