@@ -39,6 +39,7 @@ WINDOWS_COUNTS = re.compile(r"(\d+)\D+(\d+)\D+(\d+)\D*\(\D*(\d+)\s?%")
 DEFAULT_INTERVAL_S = 1.0
 # Windows waits this long for an answer, and sends the next packet at once.
 WINDOWS_TIMEOUT_S = 4.0
+NO_ANSWER = "no answer in it: without a round trip there is no path (ping a host that answers)"
 HALF_OF_SEQUENCE = 2**15
 MAX_LINE, MAX_PACKETS = 300, 1_000_000
 
@@ -91,7 +92,7 @@ def read_unix(label: str, lines: Sequence[str]) -> PathRecording:
         else:
             answers[answer.seq] = answer
     if not answers:
-        raise UnreadableRecording(f"{label}: no answer in it")
+        raise UnreadableRecording(f"{label}: {NO_ANSWER}")
     counts = parse_counts(lines)
     starts_at_0 = 0 in answers or any(BSD_HEAD.match(line) for line in lines)
     first = (0 if starts_at_0 else 1) if heads else min(answers)
@@ -213,7 +214,7 @@ def read_windows(label: str, lines: Sequence[str]) -> PathRecording:
     """
     answers = [number for number, line in enumerate(lines) if WINDOWS_ANSWER.search(line)]
     if not answers:
-        raise UnreadableRecording(f"{label}: no answer in it")
+        raise UnreadableRecording(f"{label}: {NO_ANSWER}")
     begin = next((number for number in range(answers[0], -1, -1) if not lines[number].strip()), -1)
     # Below the empty line stands the headline, unless it wraps: it ends with a colon.
     begin += 1
@@ -249,7 +250,7 @@ def read_windows(label: str, lines: Sequence[str]) -> PathRecording:
             f" {answered} of {len(probes)}: lines are missing"
         )
     if probes and all(probe.lost for probe in probes):
-        raise UnreadableRecording(f"{label}: no answer in it")
+        raise UnreadableRecording(f"{label}: {NO_ANSWER}")
     return path_of(
         probes,
         DEFAULT_INTERVAL_S,
@@ -260,16 +261,25 @@ def read_windows(label: str, lines: Sequence[str]) -> PathRecording:
 
 
 def recognises(text: str) -> bool:
-    """Return whether some of the first lines are answers to a ping."""
+    """Return whether some of the first lines are a ping's headline or answers to it."""
     lines = [line[:MAX_LINE] for line in text[:20_000].splitlines()]
-    return any(
-        re.match(STAMP + r"\d+ \D*[^{}]*[=＝]\s*\d+ (?:ttl|hlim)[=＝]", line)
-        or re.search(r"[=＝<]\s?\d+\s?\D{0,8}\s*TTL[=＝]\d+\s*$", line)
-        for line in lines
-    ) or bool(
-        lines
-        and any(re.match(r"\S.* .*\[?[0-9a-f:.]+\]?.* 32 \D*[:：]$", line) for line in lines[:5])
-        and any(WINDOWS_ANSWER.search(line) for line in lines)
+    return (
+        any(HEAD.match(line) for line in lines[:5])
+        or any(
+            re.match(STAMP + r"\d+ \D*[^{}]*[=＝]\s*\d+ (?:ttl|hlim)[=＝]", line)
+            or re.search(r"[=＝<]\s?\d+\s?\D{0,8}\s*TTL[=＝]\d+\s*$", line)
+            for line in lines
+        )
+        or bool(
+            lines
+            and any(
+                re.match(r"\S.* .*\[?[0-9a-f:.]+\]?.* 32 \D*[:：]$", line) for line in lines[:5]
+            )
+            and (
+                any(WINDOWS_ANSWER.search(line) for line in lines)
+                or WINDOWS_COUNTS.search(" ".join(lines))
+            )
+        )
     )
 
 

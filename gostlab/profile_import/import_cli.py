@@ -40,6 +40,9 @@ MIN_BIN_S, MAX_BIN_S = Fraction(1, 1000), Fraction(10)
 MAX_RTT_S = Fraction(20)
 UNKNOWN_SOURCE = "not said"
 STDIN, STDIN_LABEL = Path("-"), "standard input"
+GOST_CONFIG = re.compile(
+    r'^\W*(?:services|chains|ServeNodes|ChainNodes)"?\s*:|^gost -', re.MULTILINE
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +182,9 @@ def read_recording(path: Path) -> Recording:
         if data[:2] == b"\x1f\x8b":
             with gzip.open(io.BytesIO(data)) as compressed:
                 data = compressed.read(MAX_BYTES + 1)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+    except EOFError:
+        raise BadInput(f"{label}: its gzip data are cut off (copy or record it again)") from None
+    except (OSError, zlib.error, ValueError) as error:
         raise BadInput(f"{label}: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_BYTES:
         raise BadInput(f"{label}: larger than any recording should be ({MAX_BYTES >> 20} MiB)")
@@ -215,9 +220,14 @@ def guess_format(recordings: Sequence[Recording]) -> Format:
             return candidate
     if len(recordings) == 2:
         return FORMATS["leoreplayer"]
+    label, text = recordings[0].label, recordings[0].text
+    if not text.strip():
+        raise BadInput(f"{label}: empty (nothing was recorded, or it went to standard error)")
+    if GOST_CONFIG.search(text):
+        raise BadInput(f"{label}: a tunnel, not a path: ./lab try --gost-config FILE takes it")
     names = ", ".join(FORMATS)
     raise BadInput(
-        f"{recordings[0].label}: looks like none of {names}: name it by --format; or record the"
+        f"{label}: looks like none of {names}: name it by --format; or record the"
         " path yourself (./lab profile record HOST)"
     )
 
