@@ -131,6 +131,11 @@ class Done:
 
     folder: Path
 
+    @property
+    def run(self) -> RunSpec:
+        """The run as its folder describes it."""
+        return RunSpec.from_json(self.json("run.json"))
+
     def json(self, name: str) -> Any:
         return json.loads((self.folder / name).read_text(encoding="utf-8"))
 

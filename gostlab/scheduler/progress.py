@@ -4,17 +4,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
-from rich.live import Live
-from rich.text import Text
-
-from gostlab.console import Console
 from gostlab.scheduler.eta import Moving
 from gostlab.scheduler.queue import Finished, RunObserver
 from gostlab.spec.labels import cell_label
 from gostlab.spec.run_spec import RunSpec
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.text import Text
+
+    from gostlab.console import Console
 
 
 def clock_words(seconds: float) -> str:
@@ -75,12 +76,16 @@ class LiveDisplay(LineProgress):
     `live_options` are passed to rich.live.Live, which requests the picture at once.
     """
 
-    def __init__(self, title: str, console: Console | None, **live_options: Any) -> None:
+    def __init__(self, title: str, console: "Console | None", **live_options: Any) -> None:
+        from rich.live import Live
+
+        from gostlab.console import Console
+
         super().__init__()
         self._title, self._console = title, console or Console()
         self._live = Live(console=self._console, get_renderable=self.picture, **live_options)
 
-    def picture(self) -> Group:
+    def picture(self) -> "Group":
         raise NotImplementedError
 
     def say(self, text: str) -> None:
@@ -97,7 +102,7 @@ class Board(LiveDisplay):
     stays above the display.
     """
 
-    def __init__(self, title: str, console: Console | None = None) -> None:
+    def __init__(self, title: str, console: "Console | None" = None) -> None:
         self._runs: list[RunSpec] = []
         self._states: dict[str, int] = {}
         self._moving: Sequence[Moving] = ()
@@ -135,7 +140,10 @@ class Board(LiveDisplay):
             self.say(self.describe(done))
         self._live.refresh()
 
-    def picture(self) -> Group:
+    def picture(self) -> "Group":
+        from rich.console import Group
+        from rich.text import Text
+
         left = "" if self._left_s is None else f" · about {clock_words(self._left_s)} left"
         head = Text(f"{self._title} · {self._count} of {self._total}{left}", style="bold")
         width = self._console.width
@@ -148,12 +156,14 @@ class Board(LiveDisplay):
     def _row_of(self, run: RunSpec) -> str:
         return run.experiment if self._several else run.matrix
 
-    def grid(self, width: int) -> list[Text]:
+    def grid(self, width: int) -> "list[Text]":
         """Return a row per matrix or experiment with one sign per run.
 
         If a row has more runs than fit, a sign stands for several neighbours and shows the most
         urgent state. Beyond MAX_GRID_LINES rows, all runs share one row.
         """
+        from rich.text import Text
+
         matrices: dict[str, list[int]] = {}
         for run in self._runs:
             state = self._states.get(run.name, WAITING)

@@ -5,18 +5,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import median
-from typing import Any, TextIO
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gostlab import results
-from gostlab.console import Console
 from gostlab.results import metrics
 from gostlab.results.coexistence import Competitor, Contest
 from gostlab.scheduler.queue import Finished, by_cell, distinct
 from gostlab.spec.checks import VERDICTS
 from gostlab.spec.labels import cell_label
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gostlab.console import Console
 
 # Maximum numbers of table rows and reasons on a terminal; the report has all of them.
 MAX_ROWS = 40
@@ -219,8 +220,10 @@ def without_cc(cell: CellSummary) -> tuple[str, tuple[tuple[str, str], ...]]:
 # -- on the terminal
 
 
-def console_on(file: TextIO, width: int = WIDTH) -> Console:
+def console_on(file: TextIO, width: int = WIDTH) -> "Console":
     """Return a console of the terminal's width, of `width` for a file, or of $COLUMNS."""
+    from gostlab.console import Console
+
     columns = os.environ.get("COLUMNS", "")
     console_width = (
         None if file.isatty() else int(columns) if columns.isdecimal() and int(columns) else width
@@ -228,8 +231,11 @@ def console_on(file: TextIO, width: int = WIDTH) -> Console:
     return Console(file=file, width=console_width, highlight=False, markup=False, emoji=False)
 
 
-def plain_table() -> Table:
+def plain_table() -> "Table":
     """Return an empty table with a line below its headings and no other."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     return Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
 
 
@@ -269,7 +275,7 @@ def rate_heading(cells: Sequence[CellSummary]) -> str:
     return f"Mbit/s{both}{', without UDP' if has_udp(cells) else ''}"
 
 
-def new_table(matrix: str, first_cc: str | None, cells: Sequence[CellSummary] = ()) -> Table:
+def new_table(matrix: str, first_cc: str | None, cells: Sequence[CellSummary] = ()) -> "Table":
     """Return an empty table, with a ratio column if it compares congestion controls."""
     table = plain_table()
     table.add_column(matrix, overflow="fold")

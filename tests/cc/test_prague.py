@@ -152,10 +152,9 @@ def test_a_receiver_without_accurate_ecn_makes_it_reno(lab: Lab) -> None:
 
 def test_it_fills_the_link_and_its_queue_stays_at_the_step(lab: Lab) -> None:
     done = run(lab, "marks")
-    asked, did = done.json("run.json"), done.json("flows.json")["flows"]
     queues = done.lines("queues.jsonl")
-    delay = queue_delay_ms(asked, did, queues)
-    used = bottleneck_used(asked, queues)
+    delay = queue_delay_ms(done.run, done.json("flows.json")["flows"], queues)
+    used = bottleneck_used(done.run, queues)
     assert delay is not None and delay.median <= 1.2 and delay.p95 <= 2.5
     assert used is not None and used >= 0.95
     assert done.queue()[-1]["drops"] == 0 and done.leg("wan")["marked_pkts"] > 1000

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ def test_a_users_tests_have_the_mininet_of_the_guests_root(
     (own / "__init__.py").touch()
     monkeypatch.setattr(venvs.os, "geteuid", lambda: user)
     monkeypatch.setattr(venvs, "run_logged", run_but_pip)
+    monkeypatch.setattr(venvs, "find_spec", lambda _: find_spec("json"))  # ensurepip is there
 
     venvs.provide_python(bench, groups)
 

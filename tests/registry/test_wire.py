@@ -33,7 +33,7 @@ def test_the_mtu_is_of_the_links_and_a_buffer_counts_packets_of_it() -> None:
 
 
 def test_bytes_on_the_wire_are_measured_between_samples_half_the_load_apart() -> None:
-    asked = {"duration_s": 10.0, "direction": "upload"}
+    upload = run_of(duration="10s", direction="upload")
     at = [float(second) for second in range(11)]
     queues = [
         {"t_s": t, "role": "bottleneck", "direction": "forward", "sent_bytes": 1100 * t} for t in at
@@ -44,5 +44,5 @@ def test_bytes_on_the_wire_are_measured_between_samples_half_the_load_apart() ->
         for t in at
     ]
 
-    assert wire_ratio(asked, queues, sockets) == pytest.approx(1.1)
-    assert wire_ratio(asked, queues, []) is None
+    assert wire_ratio(upload, queues, sockets) == pytest.approx(1.1)
+    assert wire_ratio(upload, queues, []) is None

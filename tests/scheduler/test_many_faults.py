@@ -450,7 +450,7 @@ def test_a_run_that_the_labs_own_exception_ended_says_so_and_is_not_finished(lab
     done = lab.run(run, ends="failed", tunnel={"path": "/bin/true"})
 
     assert done.outcome["cause"] == results.OWN_ERROR
-    assert "TypeError" in done.outcome["error"] and "Traceback" in done.log
+    assert "KeyError" in done.outcome["error"] and "Traceback" in done.log
     results.finish(done.folder, 1.0, None)
     assert not results.is_finished(done.folder, run)
 

@@ -92,9 +92,7 @@ WIRE_BOUND = 0.015
 def test_the_bytes_on_the_wire_are_those_that_its_formats_make(carried: Any, name: str) -> None:
     done: Done = carried(name)
 
-    measured = wire_ratio(
-        done.json("run.json"), done.lines("queues.jsonl"), done.lines("sockets.jsonl")
-    )
+    measured = wire_ratio(done.run, done.lines("queues.jsonl"), done.lines("sockets.jsonl"))
 
     assert measured == pytest.approx(KINDS[name].wire_ratio(1500), rel=WIRE_BOUND)
 

@@ -252,7 +252,8 @@ def test_the_report_draws_what_the_file_names_and_holds_study_against_lab(
 
 
 def test_one_map_shows_both_ways_of_a_star_that_the_file_has_apart(tmp_path: Path) -> None:
-    sites = {f"client-{name}": {} for name in ("paris", "tokyo")}
+    path = synthetic.description()["path"]
+    sites = {f"client-{name}": path for name in ("paris", "tokyo")}
     for way in ("upload", "download"):
         for site in sites:
             asked = {"experiment": "star", "topology": "star", "tunnel": "direct", "cc": "bbr"}
