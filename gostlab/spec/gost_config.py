@@ -410,7 +410,7 @@ def settings_of_options(
         elif "kcp_mode" in kind.options and name in KCP_SETTINGS:
             settings[KCP_SETTINGS[name]] = option.value
         elif not EFFECTLESS.fullmatch(name) and KCP_DEFAULTS.get(name) != option.value.lower():
-            left_out.append(f"{option.position}: {option.name}: {option.value}"[:120])
+            left_out.append(f"{option.position}: {option.name}: {option.value!s:.80}")
     if settings.keys() & set(KCP_SETTINGS.values()) and not windows:
         left_out.append(
             f"{options[0].position}: KCP's window: without sndwnd GOST 3.2 begins with 32 packets,"

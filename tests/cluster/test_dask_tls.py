@@ -23,7 +23,7 @@ from gostlab.registry import folders
 from gostlab.sandbox import CHECKOUT
 from tests.lab_command import Typed, said_by
 from tests.sandboxed import Lab
-from tests.skips import NEEDS_ROOT, require_mounts, require_programs
+from tests.skips import NEEDS_ROOT, require_mounts
 
 pytestmark = [pytest.mark.sandbox, NEEDS_ROOT]
 EXPERIMENT = """\
@@ -35,6 +35,9 @@ matrices:
     factors: {cc: [cubic]}
     repetitions: 2
 """
+
+
+DASK = [sys.executable, "-m", "dask"]  # the environment's, whatever its folder
 
 
 def documented(*beginnings: str) -> list[str]:
@@ -87,17 +90,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(lab: Lab, folder: Path) -> Iterator[str]:
     """The scheduler's address, with two workers behind it."""
     pytest.importorskip("distributed", reason="no distributed")
-    require_programs("dask-scheduler")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    head, worker = map(
-        shlex.split, documented("dask-scheduler")[0].replace("\\\n", " ").splitlines()
-    )
-    here = [*head, "--host", "127.0.0.1", "--port", str(port)]
+    begins = "~/.cache/gostlab/python/bin/dask scheduler"
+    head, worker = map(shlex.split, documented(begins)[0].replace("\\\n", " ").splitlines())
+    here = [*DASK, *head[1:], "--host", "127.0.0.1", "--port", str(port)]
     at = f"tls://127.0.0.1:{port}"
     assert worker[0] == "PYTHONPATH=$PWD"
-    words = [at if each == "tls://head:8786" else each for each in worker[1:]]
+    words = [*DASK, *(at if each == "tls://head:8786" else each for each in worker[2:])]
     words[words.index("--nworkers") + 1] = "1"
     words += ["--no-nanny", "--local-directory", str(folder / "scratch")]  # it starts sooner
     told = environ(folder / "home")

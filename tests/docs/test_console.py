@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,9 @@ def test_every_command_of_a_page_prints_what_the_page_shows(
         if step.words.startswith("./lab "):
             done = typed(*shlex.split(step.words)[1:])
         else:
-            done = said_by("sh", "-c", step.words.replace("./lab", str(ROOT / "lab")), cwd=here)
+            line = step.words.replace("./lab", str(ROOT / "lab")).replace("=. ", f"={ROOT} ")
+            line = line.replace("~/.cache/gostlab/python/bin/python", sys.executable)
+            done = said_by("sh", "-c", line, cwd=here)
         assert done.returncode == 0, f"{step.words}: {done.stderr}"
         assert difference(step.shown, done.stdout) == "", f"{step.words}:\n{done.stdout}"
         if page.stem == "README":
