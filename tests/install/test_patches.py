@@ -18,7 +18,7 @@ from gostlab.registry.kernels import declared_kernels
 PATCHES = sorted(KERNELS.glob("*/*.patch"))
 SOURCES = os.environ.get("GOSTLAB_KERNEL_SOURCES")
 SUBJECT = re.compile(
-    r"Subject: \[PATCH\] (um|x86/um|tcp|veth|random|random32|hostfs|init|net/sched): "
+    r"Subject: \[PATCH\] (um|x86/um|tcp|veth|random|random32|hostfs|init|ipv4|net/sched): "
 )
 
 
