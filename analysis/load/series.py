@@ -155,7 +155,7 @@ def over_sockets(rows: Iterable[SocketRow], key: str) -> TimeSeries:
     return TimeSeries.at({t_s: of(values) for t_s, values in at.items()})
 
 
-def non_wan_samples(run: RunFolder) -> dict[tuple[str, str], list[SocketRow]]:
+def non_wan_socket_samples(run: RunFolder) -> dict[tuple[str, str], list[SocketRow]]:
     """Return the socket samples of the tunnel's legs outside the WAN, by flow and leg.
 
     Only samples of the sending end are returned; {} for a run without a tunnel.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting.panel_layout import (
-    Condition,
+    ConditionRuns,
     cc_lines,
     condition_figure,
     conditions,
@@ -42,7 +42,7 @@ def times_s(runs: Sequence[RunFolder], what: str) -> dict[float, float]:
 
 
 @styled
-def plot_fetches(facets: Sequence[Condition], title: str, footer: str) -> Figure:
+def plot_fetches(facets: Sequence[ConditionRuns], title: str, footer: str) -> Figure:
     """Plot median times by size, with thin lines up to the 95 % quantile.
 
     There is a facet per condition and a line per congestion control.
@@ -75,7 +75,7 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     )
 
 
-def measured(sweep: Sweep) -> Sequence[Condition]:
+def measured(sweep: Sweep) -> Sequence[ConditionRuns]:
     """Return the runs with short downloads, by condition."""
     return conditions(sweep.matrix.cells, lambda run: any(flow.fetches for flow in run.flows))
 

@@ -58,7 +58,7 @@ def draw_distribution(ax: Axes, run: RunFolder) -> None:
 
 @style.styled
 def plot_pings(
-    facets: Sequence[panel_layout.Condition], title: str, footer: str, over_time: bool
+    facets: Sequence[panel_layout.ConditionRuns], title: str, footer: str, over_time: bool
 ) -> Figure:
     """Plot a facet per condition with a line per run."""
     rtt = "Round trip (ms)"

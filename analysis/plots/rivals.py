@@ -63,7 +63,7 @@ def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
 
 
 @styled
-def plot_rivals(
+def plot_share_map(
     facets: Sequence[tuple[str, Mapping[tuple[str, str], Meeting]]],
     title: str,
     rows: pd.DataFrame,
@@ -114,7 +114,7 @@ def conditions(table: pd.DataFrame) -> list[tuple[str, dict[tuple[str, str], Mee
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     yield from pictures(
         conditions(sheet.rows),
-        partial(plot_rivals, rows=sheet.rows, footer=sheet.footer),
+        partial(plot_share_map, rows=sheet.rows, footer=sheet.footer),
         DRAWING.caption,
         most=FACETS_ON_A_FIGURE,
     )

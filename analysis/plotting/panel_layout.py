@@ -33,11 +33,11 @@ PANELS_ON_A_FIGURE = 9
 # other text with the paper.
 ON_FIELD = {style.INK: "#222221", "white": "#fffffe"}
 SMALL_PT = 9.5  # size of a heading with a complete condition
-Condition = tuple[str, Sequence[RunFolder]]
+ConditionRuns = tuple[str, Sequence[RunFolder]]
 Each = TypeVar("Each")
 
 
-def conditions(cells: Sequence[Cell], measured: Callable[[RunFolder], bool]) -> list[Condition]:
+def conditions(cells: Sequence[Cell], measured: Callable[[RunFolder], bool]) -> list[ConditionRuns]:
     """Return the counted runs that measured something, by condition.
 
     Conditions are in the order of the cells, formed by the varying factors without the congestion

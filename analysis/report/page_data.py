@@ -25,7 +25,7 @@ from gostlab.analysis.load.series import (
     acknowledged_rate,
     acks,
     flow_rates,
-    non_wan_samples,
+    non_wan_socket_samples,
     over_sockets,
     queue_series,
     socket_series,
@@ -80,7 +80,7 @@ def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePan
     read window and RTT from acks.csv.gz if it exists.
     """
     window_s = max(1.0, run.duration_s / 600)
-    ends = non_wan_samples(run) if run.tunnel != "direct" else {}
+    ends = non_wan_socket_samples(run) if run.tunnel != "direct" else {}
 
     def lines(found: Mapping[str, TimeSeries], key: str = "") -> tuple[PanelLine, ...]:
         panel_lines = [PanelLine(name, series) for name, series in found.items()]
@@ -378,7 +378,7 @@ def scripts() -> tuple[str, ...]:
 
 
 @cache
-def style() -> str:
+def style_sheets() -> str:
     """Return the style sheets of the page and the charts."""
     files = (HERE / "report.css", VENDOR / "uPlot.min.css")
     return "\n".join(file.read_text(encoding="utf-8") for file in files)

@@ -240,7 +240,7 @@ def template_globals(runs_data: str) -> dict[str, Any]:
         "runs_data": runs_data,
         "scripts": page_data.scripts(),
         "policy": page_data.policy(page_data.scripts()),
-        "style": page_data.style(),
+        "style": page_data.style_sheets(),
         "why": tables.why,
         "rate": rate,
         "several": count_of,

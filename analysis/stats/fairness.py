@@ -23,9 +23,9 @@ from gostlab.results.metrics import (
 SETTLE_BAND = 0.1
 SETTLE_HOLD_S = 2.0
 # Window length: one cycle of BBR's bandwidth probing (eight RTTs), which averages its gains of 1.25
-# and 0.75, and at least SETTLE_WINDOW_S.
+# and 0.75, and at least MIN_SETTLE_WINDOW_S.
 PROBE_CYCLE_ROUNDS = 8
-SETTLE_WINDOW_S = 0.25
+MIN_SETTLE_WINDOW_S = 0.25
 # A path with more changes has no steady states.
 MAX_EVENTS = 20
 
@@ -181,7 +181,9 @@ def converges(run: RunFolder) -> bool:
 
 def settle_window_s(run: RunFolder) -> float:
     """Return the window length for detecting that a run's rate has settled."""
-    return max(SETTLE_WINDOW_S, PROBE_CYCLE_ROUNDS * max(flow.rtt_ms for flow in run.flows) / 1000)
+    return max(
+        MIN_SETTLE_WINDOW_S, PROBE_CYCLE_ROUNDS * max(flow.rtt_ms for flow in run.flows) / 1000
+    )
 
 
 def summed_windows(run: RunFolder, event_s: float) -> list[float]:

@@ -335,7 +335,8 @@ def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
     names = list(groups)
     taken = [(name, sample) for name in names for sample in groups[name]]
     if not any(
-        are_independent([sample for name, sample in taken if name in up_to(last)]) for last in names
+        are_linearly_independent([sample for name, sample in taken if name in up_to(last)])
+        for last in names
     ):
         raise ValueError("calls and bytes grow together in all loads: nothing tells them apart")
     # The unknowns are c0, and for each group the additional cost per byte over its predecessor's.
@@ -377,7 +378,7 @@ def calls_and_bytes(samples: Sequence[Spent]) -> np.ndarray:
     ).T
 
 
-def are_independent(samples: Sequence[Spent]) -> bool:
+def are_linearly_independent(samples: Sequence[Spent]) -> bool:
     """Return whether calls and bytes are linearly independent."""
     calls, moved = calls_and_bytes(samples)
     both = (calls @ calls) * (moved @ moved)

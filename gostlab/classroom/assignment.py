@@ -112,7 +112,7 @@ def expand_runs(path: Path, sets: tuple[tuple[str, str], ...], seed: int) -> tup
 
 def ticket_of(lab: CourseLab, student: str, course: str, secret: bytes | None) -> str:
     """Return a ticket as 32 hex digits. Raises BadInput for an invalid student name."""
-    check_student(student)
+    check_student_name(student)
     key = PUBLIC_KEY if secret is None else secret
     message = json.dumps([course, student, lab.name]).encode()
     return hmac.new(key, message, hashlib.sha256).hexdigest()[:32]
@@ -145,7 +145,7 @@ def read_ticket(lab: CourseLab, student: str, course: str, text: str) -> str:
     return match[2]
 
 
-def check_student(student: str) -> None:
+def check_student_name(student: str) -> None:
     """Reject a student name with characters that a lab does not allow. Raises BadInput."""
     if not STUDENT.fullmatch(student):
         raise BadInput(
@@ -156,7 +156,7 @@ def check_student(student: str) -> None:
 
 def assign(lab: CourseLab, student: str, course: str, ticket: str) -> Assignment:
     """Return the assignment that a ticket draws. Raises BadInput."""
-    check_student(student)
+    check_student_name(student)
     if not TICKET.fullmatch(ticket):
         raise BadInput("a ticket has 32 digits of 0 to 9 and a to f: copy all of it")
     values = {

@@ -17,7 +17,7 @@ EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 
 RESULTS = Path("results")
 
 # argparse's message for a value that is not among the choices.
-NOT_A_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
+INVALID_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
 
 
 NO_VALUE = re.compile(r"--?[^=]+=--")
@@ -99,7 +99,7 @@ class ArgumentParser(argparse.ArgumentParser):
             self.error(f"argument {action.metavar or action.dest}: {error}")
 
     def error(self, message: str) -> NoReturn:
-        chosen = NOT_A_CHOICE.fullmatch(message)
+        chosen = INVALID_CHOICE.fullmatch(message)
         if chosen:
             argument, value, choices = chosen.groups()
             known = choices.replace("'", "").split(", ")

@@ -286,7 +286,7 @@ class LivePicture(LiveDisplay):
             line.truncate(self.width, overflow="ellipsis")
         return Group(*lines)
 
-    def make_labels(self, *pieces: str, style: str) -> list[Text]:
+    def label_lines(self, *pieces: str, style: str) -> list[Text]:
         """Return labels on one line, or on a line each if runs are narrow."""
         if self.width >= WIDE:
             return [Text(" · ".join(pieces), style=style)]
@@ -298,10 +298,10 @@ class LivePicture(LiveDisplay):
         rate_bps, rtts_ms = followed.path.rate_bps, sorted({flow.rtt_ms for flow in run.flows})
         rtt_text = f"{' and '.join(f'{rtt_ms:g}' for rtt_ms in rtts_ms)} ms"
         if not rate_bps:
-            return self.make_labels(rtt_text, style="dim")
+            return self.label_lines(rtt_text, style="dim")
         bdps = [bdp_bytes(rate_bps, rtt_ms / 1000) / FRAME_BYTES for rtt_ms in rtts_ms]
         bdp = [f"BDP {bdps[0]:.0f} packets"] if len(bdps) == 1 else []
-        return self.make_labels(f"{rate_bps / 1e6:g} Mbit/s · {rtt_text}", *bdp, style="dim")
+        return self.label_lines(f"{rate_bps / 1e6:g} Mbit/s · {rtt_text}", *bdp, style="dim")
 
     def queue_lines(self, followed: Followed, most_rows: int) -> list[Text]:
         """Return the queue as a bar, and its length over time."""
@@ -319,7 +319,7 @@ class LivePicture(LiveDisplay):
             [f"{summary.ms(8000 * now.backlog_bytes / rate_bps)} ms to wait"] if rate_bps else []
         )
         queue_text = f"queue: {now.packets:.0f} of {limit} packets"
-        labels = self.make_labels(
+        labels = self.label_lines(
             queue_text, *delay_texts, f"{now.drops:.0f} dropped", style="bold"
         )
         labels[0].stylize(colour(share), 0, len(queue_text))
@@ -338,7 +338,7 @@ class LivePicture(LiveDisplay):
         since = before[-1] if before else InFlight(flow.start_s, 0, 0, 0)
         took_s = max(now.at_s - since.at_s, 1e-3)
         mbit = 8 * max(0.0, now.acked_bytes - since.acked_bytes) / took_s / 1e6
-        labels = self.make_labels(
+        labels = self.label_lines(
             f"{label}: window {now.window_pkts:.0f} packets",
             f"{summary.ms(now.srtt_ms)} ms RTT · {mbit:.1f} Mbit/s",
             style="bold",

@@ -59,7 +59,7 @@ def judge(
         check_tcp_memory(run, probes, legs),
         fidelity.check_cpu(host_samples, metrics.bottleneck_used(run, samples), run.clock),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
-        *fidelity.check_instants(run, probes.data_times),
+        *fidelity.check_instants(run, probes.send_times),
         *fidelity.check_offered(run, load.flows, idle),
         *fidelity.check_counts(load.flows),
         *fidelity.check_drops(last_samples.values(), run),

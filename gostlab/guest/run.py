@@ -217,7 +217,7 @@ def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> L
         result = (
             add_counts(run, flow, reported, probes, tunnel) if flow.traffic.is_counted else reported
         )
-        times = probes.data_times(flow.name)
+        times = probes.send_times(flow.name)
         if times is not None:
             result = replace(result, data_began_s=times.began_s, data_ended_s=times.ended_s)
             if flow.connects_at_start:  # iperf3's seconds count from its first data

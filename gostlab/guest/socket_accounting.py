@@ -50,7 +50,7 @@ def count_in_sockets(
     legs = {leg.name: leg for leg in tunnel.legs if leg.flow == flow.name}
     last = next(legs[name] for name in LAST_LEGS[sending] if name in legs)
     first = next(legs[name] for name in FIRST_LEGS[sending] if name in legs)
-    arrived = probes.bytes_arrived(last, sending, whole=whole)
+    arrived = probes.bytes_delivered(last, sending, whole=whole)
     across = {leg.flow: leg for leg in tunnel.legs if leg.name == "wan"}
     one_connection_per_flow = across.keys() == {leg.flow for leg in tunnel.legs}
     if (
@@ -62,7 +62,7 @@ def count_in_sockets(
         # Add what arrived on the path, less what the receiver has passed on.
         receiving, path = "far" if sending == "near" else "near", across[flow.name]
         passed_on = probes.counted(path, receiving, "bytes_received")
-        arrived += probes.bytes_arrived(path, sending) - passed_on
+        arrived += probes.bytes_delivered(path, sending) - passed_on
     return FlowInterval(
         max(0, arrived), probes.counted(first, sending, "segments_retransmitted", whole=whole)
     )

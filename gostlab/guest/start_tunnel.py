@@ -89,7 +89,7 @@ def joined(run: RunSpec, pairs: Sequence[Tunnel]) -> Tunnel:
     return Tunnel(entries, legs)
 
 
-def tunnel_binary_of(part: TunnelJson) -> TunnelBinary:
+def to_tunnel_binary(part: TunnelJson) -> TunnelBinary:
     return TunnelBinary(
         path=Path(part["path"]),
         kind=part["kind"],
@@ -108,7 +108,7 @@ def program_of(run: RunSpec, parts: PartsJson) -> TunnelBinary | None:
     if kind.is_direct:
         return None
     part = parts.get("tunnel") if run.gost == AUTO else parts.get("gosts", {}).get(run.gost)
-    provided = tunnel_binary_of(part) if part else None
+    provided = to_tunnel_binary(part) if part else None
     programs = parts.get("programs", {}).items()
     program = tunnel_program(
         kind, provided, {name: OwnProgram.from_json(one) for name, one in programs}

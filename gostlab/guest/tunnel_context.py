@@ -275,7 +275,7 @@ def direct_entries(network: Network, run: RunSpec) -> dict[str, tuple[str, int]]
     return {flow.name: (network.ip(flow.receiver), ports[flow.name]) for flow in run.flows}
 
 
-def first_carried(flows: Sequence[FlowSpec]) -> str:
+def first_carried_flow(flows: Sequence[FlowSpec]) -> str:
     """Return the flow that the tunnel's first pair carries: a TCP flow if there is one."""
     taking = [flow for flow in flows if flow.takes_tunnel]
     return min(taking, key=lambda flow: not flow.is_tcp).name
@@ -293,7 +293,7 @@ def pair_of(run: RunSpec, flow: FlowSpec) -> str:
     if not (kind.is_vpn or datagrams or run.tunnel_options.get("shared") == "on"):
         return flow.name
     nodes = run.tunnel_ends(flow)
-    return first_carried([other for other in run.flows if run.tunnel_ends(other) == nodes])
+    return first_carried_flow([other for other in run.flows if run.tunnel_ends(other) == nodes])
 
 
 def pairs_of(run: RunSpec) -> dict[str, list[FlowSpec]]:
@@ -304,7 +304,7 @@ def pairs_of(run: RunSpec) -> dict[str, list[FlowSpec]]:
     taking = [flow for flow in run.flows if flow.takes_tunnel]
     if tunnel_kind(run.tunnel).is_direct or not taking:
         return {}
-    pairs: dict[str, list[FlowSpec]] = {first_carried(taking): []}
+    pairs: dict[str, list[FlowSpec]] = {first_carried_flow(taking): []}
     for flow in taking:
         pairs.setdefault(pair_of(run, flow), []).append(flow)
     return pairs

@@ -121,7 +121,9 @@ def keep_programs(
             shutil.copy2(program, finished / "bin" / program.name)
         for name in needed_libraries(programs, libraries):
             shutil.copy2(libraries[name], finished / "lib" / name)
-        digests = {path.name: sum_of(finished, path) for path in sorted(finished.glob("bin/*"))}
+        digests = {
+            path.name: folder_sha256(finished, path) for path in sorted(finished.glob("bin/*"))
+        }
         for program in sorted(finished.glob("bin/*")):
             bind(program, finished / "lib", folder / "lib", "$ORIGIN/../lib", log)
         write_json(
@@ -172,7 +174,7 @@ def bind(program: Path, unpacked: Path, folder: Path, search: str, log: Path) ->
     run_logged(["patchelf", *options, program], log)
 
 
-def sum_of(folder: Path, program: Path | None = None) -> str:
+def folder_sha256(folder: Path, program: Path | None = None) -> str:
     """Return the SHA-256 of the names and digests in a folder; `program`: only of this program."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -234,4 +236,4 @@ def keep_iperf3(contents: Path, folder: Path) -> str:
     shutil.copy2(contents / "usr/bin/iperf3", folder / "iperf3")
     for library in libraries_in(contents):
         shutil.copy2(library, folder / "lib" / library.name)
-    return sum_of(folder)
+    return folder_sha256(folder)

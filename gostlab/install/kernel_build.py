@@ -151,7 +151,7 @@ def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -
 def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     none_in_apt = f"no apt mirror here offers a linux-source ≥ {OLDEST} that fits"
     lock = folders.ROOT / "kernel" / "kernel-org.lock"
-    pin = locate.read_pin(lock.read_text(encoding="utf-8"))
+    pin = locate.parse_pins(lock.read_text(encoding="utf-8"))
     if "sha256" not in pin:
         raise SetupError(
             f"{none_in_apt}, and kernel/kernel-org.lock pins no tarball: pin one there, or name a"

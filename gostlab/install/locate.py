@@ -606,7 +606,7 @@ def dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def read_pin(text: str) -> dict[str, str]:
+def parse_pins(text: str) -> dict[str, str]:
     """Parse a file of pins: `name=value` lines and comments."""
     return dict(re.findall(r"^(\w+)=(\S+)$", text, re.MULTILINE))
 

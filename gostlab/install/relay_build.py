@@ -37,7 +37,7 @@ def provide_relay(bench: Workbench) -> str:
     installed = "/usr/bin/go" if os.access("/usr/bin/go", os.X_OK) else shutil.which("go")
     if installed is None:
         raise SetupError("there is no Go to build the relay with: install golang-go")
-    pin = locate.read_pin((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
+    pin = locate.parse_pins((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
     scratch = bench.cache / "build" / "go"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)

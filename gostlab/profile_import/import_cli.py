@@ -24,7 +24,7 @@ from gostlab.profile_import.profile_writer import (
     ImportedProfile,
     add_output_arguments,
     check_output,
-    parse_time,
+    parse_time_option,
     profile_name,
 )
 from gostlab.registry.folders import cache_folder
@@ -143,7 +143,7 @@ def read_options(arguments: argparse.Namespace) -> write_imported.ImportOrder:
     rate, rtt, length = arguments.rate, arguments.rtt, arguments.length
     if rate is not None:
         RATE.of("--rate", rate)
-    bin_s = parse_time("--bin", arguments.bin, MIN_BIN_S, MAX_BIN_S)
+    bin_s = parse_time_option("--bin", arguments.bin, MIN_BIN_S, MAX_BIN_S)
     return write_imported.ImportOrder(
         name=name,
         format=format,
@@ -152,11 +152,11 @@ def read_options(arguments: argparse.Namespace) -> write_imported.ImportOrder:
         licence=arguments.licence,
         recorded_direction=arguments.way,
         rate=rate,
-        rtt_s=None if rtt is None else parse_time("--rtt", rtt, Fraction(0), MAX_RTT_S),
+        rtt_s=None if rtt is None else parse_time_option("--rtt", rtt, Fraction(0), MAX_RTT_S),
         bin_s=bin_s,
         length_s=None
         if length is None
-        else parse_time("--for", length, bin_s, write_imported.MAX_LENGTH_S),
+        else parse_time_option("--for", length, bin_s, write_imported.MAX_LENGTH_S),
         out=arguments.out,
     )
 

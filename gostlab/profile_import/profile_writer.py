@@ -138,7 +138,7 @@ def apply_settings(directions: Mapping[str, dict[str, Any]], settings: Mapping[s
 # -- parse the arguments of a command that writes a profile
 
 
-def parse_time(option: str, text: str, min_s: Fraction, max_s: Fraction) -> Fraction:
+def parse_time_option(option: str, text: str, min_s: Fraction, max_s: Fraction) -> Fraction:
     """Parse the time of an option and check its bounds. Raises BadInput."""
     time_s = TIME.of(option, text)
     return bounded(f"{option} {quoted(text)}", time_s, min_s, max_s, units.show_s)

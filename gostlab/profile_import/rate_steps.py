@@ -18,7 +18,7 @@ from gostlab.spec.units import MAX_RATE_BPS, MIN_RATE_BPS, show_ms
 from gostlab.tcpmodel.constants import MTU_BYTES
 
 # The emulated queues count the Ethernet header of a packet.
-HEADER_BYTES = 14
+ETHERNET_HEADER_BYTES = 14
 # Length of the windows over which capacity is compared.
 WINDOW_S = 0.1
 # Minimum number of probes, and minimum time, of which a loss share is computed.
@@ -39,7 +39,7 @@ class ReplayError:
 
 def packet_bits(ip_bytes: int) -> int:
     """Return the size in bits of a packet as the emulated queues count it."""
-    return 8 * (min(ip_bytes, MTU_BYTES) + HEADER_BYTES)
+    return 8 * (min(ip_bytes, MTU_BYTES) + ETHERNET_HEADER_BYTES)
 
 
 def rate_steps(sendable_s: np.ndarray, bits: int, length_s: Fraction, bin_s: Fraction) -> pd.Series:

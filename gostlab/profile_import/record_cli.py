@@ -20,7 +20,7 @@ from gostlab.profile_import.ping_runner import (
 from gostlab.profile_import.profile_writer import (
     add_output_arguments,
     check_output,
-    parse_time,
+    parse_time_option,
     profile_name,
 )
 from gostlab.spec import profile as profiles
@@ -110,7 +110,7 @@ def read_options(arguments: argparse.Namespace) -> write_recorded.RecordingOptio
     interval_s = DEFAULT_INTERVAL_S
     if arguments.interval:
         bounds = MIN_INTERVAL_S, MAX_INTERVAL_S
-        interval_s = parse_time("--interval", arguments.interval, *bounds)
+        interval_s = parse_time_option("--interval", arguments.interval, *bounds)
     RATE.of("--rate", arguments.rate)
     is_written, rate = arguments.interval is not None, arguments.rate.strip()
     options = write_recorded.RecordingOptions(

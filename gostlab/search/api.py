@@ -164,7 +164,7 @@ def order_of(
         )
     check_free(free)
     check_apart(free, measured.rows)
-    needed_bps = max(row.least_bps for row in measured.used(FIT))
+    needed_bps = max(row.least_bps for row in measured.rows_for(FIT))
     free = tuple(reaching(parameter, needed_bps) for parameter in free)
     return FitOrder(
         name=name,

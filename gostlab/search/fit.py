@@ -39,7 +39,7 @@ def fit_order(order: FitOrder, harness: SearchHarness) -> FitRecord:
         columns = zip(order.free, positions.T, strict=True)
         return np.array([[free.snap(float(u)) for u in column] for free, column in columns]).T
 
-    def goodputs_bps(trials: Sequence[level_set.TrialRun]) -> list[float | None]:
+    def goodputs_bps(trials: Sequence[level_set.ProposedRun]) -> list[float | None]:
         runs = [order.run(trial) for trial in trials]
         folders = harness.make(runs)
         if not harness.runs:
@@ -48,7 +48,7 @@ def fit_order(order: FitOrder, harness: SearchHarness) -> FitRecord:
         return [rates.get(run.name) for run in runs]
 
     stage = harness.progress.stage
-    numbers, judges = (order.measurements.used(use) for use in (FIT, JUDGE))
+    numbers, judges = (order.measurements.rows_for(use) for use in (FIT, JUDGE))
     known = level_set.Known(numbers, goodputs_bps, snap, stage, Expected(order))
     try:
         result = level_set.search(

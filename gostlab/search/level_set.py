@@ -36,7 +36,7 @@ Position = tuple[float, ...]  # one value per parameter, 0 to 1
 
 
 @dataclass(frozen=True)
-class TrialRun:
+class ProposedRun:
     """A run that the search requests."""
 
     position: Position
@@ -46,7 +46,7 @@ class TrialRun:
 
 
 # Returns the goodput (bit/s) of each run, or None for a run without an answer.
-Lab = Callable[[Sequence[TrialRun]], Sequence["float | None"]]
+Lab = Callable[[Sequence[ProposedRun]], Sequence["float | None"]]
 
 
 def no_theory(_number: int, positions: np.ndarray) -> np.ndarray:
@@ -65,16 +65,16 @@ class Known:
     say: Callable[[str], None] = lambda _text: None
     # Returns ln(rate) in theory, from the index of a number and positions.
     theory: Callable[[int, np.ndarray], np.ndarray] = no_theory
-    answers: dict[TrialRun, float | None] = field(default_factory=dict)
+    answers: dict[ProposedRun, float | None] = field(default_factory=dict)
 
-    def ask(self, wanted: Iterable[TrialRun]) -> bool:
+    def ask(self, wanted: Iterable[ProposedRun]) -> bool:
         """Have the lab answer new requests, and return whether there were any."""
         new = [ask for ask in dict.fromkeys(wanted) if ask not in self.answers]
         if new:
             self.answers.update(zip(new, self.lab(new), strict=True))
         return bool(new)
 
-    def runs_of(self, number: int) -> list[tuple[TrialRun, float]]:
+    def runs_of(self, number: int) -> list[tuple[ProposedRun, float]]:
         """Return the runs of a number that have an answer, with their rates (bit/s)."""
         return [
             (ask, rate)
@@ -141,7 +141,7 @@ class ResidualModel:
             variances.append(variance / number.sd**2)
         return np.array(means), np.array(variances)
 
-    def expected(self, positions: np.ndarray) -> np.ndarray:
+    def expected_sum_of_squares(self, positions: np.ndarray) -> np.ndarray:
         """Return the expected sum of squared residuals."""
         means, variances = self.moments(positions)
         return np.asarray(np.sum(means**2 + variances, axis=0))
@@ -167,7 +167,7 @@ class ResidualModel:
     def best_of(self, positions: np.ndarray) -> Position:
         able = self.with_answers(positions)
         able = able if len(able) else positions
-        return as_position(able[int(np.argmin(self.expected(able)))])
+        return as_position(able[int(np.argmin(self.expected_sum_of_squares(able)))])
 
     def not_excluded(self, positions: np.ndarray, limit: float) -> np.ndarray:
         """Return the positions that may be within a limit, given the model's uncertainty."""
@@ -291,10 +291,10 @@ def make_requests(
     repetitions: int = 1,
     *,
     full_length: bool = True,
-) -> list[TrialRun]:
+) -> list[ProposedRun]:
     """Return requests for runs of some numbers at some positions."""
     return [
-        TrialRun(position, number, full_length, repetition)
+        ProposedRun(position, number, full_length, repetition)
         for repetition in range(1, repetitions + 1)
         for position in positions
         for number in numbers
@@ -328,11 +328,11 @@ def survey(
     `known_sums` has the sums of squared residuals of full-length runs.
     """
     tried = np.array(model.known.positions)
-    limit = model.limit(min([float(np.min(model.expected(tried))), *known_sums]))
+    limit = model.limit(min([float(np.min(model.expected_sum_of_squares(tried))), *known_sums]))
     sample = model.known.snap(model.equally_good(limit, random, FEW_DRAWS))
     positions = np.array(deduplicate(np.vstack([tried, sample])))
     best = model.best_of(positions)
-    expected = float(model.expected(np.array([best]))[0])
+    expected = float(model.expected_sum_of_squares(np.array([best]))[0])
     return positions, best, model.limit(min([expected, *known_sums]))
 
 
@@ -349,11 +349,11 @@ def propose_positions(model: ResidualModel, random: np.random.Generator) -> list
 
 def uncertain_runs(
     model: ResidualModel, positions: Sequence[Position], *, full_length: bool
-) -> list[TrialRun]:
+) -> list[ProposedRun]:
     """Return requests for each number at the positions where it is uncertain."""
     _, variances = model.moments(np.array(positions))
     return [
-        TrialRun(position, number, full_length)
+        ProposedRun(position, number, full_length)
         for column, position in enumerate(positions)
         for number in range(len(model.numbers))
         if variances[number, column] > MAX_SD**2

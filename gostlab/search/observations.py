@@ -90,7 +90,7 @@ class Measurements:
     file_name: str = ""  # name of the file in messages
     sha256: str = ""
 
-    def used(self, use: str) -> list[Observation]:
+    def rows_for(self, use: str) -> list[Observation]:
         """Return the rows to fit on, or to judge by."""
         return [row for row in self.rows if row.use == use]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gostlab.search.level_set import LAST_TURNS, TrialRun
+from gostlab.search.level_set import LAST_TURNS, ProposedRun
 from gostlab.search.observations import Measurements, Observation
 from gostlab.search.parameters import Free
 from gostlab.search.prior_mean import Limits, limits_of
@@ -52,12 +52,12 @@ class FitOrder:
     @property
     def rows(self) -> list[Observation]:
         """Return the numbers to fit on, then those to judge by."""
-        return [*self.measurements.used(FIT), *self.measurements.used(JUDGE)]
+        return [*self.measurements.rows_for(FIT), *self.measurements.rows_for(JUDGE)]
 
     @property
     def has_short_runs(self) -> bool:
         """Return whether short runs are shorter than full-length ones."""
-        return any(self.short_s(row) < self.whole_s(row) for row in self.measurements.used(FIT))
+        return any(self.short_s(row) < self.whole_s(row) for row in self.measurements.rows_for(FIT))
 
     def settings(self, row: Observation) -> dict[str, Setting]:
         """Return the settings of a row's runs without the free ones."""
@@ -79,7 +79,7 @@ class FitOrder:
         least_s = max(MIN_SHORT_S, math.ceil(MIN_ROUND_TRIPS * rtt_s))
         return min(whole_s, max(least_s, math.ceil(whole_s / SHORT_SHARE)))
 
-    def run(self, ask: TrialRun) -> RunSpec:
+    def run(self, ask: ProposedRun) -> RunSpec:
         """Return the run that answers a request. Raises BadInput."""
         row = self.rows[ask.number]
         chosen = {
@@ -110,8 +110,8 @@ class FitOrder:
         if not any(free.sets.rpartition(".")[2] == "loss" for free in self.free):
             return None
         least, most = 0.0, math.inf
-        for number, row in enumerate(self.measurements.used(FIT)):
-            run = self.run(TrialRun((0.5,) * len(self.free), number, True))
+        for number, row in enumerate(self.measurements.rows_for(FIT)):
+            run = self.run(ProposedRun((0.5,) * len(self.free), number, True))
             rate_bps, rtt_s = run.path[run.data_direction].rate_bps, run.flows[0].rtt_ms / 1000
             at_rate = rate_bps and row.most_bps >= PAYLOAD_AT_MAX * rate_bps
             if at_rate or not rtt_s or not all(flow.is_tcp for flow in run.flows):
@@ -125,7 +125,7 @@ class FitOrder:
         """Return the maximum number of runs and their total load duration (s)."""
         positions = 1 + (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
         judged = (1 + self.members) * self.repetitions + self.judge_paths
-        positions += self.judge_paths if self.measurements.used(JUDGE) else 0
+        positions += self.judge_paths if self.measurements.rows_for(JUDGE) else 0
         runs, length_s = 0, 0.0
         for row in self.rows:
             if row.use == FIT:
@@ -160,7 +160,7 @@ class Expected:
         return np.log([limits(number, position).goodput_bps for position in positions.tolist()])
 
     def _by_a_run(self, number: int, position: Sequence[float]) -> Limits:
-        return limits_of(self._order.run(TrialRun(tuple(position), number, True)))
+        return limits_of(self._order.run(ProposedRun(tuple(position), number, True)))
 
     def _quickly(self, number: int, position: Sequence[float]) -> Limits:
         changed: dict[str, Any] = {}

@@ -62,7 +62,7 @@ from gostlab.spec.yaml_source import (
     read_mapping,
     record,
     takes,
-    text_like,
+    text_matching,
     text_of,
     texts_of,
     unknown_key,
@@ -71,7 +71,7 @@ from gostlab.spec.yaml_source import (
 )
 
 # A name that is also the name of a folder.
-read_name = text_like(
+read_name = text_matching(
     r"[a-z0-9][a-z0-9.-]{0,63}",
     "a name has lower-case letters, digits, dots and dashes, 64 at most",
 )

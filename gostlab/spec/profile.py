@@ -80,7 +80,7 @@ from gostlab.spec.yaml_source import (
     record,
     shown_path,
     takes,
-    text_like,
+    text_matching,
     text_of,
     texts_of,
     whole_number,
@@ -106,10 +106,10 @@ DERIVED_TOLERANCE = 1e-3
 
 PERCENT = SHARE.to(float)
 FILE_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-TEXT_NAME = text_like(
+TEXT_NAME = text_matching(
     rf"{FILE_NAME}\.(md|txt)", "not the name of a text beside the profile (like my-paths.md)"
 )
-DISTRIBUTION_NAME = text_like(
+DISTRIBUTION_NAME = text_matching(
     rf"{FILE_NAME}\.dist", "not the name of a file beside the profile (like my-path.dist)"
 )
 TEXTS = list_of(text_of)

@@ -39,7 +39,7 @@ from gostlab.spec.yaml_source import (
     parse_document,
     record,
     takes,
-    text_like,
+    text_matching,
     text_of,
     unknown_key,
 )
@@ -187,7 +187,7 @@ class RequestedChange:
         default=None,
     )
     link: str | None = key(
-        text_like(LINK_NAME.pattern, "no name of a link (like hop2, or n1-n2)"),
+        text_matching(LINK_NAME.pattern, "no name of a link (like hop2, or n1-n2)"),
         "link that changes, named as under `links` (default: all links without their own path)",
         "hop2",
         default=None,

@@ -27,7 +27,7 @@ from gostlab.spec.yaml_source import (
     one_of_names,
     quantity,
     takes,
-    text_like,
+    text_matching,
     text_of,
     whole_number,
 )
@@ -146,7 +146,7 @@ def read_sites(node: Node) -> tuple[str, ...]:
 
 # The names of ./lab gost list; YAML may read a version as a number.
 read_gost = Reader(
-    text_like(
+    text_matching(
         r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}",
         "not the name of a GOST (./lab gost list), relay or auto",
     ),

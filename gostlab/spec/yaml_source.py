@@ -551,7 +551,7 @@ def TEXTS_BY_NAME(node: Node) -> dict[str, str]:
     return {name: text_of(value) for name, value in mapping_of(node).items()}
 
 
-def text_like(pattern: str, problem: str) -> Reader[str]:
+def text_matching(pattern: str, problem: str) -> Reader[str]:
     """Return a reader of a text that matches a pattern; `problem` is the error for other texts."""
 
     def read_text(node: Node) -> str:

@@ -414,13 +414,15 @@ def test_a_full_disk_is_said_before_the_download(
 
 
 def test_the_repositorys_pins_are_whole() -> None:
-    pin = locate.read_pin((folders.ROOT / "kernel" / "kernel-org.lock").read_text(encoding="utf-8"))
+    pin = locate.parse_pins(
+        (folders.ROOT / "kernel" / "kernel-org.lock").read_text(encoding="utf-8")
+    )
     if pin:  # of the series that the patches are tested on
         newest = max(each.version for each in kernels.declared_kernels().values())
         assert locate.version_tuple(pin["version"])[:2] == newest
         assert pin["url"].endswith(f"linux-{pin['version']}.tar.xz")
         assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
-    go = locate.read_pin((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
+    go = locate.parse_pins((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
     assert locate.version_tuple(go["version"].removeprefix("go")) >= relay_build.OLDEST_THAT_REPEATS
     assert all(go[machine].startswith("h1:") for machine in ("amd64", "arm64"))
 

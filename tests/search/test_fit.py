@@ -17,7 +17,7 @@ from gostlab.search.api import order_of, own_settings
 from gostlab.search.fit_cli import print_fitted, window_lines
 from gostlab.search.fit_plot import fit_figure
 from gostlab.search.fitted_profile import numbers_bare, write_fitted
-from gostlab.search.level_set import TrialRun
+from gostlab.search.level_set import ProposedRun
 from gostlab.search.observations import (
     Measurements,
     chosen,
@@ -139,7 +139,7 @@ def test_a_slip_is_named_with_its_line(old: str, new: str, error: str) -> None:
 def test_an_experiments_published_rates_are_measurements() -> None:
     ws, wss = {"tunnel": ["gost+ws"]}, {"tunnel": ["gost+wss"]}
     found = chosen(load_measurements("thesis-tunnel"), ws, wss)
-    assert len(found.used("fit")) == len(found.used("judge")) == 8
+    assert len(found.rows_for("fit")) == len(found.rows_for("judge")) == 8
     assert {row.levels["cc"].value for row in found.rows} == {"cubic", "bbr"}
     assert found.rows[0].goodput_bps == 144e6
 
@@ -240,18 +240,18 @@ def test_a_rate_may_begin_at_what_passed() -> None:
 def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
     asked = order(tmp_path)
     positions = (0.5, 0.5, 1.0)
-    whole, short = (asked.run(TrialRun(positions, 0, is_whole)) for is_whole in (True, False))
+    whole, short = (asked.run(ProposedRun(positions, 0, is_whole)) for is_whole in (True, False))
     assert (whole.length_s, short.length_s) == (12, 3)
     assert whole.path.forward.rate_bps == 150_000_000
     assert whole.path.forward.loss.p == pytest.approx(0.0003162, rel=1e-3)
     assert whole.path.reverse.loss.p == 0
     assert whole.path.forward.delay_ms == 30
     assert whole.experiment == "fit-mine-fitted" and whole.name != short.name
-    assert asked.run(TrialRun(positions, 0, True)).name == whole.name
-    assert asked.run(TrialRun(positions, 0, True, 2)).seed == whole.seed + 1
+    assert asked.run(ProposedRun(positions, 0, True)).name == whole.name
+    assert asked.run(ProposedRun(positions, 0, True, 2)).seed == whole.seed + 1
     assert (
-        asked.run(TrialRun(positions, 2, True)).cc
-        == asked.run(TrialRun(positions, 1, True)).cc
+        asked.run(ProposedRun(positions, 2, True)).cc
+        == asked.run(ProposedRun(positions, 1, True)).cc
         == "bbr"
     )
 
@@ -262,7 +262,7 @@ def test_theory_says_of_a_place_what_it_says_of_its_run(tmp_path: Path, buffers:
     positions = np.array([[0.1, 0.2, 0.9], [0.8, 0.5, 0.0]])
     for number in range(len(asked.rows)):
         runs = [
-            asked.run(TrialRun(tuple(position), number, True)) for position in positions.tolist()
+            asked.run(ProposedRun(tuple(position), number, True)) for position in positions.tolist()
         ]
         assert list(Expected(asked)(number, positions)) == pytest.approx(
             [math.log(limits_of(run).goodput_bps) for run in runs], rel=1e-12

@@ -9,7 +9,7 @@ import pytest
 
 from gostlab.search import level_set
 from gostlab.search.gaussian_process import Surrogate
-from gostlab.search.level_set import Known, SearchResult, TrialRun
+from gostlab.search.level_set import Known, ProposedRun, SearchResult
 from gostlab.search.observations import Observation
 from gostlab.search.prior_mean import least_of
 
@@ -47,13 +47,13 @@ class MadeUp:
 
     def __init__(self, formula: Callable[..., list[float]], noise: float = 0.02) -> None:
         self._formula, self._noise = formula, noise
-        self.asked: list[TrialRun] = []
+        self.asked: list[ProposedRun] = []
 
-    def __call__(self, make_requests: Sequence[TrialRun]) -> list[float | None]:
+    def __call__(self, make_requests: Sequence[ProposedRun]) -> list[float | None]:
         self.asked += make_requests
         return [self.answer(ask) for ask in make_requests]
 
-    def answer(self, ask: TrialRun) -> float | None:
+    def answer(self, ask: ProposedRun) -> float | None:
         rate = self._formula(*ask.position)[ask.number]
         noise = random.Random(repr(ask)).gauss(0.0, self._noise)
         return float(rate * 1e6 * math.exp(noise) * (1.0 if ask.full_length else 0.9))
@@ -158,7 +158,7 @@ def test_what_no_path_explains_keeps_a_large_misfit() -> None:
 @pytest.mark.slow
 def test_places_without_an_answer_are_left_alone() -> None:
     class Partly(MadeUp):
-        def answer(self, ask: TrialRun) -> float | None:
+        def answer(self, ask: ProposedRun) -> float | None:
             return None if ask.position[0] > 0.5 else super().answer(ask)
 
     lab = Partly(lambda first: [100.0 * 10**first])
@@ -221,7 +221,7 @@ def test_judges_are_met_by_another_path_that_fits_as_well_if_there_is_one() -> N
     first, met, never = numbers([10.0, 300.0, 900.0])
     known = Known([first], lab, theory=theory)
     found = level_set.search(known, 2, points=16, members=2, seed=1)
-    known.ask([TrialRun(found.best, number, True) for number in (1, 2)])
+    known.ask([ProposedRun(found.best, number, True) for number in (1, 2)])
 
     found = level_set.search_for_judges(known, found, [met, never], seed=1)
 

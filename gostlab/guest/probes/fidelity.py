@@ -7,7 +7,7 @@ from typing import Any
 
 from gostlab.guest.flow_result import SERVER, FlowResult
 from gostlab.guest.probes import binomial
-from gostlab.guest.probes.first_last_byte import DataTimes
+from gostlab.guest.probes.first_last_byte import SendTimes
 from gostlab.guest.probes.timer_lateness import Gap
 from gostlab.install.locate import version_tuple
 from gostlab.install.parts_json import KernelJson
@@ -139,7 +139,7 @@ FAILURES: Mapping[str, str] = {
 }
 
 
-def checked(
+def make_check(
     what: str, bad: bool, asked: Any, got: Any, name: str = "", verdict: str = "", **values: Any
 ) -> Check:
     """Return a check that is ok, or fails with the verdict and reason of FAILURES.
@@ -174,7 +174,7 @@ def check_idle_rtt(
     off = min_ms - min(max(min_ms, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
     cause = "; on the real clock a busy CPU adds to it" if not virtual and off > 0 else ""
     asked, bad = round(asked_ms, 4), abs(off) > tolerance
-    return checked("idle_rtt", bad, asked, min_ms, name=name, off=off, cause=cause)
+    return make_check("idle_rtt", bad, asked, min_ms, name=name, off=off, cause=cause)
 
 
 def check_cc(
@@ -207,7 +207,7 @@ def check_cc(
             seen = sorted({cc for leg in across for cc in leg["cc"]})
         name = "cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else "")
         bad, detail = seen != [flow.cc], ", ".join(seen) or "unseen"
-        checks.append(checked("cc_on_wan_sockets", bad, flow.cc, seen, name, seen=detail))
+        checks.append(make_check("cc_on_wan_sockets", bad, flow.cc, seen, name, seen=detail))
     return checks
 
 
@@ -225,7 +225,7 @@ def check_cc_by_end(legs: Sequence[LegRow], run: RunSpec) -> list[Check]:
             asked = cc_at(run.cc, run.cc_by_end, host, leg["leg"])
             name = f"cc_{leg['leg']}_{host}" + (f"_{end}" if leg["loopback"] else "")
             checks.append(
-                checked(
+                make_check(
                     "cc",
                     seen != [asked],
                     asked,
@@ -254,7 +254,7 @@ def check_cpu(of_hosts: Sequence[HostRow], bottleneck_share: float | None, clock
     least = CPU_IDLE_DEGRADED[clock]
     work = f" ({describe_cpu_work(of_hosts, host)})" if clock == "virtual" else ""
     bad, got = share < least and not full, round(share, 4)
-    return checked("cpu_idle_share", bad, least, got, whose=whose, share=share, work=work)
+    return make_check("cpu_idle_share", bad, least, got, whose=whose, share=share, work=work)
 
 
 def describe_cpu_work(of_hosts: Sequence[HostRow], busiest: str | None) -> str:
@@ -285,7 +285,7 @@ def check_tcp_memory(
         for name in ("TcpExtTCPRcvQDrop", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures")
     )
     of_all = whose == "TCP sockets"
-    return checked(
+    return make_check(
         "tcp_memory",
         peak_mib >= low_mib or dropped > 0,
         round(low_mib, 1),
@@ -304,7 +304,7 @@ def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) 
         length_s = ran.get(flow.name, load_s)
         if flow.traffic.by_iperf3 and length_s < 0.98 * flow.duration_s:
             which = flow.name if len(run.flows) > 1 else "the load"
-            return checked("run_length", True, flow.duration_s, round(length_s, 3), which=which)
+            return make_check("run_length", True, flow.duration_s, round(length_s, 3), which=which)
     from_s, to_s = run.window_s
     measured = []
     for flow in run.flows:
@@ -322,7 +322,7 @@ def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) 
     return Check("run_length", "degraded", shortest.duration_s, round(load_s, 3), "s", reason)
 
 
-def check_instants(run: RunSpec, times: Callable[[str], DataTimes | None]) -> list[Check]:
+def check_instants(run: RunSpec, times: Callable[[str], SendTimes | None]) -> list[Check]:
     """Check that the data of several iperf3 flows began and ended on time, but for a round trip.
 
     For a start it is the idle path's round trip; for an end the last one that its socket saw, as
@@ -345,7 +345,7 @@ def check_instants(run: RunSpec, times: Callable[[str], DataTimes | None]) -> li
         for what, asked_s, got_s, rtt_ms in ends:
             late_s, trip_s = got_s - asked_s, max(rtt_ms, MIN_TRIP_MS) / 1000
             checks.append(
-                checked(
+                make_check(
                     what,
                     late_s > trip_s,
                     asked_s,
@@ -395,7 +395,7 @@ def check_rate(carried: Carried) -> Check:
     from_before = bad and got_bps <= (1 + RATE_CLOCKS) * max_bps + carried.under_way_bps
     what = "rate_within_part" if from_before else "rate_within_bottleneck"
     name, whose = "rate_within_bottleneck", carried.whose
-    return checked(what, bad, max_bps or None, got_bps, name, whose=whose)
+    return make_check(what, bad, max_bps or None, got_bps, name, whose=whose)
 
 
 def check_replay(run: RunSpec, samples: Sequence[QueueRow]) -> list[Check]:
@@ -425,7 +425,9 @@ def check_replay(run: RunSpec, samples: Sequence[QueueRow]) -> list[Check]:
     off = error / asked
     bad, changes, percent = off > REPLAY_ERROR, str(len(steps) - 1), f"{100 * off:.1f}"
     return [
-        checked("replay_error", bad, REPLAY_ERROR, round(off, 5), changes=changes, percent=percent)
+        make_check(
+            "replay_error", bad, REPLAY_ERROR, round(off, 5), changes=changes, percent=percent
+        )
     ]
 
 
@@ -448,7 +450,7 @@ def check_offered(
         detail = offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock)
         name, bad = f"udp_offered_{flow.name}", abs(got_bps - flow.rate_bps) > tolerance_bps
         checks.append(
-            checked("udp_offered", bad, flow.rate_bps, round(got_bps), name, detail=detail)
+            make_check("udp_offered", bad, flow.rate_bps, round(got_bps), name, detail=detail)
         )
     return checks
 
@@ -456,7 +458,7 @@ def check_offered(
 def check_counts(flows: Sequence[FlowResult]) -> list[Check]:
     """Return a check for each flow that only its server counted."""
     return [
-        checked(
+        make_check(
             "counted_by", True, "client", SERVER, name=f"counted_by_{flow.name}", flow=flow.name
         )
         for flow in flows
@@ -487,7 +489,7 @@ def check_drops(queues: Iterable[QueueRow], run: RunSpec) -> list[Check]:
     senders = [row for row in queues if row["role"] == "sender"]
     drops = sum(row["drops"] for row in senders)
     # An end host's own queue paces and never drops: what it drops no path has lost.
-    checks = [checked("sender_queue_drops", drops > 0, 0, drops)] if senders else []
+    checks = [make_check("sender_queue_drops", drops > 0, 0, drops)] if senders else []
     if run.offloads:  # a drop is of a lump, and what passed is counted in segments
         lossy = [
             row
@@ -513,7 +515,7 @@ def check_drops_of(name: str, last: QueueRow, losses: Sequence[LossSpec]) -> Che
     """
     drops = last["drops"]
     if all(loss.is_lossless for loss in losses) or losses[0].model == "periodic":
-        return checked("delay_line_drops", drops > 0, 0, drops, name=name)
+        return make_check("delay_line_drops", drops > 0, 0, drops, name=name)
     if len(losses) == 1 and losses[0].model == "random":
         return check_loss(name, losses[0].p, drops, drops + last["sent_pkts"])
     return Check(name, "ok", None, drops, "packets")
@@ -523,7 +525,7 @@ def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
     """Check a delay line's drops against the 99.99 % interval of its loss."""
     low, high = binomial.interval(LOSS_CONFIDENCE, offered, asked)
     bad, percent = not low <= drops <= high, 100 * asked
-    return checked(
+    return make_check(
         "loss", bad, [low, high], drops, name, offered=offered, percent=percent, low=low, high=high
     )
 
@@ -543,7 +545,7 @@ def check_delay_line(samples: Iterable[QueueRow], limit_pkts: int) -> list[Check
     for (direction, device), pkts in sorted(most.items()):
         name = f"delay_line_backlog_{direction}" + (f"_{device}" if several else "")
         bad, verdict = pkts > DELAY_LINE_FULL * limit_pkts, "invalid" if pkts >= limit_pkts else ""
-        checks.append(checked("delay_line_backlog", bad, limit_pkts, pkts, name, verdict))
+        checks.append(make_check("delay_line_backlog", bad, limit_pkts, pkts, name, verdict))
     return checks
 
 
@@ -559,7 +561,7 @@ def check_kernel(run: RunSpec, described: KernelJson | None, release: str) -> li
     lacking = "; ".join(f"no {FEATURES[name].says}" for name in mattering)
     asked = described["version"]
     return [
-        checked("kernel", release != asked, asked, release, kernel=run.kernel),
+        make_check("kernel", release != asked, asked, release, kernel=run.kernel),
         Check(
             "kernel_lacks",
             "ok" if set(DECIDING).isdisjoint(mattering) else "degraded",
@@ -580,7 +582,7 @@ def check_taint(run: RunSpec, taint: int) -> list[Check]:
     faults = taint & TAINT_OF_FAULTS
     if run.machine != "sandbox" or not faults:
         return []
-    return [checked("kernel_warned", True, 0, faults)]
+    return [make_check("kernel_warned", True, 0, faults)]
 
 
 def check_own_kernel(run: RunSpec, release: str) -> list[Check]:
@@ -607,7 +609,7 @@ def check_tunnel(ends: Mapping[str, int | None]) -> Check:
     dead = {node: status for node, status in sorted(ends.items()) if status is not None}
     died = (f"the tunnel's end on {node} died (exit status {dead[node]})" for node in dead)
     alive = sorted(set(ends) - set(dead))
-    return checked("tunnel_alive", bool(dead), sorted(ends), alive, detail=", ".join(died))
+    return make_check("tunnel_alive", bool(dead), sorted(ends), alive, detail=", ".join(died))
 
 
 def check_repeats(program: str, counter_at: int | None) -> Check:
@@ -667,7 +669,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 def check_sampler(lateness_ms: Sequence[float]) -> Check:
     """Check how late the samplers woke: a busy CPU shows here first."""
     late = round(max(lateness_ms, default=0.0), 3)
-    return checked("sampler_lateness", late > SAMPLER_LATE_MS, SAMPLER_LATE_MS, late)
+    return make_check("sampler_lateness", late > SAMPLER_LATE_MS, SAMPLER_LATE_MS, late)
 
 
 def check_sampler_gap(interval_s: float, longest_s: float) -> Check:
@@ -676,7 +678,7 @@ def check_sampler_gap(interval_s: float, longest_s: float) -> Check:
     Instants missed while the CPU was busy are skipped.
     """
     bad = longest_s >= SAMPLER_GAP_INTERVALS * interval_s
-    return checked("sampler_gap", bad, interval_s, round(longest_s, 6), longest=longest_s)
+    return make_check("sampler_gap", bad, interval_s, round(longest_s, 6), longest=longest_s)
 
 
 def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
@@ -699,7 +701,7 @@ def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
     most, off = LATE_GAPS_DEGRADED, abs(rate - 1)
     verdict = "invalid" if off > RATE_OFF_INVALID else ""
     return [
-        checked(
+        make_check(
             "bottleneck_gaps",
             late > most,
             most,
@@ -709,7 +711,7 @@ def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
             count=len(gaps),
             packet_us=packet_us,
         ),
-        checked(
+        make_check(
             "bottleneck_rate",
             off > RATE_OFF_DEGRADED,
             1.0,
@@ -741,7 +743,7 @@ def check_wakeups(
         return not_measured("lost_wakeups", WAKEUP_RATE, "share", why)
     rate = sum(gap.due_s for gap in gaps) / sum(gap.got_s for gap in gaps)
     in_time = quantile(late_ms, 0.99) <= TICKER_LATE_MS
-    return checked(
+    return make_check(
         "lost_wakeups",
         rate < WAKEUP_RATE and idle_share > WAKEUP_IDLE and (in_time or known_to_lose),
         WAKEUP_RATE,

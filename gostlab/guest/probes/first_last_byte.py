@@ -53,7 +53,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class DataTimes:
+class SendTimes:
     """The times when a flow's first and last byte left its sender, and its last smoothed RTT."""
 
     began_s: float

@@ -26,7 +26,7 @@ from gostlab.guest.host_config import has_own_tcp_memory
 from gostlab.guest.namespaces import inside
 from gostlab.guest.network import Interface, Network
 from gostlab.guest.probes import netlink
-from gostlab.guest.probes.first_last_byte import FIRST_LEGS, DataTimes, Sent
+from gostlab.guest.probes.first_last_byte import FIRST_LEGS, SendTimes, Sent
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
 from gostlab.registry.congestion_controls import kernel_name
 from gostlab.results.metrics import SENDING_END
@@ -511,7 +511,7 @@ class Probes:
         before, after = self._window(leg.flow, whole=whole)
         return int(after.grown(after.of(leg, end), [name], before, 0)[name])
 
-    def bytes_arrived(self, leg: TunnelLeg, end: str, *, whole: bool = False) -> int:
+    def bytes_delivered(self, leg: TunnelLeg, end: str, *, whole: bool = False) -> int:
         """Return the bytes of one end of a leg that its peer got: acknowledged, or by SACK.
 
         Data behind a lost segment count when they arrive, not all at once with its retransmission.
@@ -520,13 +520,13 @@ class Probes:
         sacked = after.sacked_bytes(leg, end) - before.sacked_bytes(leg, end)
         return max(0, self.counted(leg, end, "bytes_acked", whole=whole) + sacked)
 
-    def data_times(self, flow: str) -> DataTimes | None:
+    def send_times(self, flow: str) -> SendTimes | None:
         """Return when a flow's data left, or None if no sample shows it."""
         sending = self._sending[flow]
         flow_legs = {leg.name for leg in self._legs if leg.flow == flow}
         first = next((name for name in FIRST_LEGS[sending] if name in flow_legs), None)
         position = flow, first, sending
-        return DataTimes.of(
+        return SendTimes.of(
             socket.sent
             for socket in self._sockets.values()
             if socket and socket.sent and (socket.leg.flow, socket.leg.name, socket.end) == position

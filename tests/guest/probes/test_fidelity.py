@@ -9,7 +9,7 @@ import pytest
 from gostlab.guest.flow_result import FlowResult
 from gostlab.guest.probes import fidelity
 from gostlab.guest.probes.fidelity import Carried
-from gostlab.guest.probes.first_last_byte import DataTimes
+from gostlab.guest.probes.first_last_byte import SendTimes
 from gostlab.guest.probes.timer_lateness import (
     Gap,
     QdiscEvent,
@@ -54,12 +54,12 @@ def test_data_begin_and_end_within_a_round_trip_of_what_was_asked(
     began_s: float, ended_s: float, expected: dict[str, str]
 ) -> None:
     run = describe(flows=[flow("first", duration_s=9.0), flow("late", start_s=3.0, duration_s=2.0)])
-    times = {"first": DataTimes(0.0, 12.0, 40.0), "late": DataTimes(began_s, ended_s, 200.0)}
+    times = {"first": SendTimes(0.0, 12.0, 40.0), "late": SendTimes(began_s, ended_s, 200.0)}
 
     checks = fidelity.check_instants(run, times.get)
     assert verdicts(checks) == {"data_start_first": "ok", **expected}
     assert all(("late" in check.reason) == (check.verdict != "ok") for check in checks)
-    assert not fidelity.check_instants(describe(), {"flow1": DataTimes(1.0, 9.0, 40.0)}.get)
+    assert not fidelity.check_instants(describe(), {"flow1": SendTimes(1.0, 9.0, 40.0)}.get)
 
 
 # -- the path
