@@ -86,8 +86,9 @@ def read_own_test(path: Path) -> OwnTest:
     except UnreadableRecording as error:
         raise BadInput(f"{recording.label}: {error}") from None
     except UNEXPECTED as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise BadInput(f"{recording.label}: not what `iperf3 -J` writes ({reason})") from None
+        raise BadInput(
+            f"{recording.label}: not a whole report of `iperf3 -J`, which is all that compare reads"
+        ) from error
 
 
 def own_test(label: str, report: IperfReport, direction: str) -> OwnTest:

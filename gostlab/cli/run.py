@@ -263,6 +263,9 @@ def try_verb(arguments: argparse.Namespace) -> int:
         given.setdefault("sample", LIVE_SAMPLE)
     if arguments.path:
         given = with_path(arguments.path, given)
+    tunnel = str(given.get("tunnel", ""))
+    if tunnel.endswith((".yml", ".yaml", ".json")):
+        raise BadInput(f"--tunnel {tunnel}: a file; GOST's configuration is --gost-config {tunnel}")
     if arguments.gost_config:
         given = with_gost_config(arguments.gost_config, given)
     programs, repetitions = (arguments.run_server, arguments.run_client), arguments.repeat

@@ -300,6 +300,11 @@ def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
         new_object = replace(
             new_object, handle=handle or before.handle, options=carried_over(before, new_object)
         )
+    if verb == "add" and before:
+        raise ValueError(
+            f"add where {before.position} has a {before.kind} already, which tc refuses (File"
+            " exists): write replace, or delete the other first"
+        )
     if verb == "change" and not before:
         raise ValueError(f"change of a qdisc that no line adds (dev {name}, {new_object.parent})")
     device.qdiscs[new_object.parent] = new_object

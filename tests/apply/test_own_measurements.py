@@ -115,7 +115,7 @@ def test_what_arrived_of_udp_stands_beside_a_cell_of_udp(tmp_path: Path) -> None
         (report(80.0, cc="reno"), "they are: cubic, 16 streams, upload; bbr, 16 streams, upload"),
         (udp_report(40.0, 0.5), "UDP, 1 stream, upload: no cell of"),
         ({"error": "unable to connect"}, "iperf3 failed: unable to connect"),
-        ({"start": 1}, "not what `iperf3 -J` writes"),
+        ({"start": 1}, "not a whole report of `iperf3 -J`"),
     ],
 )
 def test_a_report_of_no_cell_is_refused_in_one_line(
