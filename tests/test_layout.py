@@ -356,3 +356,27 @@ def test_a_guest_parses_no_settings() -> None:
     )
     done = said_by(sys.executable, "-c", script)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+# What a grader's runner and the guest's root have not got; these rooms run on the lab's own Python.
+HEAVY = set(
+    "distributed jinja2 markupsafe matplotlib msgspec numpy optuna pandas psutil rich scipy".split()
+)
+ON_THE_LABS_PYTHON = "analysis bench cluster console.py profile_import search".split()
+
+
+def test_a_grader_and_a_native_run_need_no_more_than_yaml() -> None:
+    """A heavy library is imported in the functions that need it."""
+    found = []
+    for file in sorted((ROOT / "gostlab").rglob("*.py")):
+        if file.relative_to(ROOT / "gostlab").parts[0] in ON_THE_LABS_PYTHON:
+            continue
+        for node in ast.parse(file.read_text("utf-8")).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found += [
+                f"{file.relative_to(ROOT)}:{node.lineno} {name}"
+                for name in names
+                if name.partition(".")[0] in HEAVY or name == "gostlab.console"
+            ]
+    assert found == []

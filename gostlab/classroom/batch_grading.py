@@ -18,8 +18,6 @@ from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 
-from rich.progress import track
-
 from gostlab import __version__
 from gostlab.atomic_write import write_json
 from gostlab.classroom import lms_downloads
@@ -41,7 +39,6 @@ from gostlab.classroom.lms_downloads import Download, HandedIn
 from gostlab.classroom.roster import Pupil, Roster
 from gostlab.classroom.safe_extract import NoHandIn, only_bad_input
 from gostlab.classroom.workspace import ASSIGNMENT
-from gostlab.console import Console
 from gostlab.install.locate import hash_of_files
 from gostlab.results import BROKEN_RECORDS, EPOCH, read_object
 from gostlab.spec.yaml_source import BadInput
@@ -245,6 +242,10 @@ def read_record(file: Path, key: str) -> Record | None:
 
 def grade_all(download: Download, course: Course, out: Path, jobs: int) -> list[Record]:
     """Return the records of all hand-ins in the download's order. Raises OSError."""
+    from rich.progress import track
+
+    from gostlab.console import Console
+
     (out / CACHE_FOLDER).mkdir(parents=True, exist_ok=True)
     path = download.path.resolve()
     # Only this process handles Ctrl-C.

@@ -6,8 +6,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from rich.text import Text
-
 from gostlab.atomic_write import write_whole
 from gostlab.classroom import gradebooks, lms_downloads, pages
 from gostlab.classroom.assignment import assigned, read_secret
@@ -28,7 +26,6 @@ from gostlab.classroom.roster import read_roster
 from gostlab.classroom.safe_extract import only_bad_input, open_upload
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK
-from gostlab.console import Console
 from gostlab.results import read_object
 from gostlab.scheduler.summary import plain_table
 from gostlab.spec.yaml_source import BadInput
@@ -130,6 +127,10 @@ def write(out: Path, lab: CourseLab, title: str, lines: list[GradeRow], index: s
 
 
 def print_class(lines: list[GradeRow], lab: CourseLab) -> None:
+    from rich.text import Text
+
+    from gostlab.console import Console
+
     shown_table = plain_table()
     shown_table.add_column("student", overflow="fold")
     shown_table.add_column("name", overflow="fold")

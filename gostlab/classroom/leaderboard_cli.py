@@ -5,8 +5,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.text import Text
-
 from gostlab.classroom import leaderboard, lms_downloads
 from gostlab.classroom.assignment import read_secret
 from gostlab.classroom.batch_grading import (
@@ -20,7 +18,6 @@ from gostlab.classroom.leaderboard import Entry, HiddenPath
 from gostlab.classroom.roster import Roster, read_roster
 from gostlab.classroom.safe_extract import only_bad_input
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK, say
-from gostlab.console import Console
 from gostlab.registry.folders import ROOT
 from gostlab.scheduler.summary import plain_table
 from gostlab.spec.yaml_source import BadInput
@@ -98,6 +95,10 @@ def read_entry(folder: Path, student: str, rank: Rank) -> Entry:
 
 
 def print_ranking(ranking: Sequence[Entry], paths: Sequence[HiddenPath], lab: CourseLab) -> None:
+    from rich.text import Text
+
+    from gostlab.console import Console
+
     table = plain_table()
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")

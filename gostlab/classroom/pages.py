@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import jinja2
-from markupsafe import Markup
-
 from gostlab.classroom.batch_grading import MIN_DIGITS, MIN_NUMBERS, STATES, GradeRow
 from gostlab.classroom.expressions import format_value
 from gostlab.classroom.feedback import sentences
@@ -21,6 +18,9 @@ HERE = Path(__file__).parent
 
 def page(template: str, **names: object) -> str:
     """Render a template; untrusted text is escaped and cannot change the text direction."""
+    import jinja2
+    from markupsafe import Markup
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,

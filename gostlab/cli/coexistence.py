@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import TextIO
-
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, TextIO
 
 from gostlab.cli.result_table import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_text
 from gostlab.registry.palette import cc_colour
 from gostlab.results.coexistence import Competitor
 from gostlab.scheduler import summary
 from gostlab.scheduler.summary import CellSummary
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
 
 AT_ONCE_S = 1.0  # length of a window over which shares are taken
 
@@ -61,8 +62,10 @@ def middle(values: Iterable[float]) -> float | None:
     return median(known) if known else None
 
 
-def contest_table(cells: Sequence[CellSummary], *, bars: bool, blocks: bool) -> Table:
+def contest_table(cells: Sequence[CellSummary], *, bars: bool, blocks: bool) -> "Table":
     """Return a table with a row per flow of each cell: median, minimum and maximum over runs."""
+    from rich.text import Text
+
     table = summary.plain_table()
     table.add_column("", overflow="fold")
     if bars:

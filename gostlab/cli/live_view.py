@@ -15,14 +15,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
-
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from gostlab import results
-from gostlab.console import Console
 from gostlab.errors import BadInput
 from gostlab.safe_read import open_plain
 from gostlab.scheduler import summary
@@ -32,6 +27,13 @@ from gostlab.spec.labels import cell_label
 from gostlab.spec.path_spec import DirectionSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.response import bdp_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.text import Text
+
+    from gostlab.console import Console
+
 
 MAX_RUNS = 4  # side by side
 MAX_BYTES = 16 << 20  # maximum number of bytes to read from a file for one picture
@@ -187,7 +189,7 @@ class LivePicture(LiveDisplay):
         folder: Path,
         pace: float = 1.0,
         levels: Levels | None = None,
-        console: Console | None = None,
+        console: "Console | None" = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder, self._pace, self._now, self._levels = folder, pace, now, levels or {}
@@ -229,8 +231,12 @@ class LivePicture(LiveDisplay):
         while self._runs and self._drawn_s < self.length_s:
             time.sleep(1 / FRAMES_PER_S)
 
-    def picture(self) -> Group:
+    def picture(self) -> "Group":
         """Return the runs side by side, at the current instant of the picture."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
         with self._lock:
             for followed in self._runs.values():
                 followed.read()
@@ -261,8 +267,11 @@ class LivePicture(LiveDisplay):
         count = max(1, len(self._runs))
         return max(24, (self._console.width - 2 * (count - 1) - 2) // count)
 
-    def panel(self, followed: Followed) -> Group:
+    def panel(self, followed: Followed) -> "Group":
         """Return one run's panel: its path, its queue over time, and each flow's window."""
+        from rich.console import Group
+        from rich.text import Text
+
         windows = {flow.name: followed.sender(flow.name) for flow in followed.run.flows}
         active_flows = [name for name, samples in windows.items() if samples or len(windows) == 1]
         rows = [
@@ -286,13 +295,15 @@ class LivePicture(LiveDisplay):
             line.truncate(self.width, overflow="ellipsis")
         return Group(*lines)
 
-    def label_lines(self, *pieces: str, style: str) -> list[Text]:
+    def label_lines(self, *pieces: str, style: str) -> "list[Text]":
         """Return labels on one line, or on a line each if runs are narrow."""
+        from rich.text import Text
+
         if self.width >= WIDE:
             return [Text(" · ".join(pieces), style=style)]
         return [Text(piece, style=style) for piece in pieces]
 
-    def path_lines(self, followed: Followed) -> list[Text]:
+    def path_lines(self, followed: Followed) -> "list[Text]":
         """Return the path's rate, round trip and BDP."""
         run = followed.run
         rate_bps, rtts_ms = followed.path.rate_bps, sorted({flow.rtt_ms for flow in run.flows})
@@ -303,8 +314,10 @@ class LivePicture(LiveDisplay):
         bdp = [f"BDP {bdps[0]:.0f} packets"] if len(bdps) == 1 else []
         return self.label_lines(f"{rate_bps / 1e6:g} Mbit/s · {rtt_text}", *bdp, style="dim")
 
-    def queue_lines(self, followed: Followed, most_rows: int) -> list[Text]:
+    def queue_lines(self, followed: Followed, most_rows: int) -> "list[Text]":
         """Return the queue as a bar, and its length over time."""
+        from rich.text import Text
+
         limit = followed.path.buffer_pkts or 1
         samples = [sample for sample in followed.queue if sample.at_s <= self._drawn_s]
         now = samples[-1] if samples else Queued(0, 0, 0, 0)
@@ -328,7 +341,9 @@ class LivePicture(LiveDisplay):
         rows = max(MIN_QUEUE_ROWS, min(MAX_QUEUE_ROWS, most_rows - len(labels)))
         return [bar, *labels, *self.chart(values, float(limit), rows, styles)]
 
-    def flow_lines(self, followed: Followed, name: str, samples: Sequence[InFlight]) -> list[Text]:
+    def flow_lines(
+        self, followed: Followed, name: str, samples: Sequence[InFlight]
+    ) -> "list[Text]":
         """Return a flow's current values, and its window over time."""
         drawn_samples = [sample for sample in samples if sample.at_s <= self._drawn_s]
         flow = next(flow for flow in followed.run.flows if flow.name == name)
@@ -394,8 +409,10 @@ class LivePicture(LiveDisplay):
 
     def chart(
         self, values: Sequence[float | None], top: float, rows: int, styles: Sequence[str]
-    ) -> list[Text]:
+    ) -> "list[Text]":
         """Return a chart from 0 to `top`, with both as labels of its axis."""
+        from rich.text import Text
+
         lines = []
         steps = len(BLOCKS) - 1
         for row in reversed(range(rows)):

@@ -4,13 +4,14 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, TextIO
-
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gostlab.registry.palette import cc_colour
 from gostlab.scheduler import summary
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
 
 BAR_CELLS = 14  # length of a full bar, in characters
 RTT_CELLS = 10
@@ -45,8 +46,10 @@ def print_answer(
 
 def answer_table(
     cells: Sequence[summary.CellSummary], first: Mapping[str, str], width: int, *, blocks: bool
-) -> Table:
+) -> "Table":
     """Return a table with a row per cell, with bars if the terminal is wide enough."""
+    from rich.text import Text
+
     table = summary.plain_table()
     times = summary.ratios(cells, first)
     max_bps = max((cell.goodput_bps or 0 for cell in cells), default=0)

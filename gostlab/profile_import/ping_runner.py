@@ -14,10 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from gostlab.cli.common import complain, end_process, say
-from gostlab.console import Console
 from gostlab.profile_import import write_recorded
 from gostlab.spec import units
 from gostlab.spec.yaml_source import BadInput
@@ -152,6 +149,16 @@ def console_progress(options: write_recorded.RecordingOptions) -> Iterator[Calla
 
     Yields a function that takes the last packet's sequence number.
     """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from gostlab.console import Console
+
     if not sys.stderr.isatty():
         say(
             f"ping {options.host}: {options.count} packets every"

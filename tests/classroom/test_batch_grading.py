@@ -175,7 +175,7 @@ def test_an_interruption_keeps_what_was_finished(
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch_grading, "track", interrupted)
+        patched.setattr("rich.progress.track", interrupted)
         stopped = grade(tmp_path / "all")
     assert stopped.returncode == 130 and "interrupted" in stopped.stderr
     for grader in multiprocessing.active_children():  # they end with what they had begun

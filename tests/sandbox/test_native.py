@@ -4,6 +4,7 @@ be.
 
 import json
 import re
+import sys
 from shlex import quote
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.sandboxed import Done, Lab
 pytestmark = pytest.mark.sandbox
 
 RUN = (
-    "python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set"
+    f"{quote(sys.executable)} -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set"
     " streams=1 --set rate=10mbit --set delay=10ms --set cc=cubic --set duration={duration} --machine"
     " {machine} --results /run/gostlab/results"
 )

@@ -206,7 +206,9 @@ def test_a_scheduler_ended_over_and_over_comes_to_the_same_end(tmp_path: Path) -
         ended += 1
 
         if order != signal.SIGKILL:
-            assert process.returncode == (130 if "interrupted" in words else 0), words
+            # A shell sees 130 of both: Python ends by the signal if it came within an exec().
+            interrupted = process.returncode in (130, -signal.SIGINT)
+            assert interrupted if "interrupted" in words else process.returncode == 0, words
             assert "Traceback" not in words
         desk.check_nothing_left()
         now = desk.finished()
