@@ -9,6 +9,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,21 @@ gc.set_threshold(50_000)  # what looks for garbage looks at all the tests: an ei
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """The sandbox as tests use it."""
     return Lab(tmp_path_factory.mktemp("lab"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_process_left() -> Iterator[None]:
+    """A module whose tests leave a process running fails itself, and not the tests after it."""
+    if find_spec("psutil") is None:
+        yield
+        return
+    from tests.offspring import adopt_orphans, all_gone, offspring
+
+    adopt_orphans()
+    before = {process.pid for process in offspring()}
+    yield
+    left = all_gone(besides=before)
+    assert not left, [(process, process.cmdline()) for process in left]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ machine.
 import ctypes
 import os
 import time
+from collections.abc import Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,10 +61,12 @@ def sandboxes() -> list[psutil.Process]:
     return offspring("rootfstype=hostfs")
 
 
-def all_gone(patience_s: float = 5.0) -> list[psutil.Process]:
-    """Who is left when all should have ended: nobody, within the patience."""
+def all_gone(patience_s: float = 5.0, besides: Set[int] = frozenset()) -> list[psutil.Process]:
+    """Who is left when all but some process IDs should have ended: nobody, within the patience."""
     deadline = time.monotonic() + patience_s
-    while (left := offspring()) and time.monotonic() < deadline:
+    while left := [process for process in offspring() if process.pid not in besides]:
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.02)
     return left
 
