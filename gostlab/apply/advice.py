@@ -69,12 +69,21 @@ def choose_cell(name: str, results: Path, where: Mapping[str, str] | None = None
             if folder.resolve() in [run.folder.resolve() for run in cell.runs]
         ]
     if not cells:
-        raise BadInput(f"{folder}: no run there counts (./lab report says why)")
+        raise no_cell_in(folder)
     best = best_of(cells)
     example = best.counted[0].folder
     run = RunSpec.from_json(read_object(example / "run.json") or {})
     reason = "the run's own cell" if is_run else reason_of(best, cells)
     return BestCell(best, run, example, reason)
+
+
+def no_cell_in(folder: Path) -> BadInput:
+    """Say why a results folder has no cell: it holds several results, or no run that counts."""
+    inner = sorted({run.parent.parent.name for run in folder.glob("*/*/run.json")})
+    if not inner or any(folder.glob("*/run.json")):
+        return BadInput(f"{folder}: no run there counts (./lab report says why)")
+    names = ", ".join(inner[:MAX_LISTED]) + (", …" if len(inner) > MAX_LISTED else "")
+    return BadInput(f"{folder}: holds results, it is none: name one ({names})")
 
 
 def has_levels(cell: Cell, where: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from gostlab import api
 from gostlab.analysis.stats.cells import Cell
 from gostlab.analysis.stats.statistics import Summary
+from gostlab.apply.advice import no_cell_in
 from gostlab.errors import BadInput
 from gostlab.importers.base import UNEXPECTED, UnreadableRecording
 from gostlab.importers.iperf3_json import IperfReport, parse_report, to_report, udp_end
@@ -149,7 +150,7 @@ def compare_own(results: Path, files: Sequence[Path]) -> list[OwnComparison]:
     cells = [cell for matrix in api.load(results).matrices for cell in matrix.cells]
     cells = [cell for cell in cells if cell.counted]
     if not cells:
-        raise BadInput(f"{results}: no run there counts (./lab report says why)")
+        raise no_cell_in(results)
     for test in tests:
         if not any(is_test_of(test, cell) for cell in cells):
             known = "; ".join(dict.fromkeys(map(load_of, cells)))

@@ -136,3 +136,9 @@ def test_the_table_has_a_column_for_yours(
     printed = capsys.readouterr().out
     assert "yours" in printed
     assert "inside" in printed
+
+
+def test_a_folder_of_several_results_is_refused_with_their_names(tmp_path: Path) -> None:
+    compared(tmp_path, report(80.5))
+    with pytest.raises(BadInput, match=r"holds results, it is none: name one \(made-up\)"):
+        compare_own(tmp_path, [tmp_path / "mine0.json"])
