@@ -8,6 +8,8 @@ for result in experiment.run(jobs=2):
 from __future__ import annotations
 
 import json
+import os
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -137,12 +139,14 @@ class Running(Iterator[Result]):
     """
 
     def __init__(self, plan: Plan, begin: Callable[..., FinishedRuns]) -> None:
-        """Prepare the runs; `begin` is `make` without its argument `look`."""
+        """Prepare the runs; `begin` is `make` without its arguments `look` and `wake_fd`."""
         self._plan = plan
         self._ends: list[Finished] = []
         self._outcome: Outcome | None = None
         self._stop = False
-        self._making = begin(look=self._look)
+        self._wake_fd = os.eventfd(0)
+        weakref.finalize(self, os.close, self._wake_fd)
+        self._making = begin(look=self._look, wake_fd=self._wake_fd)
 
     def __enter__(self) -> Running:
         return self
@@ -170,6 +174,7 @@ class Running(Iterator[Result]):
     def cancel(self) -> None:
         """End the active runs when the next result is awaited; call it from any thread."""
         self._stop = True
+        os.eventfd_write(self._wake_fd, 1)
 
     def _look(self) -> None:
         """Raise Cancelled if `cancel` was called."""

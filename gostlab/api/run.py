@@ -10,12 +10,14 @@ import subprocess
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from gostlab import results, sandbox
 from gostlab.api.plan import Plan
 from gostlab.atomic_write import write_whole
 from gostlab.install import locate
+from gostlab.install.parts_json import PartsJson
 from gostlab.registry.folders import IS_PACKAGE
 from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.results.metrics import format_window
@@ -49,14 +51,16 @@ def make(
     workers: Gathered | None,
     look: Callable[[], None],
     held: ExitStack,
+    wake_fd: int | None = None,
 ) -> FinishedRuns:
     """Return a generator that executes the missing runs of plans and gives their ends.
 
     Requirements are checked at once; runs begin when the generator is iterated. Its return value is
     the outcome of each plan. The runs of all plans share the slots.
 
-    look: called while waiting for runs; an exception that it raises ends them. held: an ExitStack
-    that is closed when all runs are done. The other arguments, and the exceptions, are those of
+    look: called while waiting for runs; an exception that it raises ends them. wake_fd: a file
+    descriptor that is readable when `look` is to be called at once. held: an ExitStack that is
+    closed when all runs are done. The other arguments, and the exceptions, are those of
     Experiment.run.
     """
     check_jobs(jobs)
@@ -107,6 +111,7 @@ def make(
                 retry_failed=retry_failed,
                 more=more,
                 look=look,
+                wake_fd=wake_fd,
                 beside=shared or workers is not None,
             )
         return [outcome_of(plan, ends) for plan in plans]
@@ -178,17 +183,27 @@ def gost_text(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
 
 
 def starter(machine_name: str, parts: locate.Parts) -> queue.Starter:
-    """Return the function that starts a run on a CPU. Raises MissingPart."""
-    binaries, commit = sandbox.hand_over(parts), checkout_commit()
-    if machine_name == "native":
-        return lambda run, target, _cpu: native.start_run(run, target, binaries, commit)
+    """Return the function that starts a run on a CPU.
+
+    What every run is given is found at the first start, while git is asked for the commit.
+    """
+    commit = CommitQuery()
     visible = sandbox.kept_visible(parts)
 
-    def start_sandbox(run: RunSpec, target: Path, cpu: int) -> sandbox.Job:
-        kernel = locate.kernel_for(run.kernel, parts)
-        return uml.start_run(kernel, run, target, binaries, visible, cpu, commit)
+    @cache
+    def handed_over() -> PartsJson:
+        return sandbox.hand_over(parts)
 
-    return start_sandbox
+    def start_native(run: RunSpec, target: Path, _cpu: int) -> sandbox.Job:
+        commit.ask()
+        return native.start_run(run, target, handed_over(), commit.answer())
+
+    def start_sandbox(run: RunSpec, target: Path, cpu: int) -> sandbox.Job:
+        commit.ask()
+        kernel, binaries = locate.kernel_for(run.kernel, parts), handed_over()
+        return uml.start_run(kernel, run, target, binaries, visible, cpu, commit.answer())
+
+    return start_native if machine_name == "native" else start_sandbox
 
 
 def execute(
@@ -256,12 +271,30 @@ def contests(outcome: Outcome) -> list[CellSummary]:
     ]
 
 
-def checkout_commit() -> str | None:
-    """Return the commit of gostlab's checkout, with + if it is changed, or None without one."""
-    git = shutil.which("git")
-    if git is None or IS_PACKAGE:
-        return None
-    argv = [git, "-c", f"safe.directory={sandbox.CHECKOUT}", "-C", str(sandbox.CHECKOUT)]
-    argv += ["describe", "--always", "--exclude=*", "--dirty=+"]
-    process = subprocess.run(argv, capture_output=True, text=True)
-    return process.stdout.strip() or None
+class CommitQuery:
+    """Ask git for the commit of gostlab's checkout, in parallel with other work."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._asked = False
+        self._commit: str | None = None
+
+    def ask(self) -> None:
+        """Start git, unless it was started before. Raises OSError."""
+        git = None if self._asked or IS_PACKAGE else shutil.which("git")
+        self._asked = True
+        if git is None:
+            return
+        argv = [git, "-c", f"safe.directory={sandbox.CHECKOUT}", "-C", str(sandbox.CHECKOUT)]
+        argv += ["describe", "--always", "--exclude=*", "--dirty=+"]
+        self._process = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def answer(self) -> str | None:
+        """Return the commit, with + if the checkout is changed, or None without one."""
+        self.ask()
+        if self._process is not None:
+            self._commit = self._process.communicate()[0].strip() or None
+            self._process = None
+        return self._commit

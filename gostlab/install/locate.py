@@ -32,6 +32,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,6 +50,9 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OLDEST_KERNEL = (6, 16)  # the first version whose User-Mode Linux has seccomp=on
 HEADERS = "headers.tar.xz"  # archive beside a kernel, with which its modules are compiled
 OLDEST_IPROUTE2 = (6, 6)  # the first version whose tc sets netem's seed
+RACY_S = 2.0  # a file that changed less than this ago may change without a trace in its stat(2)
+# Digests of files by path, device, inode, size, and times of modification and change.
+_SHA256_BY_STAT: dict[tuple[str | int, ...], str] = {}
 
 
 class MissingPart(Complaint):
@@ -621,9 +625,21 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's content."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Return the SHA-256 of a file's content, cached while its stat(2) is unchanged.
+
+    A file that changed in the last RACY_S is hashed each time: another change may leave it with the
+    same size and times, because a file system's clock has ticks of some milliseconds.
+    """
+    stat = os.stat(path)
+    changed_ns = (stat.st_mtime_ns, stat.st_ctime_ns)
+    key = (str(path), stat.st_dev, stat.st_ino, stat.st_size, *changed_ns)
+    digest = _SHA256_BY_STAT.get(key)
+    if digest is None:
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if time.time_ns() - max(changed_ns) > RACY_S * 1e9:
+            _SHA256_BY_STAT[key] = digest
+    return digest
 
 
 def read_version_output(program: str | Path, word: str) -> str:

@@ -5,14 +5,17 @@ root.
 """
 
 import gzip
+import math
 import os
 import platform
 import resource
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +52,8 @@ RUN = "gostlab.guest.run"  # the module that executes a run
 OWN_FOLDERS = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 # A working run uses more CPU time than this in five minutes, even on a busy machine.
 STANDSTILL_CPU_S = 0.1
+POLL_S = 0.02  # interval between two looks at a job that has no `end_fd`
+MAX_WAIT_S = 0.5  # interval between two looks at any process, which may be at its time limit
 
 
 class MachineError(Complaint):
@@ -60,7 +65,10 @@ class CannotBoot(MachineError):
 
 
 class Job(Protocol):
-    """A run that has been started."""
+    """A run that has been started.
+
+    A job may also have `end_fd`: a file descriptor that becomes readable when the run ends.
+    """
 
     def poll(self) -> int | None:
         """Return the exit status, or None while the run goes on; end it after its time limit.
@@ -99,6 +107,9 @@ class TimedProcess:
         self.complaint: str | None = None
         self.at_its_limit = False
         self.from_outside = False  # whether an external cause ended the process
+        self.end_fd = open_pidfd(process.pid)
+        if self.end_fd is not None:
+            weakref.finalize(self, os.close, self.end_fd)
 
     @property
     def group(self) -> int:
@@ -133,7 +144,7 @@ class TimedProcess:
         """Wait until the process ends, at its limit or on an exception at the latest."""
         try:
             while self.poll() is None:
-                time.sleep(0.01)
+                wait_for_end([self], MAX_WAIT_S)
         finally:
             self.kill()
         return int(self._process.returncode)
@@ -152,6 +163,31 @@ class TimedProcess:
             ):  # on the caller's terminal the process has no group of its own
                 self._process.kill()
         self._process.wait()
+
+
+def open_pidfd(pid: int) -> int | None:
+    """Return a file descriptor that becomes readable when a process ends (pidfd_open(2)).
+
+    None if the host's kernel (before Linux 5.3) or a filter of system calls denies it.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def wait_for_end(jobs: Iterable[Job], max_s: float, wake_fd: int | None = None) -> None:
+    """Wait until a job may have ended, `wake_fd` is readable, or `max_s` seconds have passed.
+
+    A job without `end_fd` may have ended after POLL_S.
+    """
+    end_fds = [getattr(job, "end_fd", None) for job in jobs]
+    known = [fd for fd in (*end_fds, wake_fd) if fd is not None]
+    poller = select.poll()  # select(2) takes no descriptor above 1023
+    for fd in known:
+        poller.register(fd, select.POLLIN)
+    timeout_s = POLL_S if None in end_fds or not end_fds else max_s
+    poller.poll(math.ceil(timeout_s * 1000))
 
 
 def group_cpu_s(group: int) -> float:

@@ -12,10 +12,10 @@ from typing import Any
 from gostlab import results
 from gostlab.results import ResultsError
 from gostlab.safe_read import read_named
-from gostlab.sandbox import MachineError
+from gostlab.sandbox import MAX_WAIT_S, MachineError, wait_for_end
 from gostlab.sandbox.cpu_claims import alone_on_the_real_clock, claimed_cpus
 from gostlab.scheduler.eta import expected_s
-from gostlab.scheduler.queue import POLL_S, Finished, Starter, end_in
+from gostlab.scheduler.queue import Finished, Starter, end_in
 from gostlab.spec.preflight import guards
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
@@ -100,7 +100,7 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finish
         stack.callback(job.kill)
         try:
             while job.poll() is None:
-                time.sleep(POLL_S)
+                wait_for_end([job], MAX_WAIT_S)
             complaint = job.complaint
         except MachineError:
             raise

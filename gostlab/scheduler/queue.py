@@ -24,7 +24,7 @@ from gostlab import results
 from gostlab.results.duplicate_runs import copies
 from gostlab.results.metrics import RunCluster, goodput_bps, states_words
 from gostlab.safe_read import is_plain
-from gostlab.sandbox import Job, MachineError
+from gostlab.sandbox import Job, MachineError, wait_for_end
 from gostlab.scheduler.eta import GROWING, Forecast, Moving, sampled_s
 from gostlab.spec.experiment import Until
 from gostlab.spec.run_spec import RunSpec
@@ -36,7 +36,6 @@ MAX_WORKER_LOSSES = 3
 # Disk space reserved per run: iperf3's report and samples of 128 streams over 30 s take about
 # 12 MB.
 SPACE_PER_RUN_BYTES = 40_000_000
-POLL_S = 0.02
 REPORT_INTERVAL_S = 0.5  # interval between two progress reports
 
 
@@ -146,6 +145,7 @@ def ends_of(
     more: More = lambda _: (),
     beside: bool = False,
     look: Callable[[], None] = lambda: None,
+    wake_fd: int | None = None,
 ) -> Generator[Finished, None, list[Finished]]:
     """Execute the missing runs block by block, one per slot (CPU or worker), and give every end.
 
@@ -155,6 +155,7 @@ def ends_of(
 
         beside  execute every run in a temporary folder, so that others may write there too
         look    called periodically; an exception that it raises ends everything
+        wake_fd a file descriptor that is readable when `look` is to be called at once
 
     Runs on the real clock execute alone. A run whose machine went away is retried in another slot.
     On an interrupt, an error or `close` every active guest is ended and its folder left unfinished;
@@ -164,7 +165,7 @@ def ends_of(
     number = 1
     while runs:
         todo = missing(runs, folder, retry_failed=retry_failed)
-        block = Block(folder, slots, start, progress, retry_failed, beside, todo, look)
+        block = Block(folder, slots, start, progress, retry_failed, beside, todo, look, wake_fd)
         ahead = {run.name for run in todo}
         there = [end_of(run, folder) for run in runs if run.name not in ahead]
         progress.planned(runs, there)
@@ -190,6 +191,7 @@ class Block:
     beside: bool
     todo: Sequence[RunSpec]
     look: Callable[[], None]
+    wake_fd: int | None = None
     running: dict[Slot, RunningJob] = field(default_factory=dict)
     lost: Counter[str] = field(default_factory=Counter)
     promised_s: float = math.inf
@@ -205,7 +207,8 @@ class Block:
             while self.waiting or self.running:
                 self.look()
                 self.start_what_fits()
-                time.sleep(POLL_S)
+                jobs = [active.job for active in self.running.values()]
+                wait_for_end(jobs, REPORT_INTERVAL_S, self.wake_fd)
                 if time.monotonic() - reported_s >= REPORT_INTERVAL_S:
                     reported_s = time.monotonic()
                     moving = [active.as_moving() for active in self.running.values()]

@@ -1,7 +1,9 @@
 """Where parts are looked for, and when one counts."""
 
+import hashlib
 import os
 import pwd
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -199,3 +201,32 @@ def test_the_shim_works_from_anywhere_and_ignores_modules_there(tmp_path: Path) 
         done = said_by(command, "doctor", "--help", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "example: ./lab doctor" in done.stdout
+
+
+# -- digests of files
+
+
+def test_a_digest_is_read_from_the_file_again_when_that_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "part"
+    file.write_bytes(b"one")
+    long_ago_ns = time.time_ns() + 10**12  # in 17 minutes this file will not have changed lately
+    monkeypatch.setattr(locate.time, "time_ns", lambda: long_ago_ns)
+    one = locate.file_sha256(file)
+
+    with monkeypatch.context() as no_reading:
+        no_reading.setattr(locate.hashlib, "file_digest", None)
+        assert locate.file_sha256(file) == one
+
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    file.write_bytes(b"two")
+    os.utime(file, ns=times)  # the time of change (ctime) still differs
+    assert locate.file_sha256(file) == hashlib.sha256(b"two").hexdigest()
+
+
+def test_a_digest_of_a_file_that_has_just_changed_is_not_cached(tmp_path: Path) -> None:
+    file = tmp_path / "part"
+    file.write_bytes(b"one")
+    locate.file_sha256(file)
+    assert not [key for key in locate._SHA256_BY_STAT if key[0] == str(file)]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gostlab import results
+from gostlab import results, sandbox
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.sandbox import MachineError
 from gostlab.scheduler import queue
@@ -237,3 +240,57 @@ def test_results_of_several_builds_are_kept_and_said(tmp_path: Path) -> None:
     assert results.makers_line(tmp_path, runs(2)) is None
     line = results.makers_line(tmp_path, runs(3))
     assert line is not None and f"2 by {results.__version__} (aaa, kernel 6.12), 1 by" in line
+
+
+# -- how it waits
+
+
+class EndingJob(Job):
+    """A run that ends when a byte is written to its pipe, as a process does to its pidfd."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, GOOD)
+        self.end_fd, self.end = os.pipe()
+        self.polls = 0
+
+    def poll(self) -> int | None:
+        self.polls += 1
+        self.left = 1 - bool(select.select([self.end_fd], [], [], 0)[0])
+        return super().poll() if self.left == 0 else None
+
+
+def test_the_end_of_a_process_is_noticed_by_an_event_and_not_by_polling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "POLL_S", 0.0)  # whoever polls does so a thousand times here
+    jobs: list[EndingJob] = []
+
+    def start(_run: RunSpec, folder: Path, _slot: object) -> EndingJob:
+        jobs.append(EndingJob(folder))
+        threading.Timer(0.1, os.write, (jobs[-1].end, b"x")).start()
+        return jobs[-1]
+
+    [end] = queue.run_all(runs(1), tmp_path, [0], start, queue.RunObserver())
+
+    assert end.outcome == "ok" and jobs[0].polls < 5
+
+
+def test_a_wake_up_from_another_thread_is_noticed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "REPORT_INTERVAL_S", 60.0)
+    wake_fd, waker = os.pipe()
+    stop = threading.Event()
+
+    def start(_run: RunSpec, folder: Path, _slot: object) -> EndingJob:
+        threading.Timer(0.1, lambda: (stop.set(), os.write(waker, b"x"))).start()
+        return EndingJob(folder)
+
+    def look() -> None:
+        if stop.is_set():
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        queue.run_all(
+            *(runs(1), tmp_path, [0], start, queue.RunObserver()), look=look, wake_fd=wake_fd
+        )

@@ -13,7 +13,6 @@ import pytest
 from gostlab import results
 from gostlab.analysis.stats.statistics import relative_halfwidth
 from gostlab.cli import main as cli
-from gostlab.scheduler import queue
 from gostlab.spec.run_spec import RunSpec
 from tests.scheduler.test_queue import GOOD, Job
 
@@ -66,7 +65,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         (sandbox, "choose", chosen),
     ):
         monkeypatch.setattr(module, name, lambda *_, answer=answer, **more: answer)
-    monkeypatch.setattr(queue, "POLL_S", 0.0)
+    monkeypatch.setattr(sandbox, "POLL_S", 0.0)
     file = tmp_path / "narrow.yaml"
 
     def run(
