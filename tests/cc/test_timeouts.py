@@ -8,7 +8,7 @@ import pytest
 
 from gostlab.guest.probes.cc_state import parse_shown
 from tests.cc.bbr_scenarios import Row, folder_of
-from tests.sandboxed import Lab
+from tests.sandboxed import Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
 
@@ -35,6 +35,29 @@ def test_the_first_ack_after_a_spurious_timeout_restores_the_window(lab: Lab, cc
     before, after = rows_around_gap(lab, "late acks", cc)
     assert window_pkts(before) > 40
     assert window_pkts(after) >= 0.95 * window_pkts(before)
+
+
+def test_cubic_gets_its_window_back_after_a_spurious_timeout(lab: Lab) -> None:
+    """Linux's own control as the reference; the tracepoint has the window before each ACK's effect,
+    so the second row after the gap is the first with what the first ACK gave back.
+    """
+    changes = [{"at_s": 2.0, "direction": "reverse", "delay_ms": 700.0}]
+    path = direction(rate_bps=12_000_000, buffer_pkts=60)
+
+    done = lab.run(describe(path, acks=True, changes=changes, duration_s=4.0))
+
+    rows = itertools.pairwise(done.acks)
+    gaps = [
+        index
+        for index, (one, other) in enumerate(rows)
+        if float(other["t_s"]) - float(one["t_s"]) > 0.6
+    ]
+    assert len(gaps) == 1
+    before, timed_out, restored = done.acks[gaps[0] : gaps[0] + 3]
+    assert int(before["cwnd_pkts"]) > 40
+    assert int(timed_out["cwnd_pkts"]) == 1
+    assert int(restored["cwnd_pkts"]) >= int(before["cwnd_pkts"])
+    assert restored["snd_ssthresh_pkts"] == before["snd_ssthresh_pkts"]
 
 
 def test_prague_restarts_from_the_initial_window_after_idle(lab: Lab) -> None:
