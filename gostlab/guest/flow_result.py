@@ -85,7 +85,7 @@ class FlowResult:
     retransmits: int | None  # iperf3's Retr: segments that its own sockets retransmitted
     lost_datagrams: int | None  # udp
     sent_datagrams: int | None  # datagrams of which lost_datagrams were lost
-    offered_bps: float | None = None  # udp: rate of the payload that was sent
+    offered_bps: float | None = None  # udp, tcp at a rate: rate of the payload that was sent
     round_trips: RoundTrips | None = None  # ping
     fetches: Sequence[FetchTimes] | None = None  # short, by size
     # Time of the first and the last byte sent by the sender's socket; None: no sample shows it.
@@ -95,6 +95,9 @@ class FlowResult:
     measured_from_s: float | None = None
     measured_to_s: float | None = None
     whole: WholeFlow | None = None
+    # tcp at a rate: share of its samples in which the application limited it (tcp_info's
+    # tcpi_delivery_rate_app_limited); None: no sample shows it.
+    app_limited_share: float | None = None
     counted_by: str | None = None  # tcp: server; command: sockets, or links (of the hosts)
 
     def of_part(self, from_s: float, to_s: float, part: FlowInterval) -> FlowResult:

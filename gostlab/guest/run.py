@@ -218,7 +218,9 @@ def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> L
             add_counts(run, flow, reported, probes, tunnel) if flow.traffic.is_counted else reported
         )
         times = probes.send_times(flow.name)
-        if times is not None:
+        if flow.pauses:
+            result = replace(result, app_limited_share=probes.app_limited_share(flow.name))
+        elif times is not None:
             result = replace(result, data_began_s=times.began_s, data_ended_s=times.ended_s)
             if flow.connects_at_start:  # iperf3's seconds count from its first data
                 result = replace(result, started_s=times.began_s)

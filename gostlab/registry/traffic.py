@@ -42,6 +42,8 @@ class TrafficKind(Declaration):
     is_counted: bool = False  # Whether gostlab counts its bytes, because its program reports none.
     # Whether its programs are the host's, in a guest with the host's files.
     of_the_host: bool = False
+    # Whether its application may pause: its socket's busy time then does not date its first byte.
+    pauses: bool = False
     is_brief: bool = False  # Whether its connections may end between two samples.
     until_done: bool = False  # Whether its duration is a maximum.
     client: str = ""  # The program of the machine that is its client.

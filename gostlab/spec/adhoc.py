@@ -4,8 +4,8 @@ It is an experiment like any other: `--save` writes its text, and the same text 
 results. Its name contains a hash of the question, so that the same question finds its results
 again, and more repetitions continue from the existing ones.
 
-Flows are written as in a file, or in short form: a=cubic,b=bbr*2/rtt=80ms/start=10s, with the
-syntax
+Flows are written as in a file, by the name of a set (rrul), or in short form:
+a=cubic,b=bbr*2/rtt=80ms/start=10s, with the syntax
 
     NAME=CC[|CC…][*COUNT][/FIELD=VALUE…]
 
@@ -27,7 +27,7 @@ from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.experiment import ExperimentFile, read_experiment
 from gostlab.spec.labels import cell_label, level_label
 from gostlab.spec.run_spec import Levels
-from gostlab.spec.settings import FLOW_FIELDS, read_override
+from gostlab.spec.settings import FLOW_FIELDS, FLOW_PRESETS, read_override
 from gostlab.spec.yaml_source import BadInput, Node, is_path, meant, parse_document
 
 # The defaults of a question; rate, round trip and buffer are the profile's.
@@ -70,8 +70,10 @@ class Question:
     @property
     def ranks_flows(self) -> bool:
         """Return whether two or more flows are greedy; udp and ping flows have a fixed rate."""
-        greedy = [fields for fields in self.settings.get("flows", {}).values() if takes_all(fields)]
-        return self.is_contest and len(greedy) > 1
+        if not self.is_contest:
+            return False
+        greedy = [fields for fields in self.settings["flows"].values() if takes_all(fields)]
+        return len(greedy) > 1
 
     @property
     def name(self) -> str:
@@ -177,9 +179,10 @@ def to_question(
                 "--run-server and --run-client belong together, and no --flows beside them"
             )
         flows = {"mine": {"kind": "command", "server": own[0], "client": own[1]}}
-    is_contest = len(flows) > 1
+    competing = flows if isinstance(flows, dict) and len(flows) > 1 else {}
+    is_contest = bool(competing)
     every_flow_has_cc = is_contest and all(
-        "cc" in fields or f"{name}.cc" in of_flows for name, fields in flows.items()
+        "cc" in fields or f"{name}.cc" in of_flows for name, fields in competing.items()
     )
     if every_flow_has_cc and "cc" in given:
         raise BadInput("--cc: every flow has its own (--flows a=cubic,b=bbr)")
@@ -202,10 +205,13 @@ def to_question(
     )
 
 
-def parse_flows(text: str) -> tuple[Levels, dict[str, list[Any]]]:
-    """Return the flows of an option, and the compared levels of their cc. Raises BadInput."""
-    if not text:
-        return {}, {}
+def parse_flows(text: str) -> tuple[Levels | str, dict[str, list[Any]]]:
+    """Return the flows of an option, and the compared levels of their cc. Raises BadInput.
+
+    Flows that have a name together, like rrul, are that name.
+    """
+    if text.strip() in ("", *FLOW_PRESETS):
+        return text.strip(), {}
     factors: dict[str, list[Any]] = {}
     if not text.lstrip().startswith("{"):
         flows, factors = read_short_flows(text)

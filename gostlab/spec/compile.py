@@ -28,6 +28,7 @@ from gostlab.spec.run_request import RunRequest
 from gostlab.spec.run_spec import Levels, OptionValue, RunSpec
 from gostlab.spec.settings import DEFAULTS, Setting, Settings, default_setting
 from gostlab.spec.units import show_time
+from gostlab.spec.value_types import BOTH
 from gostlab.spec.workload import hosts_of_run, link_names, resolve_flows, resolve_hosts
 from gostlab.tcpmodel import buffer_sizing
 from gostlab.tcpmodel.constants import MTU_BYTES
@@ -101,7 +102,7 @@ def resolve(
         tunnel_options=tunnel_options(request),
         flows=flows,
         streams=request["streams"],
-        direction=request["direction"],
+        direction=first_direction(request),
         duration_s=request["duration"],
         changes=changes,
         bottleneck=request["bottleneck"],
@@ -142,6 +143,11 @@ def resolve(
         measure_from_s=measure_from_s,
         measure_to_s=measure_to_s,
     )
+
+
+def first_direction(request: RunRequest) -> str:
+    """Return the direction of the run's data; of both, that of the first half of a flow."""
+    return "upload" if request["direction"] == BOTH else str(request["direction"])
 
 
 def requires_option(setting: Setting) -> bool:
@@ -271,7 +277,7 @@ def resolve_offloads(
         flows[0].buffers, flows[0].streams, kernel.version, mss_bytes, super_packets=True
     )
     return all(
-        link_path.never_queues(direction_of_data(request["direction"]), windows.max_bytes)
+        link_path.never_queues(direction_of_data(first_direction(request)), windows.max_bytes)
         for link_path in (path, *links.values())
     )
 

@@ -32,7 +32,7 @@ class FlowSpec:
     receiver: str
     rtt_ms: float  # The idle round trip of this flow.
     buffers: Buffers
-    rate_bps: int | None = None  # The sending rate of a udp flow.
+    rate_bps: int | None = None  # The sending rate of a udp flow; tcp: its application's rate.
     size_bytes: int | None = None  # The download size of an http flow.
     sizes_bytes: list[int] = added_later([])  # The download sizes of a short flow, in turn.
     interval_ms: float = added_later(0.0)  # The interval between requests of ping and short flows.
@@ -54,6 +54,11 @@ class FlowSpec:
     def is_tcp(self) -> bool:
         """Return whether a congestion control sends the flow's data."""
         return self.traffic.is_tcp
+
+    @property
+    def pauses(self) -> bool:
+        """Return whether the flow's application, not TCP alone, decides when data are sent."""
+        return self.traffic.pauses or (self.is_tcp and self.rate_bps is not None)
 
     @property
     def takes_tunnel(self) -> bool:

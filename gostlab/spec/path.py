@@ -13,6 +13,7 @@ from gostlab.spec.profile import Profile, ProfileDirection, compile_path, load_p
 from gostlab.spec.run_request import RunRequest, topologies_with
 from gostlab.spec.settings import PATH_FIELDS, Setting, Settings, merged, widened
 from gostlab.spec.trace import MAX_ROWS, changes_of
+from gostlab.spec.value_types import BOTH
 from gostlab.spec.yaml_source import BadInput, find_document, first_file, key_fields, meant
 
 # The settings that determine the delay of a path.
@@ -90,7 +91,8 @@ def resolve_changes(
 
     `names` are the run's links. Raises BadInput.
     """
-    data = direction_of_data(request["direction"])
+    both = request["direction"] == BOTH
+    data = DIRECTIONS if both else (direction_of_data(request["direction"]),)
     compiled: list[ChangeSpec] = []
     for change in request.written["changes"].value if "changes" in request.written else ():
         link, node = change.link, request.node("changes")
@@ -98,7 +100,9 @@ def resolve_changes(
             raise node.bad(f"link: {link}: there is one path, and no links with names (leave it)")
         if link is not None and link not in names:
             raise node.bad(f"link: {link}: no link is called that ({meant(link, names)})")
-        directions = DIRECTIONS if change.direction == "both" else (change.direction or data,)
+        directions = data
+        if change.direction:
+            directions = DIRECTIONS if change.direction == BOTH else (change.direction,)
         compiled += [
             ChangeSpec(
                 at_s=change.at_s,

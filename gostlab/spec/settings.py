@@ -104,7 +104,11 @@ FLOW_FIELDS: Mapping[str, KeySchema] = {
         "off",
     ),
     "streams": KeySchema(value_types.STREAMS, "number of parallel connections", "4"),
-    "direction": KeySchema(value_types.DIRECTION, "who sends the data", "download"),
+    "direction": KeySchema(
+        value_types.DIRECTION,
+        "who sends the data; both: two flows at once, NAME-up and NAME-down",
+        "download",
+    ),
     "start": KeySchema(
         value_types.read_instant, "start of the flow, after the load's start", "5s", default="0s"
     ),
@@ -126,7 +130,12 @@ FLOW_FIELDS: Mapping[str, KeySchema] = {
         "bdp",
         unit="a preset or sizes",
     ),
-    "rate": KeySchema(value_types.read_offered_rate, "rate that a udp flow sends at", "20mbit"),
+    "rate": KeySchema(
+        value_types.read_offered_rate,
+        "rate that a udp flow sends at; tcp: rate of the application, which offers no more "
+        "(default: as fast as TCP goes)",
+        "20mbit",
+    ),
     "size": KeySchema(
         value_types.read_download_size, "size of an http flow's download", "100MB", unit="bytes"
     ),
@@ -240,9 +249,22 @@ FLOWS = by_name(
 )
 
 
-@takes({**FLOWS.schema, "maxProperties": MAX_FLOWS})
+# Sets of flows that have a name. rrul is the load of Flent's test rrul_be: four TCP connections in
+# each direction, and requests that measure the round trip meanwhile.
+FLOW_PRESETS: Mapping[str, Mapping[str, FlowFields]] = {
+    "rrul": {"tcp": {"streams": 4, "direction": "both"}, "ping": {"kind": "ping"}}
+}
+
+
+@takes({"anyOf": [{"enum": [*FLOW_PRESETS]}, {**FLOWS.schema, "maxProperties": MAX_FLOWS}]})
 def read_flows(node: Node) -> dict[str, FlowFields]:
-    """Return flows by name, each with the fields that differ from the run's. Raises BadInput."""
+    """Return flows by name, each with the fields that differ from the run's. Raises BadInput.
+
+    A name of FLOW_PRESETS stands for its flows.
+    """
+    if node.text is not None:
+        preset = one_of(*FLOW_PRESETS)(node)
+        return {name: fields.copy() for name, fields in FLOW_PRESETS[preset].items()}
     flows = FLOWS(node)
     if len(flows) > MAX_FLOWS:
         raise node.bad(f"{len(flows)} flows ({MAX_FLOWS} at most)")
@@ -499,8 +521,9 @@ SETTINGS: Mapping[str, KeySchema] = {
     ),
     "direction": KeySchema(
         value_types.DIRECTION,
-        "direction of the data: upload (the client sends) or download",
-        "download",
+        "direction of the data: upload (the client sends), download, or both at once: "
+        "flows NAME-up and NAME-down",
+        "both",
         default="upload",
     ),
     "clock": KeySchema(
@@ -661,7 +684,7 @@ SETTINGS: Mapping[str, KeySchema] = {
     "flows": KeySchema(
         read_flows,
         "flows by name, each with the fields that differ from the run's; FLOW.FIELD sets "
-        "one field of one flow",
+        "one field of one flow; rrul: tcp, four connections each way, and ping",
         "{first: {cc: bbr}, late: {cc: cubic, start: 5s}}",
     ),
     "changes": KeySchema(

@@ -9,13 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from gostlab.registry.topologies import Topology
-from gostlab.registry.traffic import BOTH_WAYS, DOWNLOAD, TrafficKind, traffic_kind, traffic_kinds
+from gostlab.registry.traffic import (
+    BOTH_WAYS,
+    DOWNLOAD,
+    EITHER,
+    TrafficKind,
+    traffic_kind,
+    traffic_kinds,
+)
 from gostlab.registry.tunnels import IP_TCP_BYTES, WAN, tunnel_kinds
 from gostlab.spec.flow import DATAGRAM_BYTES, FlowSpec
 from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
 from gostlab.spec.run_request import RunRequest, topologies_with
 from gostlab.spec.settings import NO_FLOW_NAMES, FlowFields
+from gostlab.spec.value_types import BOTH
 from gostlab.spec.yaml_source import BadInput, Node, meant
 from gostlab.tcpmodel.buffer_sizing import Buffers, resolve_buffers
 
@@ -36,7 +44,7 @@ class RequestedFlow:
     fields: FlowFields
     node: Node  # The node of the flows in the file.
     traffic: TrafficKind
-    direction: str  # upload | download
+    direction: str  # upload | download; before by_direction also both
     sender: str
     receiver: str
 
@@ -73,7 +81,9 @@ def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
             direction = fields.get("direction", DOWNLOAD)
         flow = RequestedFlow(name, fields, node, traffic, direction, request.topology.sender, site)
         check_fields(flow, request.topology)
-        flows_.append(flow if site else between_hosts(flow, index, request.topology))
+        flow = flow if site else between_hosts(flow, index, request.topology)
+        flows_ += by_direction(flow)
+    check_names(flows_)
     for flow in flows_:
         if flow.fields.get("through") == "tunnel" and "udp" not in request.tunnel.carries:
             raise flow.bad(f"through: tunnel: {request.tunnel.name} carries no datagrams")
@@ -82,6 +92,26 @@ def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
             f"{request.tunnel.name}: no flow goes through it (a udp flow does with through: tunnel)"
         )
     return flows_
+
+
+def by_direction(flow: RequestedFlow) -> list[RequestedFlow]:
+    """Return a flow, or its two halves if its data go in both directions."""
+    if flow.direction != BOTH:
+        return [flow]
+    if flow.traffic.direction != EITHER:  # requests and answers are one flow
+        return [replace(flow, direction="upload")]
+    return [
+        replace(flow, name=f"{flow.name}-{suffix}", direction=direction)
+        for suffix, direction in (("up", "upload"), ("down", "download"))
+    ]
+
+
+def check_names(flows: Sequence[RequestedFlow]) -> None:
+    """Reject a flow that has the name of another one's half. Raises BadInput."""
+    names = [flow.name for flow in flows]
+    for flow in flows:
+        if names.count(flow.name) > 1:
+            raise flow.bad("two flows are called so (direction: both makes NAME-up and NAME-down)")
 
 
 def check_topology(request: RunRequest) -> None:
@@ -141,6 +171,11 @@ def check_fields(flow: RequestedFlow, topology: Topology) -> None:
         raise flow.bad(f"a {traffic.name} flow has no congestion control, TCP buffers or ECN")
     if not traffic.has_streams and "streams" in fields:
         raise flow.bad(f"a {traffic.name} flow has no streams: it does one thing at a time")
+    if traffic.is_counted and flow.direction == BOTH:
+        raise flow.bad(
+            f"direction: both is of programs that the lab starts twice; a {traffic.name} flow says"
+            " whose data count (upload or download)"
+        )
     if traffic.direction == BOTH_WAYS and "direction" in fields:
         raise flow.bad(f"a {traffic.name} flow has no direction: it goes there and back")
     for field, fits in TOPOLOGY_FIELDS.items():

@@ -116,7 +116,7 @@ def test_a_router_shapes_what_the_client_sends_and_nothing_on_the_way_back() -> 
         ("{flows: {a: {colour: red}}}", "f.yaml:6: matrices[0].settings.flows.a.colour: unknown"),
         ("{flows: {a: {rtt: 10ms}}}", "a: rtt belongs to topology dumbbell"),
         ("{flows: {a: {kind: udp}}}", "a: a udp flow needs rate"),
-        ("{flows: {a: {rate: 5mbit}}}", "a: a tcp flow has no rate"),
+        ("{flows: {a: {kind: short, rate: 5mbit}}}", "a: a short flow has no rate"),
         ("{flows: {a: {kind: udp, rate: 5mbit, cc: bbr}}}", "a udp flow has no congestion control"),
         ("{flows: {a: {kind: http, size: 1MB}}}", "a: a flow of kind http is a download"),
         ("{flows: {a: {kind: http, size: 0B}}}", "not between 1B and 100GB"),
@@ -212,3 +212,51 @@ def test_machines_are_those_of_a_profile_that_was_named() -> None:
     named, unnamed = (runs_of(text % profile)[0] for profile in ("profile: la-hamina, ", ""))
     assert (named.host_cpus, named.host_tcp_memory_mib) == (2, 364)
     assert (unnamed.host_cpus, unnamed.host_tcp_memory_mib) == (1, 0)
+
+
+def test_a_flow_of_both_directions_is_two_flows_between_the_same_hosts() -> None:
+    run = one("{topology: dumbbell, flows: {a: {direction: both, streams: 2}, b: {}}}")
+    up, down, other = run.flows
+    assert (up.name, up.direction, down.name, down.direction) == (
+        "a-up",
+        "upload",
+        "a-down",
+        "download",
+    )
+    assert (up.sender, up.receiver) == (down.sender, down.receiver) == ("s1", "r1")
+    assert other.sender == "s2" and (up.streams, down.streams) == (2, 2)
+
+
+def test_a_run_of_both_directions_is_an_upload_and_a_download_at_once() -> None:
+    [upload, both] = runs("factors: {direction: [upload, both]}")
+    assert [flow.name for flow in upload.flows] == ["flow1"]
+    assert [flow.name for flow in both.flows] == ["flow1-up", "flow1-down"]
+    assert both.direction == "upload" and both.factors == {"direction": "both"}
+    assert not both.offloads
+
+
+def test_requests_and_downloads_are_not_doubled_by_a_run_of_both_directions() -> None:
+    run = one("{direction: both, flows: {a: {}, lag: {kind: ping}, web: {kind: short}}}")
+    assert [flow.name for flow in run.flows] == ["a-up", "a-down", "lag", "web"]
+    assert run.flows[3].direction == "download"
+
+
+def test_a_change_without_a_direction_is_of_both_where_the_data_are() -> None:
+    run = one("{direction: both, changes: [{at: 1s, rate: 5mbit}]}")
+    assert [change.direction for change in run.changes] == ["forward", "reverse"]
+
+
+def test_rrul_is_four_connections_each_way_and_requests() -> None:
+    run = one("{flows: rrul, cc: bbr}")
+    assert [(flow.name, flow.kind, flow.direction, flow.streams) for flow in run.flows] == [
+        ("tcp-up", "tcp", "upload", 4),
+        ("tcp-down", "tcp", "download", 4),
+        ("ping", "ping", "upload", 1),
+    ]
+    assert [flow.cc for flow in run.flows] == ["bbr", "bbr", None]
+
+
+def test_a_tcp_flow_may_have_a_rate_of_its_application() -> None:
+    calm, greedy = one("{topology: dumbbell, flows: {calm: {rate: 4mbit}, greedy: {}}}").flows
+    assert calm.rate_bps == 4_000_000 and calm.pauses
+    assert greedy.rate_bps is None and not greedy.pauses

@@ -72,6 +72,19 @@ REFUSED = [
     ({"topology": "torus"}, "torus"),
     ({"topology": "parking-lot", "flows": "{a: {sender: 17}}"}, "there is no s17 in topolog"),
     ({"flows": "{a: {sender: 2}}"}, "sender belongs to topology dumbbell"),
+    # flows in both directions
+    ({"direction": "sideways"}, "not one of upload, download, both"),
+    ({"flows": "{a: {direction: both}, a-up: {}}"}, "a-up: two flows are called so"),
+    ({"flows": "{a: {kind: short, direction: both}}"}, "kind short is a download"),
+    ({"flows": "{a: {kind: ping, direction: both}}"}, "it goes there and back"),
+    (
+        {"flows": "{a: {kind: command, server: x, client: x, direction: both}}"},
+        "whose data count .upload or download.",
+    ),
+    ({"flows": "rrull"}, "rrull"),
+    # an application's rate
+    ({"flows": "{a: {kind: ping, rate: 1mbit}}"}, "a ping flow has no rate"),
+    ({"flows": "{a: {rate: 10bit}}"}, "1kbit"),
     # jitter that has packets arrive before they were sent, at any time and on any link
     ({"rtt": "20ms", "jitter": "30ms"}, "jitter: forward: .*30 ms is more than its delay of 10 ms"),
     ({"rtt": "20ms", "reverse.jitter": "11ms"}, "reverse: jitter of 11 ms"),

@@ -50,6 +50,8 @@ MIN_GAPS = 100  # below this a share of 1 % is less than one packet
 WAKEUP_RATE, WAKEUP_IDLE = 0.9, 0.5
 DELAY_LINE_FULL = 0.5  # its peak may lie between two samples, and twice as high
 OFFERED_TOLERANCE = 0.03  # share of a udp flow's rate, beside a burst at either end
+MAX_APP_WRITE_BYTES = 128 * 1024  # iperf3's usual block
+APP_RATE_ROUND_TRIPS = 3  # an application's first data: a connection, iperf3's words, the way
 LOSS_CONFIDENCE = 0.9999  # one false alarm in ten thousand delay lines
 # A path's replay is judged from so many changes of its rate on, and what it may be off: a packet in
 # each sample of 100 ms is 2 % at 6 Mbit/s.
@@ -95,6 +97,7 @@ FAILURES: Mapping[str, str] = {
         " {percent} % more or less than asked"
     ),
     "udp_offered": "degraded, bit/s: {detail}",
+    "app_rate": "degraded, bit/s: {detail}",
     "counted_by": (
         "degraded, end: {flow}'s client gave up on its server's results, which waited behind the"
         " data: goodput is the server's, and what was sent again is not known"
@@ -333,9 +336,8 @@ def check_instants(run: RunSpec, times: Callable[[str], SendTimes | None]) -> li
     last_s = max((flow.end_s for flow in timed), default=0.0)
     for flow in timed if len(timed) > 1 else ():
         sent = times(flow.name)
-        if (
-            sent is None or flow.connects_at_start
-        ):  # a flow that connects at its start is late on request
+        # A flow that connects at its start is late on request; a pause hides when data began.
+        if sent is None or flow.connects_at_start or flow.pauses:
             continue
         offset_s = run.start_offset_s(flow.name)
         ends = [("data_start", flow.start_s + offset_s, sent.began_s, flow.rtt_ms)]
@@ -453,6 +455,51 @@ def check_offered(
             make_check("udp_offered", bad, flow.rate_bps, round(got_bps), name, detail=detail)
         )
     return checks
+
+
+def check_app_rates(run: RunSpec, flows: Sequence[FlowResult]) -> list[Check]:
+    """Check that every tcp flow at a rate of its application reached it.
+
+    Its first data reach the receiver some round trips after its start.
+    """
+    results = {result.name: result for result in flows}
+    checks = []
+    for flow in run.flows:
+        result = results.get(flow.name)
+        if flow.kind != "tcp" or not flow.rate_bps or result is None:
+            continue
+        mean_bps = 8 * result.bytes / flow.duration_s
+        missing_s = APP_RATE_ROUND_TRIPS * flow.rtt_ms / 1000
+        min_bps = flow.rate_bps * (1 - OFFERED_TOLERANCE) * (1 - missing_s / flow.duration_s)
+        # Of a slow application the first write of each stream is a part of what it sends.
+        burst_bps = 8 * flow.streams * MAX_APP_WRITE_BYTES / flow.duration_s
+        max_bps = flow.rate_bps * (1 + OFFERED_TOLERANCE) + burst_bps
+        detail = app_rate_reason(flow, result)
+        checks.append(
+            make_check(
+                "app_rate",
+                not min_bps <= mean_bps <= max_bps,
+                flow.rate_bps,
+                round(result.goodput_bps),
+                f"app_rate_{flow.name}",
+                detail=detail,
+            )
+        )
+    return checks
+
+
+def app_rate_reason(flow: FlowSpec, result: FlowResult) -> str:
+    """Explain why a flow did not have its application's rate, with tcp_info's evidence."""
+    sentence = (
+        f"{flow.name} got {show_rate(result.goodput_bps)} of the {show_rate(flow.rate_bps)} that"
+        " its application offers"
+    )
+    if result.goodput_bps > (flow.rate_bps or 0.0):
+        return f"{sentence}: more than requested"
+    sentence += ": the path, its window or other flows limited it"
+    if result.app_limited_share is None:
+        return sentence
+    return f"{sentence} (application-limited in {result.app_limited_share:.0%} of its samples)"
 
 
 def check_counts(flows: Sequence[FlowResult]) -> list[Check]:

@@ -172,6 +172,11 @@ def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
 TcpRow = dict[str, Any]  # The names of tcp_info, and of what sockets.jsonl has besides.
 
 
+def is_app_limited(message: SocketMessage) -> bool:
+    """Return tcp_info's tcpi_delivery_rate_app_limited: the lowest bit of its eighth byte."""
+    return bool(message.attributes[INET_DIAG_INFO][7] & 1)
+
+
 def parse_tcp_socket(message: SocketMessage) -> TcpRow:
     """Parse a message to a row of sockets.jsonl.
 

@@ -261,6 +261,10 @@ class Probes:
         self._legs = tunnel.legs
         # End that sends the data of each flow's connections.
         self._sending = {flow.name: SENDING_END[flow.direction] for flow in run.flows}
+        # Samples of the sockets of flows that pause, by flow, leg and end: in how many
+        # the application limited the socket, and all.
+        self._paused: dict[tuple[str, str, str], tuple[int, int]] = {}
+        self._pausing = {flow.name for flow in run.flows if flow.pauses}
         self._legs_by_position = legs_by_position(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
@@ -400,6 +404,11 @@ class Probes:
             if sends_data:
                 tcp = netlink.parse_tcp_socket(message)
                 self._files["sockets"].write(socket_row(tcp, time_field | socket.texts))
+                if socket.leg.flow in self._pausing:
+                    position = socket.leg.flow, socket.leg.name, socket.end
+                    limited, count = self._paused.get(position, (0, 0))
+                    is_limited = netlink.is_app_limited(message)
+                    self._paused[position] = limited + is_limited, count + 1
 
     def _watched(self, node: str, latest: netlink.SocketMessage) -> SampledSocket | None:
         """Update and return the socket of a message; None if it is of no leg."""
@@ -519,6 +528,16 @@ class Probes:
         before, after = self._window(leg.flow, whole=whole)
         sacked = after.sacked_bytes(leg, end) - before.sacked_bytes(leg, end)
         return max(0, self.counted(leg, end, "bytes_acked", whole=whole) + sacked)
+
+    def app_limited_share(self, flow: str) -> float | None:
+        """Return in which share of its samples a flow's application limited its sending socket.
+
+        None if no sample shows it, or if the flow's application does not pause.
+        """
+        sending = self._sending[flow]
+        samples = (self._paused.get((flow, leg, sending)) for leg in FIRST_LEGS[sending])
+        limited, count = next(filter(None, samples), (0, 0))
+        return limited / count if count else None
 
     def send_times(self, flow: str) -> SendTimes | None:
         """Return when a flow's data left, or None if no sample shows it."""
