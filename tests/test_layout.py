@@ -186,8 +186,10 @@ PUBLIC = (
     "gostlab.results.coexistence",
     "gostlab.results.metrics",
     "gostlab.results.rows",
+    "gostlab.results.run_result",
     "gostlab.scheduler.progress",
     "gostlab.scheduler.queue",
+    "gostlab.scheduler.cell_result",
     "gostlab.scheduler.summary",
     "gostlab.install.locate",  # the programs that there are
 )
@@ -195,7 +197,7 @@ PUBLIC = (
 INSIDE = {
     "bench": "sandbox.uml",
     "cli": "startup install.main install.build_env install.rootfs install.shared_install"
-    " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.batch_result scheduler.eta",
+    " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.experiment_result scheduler.eta",
     "cluster": "sandbox.uml install.rootfs",
     "packetdrill": "sandbox.cpu_claims sandbox.rootfs sandbox.uml install.apt install.build_env",
     "reproduce": "guest.reset_clock guest.traffic_plugins guest.host_config guest.flow_result"

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.series import TimeSeries, read_gzip
+from gostlab.analysis.load.series import TimeSeries
 from gostlab.results import valid_rows
+from gostlab.results.samples import read_gzip
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,24 +7,21 @@ measured on the WAN if there is a tunnel.
 
 from __future__ import annotations
 
-import io
 import math
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from gostlab import safe_read
 from gostlab.analysis.load.json_safe import UnreadableFile, known_number, read_object
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_run, read_series
 from gostlab.results.metrics import WARM_UP_SHARE, Latency, path_leg
 from gostlab.results.rows import SocketRow
+from gostlab.results.samples import read_acks
 from gostlab.spec.path_spec import direction_of_data
 from gostlab.spec.run_spec import RunSpec
 
@@ -34,16 +31,11 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-MAX_UNZIPPED_BYTES = 1 << 30
 # BBR's pacing gain in ProbeBW is 1.25, 0.75 or 1; in Startup 2.89, in Drain 0.35 (Cardwell et al.,
 # ACM Queue 14(5), 2016).
 PROBE_BW_GAINS = (0.7, 1.3)
 # The legs of a tunnel that do not cross the WAN.
 NON_WAN_LEGS = ("app", "exit")
-ACK_COLUMNS = (
-    *("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts", "current_ssthresh_pkts"),
-    *("srtt_ms", "snd_wnd_bytes", "inflight_bytes"),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,63 +190,16 @@ def queue_series(run: RunFolder, key: str = "backlog_pkts") -> TimeSeries:
     return TimeSeries.at(at)
 
 
-def acks(run: RunFolder, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
-    """Return acks.csv.gz: one row per ACK received by a sending socket, by time.
-
-    Without the file the table is empty but has its columns. An infinite ssthresh is NaN, and so is
-    one that was not recorded (ssthresh_of distinguishes them). A truncated file yields its complete
-    rows. columns: t_s, cwnd_pkts and any other of ACK_COLUMNS; a run may have 10^5 rows.
-    """
-    import pandas as pd
-
-    nothing = pd.DataFrame(columns=list(columns), dtype=float)
-    try:
-        text = read_gzip(run.folder / "acks.csv.gz")
-        # omit a truncated last line; a complete file ends with a newline
-        table = pd.read_csv(
-            io.BytesIO(text[: text.rfind(b"\n") + 1]),
-            usecols=lambda name: name in columns,
-            dtype={"flow": str},
-            on_bad_lines="skip",
-            encoding_errors="replace",
-        )
-    except (OSError, ValueError):
-        return nothing
-    if not {"t_s", "cwnd_pkts"} <= set(table.columns):
-        return nothing
-    table = table.reindex(columns=list(columns))
-    for name in set(columns) - {"flow"}:
-        table[name] = pd.to_numeric(table[name], errors="coerce")
-    known = table.dropna(subset=["t_s", "cwnd_pkts"])
-    return known.sort_values("t_s", kind="stable", ignore_index=True)
-
-
 def ssthresh_of(run: RunFolder, flow: str) -> TimeSeries:
     """Return a flow's slow start threshold in packets; no values while infinite.
 
     Values of acks.csv.gz are preferred to those of the socket samples.
     """
-    table = acks(run, ("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts"))
+    table = read_acks(run.folder, ("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts"))
     table = table[table["flow"] == flow]
     if table["snd_ssthresh_pkts"].notna().any():
         return TimeSeries.of(table, "snd_ssthresh_pkts")
     return socket_series(run, "ssthresh_pkts").get(flow, empty_series())
-
-
-def read_gzip(path: Path) -> bytes:
-    """Return the content of a gzip file up to MAX_UNZIPPED_BYTES or its first error.
-
-    Raises OSError.
-    """
-    data, content = safe_read.read_bytes(path), b""
-    try:
-        while data and len(content) < MAX_UNZIPPED_BYTES:
-            part = zlib.decompressobj(wbits=31)
-            content += part.decompress(data, MAX_UNZIPPED_BYTES - len(content))
-            data = part.unused_data
-    except zlib.error:
-        return content
-    return content
 
 
 @cache
@@ -456,7 +401,7 @@ def windows_of(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
     if flow.streams != 1:
         return windows, first_of(limited_s)
     thresholds = ["snd_ssthresh_pkts", "current_ssthresh_pkts"]
-    rows = acks(run, ("t_s", "flow", "cwnd_pkts", *thresholds))
+    rows = read_acks(run.folder, ("t_s", "flow", "cwnd_pkts", *thresholds))
     rows = rows[rows["flow"] == flow.name]
     if len(rows):
         windows = TimeSeries.of(rows, "cwnd_pkts")

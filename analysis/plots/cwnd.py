@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.series import TimeSeries, acks, empty_series, socket_series, ssthresh_of
+from gostlab.analysis.load.series import TimeSeries, empty_series, socket_series, ssthresh_of
 from gostlab.analysis.plotting.factors import cc_rank, named_level, told_apart
 from gostlab.analysis.plotting.image_map import shows
 from gostlab.analysis.plotting.marks import FLOW_DASHES, min_max
@@ -27,6 +27,7 @@ from gostlab.analysis.plotting.style import (
 )
 from gostlab.analysis.stats.cells import cell_key
 from gostlab.analysis.stats.text_table import cc_name
+from gostlab.results.samples import read_acks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,7 +153,7 @@ def draw_cwnd(ax: Axes, run: RunFolder | None) -> float:
 
 def window_of(run: RunFolder, flow: str) -> TimeSeries:
     """Return a flow's congestion window in packets."""
-    table = acks(run)
+    table = read_acks(run.folder)
     table = table[table["flow"] == flow]
     if len(table):
         return TimeSeries.of(table, "cwnd_pkts")

@@ -23,7 +23,6 @@ from gostlab.analysis.load.run_folder import RunFolder, object_in
 from gostlab.analysis.load.series import (
     TimeSeries,
     acknowledged_rate,
-    acks,
     flow_rates,
     non_wan_socket_samples,
     over_sockets,
@@ -35,6 +34,7 @@ from gostlab.analysis.stats.cells import cell_key
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.palette import cc_colour
 from gostlab.results import read_object
+from gostlab.results.samples import read_acks
 from gostlab.spec.labels import level_label
 from gostlab.text_safety import replace_controls
 
@@ -149,7 +149,7 @@ def single_line(line: PanelLine) -> tuple[PanelLine, ...]:
 
 def at_every_ack(run: RunFolder, column: str) -> dict[str, TimeSeries]:
     """Return a column of acks.csv.gz by flow; {} without the file."""
-    table = acks(run, tuple(dict.fromkeys(("t_s", "flow", "cwnd_pkts", column))))
+    table = read_acks(run.folder, tuple(dict.fromkeys(("t_s", "flow", "cwnd_pkts", column))))
     by_flow = table.dropna(subset=[column]).groupby("flow")
     return {str(flow): TimeSeries.of(rows, column) for flow, rows in by_flow}
 

@@ -6,7 +6,7 @@ signal handler. Errors are BadInput (the request is impossible), MissingPart and
 machine cannot do it), ResultsError and OSError.
 """
 
-from gostlab.api.experiment import Experiment, Progress, Result, Run, Running, run_together
+from gostlab.api.experiment import Experiment, Progress, Run, Running, run_together
 from gostlab.api.plan import Plan, refusal
 from gostlab.api.report import compare, report, reported, write_run_page
 from gostlab.api.requirements import (
@@ -26,3 +26,4 @@ from gostlab.api.requirements import (
 from gostlab.api.results import Results, load
 from gostlab.api.run import Gathered, contests, execute, starter, summary
 from gostlab.results import SAMPLES
+from gostlab.results.run_result import RunResult as Result

@@ -15,17 +15,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gostlab import sandbox as machines
 from gostlab.api.plan import Plan, check_matrices, refusal
 from gostlab.api.run import FinishedRuns, Gathered, make
 from gostlab.errors import SandboxOnly
-from gostlab.results.metrics import goodput_bps
+from gostlab.results.run_result import RunResult
 from gostlab.scheduler import progress as shown
-from gostlab.scheduler.batch_result import Outcome
 from gostlab.scheduler.eta import Moving
-from gostlab.scheduler.queue import Finished, RunObserver
+from gostlab.scheduler.experiment_result import ExperimentResult
+from gostlab.scheduler.queue import RunObserver
 from gostlab.scheduler.shard import Shard
 from gostlab.spec import preflight
 from gostlab.spec.adhoc import Question, to_question
@@ -34,58 +34,9 @@ from gostlab.spec.experiment import load_experiment, stopping_rules, with_repeti
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 RESULTS = "results"
 # One level of a setting, or several to compare: "1%", 4, ["cubic", "bbr"]
 Levels = str | int | float | Mapping[str, Any] | Sequence[Any]
-
-
-@dataclass(frozen=True)
-class Result:
-    """Represent a run that has ended, now or earlier.
-
-    levels     the factors' levels, as people write them: {"cc": "bbr"}
-    outcome    ok, failed, unsupported (this kernel cannot do it) or interrupted
-    verdict    how far its numbers can be trusted: ok, degraded or invalid; None if it has none
-    error      the reason in one line, if the outcome is not ok
-    counts     whether it answers the question and goes into summaries
-    """
-
-    name: str
-    folder: Path
-    levels: Mapping[str, Any]
-    repetition: int
-    outcome: str | None
-    verdict: str | None
-    error: str | None
-    counts: bool
-    goodput_mbit: float | None
-
-    @classmethod
-    def of(cls, end: Finished) -> Result:
-        goodput = goodput_bps(end.folder) if end.outcome == "ok" else None
-        return cls(
-            name=end.run.name,
-            folder=end.folder,
-            levels=dict(end.run.factors),
-            repetition=end.run.repetition,
-            outcome=end.outcome,
-            verdict=end.verdict,
-            error=end.status.get("error"),
-            counts=end.counts,
-            goodput_mbit=None if goodput is None else goodput / 1e6,
-        )
-
-    def samples(self, of: str = "sockets") -> pd.DataFrame:
-        """Return the run's samples over time, one row each.
-
-        of: one of gostlab.SAMPLES. Raises BadInput.
-        """
-        from gostlab.analysis.load import frames
-
-        return frames.samples(self.folder, of)
 
 
 @dataclass(frozen=True)
@@ -121,7 +72,7 @@ class ProgressCallback(RunObserver):
         self._running = tuple(active.run.name for active in moving)
         self._tell(left_s)
 
-    def finished(self, done: Finished, left_s: float) -> None:
+    def finished(self, done: RunResult, left_s: float) -> None:
         self._done += 1
         self._running = tuple(name for name in self._running if name != done.run.name)
         self._tell(left_s)
@@ -130,7 +81,7 @@ class ProgressCallback(RunObserver):
         self._call(Progress(self._done, self._total, left_s, self._running))
 
 
-class Running(Iterator[Result]):
+class Running(Iterator[RunResult]):
     """Represent the runs of an experiment while they execute; iterate to get each result.
 
     Nothing runs before the loop begins, and between two results the active runs continue. Ctrl-C,
@@ -141,8 +92,8 @@ class Running(Iterator[Result]):
     def __init__(self, plan: Plan, begin: Callable[..., FinishedRuns]) -> None:
         """Prepare the runs; `begin` is `make` without its arguments `look` and `wake_fd`."""
         self._plan = plan
-        self._ends: list[Finished] = []
-        self._outcome: Outcome | None = None
+        self._ends: list[RunResult] = []
+        self._outcome: ExperimentResult | None = None
         self._stop = False
         self._wake_fd = os.eventfd(0)
         weakref.finalize(self, os.close, self._wake_fd)
@@ -154,11 +105,8 @@ class Running(Iterator[Result]):
     def __exit__(self, *_: object) -> None:
         self._making.close()
 
-    def __next__(self) -> Result:
-        return Result.of(self._next())
-
-    def _next(self) -> Finished:
-        """Return the next end. Raises StopIteration and the exceptions of executing a run."""
+    def __next__(self) -> RunResult:
+        """Return the next result. Raises StopIteration and the exceptions of executing a run."""
         if self._stop:
             self._making.close()
         try:
@@ -181,22 +129,22 @@ class Running(Iterator[Result]):
         if self._stop:
             raise Cancelled
 
-    def wait(self) -> Outcome:
+    def wait(self) -> ExperimentResult:
         """Execute all remaining runs and return the outcome of every run.
 
         After `cancel` it has the runs up to then. Raises ResultsError, OSError, MachineError.
         """
         while True:
             try:
-                self._next()
+                next(self)
             except StopIteration:
                 return self.outcome
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ExperimentResult:
         """Return the outcome of the runs so far."""
         plan = self._plan
-        return self._outcome or Outcome(plan.file.name, tuple(self._ends), plan.warned)
+        return self._outcome or ExperimentResult(plan.file.name, tuple(self._ends), plan.warned)
 
 
 @dataclass(frozen=True)
@@ -330,7 +278,7 @@ class Experiment(Plan):
 
 def run_together(
     experiments: Sequence[Experiment], results: Path, *, progress: RunObserver, **options: Any
-) -> list[Outcome]:
+) -> list[ExperimentResult]:
     """Execute the runs of several experiments together, and return each one's outcome.
 
     `options` and the exceptions are those of Experiment.run and Running.wait.
@@ -372,7 +320,7 @@ class Run:
         """Return the resolved description of the run, as run.json has it."""
         return self.experiment.runs[0]
 
-    def run(self, results: str | Path = RESULTS, **options: Any) -> Result:
+    def run(self, results: str | Path = RESULTS, **options: Any) -> RunResult:
         """Execute the run, unless it is finished, and return its result.
 
         The arguments and the exceptions are those of Experiment.run.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gostlab.install.locate import MissingPart
+from gostlab.results.samples import read_samples
 from gostlab.spec.yaml_source import BadInput
 
 if TYPE_CHECKING:
@@ -86,10 +87,9 @@ class Results:
         empty below six runs; METRIC_values has the value of every run. Metrics of one flow end in
         :FLOW. Units as in `runs`.
         """
-        from gostlab.analysis.load import frames
+        import pandas as pd
 
-        rows = [self._row(cell) for matrix in self.matrices for cell in matrix.cells]
-        return frames.to_frame(rows)
+        return pd.DataFrame([self._row(cell) for matrix in self.matrices for cell in matrix.cells])
 
     def _row(self, cell: cell_results.Cell) -> dict[str, Any]:
         from gostlab.analysis.load import published as studies
@@ -124,9 +124,19 @@ class Results:
         (docs/reference/result-format.md), with units in the names. `t_s` counts from the begin of
         the load. of: one of gostlab.SAMPLES. Raises BadInput.
         """
-        from gostlab.analysis.load import frames
+        import pandas as pd
 
-        return frames.samples_of((run for run in self.read.runs if run.counts), of)
+        tables = []
+        for run in self.read.runs:
+            if not run.counts:
+                continue
+            table = read_samples(run.folder, of)
+            about = {"run": run.name, **dict(run.factors), "repetition": run.repetition}
+            for index, (name, value) in enumerate(about.items()):
+                column = f"factor:{name}" if name in table else name
+                table.insert(index, column, [value] * len(table))
+            tables.append(table)
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
     # -- draw
 

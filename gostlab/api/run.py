@@ -20,13 +20,13 @@ from gostlab.install import locate
 from gostlab.install.parts_json import PartsJson
 from gostlab.registry.folders import IS_PACKAGE
 from gostlab.registry.tunnels import GOST, tunnel_kind
-from gostlab.results.metrics import format_window
+from gostlab.results.metrics import RunCluster, format_window
+from gostlab.results.run_result import RunResult
 from gostlab.sandbox import native, uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.scheduler import exec_one, queue
-from gostlab.scheduler.batch_result import Outcome
-from gostlab.scheduler.queue import Finished, Standing
-from gostlab.scheduler.summary import CellSummary, Scatter, cell_summaries
+from gostlab.scheduler.cell_result import CellResult, CellStatistics, cells_of
+from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
@@ -37,7 +37,7 @@ MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread, and scipy is no
 Gathered = Callable[
     [Callable[[str], None]], AbstractContextManager[tuple[Collection[queue.Slot], queue.Starter]]
 ]
-FinishedRuns = Generator[Finished, None, list[Outcome]]
+FinishedRuns = Generator[RunResult, None, list[ExperimentResult]]
 
 
 def make(
@@ -56,7 +56,7 @@ def make(
     """Return a generator that executes the missing runs of plans and gives their ends.
 
     Requirements are checked at once; runs begin when the generator is iterated. Its return value is
-    the outcome of each plan. The runs of all plans share the slots.
+    the result of each plan. The runs of all plans share the slots.
 
     look: called while waiting for runs; an exception that it raises ends them. wake_fd: a file
     descriptor that is readable when `look` is to be called at once. held: an ExitStack that is
@@ -74,7 +74,7 @@ def make(
     def start(run: RunSpec, target: Path, slot: queue.Slot) -> sandbox.Job:
         return starters[run.machine](run, target, slot)
 
-    def more(ends: Sequence[Finished]) -> list[RunSpec]:
+    def more(ends: Sequence[RunResult]) -> list[RunSpec]:
         return [run for plan in plans for run in next_repetitions(plan, ends)]
 
     def making() -> FinishedRuns:
@@ -114,32 +114,34 @@ def make(
                 wake_fd=wake_fd,
                 beside=shared or workers is not None,
             )
-        return [outcome_of(plan, ends) for plan in plans]
+        return [result_of(plan, ends) for plan in plans]
 
     return making()
 
 
-def ends_of_plan(plan: Plan, ends: Sequence[Finished]) -> list[Finished]:
+def ends_of_plan(plan: Plan, ends: Sequence[RunResult]) -> list[RunResult]:
     """Return the ends of a plan's runs."""
     return [end for end in ends if end.run.experiment == plan.file.name]
 
 
-def next_repetitions(plan: Plan, ends: Sequence[Finished]) -> list[RunSpec]:
+def next_repetitions(plan: Plan, ends: Sequence[RunResult]) -> list[RunSpec]:
     """Return another run of each cell whose stopping rule requires one."""
     plan_ends = ends_of_plan(plan, ends)
     repetitions = {
-        at.cell: at.repetitions + 1 for at in standings(plan, plan_ends) if at.wants_more
+        cell.runs[0].run.cell: len(cell.runs) + 1
+        for cell in cells_with_rule(plan, plan_ends)
+        if cell.wants_more
     }
     present = {end.run.name for end in plan_ends}
     described = plan.described(repetitions) if repetitions else []
     return [run for run in described if run.cell in repetitions and run.name not in present]
 
 
-def outcome_of(plan: Plan, ends: Sequence[Finished]) -> Outcome:
-    """Return the outcome of a plan's runs."""
+def result_of(plan: Plan, ends: Sequence[RunResult]) -> ExperimentResult:
+    """Return the result of a plan's runs."""
     plan_ends = ends_of_plan(plan, ends)
-    wide = [standing for standing in standings(plan, plan_ends) if not standing.narrow]
-    return Outcome(plan.file.name, tuple(plan_ends), plan.warned, tuple(wide), plan.levels)
+    wide = tuple(cell for cell in cells_with_rule(plan, plan_ends) if not cell.is_narrow)
+    return ExperimentResult(plan.file.name, tuple(plan_ends), plan.warned, wide, plan.levels)
 
 
 def heading(plan: Plan, parts: locate.Parts, job_count: int, folder: Path) -> str:
@@ -208,7 +210,7 @@ def starter(machine_name: str, parts: locate.Parts) -> queue.Starter:
 
 def execute(
     file: str, folder: Path | None = None, *, gost: Path | None = None, retry_failed: bool = False
-) -> Finished:
+) -> RunResult:
     """Execute the run that a file describes in a folder, unless it is finished already.
 
     Returns how it ended. file: a run.json, an entry of `run --dry-run --json`, or - for standard
@@ -217,7 +219,7 @@ def execute(
     """
     task = exec_one.read_task(file, folder)
     if results.is_settled(task.folder, task.run, retry_failed=retry_failed):
-        return queue.end_in(task.folder, task.run)
+        return RunResult.read(task.folder, task.run)
     if task.run.machine == "native":
         sandbox.choose("native")
     parts = locate.find_parts(gost)
@@ -226,48 +228,51 @@ def execute(
     return exec_one.execute(task, starter(task.run.machine, parts), retry_failed=retry_failed)
 
 
-def standings(plan: Plan, plan_ends: Sequence[Finished]) -> list[Standing]:
-    """Return the standing of a plan's cells that have a stopping rule."""
-    from gostlab.analysis.stats import statistics
+def cells_with_rule(plan: Plan, plan_ends: Sequence[RunResult]) -> list[CellResult]:
+    """Return the cells of a plan that have a stopping rule, by name.
 
-    if not plan.until:
-        return []
-
-    return queue.standings(
-        plan_ends, plan.until, statistics.relative_halfwidth, statistics.states_of
-    )
-
-
-def summary(outcome: Outcome) -> list[CellSummary]:
-    """Summarise each cell of a matrix.
-
-    It reads the runs' samples: about 0.1 s for a run of many streams. Raises OSError.
+    They depend only on the finished runs, so an interrupted matrix reaches the same end as an
+    uninterrupted one.
     """
+    repeated = [end for end in plan_ends if end.run.matrix in plan.until]
+    if not repeated:
+        return []
+    by_repetition = sorted(repeated, key=lambda end: end.run.repetition)
+    cells = cells_of(by_repetition, cell_statistics(), plan.until)
+    return sorted(cells, key=lambda cell: cell.runs[0].run.cell)
+
+
+def cell_statistics() -> CellStatistics:
+    """Return the statistics of the analysis, without importing scipy for a few runs."""
     from gostlab.analysis.stats import statistics
 
-    def scatter_of(values: Sequence[float]) -> Scatter:
-        if len(values) < MIN_RUNS_FOR_SPREAD:
-            return Scatter(None, ())
+    def interval(values: Sequence[float]) -> tuple[float, float] | None:
+        found = statistics.summarise(values) if len(values) >= MIN_RUNS_FOR_SPREAD else None
+        return (found.interval.low, found.interval.high) if found and found.interval else None
 
-        spread = statistics.summarise(values)
-        interval = spread.interval if spread else None
-        ends = (interval.low, interval.high) if interval else None
-        return Scatter(ends, spread.states if spread else ())
+    def states(values: Sequence[float]) -> tuple[RunCluster, ...]:
+        return statistics.states_of(values) if len(values) >= MIN_RUNS_FOR_SPREAD else ()
 
-    return cell_summaries(outcome.in_order, scatter_of)
+    return CellStatistics(interval, states, statistics.relative_halfwidth)
 
 
-def contests(outcome: Outcome) -> list[CellSummary]:
-    """Summarise each cell whose flows compete, flow by flow. Raises OSError."""
+def summary(result: ExperimentResult) -> list[CellResult]:
+    """Return the cells of an experiment, in the order of its file."""
+    return cells_of(result.in_order, cell_statistics())
+
+
+def contests(result: ExperimentResult) -> list[CellResult]:
+    """Return the cells of an experiment whose flows compete, flow by flow. Raises OSError."""
     from gostlab.analysis.stats import coexistence
 
-    runs = queue.by_cell(outcome.in_order).values()
-    contests_by_cell = [
-        [coexistence.contest_of(end.folder) for end in queue.distinct(ends)] for ends in runs
-    ]
     return [
-        replace(cell, contests=tuple(filter(None, cell_contests)))
-        for cell, cell_contests in zip(summary(outcome), contests_by_cell, strict=True)
+        replace(
+            cell,
+            contests=tuple(
+                filter(None, (coexistence.contest_of(run.folder) for run in cell.counted))
+            ),
+        )
+        for cell in summary(result)
     ]
 
 

@@ -21,8 +21,8 @@ from gostlab.classroom.expressions import Value, fill_formulas, format_value, pa
 from gostlab.classroom.lab import CourseLab, Rank, formulas_of
 from gostlab.classroom.raw_metrics import Records, UnreadableRecord, steady_rates
 from gostlab.results import BROKEN_RECORDS
+from gostlab.results.run_result import RunResult
 from gostlab.scheduler.progress import progress_on_stderr
-from gostlab.scheduler.queue import Finished
 from gostlab.spec.experiment import MAX_SEED
 from gostlab.spec.yaml_source import BadInput
 
@@ -170,7 +170,7 @@ def rank_all(
 
 def run_on_path(
     path: HiddenPath, lab: CourseLab, rank: Rank, ccs: Sequence[str], out: Path, jobs: int | None
-) -> dict[str, Finished]:
+) -> dict[str, RunResult]:
     """Run every control on one path and return the finished runs by control."""
     sets = {**path.sets, f"{rank.flow}.cc": ",".join(ccs)}
     experiment = api.Experiment.from_file(
@@ -179,17 +179,15 @@ def run_on_path(
     with progress_on_stderr(f"path {path.number}", quiet=False) as progress:
         folder = out / f"path-{path.number}"
         outcome = experiment.run(folder, jobs=jobs, progress=progress).wait()
-    return {str(end.run.factors[f"{rank.flow}.cc"]): end for end in outcome.ends}
+    return {str(end.run.factors[f"{rank.flow}.cc"]): end for end in outcome.runs}
 
 
-def score_entry(entry: Entry, ends: Sequence[Finished], paths: Sequence[HiddenPath]) -> None:
+def score_entry(entry: Entry, ends: Sequence[RunResult], paths: Sequence[HiddenPath]) -> None:
     """Set an entry's scores, or the reason for having none."""
     for end, path in zip(ends, paths, strict=True):
         try:
             if not end.counts:
-                raise UnreadableRecord(
-                    (end.status or {}).get("error") or f"its run is {end.verdict}"
-                )
+                raise UnreadableRecord(end.error or f"its run is {end.verdict}")
             rates = steady_rates(Records(end.folder, end.run))
             entry.scores.append(score(rates, (end.run.path.forward.rate_bps or 0) / 1e6))
         except BROKEN_RECORDS as error:

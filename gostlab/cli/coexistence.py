@@ -8,7 +8,7 @@ from gostlab.cli.result_table import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_tex
 from gostlab.registry.palette import cc_colour
 from gostlab.results.coexistence import Competitor
 from gostlab.scheduler import summary
-from gostlab.scheduler.summary import CellSummary
+from gostlab.scheduler.cell_result import CellResult, typical
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 AT_ONCE_S = 1.0  # length of a window over which shares are taken
 
 
-def print_contest(cells: Sequence[CellSummary], file: TextIO) -> None:
+def print_contest(cells: Sequence[CellResult], file: TextIO) -> None:
     """Print a table of all flows and sentences for each cell."""
     console = summary.console_on(file, WIDTH)
     blocks = "utf" in (console.encoding or "").lower()
@@ -36,7 +36,7 @@ CSV_COLUMNS = (
 ).split()
 
 
-def to_csv(cells: Sequence[CellSummary]) -> str:
+def to_csv(cells: Sequence[CellResult]) -> str:
     """Return CSV with a row per flow of each cell: medians over its runs, units in the headings."""
     rows: list[Row] = []
     for cell in cells:
@@ -62,7 +62,7 @@ def middle(values: Iterable[float]) -> float | None:
     return median(known) if known else None
 
 
-def contest_table(cells: Sequence[CellSummary], *, bars: bool, blocks: bool) -> "Table":
+def contest_table(cells: Sequence[CellResult], *, bars: bool, blocks: bool) -> "Table":
     """Return a table with a row per flow of each cell: median, minimum and maximum over runs."""
     from rich.text import Text
 
@@ -86,7 +86,7 @@ def contest_table(cells: Sequence[CellSummary], *, bars: bool, blocks: bool) -> 
                 f"{median(shares):.1f}",
                 f"{shares[0]:.1f} – {shares[-1]:.1f}" if len(shares) > 1 else "n = 1",
                 summary.mbit(1e6 * median(flow.rate_mbit for flow in flows)),
-                summary.delay_text(summary.typical(flow.srtt_ms for flow in flows)),
+                summary.delay_text(typical(flow.srtt_ms for flow in flows)),
                 resent_words(flows),
                 cell.verdict,
             )
@@ -107,7 +107,7 @@ def resent_words(flows: Sequence[Competitor]) -> str:
     return f"{100 * median(shares):.2g} %" if shares else "–"
 
 
-def sentences(cell: CellSummary) -> list[str]:
+def sentences(cell: CellResult) -> list[str]:
     """Return sentences on fairness, its interval, and the flows that yield."""
     if not cell.contests:
         return ["the flows were never active together for long enough to compare them"]
@@ -122,14 +122,14 @@ def sentences(cell: CellSummary) -> list[str]:
     ]
 
 
-def udp_sentences(cell: CellSummary) -> list[str]:
+def udp_sentences(cell: CellResult) -> list[str]:
     """Return a sentence on UDP flows, which send at a configured rate and have no share."""
     if cell.udp_beside_bps is None:
         return []
     return [f"Beside them UDP got {summary.mbit(cell.udp_beside_bps)} Mbit/s."]
 
 
-def yielding_sentence(cell: CellSummary) -> str:
+def yielding_sentence(cell: CellResult) -> str:
     """Return a sentence on the flows below their fair share at the end of most runs."""
     losers = {name: times_on_side(cell.competitors(name), -1) for name in cell.flow_names}
     winners = {name: times_on_side(cell.competitors(name), 1) for name in cell.flow_names}
@@ -148,7 +148,7 @@ def yielding_sentence(cell: CellSummary) -> str:
     return f"{names} {when(cell, since)}{runs}."
 
 
-def when(cell: CellSummary, since_s: Sequence[float]) -> str:
+def when(cell: CellResult, since_s: Sequence[float]) -> str:
     """Format since when flows differ; since_s is sorted: since 24 s of the load (16 – 48 s)."""
     last_start_s = max(flow.start_s for flow in cell.contests[0].flows)
     if since_s[-1] - last_start_s < AT_ONCE_S:

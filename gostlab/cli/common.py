@@ -267,9 +267,11 @@ def end_process(process: subprocess.Popen[Any], within_s: float, by: int = signa
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON for programs; a dataclass becomes an object of its fields."""
+    """Print a value as JSON for programs: by its to_json, or a dataclass by its fields."""
 
     def to_plain(item: Any) -> Any:
+        if hasattr(item, "to_json"):
+            return item.to_json()
         return asdict(item) if is_dataclass(item) and not isinstance(item, type) else str(item)
 
     print(json.dumps(value, indent=2, sort_keys=True, default=to_plain))

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab import results
 from gostlab.errors import BadInput
+from gostlab.results.run_result import RunResult
 from gostlab.safe_read import open_plain
 from gostlab.scheduler import summary
 from gostlab.scheduler.progress import LiveDisplay
-from gostlab.scheduler.queue import Finished, Levels, rank_of, run_folder
+from gostlab.scheduler.queue import Levels, rank_of, run_folder
 from gostlab.spec.labels import cell_label
 from gostlab.spec.path_spec import DirectionSpec
 from gostlab.spec.run_spec import RunSpec
@@ -105,7 +106,7 @@ class Followed:
 
     run: RunSpec
     folder: Path
-    ended: Finished | None = None
+    ended: RunResult | None = None
     queue: list[Queued] = field(default_factory=list)
     # Samples by flow, then by host and leg, as a tunnel's data pass several sockets.
     flows: dict[str, dict[tuple[str, str], list[InFlight]]] = field(default_factory=dict)
@@ -199,7 +200,7 @@ class LivePicture(LiveDisplay):
         self._lock = threading.Lock()
         super().__init__(title, console, refresh_per_second=FRAMES_PER_S, vertical_overflow="crop")
 
-    def planned(self, runs: Sequence[RunSpec], done: Sequence[Finished]) -> None:
+    def planned(self, runs: Sequence[RunSpec], done: Sequence[RunResult]) -> None:
         if len(runs) > MAX_RUNS:
             raise BadInput(
                 f"--live: {len(runs)} runs, and {MAX_RUNS} can be watched: name fewer levels"
@@ -216,7 +217,7 @@ class LivePicture(LiveDisplay):
         super().begin(total, already, expected_s, again, round_number)
         self._live.start()
 
-    def finished(self, done: Finished, left_s: float) -> None:
+    def finished(self, done: RunResult, left_s: float) -> None:
         with self._lock:
             self._runs[done.run.name].ended = done
         if done.state != "good":
@@ -288,7 +289,7 @@ class LivePicture(LiveDisplay):
         end = f"{self.length_s:g} s"
         lines.append(Text(f"      0{end:>{self.columns - 1}}", style="dim"))
         if followed.ended is not None and not followed.ended.counts:
-            why = followed.ended.status.get("error") or followed.ended.verdict
+            why = followed.ended.error or followed.ended.verdict
             lines.append(Text(f"no answer: {followed.ended.outcome}: {why}", style="red"))
         for line in lines:
             line.no_wrap = True

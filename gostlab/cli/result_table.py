@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gostlab.registry.palette import cc_colour
 from gostlab.scheduler import summary
+from gostlab.scheduler.cell_result import CellResult
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,10 +32,7 @@ def bar(value: float, max_value: float, cells: int, *, blocks: bool = True) -> s
 
 
 def print_answer(
-    cells: Sequence[summary.CellSummary],
-    first: Mapping[str, str],
-    file: TextIO,
-    more: Sequence[str] = (),
+    cells: Sequence[CellResult], first: Mapping[str, str], file: TextIO, more: Sequence[str] = ()
 ) -> None:
     """Print the table, the reasons for verdicts, the fastest and slowest cell, and more lines."""
     console = summary.console_on(file, WIDTH)
@@ -45,7 +43,7 @@ def print_answer(
 
 
 def answer_table(
-    cells: Sequence[summary.CellSummary], first: Mapping[str, str], width: int, *, blocks: bool
+    cells: Sequence[CellResult], first: Mapping[str, str], width: int, *, blocks: bool
 ) -> "Table":
     """Return a table with a row per cell, with bars if the terminal is wide enough."""
     from rich.text import Text
@@ -76,19 +74,20 @@ def answer_table(
             drawn = bar(cell.goodput_bps or 0, max_bps, BAR_CELLS, blocks=blocks)
             cc = cell.factors.get("cc")
             row.append(Text(drawn, style=cc_colour(cc) if isinstance(cc, str) else ""))
-        row += [cell.rate_words, spread_words(cell)]
+        row += [summary.rate_words(cell), spread_words(cell)]
         if times:
             row.append(f"{times[index]:.2f}" if index in times else "–")
         row += [summary.mbit(cell.udp_beside_bps)] if with_udp else []
         if rtt_bars:
             row.append(Text(rtt_bar(cell, max_ms, blocks=blocks)))
-        counted = f", {cell.counted} of {cell.runs} count" if cell.counted != cell.runs else ""
+        all_count = len(cell.counted) == len(cell.runs)
+        counted = "" if all_count else f", {summary.counted_words(cell)} count"
         row += [summary.rtt_words(cell), resent_words(cell), cell.verdict + counted]
         table.add_row(*row)
     return table
 
 
-def rtt_bar(cell: summary.CellSummary, max_ms: float, *, blocks: bool) -> str:
+def rtt_bar(cell: CellResult, max_ms: float, *, blocks: bool) -> str:
     """Return a bar of the RTT under load: light the idle RTT, dark the increase."""
     if cell.srtt_ms is None or not max_ms:
         return ""
@@ -98,24 +97,25 @@ def rtt_bar(cell: summary.CellSummary, max_ms: float, *, blocks: bool) -> str:
     return light * idle + dark * (filled - idle)
 
 
-def spread_heading(cells: Sequence[summary.CellSummary]) -> str:
+def spread_heading(cells: Sequence[CellResult]) -> str:
     """Return the heading of the spread: an interval from six runs on, else minimum and maximum."""
     if any(cell.interval_bps for cell in cells):
         return "95 % interval"
-    return "least – most" if any(cell.counted > 1 for cell in cells) else "interval"
+    return "least – most" if any(len(cell.counted) > 1 for cell in cells) else "interval"
 
 
-def spread_words(cell: summary.CellSummary) -> str:
+def spread_words(cell: CellResult) -> str:
     """Format the spread of the runs, or minimum, maximum and n below six runs."""
-    if cell.spread_words:
-        return cell.spread_words
-    if cell.counted > 1:
+    words, counted = summary.spread_words(cell), len(cell.counted)
+    if words:
+        return words
+    if counted > 1:
         ends = " – ".join(summary.mbit(end(cell.goodputs_bps)) for end in (min, max))
-        return f"{ends}, n = {cell.counted}"
-    return f"n = {cell.counted}"
+        return f"{ends}, n = {counted}"
+    return f"n = {counted}"
 
 
-def resent_words(cell: summary.CellSummary) -> str:
+def resent_words(cell: CellResult) -> str:
     """Format the WAN's retransmitted segments and their share, or the packets lost there."""
     if cell.wan_resent is None:
         lost = cell.path_lost
@@ -124,7 +124,7 @@ def resent_words(cell: summary.CellSummary) -> str:
     return f"{cell.wan_resent.segments:,} ({share:.2g} %)" if cell.wan_resent.segments else "0"
 
 
-def fastest_lines(cells: Sequence[summary.CellSummary]) -> list[str]:
+def fastest_lines(cells: Sequence[CellResult]) -> list[str]:
     """Return a line on the fastest and slowest cell; empty for one cell."""
     known = [(cell.goodput_bps, cell) for cell in cells if cell.goodput_bps]
     if len(known) < 2:
@@ -149,7 +149,7 @@ CSV_COLUMNS = (
 ).split()
 
 
-def to_csv(cells: Sequence[summary.CellSummary]) -> str:
+def to_csv(cells: Sequence[CellResult]) -> str:
     """Return CSV with a row per cell: its levels, then medians over its runs.
 
     Units stand in the headings. Low and high are the median's 95 % interval, empty below six runs.
@@ -161,7 +161,7 @@ def to_csv(cells: Sequence[summary.CellSummary]) -> str:
         known = ((delay.median, delay.p95) if delay else NONE for delay in delays)
         resent = (cell.wan_resent.segments, cell.wan_resent.of) if cell.wan_resent else NONE
         numbers = (*rates, cell.idle_rtt_ms, *chain.from_iterable(known), *resent)
-        rows.append((cell.factors, [cell.runs, cell.counted, *numbers, cell.verdict]))
+        rows.append((cell.factors, [len(cell.runs), len(cell.counted), *numbers, cell.verdict]))
     return csv_text([cell.factors for cell in cells], CSV_COLUMNS, rows)
 
 

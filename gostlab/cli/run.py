@@ -16,8 +16,8 @@ from gostlab.atomic_write import write_whole
 from gostlab.cli import coexistence, common, live_view, result_table, settling
 from gostlab.errors import BadInput
 from gostlab.install import locate
-from gostlab.scheduler import batch_result as finished
 from gostlab.scheduler import progress, queue, summary
+from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec import adhoc, expand, gost_config, settings
 from gostlab.spec.yaml_source import named_values
 
@@ -183,7 +183,7 @@ def execute_runs(
     quiet: bool,
     dask: str | None = None,
     check_hosts: bool = False,
-) -> list[finished.Outcome]:
+) -> list[ExperimentResult]:
     """Provide missing parts, execute the experiments' runs, and return their outcomes."""
     from gostlab.cluster import dask_cluster
 
@@ -289,7 +289,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if question.ranks_flows:
         coexistence.print_contest(cells, sys.stdout)
     else:
-        settled = settling.settling_lines(outcome.in_order, cells)
+        settled = settling.settling_lines(cells)
         result_table.print_answer(cells, outcome.first_cc, sys.stdout, settled)
     print(f"kept in {arguments.results / question.name}", end="")
     print("" if arguments.repeat >= 6 else " · --repeat 6 gives intervals and keeps these runs")
@@ -367,13 +367,13 @@ def exec_verb(arguments: argparse.Namespace) -> int:
     end = api.execute(
         arguments.run, arguments.folder, gost=arguments.gost, retry_failed=arguments.retry_failed
     )
-    result = end.verdict if end.outcome == "ok" else end.status.get("error")
+    result = end.verdict if end.outcome == "ok" else end.error
     value = {"folder": str(end.folder), "verdict": end.verdict, "status": dict(end.status)}
     common.print_either(arguments, value, f"{end.folder}: {end.outcome}: {result}")
     return common.EXIT_OK
 
 
-def conclude(outcomes: Sequence[finished.Outcome], results: Path, *, as_json: bool) -> int:
+def conclude(outcomes: Sequence[ExperimentResult], results: Path, *, as_json: bool) -> int:
     """Print the outcomes of `run`, and return the most severe exit code."""
     several = len(outcomes) > 1
     if as_json:
@@ -390,24 +390,24 @@ def conclude(outcomes: Sequence[finished.Outcome], results: Path, *, as_json: bo
     return common.EXIT_FAILED if common.EXIT_FAILED in codes else max(codes)
 
 
-def print_outcome(outcome: finished.Outcome, results: Path) -> None:
+def print_outcome(outcome: ExperimentResult, results: Path) -> None:
     """Print an experiment's outcome, and the next command."""
     for line in outcome.complaints:
         common.complain(line)
     summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
     print(f"{outcome.counts_line} · {results}")
     for cell in outcome.wide:
-        print(cell.line)
+        print(summary.stopping_line(cell))
     print(f"next: {next_command(outcome, results)}")
 
 
-def next_command(outcome: finished.Outcome, results: Path) -> str:
+def next_command(outcome: ExperimentResult, results: Path) -> str:
     """Return the command to type after a run."""
     results_option = "" if results == common.RESULTS else f" --results {shlex.quote(str(results))}"
     return f"./lab report {shlex.quote(outcome.experiment)}{results_option}"
 
 
-def exit_code(outcome: finished.Outcome) -> int:
+def exit_code(outcome: ExperimentResult) -> int:
     """Return the exit code of an outcome; unsupported runs alone are no failure."""
     if outcome.broke:
         return common.EXIT_FAILED

@@ -11,7 +11,7 @@ from statistics import fmean, median
 from gostlab.registry.congestion_controls import parse_control
 from gostlab.results import metrics, read_object, read_run, read_series
 from gostlab.scheduler import summary
-from gostlab.scheduler.queue import Finished, by_cell
+from gostlab.scheduler.cell_result import CellResult
 from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import MTU_BYTES
@@ -31,10 +31,11 @@ class Settling:
     late_ratio: float  # rate of the second half / rate of the whole
 
 
-def settling_lines(ends: Sequence[Finished], cells: Sequence[summary.CellSummary]) -> list[str]:
+def settling_lines(cells: Sequence[CellResult]) -> list[str]:
     """Return a sentence for each cell whose rate is mostly that of its beginning."""
     lines = []
-    for runs, cell in zip(by_cell(ends).values(), cells, strict=True):
+    for cell in cells:
+        runs = cell.runs
         settlings = [item for end in runs if end.counts and (item := settling_of(end.folder))]
         first_s, last_s = runs[0].run.window_s
         measured_s = min(last_s, runs[0].run.length_s) - first_s

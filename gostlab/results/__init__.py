@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TextIO, TypeGuard, overload
+from typing import Any, Literal, TextIO, TypedDict, TypeGuard, cast, overload
 
 from gostlab import __version__, safe_read
 from gostlab.atomic_write import write_json
@@ -85,6 +85,21 @@ BROKEN_RECORDS = (
 )
 
 
+class RunStatus(TypedDict, total=False):
+    """How a run ended: the contents of status.json (format.toml)."""
+
+    outcome: str
+    error: str | None
+    cause: str | None
+    guest_s: float | None
+    schema: int
+    epoch: int
+    wall_s: float
+    finished: str
+    files: dict[str, int]
+    sha256: dict[str, str | None]
+
+
 class ResultsError(Complaint):
     """Report that a results folder cannot be used, and what to do about it."""
 
@@ -98,7 +113,7 @@ def finish(
     *,
     from_outside: bool = False,
     run: RunSpec | None = None,
-) -> dict[str, Any]:
+) -> RunStatus:
     """Write status.json, the last file of a run's folder, and return its contents.
 
     A run that left no outcome.json (its machine died or was ended: `complaint`) has failed, as has
@@ -144,10 +159,10 @@ def finish(
     status["files"] = {file.name: safe_read.plain_size(file) for file in files}
     status["sha256"] = {file.name: file_sha256(file) for file in files}
     write_json(folder / "status.json", status)
-    return dict(status)
+    return status
 
 
-def replace_unreadable(folder: Path, run: RunSpec, wall_s: float, error: Exception) -> Any:
+def replace_unreadable(folder: Path, run: RunSpec, wall_s: float, error: Exception) -> RunStatus:
     """Replace an unreadable run folder by a failed one, and return its status.
 
     Raises OSError; re-raises `error` if it is the disk's fault and not the run's.
@@ -160,12 +175,12 @@ def replace_unreadable(folder: Path, run: RunSpec, wall_s: float, error: Excepti
     return finish(folder, wall_s, message, run=run)
 
 
-def failure(error: str, cause: str | None = None) -> dict[str, Any]:
+def failure(error: str, cause: str | None = None) -> RunStatus:
     """Return the outcome of a run that failed."""
     return {"outcome": "failed", "error": error, "cause": cause, "guest_s": None}
 
 
-def read_outcome(folder: Path) -> dict[str, Any] | None:
+def read_outcome(folder: Path) -> RunStatus | None:
     """Return the outcome that a run's guest wrote, with types checked, or None if there is none."""
     outcome = read_object(folder / "outcome.json")
     if outcome is None or outcome.get("outcome") not in OUTCOMES:
@@ -346,10 +361,12 @@ OBJECT_COLUMNS: Mapping[str, Callable[[object], bool]] = {
 }
 
 
-def read_status(folder: Path) -> dict[str, Any] | None:
+def read_status(folder: Path) -> RunStatus | None:
     """Return the status of a finished folder, or None if it is unfinished or half-written."""
     status = read_object(folder / "status.json")
-    return status if status is not None and status.get("outcome") in OUTCOMES else None
+    if status is None or status.get("outcome") not in OUTCOMES:
+        return None
+    return cast("RunStatus", status)
 
 
 def is_finished(folder: Path, run: RunSpec) -> bool:

@@ -11,11 +11,12 @@ from typing import Any
 
 from gostlab import results
 from gostlab.results import ResultsError
+from gostlab.results.run_result import RunResult
 from gostlab.safe_read import read_named
 from gostlab.sandbox import MAX_WAIT_S, MachineError, wait_for_end
 from gostlab.sandbox.cpu_claims import alone_on_the_real_clock, claimed_cpus
 from gostlab.scheduler.eta import expected_s
-from gostlab.scheduler.queue import Finished, Starter, end_in
+from gostlab.scheduler.queue import Starter
 from gostlab.spec.preflight import guards
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
@@ -75,7 +76,7 @@ def read_run(values: Mapping[str, Any], file: str) -> RunSpec:
     return run
 
 
-def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finished:
+def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> RunResult:
     """Execute a run in its folder, unless it is finished, and return how it ended.
 
     The run executes in a temporary folder that is renamed when finished, so the folder is complete
@@ -85,7 +86,7 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finish
     """
     run, target = task.run, task.folder.resolve()
     if results.is_settled(target, run, retry_failed=retry_failed):
-        return end_in(target, run)
+        return RunResult.read(target, run)
     check_folder(target, run)
     target.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -114,7 +115,7 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finish
         except Exception as error:  # the run's programs left unreadable files
             results.replace_unreadable(part.folder, run, wall_s, error)
         part.settle(run, retry_failed=retry_failed)
-    return end_in(target, run)
+    return RunResult.read(target, run)
 
 
 def check_folder(target: Path, run: RunSpec) -> None:

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from gostlab.results.run_result import RunResult
 from gostlab.scheduler.eta import Moving
-from gostlab.scheduler.queue import Finished, RunObserver
+from gostlab.scheduler.queue import RunObserver
 from gostlab.spec.labels import cell_label
 from gostlab.spec.run_spec import RunSpec
 
@@ -31,7 +32,7 @@ class LineProgress(RunObserver):
         self._total = self._count = 0
         self._several = False  # whether runs are of several experiments
 
-    def planned(self, runs: Sequence[RunSpec], done: Sequence[Finished]) -> None:
+    def planned(self, runs: Sequence[RunSpec], done: Sequence[RunResult]) -> None:
         super().planned(runs, done)
         self._several = self._several or len({run.experiment for run in runs}) > 1
 
@@ -47,16 +48,14 @@ class LineProgress(RunObserver):
         if already < total:
             self.say(to_do_line(total - already, expected_s, again, round_number))
 
-    def finished(self, done: Finished, left_s: float) -> None:
+    def finished(self, done: RunResult, left_s: float) -> None:
         self._count += 1
         at = f"[{self._count}/{self._total}]"
         self.say(f"{at} {self.describe(done)} · {clock_words(left_s)} left")
 
-    def describe(self, done: Finished) -> str:
+    def describe(self, done: RunResult) -> str:
         """Return a line on how a run ended."""
-        result = (
-            done.verdict if done.outcome == "ok" else f"{done.outcome}: {done.status.get('error')}"
-        )
+        result = done.verdict if done.outcome == "ok" else f"{done.outcome}: {done.error}"
         prefix = f"{done.run.experiment}/" if self._several else ""
         return f"{prefix}{done.run.name}: {result} ({done.status.get('wall_s', 0):.1f} s)"
 
@@ -109,7 +108,7 @@ class Board(LiveDisplay):
         self._left_s: float | None = None
         super().__init__(title, console, transient=True, auto_refresh=False)
 
-    def planned(self, runs: Sequence[RunSpec], done: Sequence[Finished]) -> None:
+    def planned(self, runs: Sequence[RunSpec], done: Sequence[RunResult]) -> None:
         super().planned(runs, done)
         known = {run.name for run in self._runs}
         self._runs += [run for run in runs if run.name not in known]
@@ -131,7 +130,7 @@ class Board(LiveDisplay):
         self._moving, self._left_s = moving, left_s
         self._live.refresh()
 
-    def finished(self, done: Finished, left_s: float) -> None:
+    def finished(self, done: RunResult, left_s: float) -> None:
         self._count += 1
         self._left_s = left_s
         self._states[done.run.name] = ENDED.get(done.state, NO_ANSWER)

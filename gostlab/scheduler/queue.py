@@ -15,18 +15,16 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gostlab import results
-from gostlab.results.duplicate_runs import copies
-from gostlab.results.metrics import RunCluster, goodput_bps, states_words
+from gostlab.results.run_result import RunResult
 from gostlab.safe_read import is_plain
 from gostlab.sandbox import Job, MachineError, wait_for_end
 from gostlab.scheduler.eta import GROWING, Forecast, Moving, sampled_s
-from gostlab.spec.experiment import Until
 from gostlab.spec.run_spec import RunSpec
 
 MANY_WAITING = 300  # with this many waiting runs, the forecast is not recomputed at every end
@@ -37,37 +35,6 @@ MAX_WORKER_LOSSES = 3
 # 12 MB.
 SPACE_PER_RUN_BYTES = 40_000_000
 REPORT_INTERVAL_S = 0.5  # interval between two progress reports
-
-
-@dataclass(frozen=True)
-class Finished:
-    """Represent a run that has a status."""
-
-    run: RunSpec
-    folder: Path
-    status: Mapping[str, Any]
-    verdict: str | None  # the verdict of fidelity.json: ok, degraded or invalid
-
-    @property
-    def outcome(self) -> str | None:
-        """Return how the run ended: one of results.OUTCOMES."""
-        return self.status.get("outcome")
-
-    @property
-    def state(self) -> str:
-        """Return good, degraded, invalid, unsupported or failed.
-
-        degraded: something else influenced the result; invalid: the result does not answer the
-        question; unsupported: this kernel cannot execute the run.
-        """
-        if self.outcome != "ok":
-            return "unsupported" if self.outcome == "unsupported" else "failed"
-        return {"ok": "good", "degraded": "degraded"}.get(self.verdict or "", "invalid")
-
-    @property
-    def counts(self) -> bool:
-        """Return whether the run's result counts: it is good or degraded."""
-        return self.state in ("good", "degraded")
 
 
 class RunObserver:
@@ -81,7 +48,7 @@ class RunObserver:
     ) -> None:
         """Handle the begin of a block of runs; `again` of them were begun before."""
 
-    def planned(self, runs: Sequence[RunSpec], done: Sequence[Finished]) -> None:
+    def planned(self, runs: Sequence[RunSpec], done: Sequence[RunResult]) -> None:
         """Handle the list of a block's runs, and the ends of the finished ones."""
 
     def started(self, run: RunSpec) -> None:
@@ -90,7 +57,7 @@ class RunObserver:
     def moved(self, moving: Sequence[Moving], left_s: float) -> None:
         """Handle the passing of time: the active runs, and the time left."""
 
-    def finished(self, done: Finished, left_s: float) -> None:
+    def finished(self, done: RunResult, left_s: float) -> None:
         """Handle the end of a run."""
 
 
@@ -113,10 +80,7 @@ class WorkerLost(Exception):
 # Matrix -> factor -> levels, in the order of the experiment's file.
 Levels = Mapping[str, Mapping[str, Sequence[str]]]
 # Returns the runs of the next block, given all ends so far; empty to stop.
-More = Callable[[Sequence[Finished]], Sequence[RunSpec]]
-# Returns the relative half-width of the confidence interval of a cell's values, or None if it has
-# too few values.
-HalfWidth = Callable[[Sequence[float]], float | None]
+More = Callable[[Sequence[RunResult]], Sequence[RunSpec]]
 
 
 def missing(runs: Sequence[RunSpec], folder: Path, *, retry_failed: bool) -> list[RunSpec]:
@@ -129,7 +93,7 @@ def run_folder(run: RunSpec, results_folder: Path) -> Path:
     return results_folder / run.experiment / run.name
 
 
-def run_all(*args: Any, **kwargs: Any) -> list[Finished]:
+def run_all(*args: Any, **kwargs: Any) -> list[RunResult]:
     """Execute all runs as `ends_of` does, and return their ends as a list."""
     return list(ends_of(*args, **kwargs))
 
@@ -146,7 +110,7 @@ def ends_of(
     beside: bool = False,
     look: Callable[[], None] = lambda: None,
     wake_fd: int | None = None,
-) -> Generator[Finished, None, list[Finished]]:
+) -> Generator[RunResult, None, list[RunResult]]:
     """Execute the missing runs block by block, one per slot (CPU or worker), and give every end.
 
     The ends of finished runs come first. `more` is called after each block with all ends so far and
@@ -161,20 +125,20 @@ def ends_of(
     On an interrupt, an error or `close` every active guest is ended and its folder left unfinished;
     finished runs are kept. Raises ResultsError, OSError.
     """
-    done: list[Finished] = []
+    done: list[RunResult] = []
     number = 1
     while runs:
         todo = missing(runs, folder, retry_failed=retry_failed)
         block = Block(folder, slots, start, progress, retry_failed, beside, todo, look, wake_fd)
         ahead = {run.name for run in todo}
-        there = [end_of(run, folder) for run in runs if run.name not in ahead]
+        there = [read_result(run, folder) for run in runs if run.name not in ahead]
         progress.planned(runs, there)
         total = len(done) + len(runs)
         again = sum(run_folder(run, folder).exists() for run in todo)
         progress.begin(total, total - len(todo), block.left_s(), again, number)
         yield from there
         yield from block.run()
-        done += [end_of(run, folder) for run in runs]
+        done += [read_result(run, folder) for run in runs]
         runs, number = more(done), number + 1
     return done
 
@@ -200,7 +164,7 @@ class Block:
         self.waiting = deque(self.todo)
         self.forecast = Forecast(self.todo, max(1, len(self.slots)))
 
-    def run(self) -> Iterator[Finished]:
+    def run(self) -> Iterator[RunResult]:
         """Execute all runs and give every end; no run stays active, however this ends."""
         reported_s = -math.inf
         try:
@@ -251,7 +215,7 @@ class Block:
             self.waiting.remove(longest)
             self.waiting.appendleft(longest)
 
-    def look_at(self, slot: Slot, active: RunningJob) -> Finished | None:
+    def look_at(self, slot: Slot, active: RunningJob) -> RunResult | None:
         """Return a run's end, if it has ended; put it back in the queue if its worker was lost."""
         try:
             if active.job.poll() is None:
@@ -274,7 +238,7 @@ class Block:
         del self.running[slot]
         return self.end(active, complaint)
 
-    def end(self, active: RunningJob, complaint: str | None) -> Finished:
+    def end(self, active: RunningJob, complaint: str | None) -> RunResult:
         """Finish the folder of a run that has ended, report it, and return its end."""
         folder, run = active.making.folder, active.run
         spent_s = time.monotonic() - active.started_s
@@ -293,7 +257,7 @@ class Block:
         if len(self.waiting) < MANY_WAITING:
             self.promised_s = self.left_s()
         target = run_folder(active.run, self.folder)
-        done = Finished(active.run, target, status, verdict(target))
+        done = replace(RunResult.read(target, active.run), status=status)
         self.progress.finished(done, self.promised_s)
         return done
 
@@ -303,12 +267,8 @@ class Block:
         return self.forecast.left_s(moving, self.waiting)
 
 
-def end_of(run: RunSpec, results_folder: Path) -> Finished:
-    return end_in(run_folder(run, results_folder), run)
-
-
-def end_in(folder: Path, run: RunSpec) -> Finished:
-    return Finished(run, folder, results.read_status(folder) or {}, verdict(folder))
+def read_result(run: RunSpec, results_folder: Path) -> RunResult:
+    return RunResult.read(run_folder(run, results_folder), run)
 
 
 def rank_of(run: RunSpec, levels: Levels) -> tuple[int, ...]:
@@ -318,98 +278,6 @@ def rank_of(run: RunSpec, levels: Levels) -> tuple[int, ...]:
     return tuple(
         ordered.index(level) if level in ordered else len(ordered) for level, ordered in pairs
     )
-
-
-def by_cell(ends: Iterable[Finished]) -> dict[str, list[Finished]]:
-    """Group the runs by cell, in order."""
-    cells: dict[str, list[Finished]] = {}
-    for end in ends:
-        cells.setdefault(end.run.cell, []).append(end)
-    return cells
-
-
-def distinct(ends: Iterable[Finished]) -> list[Finished]:
-    """Return the runs of a cell that count and are no copies of an earlier one."""
-    good = [end for end in ends if end.counts]
-    copied = copies((end.folder, goodput_bps(end.folder)) for end in good)
-    return [end for end in good if end.folder not in copied]
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Represent the progress of a cell that repeats until its interval is narrow enough."""
-
-    cell: str
-    until: Until
-    repetitions: int  # repetitions so far, of any outcome
-    values: tuple[float, ...]  # values of the distinct runs that count, by repetition
-    halfwidth: float | None  # relative half-width; None: too few runs, or several clusters
-    states: tuple[RunCluster, ...]  # clusters of the runs; empty if there is only one
-    copies: int = 0  # number of runs that would count but duplicate another run
-
-    @property
-    def narrow(self) -> bool:
-        """Return whether the cell has enough runs and they agree."""
-        agree = self.halfwidth is not None and self.halfwidth <= self.until.halfwidth
-        return agree and len(self.values) >= self.until.least
-
-    @property
-    def wants_more(self) -> bool:
-        """Return whether another repetition may help.
-
-        It does not if none of the first runs counts, or if all of them are copies of one.
-        """
-        copied = self.copies > 0 and len(self.values) == 1 and self.repetitions >= self.until.least
-        may_help = bool(self.values) and not copied
-        return not self.narrow and may_help and self.repetitions < self.until.most
-
-    @property
-    def line(self) -> str:
-        """Return a line on a cell that is not narrow enough."""
-        if self.states:
-            detail = states_words(self.states, lambda bps: f"{bps / 1e6:.3g} Mbit/s")
-            return f"in {len(self.states)} states after {self.repetitions}: {self.cell}: {detail}"
-        detail = f"({len(self.values)} of its runs count)"
-        if self.halfwidth is not None:
-            detail = f"± {100 * self.halfwidth:.2g} %"
-        return f"not narrow enough after {self.repetitions}: {self.cell} {detail}"
-
-    def to_json(self) -> dict[str, Any]:
-        known = self.halfwidth is not None and math.isfinite(self.halfwidth)
-        return {
-            "cell": self.cell,
-            "repetitions": self.repetitions,
-            "runs_that_count": len(self.values),
-            "halfwidth": self.halfwidth if known else None,
-            "states": [asdict(state) for state in self.states],
-            "asked": self.until.halfwidth,
-        }
-
-
-def standings(
-    done: Sequence[Finished],
-    until: Mapping[str, Until],
-    halfwidth: HalfWidth,
-    states: Callable[[Sequence[float]], tuple[RunCluster, ...]],
-) -> list[Standing]:
-    """Return the standing of every cell of the matrices that have a stopping rule.
-
-    It depends only on the finished runs, so an interrupted matrix reaches the same end as an
-    uninterrupted one.
-    """
-    repeated = [end for end in done if end.run.matrix in until]
-    cells = by_cell(sorted(repeated, key=lambda end: end.run.repetition))
-    result = []
-    for cell, ends in sorted(cells.items()):
-        counted = distinct(ends)
-        goodputs = [goodput_bps(end.folder) for end in counted]
-        values = tuple(value for value in goodputs if value is not None)
-        clusters = states(values)
-        width = None if clusters else halfwidth(values)
-        rule = until[ends[0].run.matrix]
-        copied = sum(end.counts for end in ends) - len(counted)
-        result.append(Standing(cell, rule, len(ends), values, width, clusters, copied))
-    return result
 
 
 class FailedStart:
@@ -467,8 +335,3 @@ def free_slot(
     ):
         return None
     return next((slot for slot in slots if slot not in running), None)
-
-
-def verdict(folder: Path) -> str | None:
-    value = (results.read_object(folder / "fidelity.json") or {}).get("verdict")
-    return None if value is None else str(value)

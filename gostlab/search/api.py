@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gostlab import sandbox as machines
-from gostlab.analysis.load import frames
 from gostlab.analysis.plotting import style
 from gostlab.errors import bounded
 from gostlab.profile_import.profile_writer import check_output, profile_name
@@ -55,12 +54,16 @@ class Fit:
         The columns include the measured rate (`asked_mbit`), its band, the lab's rate on this path
         (`lab_mbit`), and its range over the paths that fit equally well.
         """
-        return frames.to_frame([asdict(row) for row in self.fitted.rows])
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self.fitted.rows])
 
     @property
     def parameters(self) -> pd.DataFrame:
         """Return a row per free parameter with its best value and its range."""
-        return frames.to_frame([asdict(parameter) for parameter in self.fitted.parameters])
+        import pandas as pd
+
+        return pd.DataFrame([asdict(parameter) for parameter in self.fitted.parameters])
 
     def draw(self, on: Any) -> list[Axes]:
         """Draw the residuals above and the equally good paths below, and return the axes.

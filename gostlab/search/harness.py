@@ -17,8 +17,9 @@ import yaml
 from gostlab import api, sandbox
 from gostlab.atomic_write import write_whole
 from gostlab.results import EXPERIMENT_FILE
+from gostlab.results.run_result import RunResult
 from gostlab.scheduler.progress import clock_words
-from gostlab.scheduler.queue import Finished, RunObserver
+from gostlab.scheduler.queue import RunObserver
 from gostlab.spec import preflight
 from gostlab.spec.experiment import ExperimentFile, read_experiment
 from gostlab.spec.run_spec import RunSpec
@@ -42,15 +43,15 @@ class SearchProgress(RunObserver):
         if not self._done:
             self._note(text)
 
-    def finished(self, done: Finished, left_s: float) -> None:  # noqa: ARG002
+    def finished(self, done: RunResult, left_s: float) -> None:  # noqa: ARG002
         self._made_s += done.run.length_s
         self.answered([done])
         if not self._quiet:
             self._line.show(self._progress())
         if not done.counts:
-            self._note(f"{done.run.name}: no answer: {done.status.get('error') or done.verdict}")
+            self._note(f"{done.run.name}: no answer: {done.error or done.verdict}")
 
-    def answered(self, ends: Sequence[Finished]) -> None:
+    def answered(self, ends: Sequence[RunResult]) -> None:
         """Record that these runs have an answer, new or cached."""
         self._done |= {end.run.name: end.run.length_s for end in ends}
 
@@ -107,7 +108,7 @@ class SearchHarness:
             return {}
         experiment = api.Experiment(file=self.file, machine=self.machine, runs=tuple(once.values()))
         started = experiment.run(self._results, progress=self.progress, **self._run_options)
-        ends = started.wait().ends
+        ends = started.wait().runs
         self.progress.answered(ends)
         self.runs |= {end.run.name for end in ends}
         return {end.run.name: end.folder for end in ends if end.counts}

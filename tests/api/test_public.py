@@ -136,7 +136,7 @@ def test_a_loop_gets_every_result_once_and_the_next_one_those_that_are_there(
     assert {each.outcome for each in results} == {"failed"} and results[0].error == "no answer"
     assert [each.counts for each in results] == [False] * 3
     assert [told[0].done, told[-1].done, told[-1].total] == [0, 3, 3]
-    assert len(running.outcome.ends) == 3
+    assert len(running.outcome.runs) == 3
     assert len(list(asked().run(tmp_path, workers=on(jobs)))) == 3 and len(jobs) == 3
 
 
@@ -161,7 +161,7 @@ def test_cancelled_from_a_callback_it_ends_with_what_is_there(
     running = asked().run(tmp_path, workers=on(jobs, ending=1), progress=cancel)
     outcome = running.wait()
 
-    assert len(outcome.ends) == 1 and len(jobs) == 2 and jobs[1].killed
+    assert len(outcome.runs) == 1 and len(jobs) == 2 and jobs[1].killed
     assert list(running) == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gostlab import api
-from gostlab.scheduler.batch_result import Outcome
+from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.scheduler.queue import RunObserver
 from tests.lab_command import Typed
 from tests.scheduler.test_queue import GOOD, Job
@@ -41,7 +41,7 @@ def experiments(files: list[Path]) -> list[api.Experiment]:
 Start = Callable[[Any, Path, object], Job]
 
 
-def run_at(place: Path, files: list[Path], start: Start) -> list[Outcome]:
+def run_at(place: Path, files: list[Path], start: Start) -> list[ExperimentResult]:
     """What became of some files' runs, which `start` starts."""
     return api.run_together(
         experiments(files),
@@ -69,7 +69,7 @@ def test_while_the_last_run_of_one_is_made_the_next_one_begins(
     one, two = run_at(tmp_path / "results", files, start)
     assert at_once == [{"one"}, {"one"}, {"one", "two"}, {"one", "two"}]
     assert [one.experiment, two.experiment] == ["one", "two"]
-    assert [{end.run.experiment for end in each.ends} for each in (one, two)] == [{"one"}, {"two"}]
+    assert [{end.run.experiment for end in each.runs} for each in (one, two)] == [{"one"}, {"two"}]
     assert all(
         (tmp_path / "results" / name / "experiment.yaml").exists() for name in ("one", "two")
     )
@@ -86,10 +86,10 @@ def test_each_goes_on_until_its_own_cells_are_narrow(files: list[Path], tmp_path
         return over(folder, noisy(run))
 
     [alone] = run_at(tmp_path / "results", files[:1], start)
-    counts = Counter(end.run.cc for end in alone.ends)
+    counts = Counter(end.run.cc for end in alone.runs)
     assert 6 < counts["cubic"] < counts["reno"] == 12
     for both in run_at(tmp_path / "results", files, start):
-        assert Counter(end.run.cc for end in both.ends) == counts
+        assert Counter(end.run.cc for end in both.runs) == counts
 
 
 @pytest.mark.usefixtures("no_machine")
@@ -106,7 +106,7 @@ def test_interrupted_they_end_with_the_same_runs(files: list[Path], tmp_path: Pa
     with pytest.raises(KeyboardInterrupt):
         run_at(tmp_path / "results", files, start)
     both = run_at(tmp_path / "results", files, start)
-    assert [[end.outcome for end in each.ends] for each in both] == [["ok"] * 2] * 2
+    assert [[end.outcome for end in each.runs] for each in both] == [["ok"] * 2] * 2
     of_one = [name for name in started if name.startswith("one/")]
     assert len(of_one) == len(set(of_one)) == 2  # were over: what was under way is made again
 

@@ -9,9 +9,9 @@ import pytest
 from gostlab import results
 from gostlab.cli import list_experiments
 from gostlab.cli import run as run_verb
-from gostlab.scheduler.batch_result import Outcome
+from gostlab.results.run_result import RunResult
 from gostlab.scheduler.eta import expected_load_s, expected_s
-from gostlab.scheduler.queue import Finished
+from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.run_spec import RunSpec
@@ -103,11 +103,14 @@ def test_what_the_kernel_lacks_is_said_and_is_no_failure_beside_others(
 ) -> None:
     runs = expand(load_experiment("download"))
     done = [
-        Finished(run, tmp_path, ENDS[end], {"good": "ok", "invalid": "invalid"}.get(end))
+        RunResult(run, tmp_path, ENDS[end], {"good": "ok", "invalid": "invalid"}.get(end))
         for run, end in zip(runs, ends.split(), strict=False)
     ]
 
-    assert run_verb.conclude([Outcome("download", tuple(done))], tmp_path, as_json=False) == code
+    assert (
+        run_verb.conclude([ExperimentResult("download", tuple(done))], tmp_path, as_json=False)
+        == code
+    )
 
     printed = capsys.readouterr()
     assert says in printed.out

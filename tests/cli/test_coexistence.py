@@ -10,7 +10,7 @@ import pytest
 from gostlab.cli.coexistence import print_contest, sentences, to_csv
 from gostlab.results.coexistence import Competitor, Contest, Side
 from gostlab.results.metrics import Retransmissions, Spread
-from gostlab.scheduler.summary import CellSummary
+from gostlab.scheduler.cell_result import CellResult
 from tests.cli.test_result_table import cell
 from tests.lab_command import Typed
 
@@ -27,7 +27,7 @@ def contest(share: float, since_s: float = 16.0, side: int = -1) -> Contest:
     return Contest(flows, 0.62, 15.0, 60.0)
 
 
-def standings(*runs: Contest) -> CellSummary:
+def standings(*runs: Contest) -> CellResult:
     return cell("cubic", contests=runs)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gostlab import api, results, sandbox
+from gostlab.results.run_result import RunResult
 from gostlab.sandbox.cpu_claims import alone_on_the_real_clock, claim, claimed_cpus
 from gostlab.scheduler import exec_one, queue
 from gostlab.scheduler.eta import expected_s
@@ -314,7 +315,7 @@ def test_shards_run_at_the_same_time_and_make_the_same_folders(tmp_path: Path) -
     runs = schedule_tests.runs(12)
     experiment = runs[0].experiment
 
-    def shard(word: str) -> list[queue.Finished]:
+    def shard(word: str) -> list[RunResult]:
         mine = Shard.read(word).take(runs, ())
         with results.experiment_lock(tmp_path, experiment, shared=True):
             return queue.run_all(mine, tmp_path, (0, 1), start, queue.RunObserver(), beside=True)

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from gostlab.cli.live_view import MAX_RUNS, Followed, LivePicture, Tail
 from gostlab.errors import BadInput
-from gostlab.scheduler.queue import Finished, run_folder
+from gostlab.results.run_result import RunResult
+from gostlab.scheduler.queue import run_folder
 from gostlab.spec.adhoc import to_question
 from gostlab.spec.expand import expand
 from gostlab.spec.run_spec import RunSpec
@@ -130,7 +131,7 @@ def test_a_run_that_has_ended_holds_nothing_up(tmp_path: Path) -> None:
     cubic, bbr = sorted(asked(cc="cubic,bbr"), key=lambda run: run.cc, reverse=True)
     write(run_folder(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
     screen = Screen(tmp_path, [cubic, bbr])
-    failed = Finished(bbr, tmp_path, {"outcome": "failed", "error": "died early"}, None)
+    failed = RunResult(bbr, tmp_path, {"outcome": "failed", "error": "died early"}, None)
     screen.watched.finished(failed, 0.0)
 
     lines = screen.at(4.0)
@@ -143,7 +144,7 @@ def test_what_was_run_before_is_drawn_again(tmp_path: Path) -> None:
     [run] = asked()
     write(run_folder(run, tmp_path), "queues", [queued(n, 9) for n in range(1, 6)])  # ended early
     screen = Screen(tmp_path, [])
-    screen.watched.planned([run], [Finished(run, tmp_path, {"outcome": "ok"}, "ok")])
+    screen.watched.planned([run], [RunResult(run, tmp_path, {"outcome": "ok"}, "ok")])
 
     assert any("9 of 100 packets" in line for line in screen.at(3.0))
     assert "10.0 of 10 s" in screen.at(30.0)[0]

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,33 +13,42 @@ from gostlab.cli import common, main
 from gostlab.cli.result_table import answer_table, bar, fastest_lines, to_csv
 from gostlab.cli.run import try_verb
 from gostlab.results.metrics import Retransmissions, RunCluster, Spread
-from gostlab.scheduler.summary import CellSummary
+from gostlab.scheduler.cell_result import CellResult, CellStatistics
 
 FIRST = {"try": "cubic"}
 
 
-def cell(cc: str, mbit: float | None = 10.0, runs: int = 1, **changes: object) -> CellSummary:
+NO_STATISTICS = CellStatistics(lambda _: None, lambda _: (), lambda _: None)
+
+
+def cell(cc: str, mbit: float | None = 10.0, runs: int = 1, **changes: object) -> CellResult:
+    """A cell whose summary is this one, and of which no run is read."""
     values = () if mbit is None else (mbit * 1e6,) * runs
-    told = CellSummary(
-        matrix="try",
-        factors={"streams": 1, "cc": cc},
-        runs=runs,
-        counted=len(values),
-        verdict="ok",
-        reasons=(),
-        goodput_bps=None if mbit is None else mbit * 1e6,
-        interval_bps=None,
-        states_bps=(),
-        goodputs_bps=values,
-        wan_resent=Retransmissions(12, 2400),
-        idle_rtt_ms=80.0,
-        srtt_ms=Spread(160.0, 161.0),
-        queue_delay_ms=Spread(80.0, 81.0),
-    )
-    return replace(told, **changes)  # type: ignore[arg-type]
+    summary = {
+        "matrix": "try",
+        "factors": {"streams": 1, "cc": cc},
+        "counted": (None,) * len(values),
+        "copies": 0,
+        "verdict": "ok",
+        "reasons": (),
+        "goodput_bps": None if mbit is None else mbit * 1e6,
+        "interval_bps": None,
+        "states_bps": (),
+        "goodputs_bps": values,
+        "udp_beside_bps": None,
+        "both_directions": False,
+        "wan_resent": Retransmissions(12, 2400),
+        "path_lost": None,
+        "idle_rtt_ms": 80.0,
+        "srtt_ms": Spread(160.0, 161.0),
+        "queue_delay_ms": Spread(80.0, 81.0),
+    }
+    told = CellResult((None,) * runs, NO_STATISTICS)  # type: ignore[arg-type]
+    vars(told).update(summary | changes)
+    return told
 
 
-def printed(*cells: CellSummary, width: int = 140, blocks: bool = True) -> str:
+def printed(*cells: CellResult, width: int = 140, blocks: bool = True) -> str:
     file = io.StringIO()
     Console(file=file, width=width).print(answer_table(cells, FIRST, width, blocks=blocks))
     return file.getvalue()
@@ -88,7 +96,7 @@ def test_what_udp_got_stands_beside_the_goodput_that_leaves_it_out() -> None:
 def test_two_runs_have_their_own_ends_and_six_an_interval() -> None:
     two = cell("bbr", 10, runs=2, goodputs_bps=(9e6, 11e6))
     assert "9.00 – 11.0, n = 2" in row(printed(two), "bbr") and "least – most" in printed(two)
-    six = replace(two, runs=6, counted=6, interval_bps=(9.5e6, 10.5e6))
+    six = cell("bbr", 10, runs=6, interval_bps=(9.5e6, 10.5e6))
     assert "9.50 – 10.5" in row(printed(six), "bbr") and "95 % interval" in printed(six)
 
 

@@ -22,6 +22,7 @@ from gostlab.cluster.dask_cluster import Cluster
 from gostlab.cluster.worker import Identity
 from gostlab.install import locate
 from gostlab.registry import folders
+from gostlab.results.run_result import RunResult
 from gostlab.sandbox import CHECKOUT, MachineError
 from gostlab.scheduler import queue
 from gostlab.spec.expand import expand
@@ -78,7 +79,7 @@ def workers(daemon: Any) -> Iterator[Workers]:
         yield connect
 
 
-def run_on(found: Cluster, runs: Runs, folder: Path) -> list[queue.Finished]:
+def run_on(found: Cluster, runs: Runs, folder: Path) -> list[RunResult]:
     return queue.run_all(runs, folder, found, found.start, queue.RunObserver(), beside=True)
 
 
@@ -151,7 +152,7 @@ def test_an_interrupt_leaves_what_is_finished_and_no_part(
     found = workers(stub_worker.make_slowly)
 
     class Impatient(queue.RunObserver):
-        def finished(self, done: queue.Finished, left_s: float) -> None:
+        def finished(self, done: RunResult, left_s: float) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -103,7 +103,7 @@ def test_another_package_called_analysis_stays_somebody_elses(
     (tmp_path / "analysis/mine.py").write_text("NAME = 'mine'\n")
     script = (
         "import gostlab, analysis; from gostlab.analysis.plotting.plot import drawing_of\n"
-        "from gostlab.analysis.load import frames\n"
+        "from gostlab.analysis.load import series\n"
         "print(analysis.mine.NAME, drawing_of('goodput').word)"
     )
     done = said_by(installed.with_name("python"), "-c", script, cwd=tmp_path)

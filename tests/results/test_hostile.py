@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from gostlab import reproduce, results, safe_read
-from gostlab.analysis.load import frames, series
+from gostlab.analysis.load import series
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.analysis.load.runs import to_row
 from gostlab.analysis.report import page_data
@@ -27,11 +27,15 @@ from gostlab.classroom.raw_metrics import Records, find_problems
 from gostlab.errors import BadInput
 from gostlab.results import format as result_format
 from gostlab.results import metrics
+from gostlab.results.run_result import RunResult
+from gostlab.results.samples import read_samples
 from gostlab.scheduler import queue, summary
-from gostlab.scheduler.batch_result import Outcome
+from gostlab.scheduler.cell_result import cells_of
+from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.run_spec import RunSpec
+from tests.cli.test_result_table import NO_STATISTICS
 from tests.lab_command import ROOT, run_lab
 from tests.scheduler.test_queue import GOOD, Job
 
@@ -193,10 +197,11 @@ def test_a_run_that_lost_what_it_must_leave_has_failed(
 
 def read_all(folder: Path, run: RunSpec) -> RunFolder | None:
     """Read a folder as the report, the terminal, the grader, a replay and the API do."""
-    end = queue.end_in(folder, run)
-    outcome = Outcome("made-up", (end,))
+    end = RunResult.read(folder, run)
+    outcome = ExperimentResult("made-up", (end,))
     assert [*outcome.complaints, outcome.counts_line, outcome.to_json()]
-    summary.reason_lines(summary.cell_summaries([end], lambda *_: summary.Scatter(None, ())))
+    cells = cells_of([end], NO_STATISTICS)
+    assert [cell.to_json() for cell in cells] and summary.reason_lines(cells) is not None
     for measure in (metrics.latency, metrics.wan_resent, metrics.path_lost):
         measure(folder)
     results.is_finished(folder, run)
@@ -213,7 +218,7 @@ def read_all(folder: Path, run: RunSpec) -> RunFolder | None:
     series.wire_ratio(found)
     series.bottleneck_marks(found)
     for of in results.SAMPLES:
-        frames.samples(folder, of)
+        read_samples(folder, of)
     page_data.page_data({"a": [found]})
     page_data.all_values(found)
     page_data.panels_of(found, every_ack=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gostlab.results.run_result import RunResult
 from gostlab.scheduler import eta, queue
 from gostlab.scheduler.eta import Forecast, Moving, expected_s, sampled_s
 from gostlab.spec.expand import expand
@@ -103,7 +104,7 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
             heard.extend(f"{each.share}" for each in moving)
             loading_s.extend(each.load_elapsed_s for each in moving)
 
-        def finished(self, done: queue.Finished, left_s: float) -> None:
+        def finished(self, done: RunResult, left_s: float) -> None:
             promised_s.append(left_s)
 
     class Slow(Job):

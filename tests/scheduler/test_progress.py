@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from gostlab.results.run_result import RunResult
 from gostlab.scheduler import progress
 from gostlab.scheduler.eta import Moving
-from gostlab.scheduler.queue import Finished
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 
@@ -17,8 +17,8 @@ RUNS = expand(load_experiment("thesis-tunnel"), quick=True)
 MAIN = sorted((run for run in RUNS if run.matrix == "main"), key=lambda run: run.name)
 
 
-def ended(index: int, verdict: str | None = "ok", outcome: str = "ok") -> Finished:
-    return Finished(MAIN[index], Path(), {"outcome": outcome, "error": "died"}, verdict)
+def ended(index: int, verdict: str | None = "ok", outcome: str = "ok") -> RunResult:
+    return RunResult(MAIN[index], Path(), {"outcome": outcome, "error": "died"}, verdict)
 
 
 def board(width: int = 100) -> tuple[progress.Board, io.StringIO]:
@@ -84,7 +84,7 @@ def test_of_several_experiments_each_has_a_row_and_a_run_says_whose_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runs = [replace(run, experiment=name) for name in ("one", "two") for run in MAIN[:2]]
-    end = Finished(runs[2], Path(), {"outcome": "ok"}, "degraded")
+    end = RunResult(runs[2], Path(), {"outcome": "ok"}, "degraded")
     made, file = board()
     made.planned(runs, [])
     made.moved([Moving(runs[0], 1.0, 1.0, 1.0)], 90.0)

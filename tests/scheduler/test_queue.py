@@ -14,6 +14,7 @@ import pytest
 
 from gostlab import results, sandbox
 from gostlab.analysis.load.run_folder import RunFolder, load_run
+from gostlab.results.run_result import RunResult
 from gostlab.sandbox import MachineError
 from gostlab.scheduler import queue
 from gostlab.spec.expand import expand
@@ -59,7 +60,7 @@ def well(run: RunSpec, folder: Path, slot: int) -> Job:
 
 def run_all(
     tmp_path: Path, todo: list[RunSpec], start: Callable, slots=(0, 1), **kw
-) -> list[queue.Finished]:
+) -> list[RunResult]:
     return queue.run_all(todo, tmp_path, slots, start, queue.RunObserver(), **kw)
 
 

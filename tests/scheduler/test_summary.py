@@ -2,17 +2,18 @@
 
 import io
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gostlab import api, results
+from gostlab.cli import common
 from gostlab.results.metrics import Retransmissions, Spread
 from gostlab.scheduler import queue as schedule
 from gostlab.scheduler import summary
-from gostlab.scheduler.batch_result import Outcome
+from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.scheduler.summary import MAX_REASONS, MAX_ROWS, Reason, print_summary
 from gostlab.spec.expand import expand, levels_in_order
 from gostlab.spec.experiment import load_experiment
@@ -62,7 +63,7 @@ def outcome_of(
     verdict: str = "degraded",
     *,
     distinct: bool = True,
-) -> Outcome:
+) -> ExperimentResult:
     """The experiment, finished: CUBIC has 10 Mbit/s, BBR 20 and one more per repetition."""
     file = tmp_path / "mine.yaml"
     file.write_text(EXPERIMENT.replace("REPETITIONS", str(repetitions)))
@@ -71,17 +72,17 @@ def outcome_of(
     for run in runs:
         mbit = 10.0 if run.cc == "cubic" else 19.0 + run.repetition
         finish(tmp_path, run, mbit, verdict if run.cell == broken else "ok", distinct=distinct)
-    ends = tuple(schedule.end_of(run, tmp_path) for run in runs)
-    return Outcome("mine", ends, levels=levels_in_order(experiment))
+    ends = tuple(schedule.read_result(run, tmp_path) for run in runs)
+    return ExperimentResult("mine", ends, levels=levels_in_order(experiment))
 
 
-def printed(outcome: Outcome) -> str:
+def printed(outcome: ExperimentResult) -> str:
     file = io.StringIO()
     print_summary(api.summary(outcome), outcome.first_cc, file)
     return file.getvalue()
 
 
-def row(outcome: Outcome, label: str) -> list[str]:
+def row(outcome: ExperimentResult, label: str) -> list[str]:
     return next(line for line in printed(outcome).splitlines() if label in line).split()
 
 
@@ -121,7 +122,7 @@ def test_six_runs_have_an_interval(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verdict", ["degraded", "invalid"])
 def test_a_cell_that_is_not_ok_says_why_once(verdict: str, tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, repetitions=2)
-    cell = next(end.run.cell for end in outcome.ends if end.run.cc == "bbr")
+    cell = next(end.run.cell for end in outcome.runs if end.run.cc == "bbr")
     outcome = outcome_of(tmp_path, repetitions=2, broken=cell, verdict=verdict)
 
     said = [line for line in printed(outcome).splitlines() if line.startswith(f"{verdict}: ")]
@@ -133,10 +134,10 @@ def test_what_failed_counts_for_nothing(tmp_path: Path) -> None:
     failed: dict[str, Any] = {"status": {"outcome": "failed"}, "verdict": None}
     ends = [
         replace(end, **failed) if (end.run.cc, end.run.streams) == ("bbr", 1) else end
-        for end in outcome.ends
+        for end in outcome.runs
     ]
 
-    cells = row(replace(outcome, ends=tuple(ends)), "1 stream, bbr")
+    cells = row(replace(outcome, runs=tuple(ends)), "1 stream, bbr")
     assert cells[-9:] == ["0", "of", "1", "–", "–", "–", "–", "–", "failed"]
 
 
@@ -167,7 +168,7 @@ def test_what_the_path_lost_stands_in_where_no_socket_counts_what_was_sent_again
     outcome = outcome_of(tmp_path)
     queue = {"t_s": 9.0, "role": "bottleneck", "direction": "forward", "dev": "b"}
     leg = {"leg": "wan", "segments_retransmitted": 3, "segments_out": 90}
-    for end in outcome.ends:
+    for end in outcome.runs:
         row = {**queue, "drops": 5, "sent_pkts": 95}
         (end.folder / "queues.jsonl").write_text(json.dumps(row))
         if end.run.cc == "bbr":
@@ -179,21 +180,22 @@ def test_what_the_path_lost_stands_in_where_no_socket_counts_what_was_sent_again
     assert found == {(Retransmissions(3, 90), None), (None, Retransmissions(5, 100))}
 
 
-def test_programs_get_the_same_table(tmp_path: Path) -> None:
-    cell = asdict(api.summary(outcome_of(tmp_path))[1])
+def test_programs_get_the_same_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common.print_json(api.summary(outcome_of(tmp_path))[1])
 
-    assert json.loads(json.dumps(cell))["srtt_ms"] == {"median": 120.0, "p95": 120.0}
+    cell = json.loads(capsys.readouterr().out)
+    assert cell["srtt_ms"] == {"median": 120.0, "p95": 120.0} and cell["runs"] == 1
     assert cell["verdict"] == "ok" and cell["factors"] == {"streams": 4, "cc": "bbr"}
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"checks": [3]}'])
 def test_a_damaged_verdict_is_no_verdict(damage: str, tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path)
-    for end in outcome.ends:
+    for end in outcome.runs:
         (end.folder / "fidelity.json").write_text(damage)
-    ends = tuple(schedule.end_of(end.run, tmp_path) for end in outcome.ends)
+    ends = tuple(schedule.read_result(end.run, tmp_path) for end in outcome.runs)
 
-    assert {cell.verdict for cell in api.summary(replace(outcome, ends=ends))} == {"no verdict"}
+    assert {cell.verdict for cell in api.summary(replace(outcome, runs=ends))} == {"no verdict"}
 
 
 def test_copies_count_once_and_have_no_interval(tmp_path: Path) -> None:
@@ -201,7 +203,11 @@ def test_copies_count_once_and_have_no_interval(tmp_path: Path) -> None:
 
     text = " ".join(printed(outcome).split())
     cubic = next(each for each in api.summary(outcome) if each.label.endswith("cubic"))
-    assert (cubic.runs, cubic.counted, cubic.copies) == (6, 1, 5)
-    assert (cubic.goodputs_bps, cubic.interval_bps, cubic.spread_words) == ((10e6,), None, "")
+    assert (len(cubic.runs), len(cubic.counted), cubic.copies) == (6, 1, 5)
+    assert (cubic.goodputs_bps, cubic.interval_bps, summary.spread_words(cubic)) == (
+        (10e6,),
+        None,
+        "",
+    )
     assert "n = 1: 4 streams, cubic: 5 more of its runs are copies, sample by sample" in text
     assert row(outcome, "4 streams, cubic")[3:6] == ["1", "of", "6"]

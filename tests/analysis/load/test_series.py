@@ -22,6 +22,7 @@ from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats import fairness
 from gostlab.analysis.stats.cells import natural, to_table, value_of
 from gostlab.analysis.stats.statistics import best_mean
+from gostlab.results.samples import ACK_COLUMNS, read_acks
 from gostlab.spec.experiment import Published
 
 TWO = ({}, {"start_s": 10.0, "duration_s": 50.0})
@@ -96,20 +97,20 @@ def test_the_queue_is_the_bottleneck_s_where_the_data_goes(tmp_path: Path) -> No
 
 def test_acks_are_read_and_an_absent_or_broken_file_is_empty(tmp_path: Path) -> None:
     run = made(tmp_path, synthetic.several({}))
-    assert series.acks(run).empty and list(series.acks(run).columns) == list(series.ACK_COLUMNS)
+    assert read_acks(run.folder).empty and list(read_acks(run.folder).columns) == list(ACK_COLUMNS)
     synthetic.write_acks(run.folder, [(0.1, "flow1", 10, ""), (0.2, "flow1", 20, 15)])
-    found = series.acks(run)
+    found = read_acks(run.folder)
     assert list(found["cwnd_pkts"]) == [10.0, 20.0]
     assert math.isnan(found["snd_ssthresh_pkts"][0]) and found["snd_ssthresh_pkts"][1] == 15.0
     assert found["current_ssthresh_pkts"].isna().all()
     synthetic.write_acks(run.folder, [(t / 1000, "flow1", t, 9) for t in range(1, 20000)])
     whole = (run.folder / "acks.csv.gz").read_bytes()
     (run.folder / "acks.csv.gz").write_bytes(whole[: len(whole) // 2])
-    cut = series.acks(run)
+    cut = read_acks(run.folder)
     assert 1000 < len(cut) < 19999 and (np.diff(cut["cwnd_pkts"]) == 1).all()
     for damage in (b"", b"no gzip", whole[:5], b"\x1f\x8b" + bytes(50)):
         (run.folder / "acks.csv.gz").write_bytes(damage)
-        assert series.acks(run).empty
+        assert read_acks(run.folder).empty
 
 
 def test_the_mean_window_is_weighted_by_time_not_by_acks(tmp_path: Path) -> None:
@@ -332,7 +333,7 @@ def test_series_are_read_only_where_a_matrix_asks_for_them(
         raise AssertionError("it was read")
 
     monkeypatch.setattr(series, "rows_by_flow", read)
-    monkeypatch.setattr(series, "acks", read)
+    monkeypatch.setattr(series, "read_acks", read)
     table = to_table(matrix.cells, synthetic.STUDY)
     assert table["jain"].isna().all() and table["window_pkts"].isna().all()
     published = Published("main", {}, figure="window_pkts", value=10.0, source="s")

@@ -1,27 +1,28 @@
-"""Represent the result of a matrix: how every run ended, for the command line and programs."""
+"""Represent the result of an experiment: how every run ended."""
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from gostlab.results import failure_line
-from gostlab.scheduler.queue import Finished, Levels, Standing, rank_of
+from gostlab.results.run_result import RunResult
+from gostlab.scheduler.cell_result import CellResult
+from gostlab.scheduler.queue import Levels, rank_of
 from gostlab.spec.preflight import Warned
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExperimentResult:
     """Represent the result of all runs of one experiment."""
 
     experiment: str
-    ends: tuple[Finished, ...]
+    runs: tuple[RunResult, ...]
     warned: tuple[Warned, ...] = ()  # warnings of the guards, before any run
-    wide: tuple[Standing, ...] = ()  # cells whose interval is wider than requested
+    wide: tuple[CellResult, ...] = ()  # cells whose interval is wider than requested
     levels: Levels = field(default_factory=dict)
 
-    def in_state(self, state: str) -> list[Finished]:
-        """Return the runs in a state (see Finished.state)."""
-        return [end for end in self.ends if end.state == state]
+    def in_state(self, state: str) -> list[RunResult]:
+        """Return the runs in a state (see RunResult.state)."""
+        return [end for end in self.runs if end.state == state]
 
     @property
     def broke(self) -> bool:
@@ -29,7 +30,7 @@ class Outcome:
 
         An empty shard is fine.
         """
-        nothing_answered = self.ends and len(self.in_state("unsupported")) == len(self.ends)
+        nothing_answered = self.runs and len(self.in_state("unsupported")) == len(self.runs)
         return bool(nothing_answered or self.in_state("failed"))
 
     @property
@@ -41,14 +42,14 @@ class Outcome:
         ]
         cells: dict[str, dict[str, None]] = {}  # reason -> cells, without duplicates
         for end in self.in_state("unsupported"):
-            cells.setdefault(str(end.status.get("error")), {})[end.run.cell] = None
+            cells.setdefault(str(end.error), {})[end.run.cell] = None
         return lines + [f"not possible here: {why} ({', '.join(cells[why])})" for why in cells]
 
     @property
     def counts_line(self) -> str:
-        count = Counter(end.state for end in self.ends)
+        count = Counter(end.state for end in self.runs)
         line = (
-            f"{len(self.ends)} {'run' if len(self.ends) == 1 else 'runs'}:"
+            f"{len(self.runs)} {'run' if len(self.runs) == 1 else 'runs'}:"
             f" {count['good'] + count['degraded']} good ({count['degraded']} of them degraded),"
             f" {count['invalid']} invalid, {count['failed']} failed"
         )
@@ -56,17 +57,17 @@ class Outcome:
         return line + (f", {left_out} not possible here" if left_out else "")
 
     @property
-    def in_order(self) -> list[Finished]:
+    def in_order(self) -> list[RunResult]:
         """Return the runs sorted by matrix and level, as the experiment's file lists them."""
         matrices = list(self.levels)
 
-        def position(end: Finished) -> tuple[int, ...]:
+        def position(end: RunResult) -> tuple[int, ...]:
             run = end.run
             if run.matrix not in self.levels:
                 return (len(matrices),)
             return (matrices.index(run.matrix), *rank_of(run, self.levels), run.repetition)
 
-        return sorted(self.ends, key=position)
+        return sorted(self.runs, key=position)
 
     @property
     def first_cc(self) -> dict[str, str]:
@@ -74,13 +75,13 @@ class Outcome:
         controls = {matrix: factors.get("cc", ()) for matrix, factors in self.levels.items()}
         return {matrix: known[0] for matrix, known in controls.items() if len(known) > 1}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         runs = [
             {"name": end.run.name, "folder": str(end.folder), "verdict": end.verdict, **end.status}
-            for end in self.ends
+            for end in self.runs
         ]
         return {
             "runs": runs,
             "guards": [warning.to_json() for warning in self.warned],
-            "not_narrow_enough": [cell.to_json() for cell in self.wide],
+            "not_narrow_enough": [cell.to_stopping_json() for cell in self.wide],
         }
