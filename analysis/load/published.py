@@ -21,6 +21,7 @@ from gostlab.registry.congestion_controls import welcoming_strangers
 from gostlab.registry.folders import EXPERIMENTS
 from gostlab.results import EXPERIMENT_FILE
 from gostlab.spec.expand import expand
+from gostlab.spec.expectations import Expectation
 from gostlab.spec.experiment import ExperimentFile, Published, load_experiment, with_repetitions
 from gostlab.spec.yaml_source import BadInput, find_document
 from gostlab.text_safety import replace_controls
@@ -108,6 +109,7 @@ class Study:
     sections: str = ""
     called: str = "study"  # name in legends and sentences: "thesis"
     models: tuple[str, ...] = ()  # models to plot; () for the defaults
+    matrix_expectations: tuple[tuple[str, tuple[Expectation, ...]], ...] = ()
     file_note: str = ""  # origin of the file if it is not the saved copy
 
     def matrix_title(self, matrix: str) -> str:
@@ -146,6 +148,10 @@ class Study:
     def published_all_for(self, run: RunFolder) -> tuple[Published, ...]:
         """Return all published entries of a run's cell in its own matrix."""
         return tuple(entry for entry in self.published if is_about(entry, run))
+
+    def expectations_of(self, matrix: str) -> tuple[Expectation, ...]:
+        """Return the expectations of a matrix."""
+        return dict(self.matrix_expectations).get(matrix, ())
 
     def matrix_draw(self, matrix: str) -> tuple[str, ...]:
         """Return the plots requested for a matrix; empty: select by its factors."""
@@ -261,6 +267,7 @@ def to_study(name: str, experiment: ExperimentFile) -> Study:
         matrix_titles=tuple((matrix.name, clean(matrix.title)) for matrix in matrices),
         matrix_notes=tuple((matrix.name, clean(matrix.note)) for matrix in matrices),
         matrix_draws=tuple((matrix.name, tuple(matrix.draw)) for matrix in matrices),
+        matrix_expectations=tuple((matrix.name, matrix.expect) for matrix in matrices),
         published=tuple(map(normalise_entry, experiment.published)),
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.load.published import Study
+from gostlab.analysis.load.published import Study, clean
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.runs import ExperimentFolders
 from gostlab.analysis.plotting import plot
@@ -24,8 +24,9 @@ from gostlab.analysis.report import tables
 from gostlab.analysis.report.headline import Headline, write_headline
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import MatrixResults, file_name, runs_per_cell, to_matrices
+from gostlab.analysis.stats.expectations import CellRuns, judge, summary_line
 from gostlab.analysis.stats.provenance import made_by_line
-from gostlab.analysis.stats.text_table import Table, count_of, span_words
+from gostlab.analysis.stats.text_table import Table, count_of, span_words, text_columns
 from gostlab.results import EPOCH, changed_since
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class MatrixSection:
     headline: Headline | None = None  # None without a run that counts
     pictures: list[plot.ReportFigure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    expected: Table | None = None  # the file's expectations, passed or failed
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class Chapter:
     @property
     def tables(self) -> list[Table]:
         matrix_tables = [table for part in self.parts for table in part.tables]
+        matrix_tables += [part.expected for part in self.parts if part.expected]
         last = (self.left_out, self.paths, self.environment)
         return [
             table for table in (self.reasons, self.target_table, *matrix_tables, *last) if table
@@ -201,6 +204,7 @@ def to_part(sweep: plot.Sweep, drawings: Sequence[plot.Drawing]) -> MatrixSectio
         runs=len(matrix.runs),
         headline=write_headline(matrix, drawings[0].metrics),
     )
+    part.expected = expected_table(sweep.study, matrix)
     notes = [sweep.study.matrix_note(matrix.name), states_note(matrix) + traps_note(matrix)]
     name = f"{file_name(sweep.study.name)}-{matrix.key}"
     own_tables: list[Table] = []
@@ -222,6 +226,23 @@ def to_part(sweep: plot.Sweep, drawings: Sequence[plot.Drawing]) -> MatrixSectio
     part.pictures = [*first, *(picture for picture in part.pictures if picture not in first)]
     part.note = " ".join(note for note in notes if note)
     return part
+
+
+def expected_table(study: Study, matrix: MatrixResults) -> Table | None:
+    """Judge a matrix's expectations; None without any. Cells that have not run are not judged."""
+    cells = [CellRuns(matrix.name, cell.runs) for cell in matrix.cells]
+    judged = judge(study.expectations_of(matrix.name), cells, partial=True)
+    if not judged:
+        return None
+    name = f"{file_name(study.name)}-{matrix.key}-expected"
+    columns = (
+        *text_columns(name="Expected", cell="Of", state="State", value="Value"),
+        *text_columns(reason="By how much", run="Run"),
+    )
+    rows = tuple(
+        {column.key: clean(getattr(each, column.key)) for column in columns} for each in judged
+    )
+    return Table(name, "Expectations", f"{summary_line(judged)}.", columns, rows)
 
 
 def others_against_base(table: pd.DataFrame) -> list[tuple[str, str]]:

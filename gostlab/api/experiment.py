@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import sandbox as machines
+from gostlab.api.expectations import expectations_of
 from gostlab.api.plan import Plan, check_matrices, refusal
 from gostlab.api.run import FinishedRuns, Gathered, make
 from gostlab.errors import SandboxOnly
@@ -29,6 +30,7 @@ from gostlab.scheduler.queue import RunObserver
 from gostlab.scheduler.shard import Shard
 from gostlab.spec import preflight
 from gostlab.spec.adhoc import Question, to_question
+from gostlab.spec.expectations import bind_all
 from gostlab.spec.experiment import ExperimentFile as File
 from gostlab.spec.experiment import load_experiment, stopping_rules, with_repetitions, with_seed
 from gostlab.spec.run_spec import RunSpec
@@ -235,6 +237,7 @@ class Experiment(Plan):
             reason = "another kernel than this machine's is requested"
             chosen = replace(self, machine=machines.Choice("sandbox", reason))
             runs = chosen.described()
+        bind_all(expectations_of(self.file), runs)
         errors, warned = preflight.survey(runs)
         if errors:
             raise BadInput(refusal(errors))

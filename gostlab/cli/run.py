@@ -10,16 +10,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gostlab import api, sandbox, shell
 from gostlab.atomic_write import write_whole
-from gostlab.cli import coexistence, common, live_view, result_table, settling
+from gostlab.cli import coexistence, common, expectation_table, live_view, result_table, settling
 from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.scheduler import progress, queue, summary
 from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec import adhoc, expand, gost_config, settings
 from gostlab.spec.yaml_source import named_values
+
+if TYPE_CHECKING:
+    from gostlab.analysis.stats.expectations import Judgement
 
 USUAL_SETTINGS = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
 LIVE_SAMPLE = "100ms"  # ten frames a second
@@ -53,6 +57,9 @@ LIVE = (  # options for drawing runs on the terminal
         help="with --live: network seconds per second of real time (default: 1)",
     ),
 )
+JUNIT = common.word(
+    "--junit", type=Path, metavar="FILE", help="write cells and expectations as JUnit XML, too"
+)
 RUN_OPTIONS = (  # options that `run` and topo.py share
     common.flag("--quick", "the experiment's short form"),
     add_set_option,
@@ -79,6 +86,7 @@ RUN_OPTIONS = (  # options that `run` and topo.py share
     ),
     common.flag("--check-hosts", "with --dask: first see whether two workers agree bit for bit"),
     common.flag("--json", "print the outcome as JSON and nothing else"),
+    JUNIT,
     *LIVE,
     common.GOST,
 )
@@ -173,7 +181,31 @@ def run_verb(arguments: argparse.Namespace) -> int:
         return list_runs(experiments, arguments.results, as_json=arguments.json)
     cluster = {"dask": arguments.dask, "check_hosts": arguments.check_hosts}
     outcomes = execute_runs(experiments, arguments, quiet=arguments.json, **cluster)
-    return conclude(outcomes, arguments.results, as_json=arguments.json)
+    judged = judge_all(experiments, outcomes, arguments.junit)
+    return conclude(outcomes, arguments.results, judged, as_json=arguments.json)
+
+
+# The judged expectations of each experiment, by its name.
+Judged = Mapping[str, "Sequence[Judgement]"]
+
+
+def judge_all(
+    experiments: Sequence[api.Experiment], outcomes: Sequence[ExperimentResult], junit: Path | None
+) -> Judged:
+    """Judge every experiment's expectations, and write the JUnit file, if one is requested."""
+    judged = {
+        experiment.name: api.judge(experiment, outcome)
+        for experiment, outcome in zip(experiments, outcomes, strict=True)
+    }
+    for experiment in experiments:
+        if experiment.shard and any(matrix.expect for matrix in experiment.file.matrices):
+            common.complain(
+                f"{experiment.name}: a shard judges no expectation: ./lab run without --shard,"
+                " with all of its runs there, does"
+            )
+    if junit:
+        api.write_junit(junit, outcomes, judged)
+    return judged
 
 
 def execute_runs(
@@ -232,6 +264,13 @@ def execute_runs(
     ),
     common.JSON,
     common.flag("--csv", "the table as CSV and nothing else"),
+    common.listed(
+        "--expect",
+        "TEXT",
+        'what must hold, or the exit code is 1: "goodput >= 8 Mbit/s", "bbr.goodput >= 3 ×'
+        ' cubic.goodput", "verdict: ok"; several times for several',
+    ),
+    JUNIT,
     common.word(
         "--save", type=Path, metavar="FILE", help="also write the question as an experiment file"
     ),
@@ -269,33 +308,37 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.gost_config:
         given = with_gost_config(arguments.gost_config, given)
     programs, repetitions = (arguments.run_server, arguments.run_client), arguments.repeat
-    question = adhoc.to_question(given, repetitions=repetitions, seed=arguments.seed, own=programs)
+    question = adhoc.to_question(
+        given, repetitions=repetitions, seed=arguments.seed, own=programs, expect=arguments.expect
+    )
     experiment = api.Experiment.asking(question, arguments.machine)
     if arguments.save:
         write_whole(arguments.save, question.text)
     if arguments.dry_run:
         return list_runs([experiment], arguments.results, as_json=arguments.json)
     [outcome] = execute_runs([experiment], arguments, quiet=arguments.json or arguments.csv)
+    judged = judge_all([experiment], [outcome], arguments.junit)
     cells = api.contests(outcome) if question.ranks_flows else api.summary(outcome)
     if arguments.json:
         identity = {"experiment": question.name, "folder": str(arguments.results / question.name)}
-        common.print_json({**identity, **outcome.to_json(), "cells": cells})
-        return exit_code(outcome)
+        common.print_json({**identity, **json_of(outcome, judged), "cells": cells})
+        return exit_code(outcome, judged)
     for line in outcome.complaints:
         common.complain(line)
     if arguments.csv:
         print((coexistence if question.ranks_flows else result_table).to_csv(cells), end="")
-        return exit_code(outcome)
+        return exit_code(outcome, judged)
     if question.ranks_flows:
         coexistence.print_contest(cells, sys.stdout)
     else:
         settled = settling.settling_lines(cells)
         result_table.print_answer(cells, outcome.first_cc, sys.stdout, settled)
+    expectation_table.print_judgements(judged[question.name], sys.stdout)
     print(f"kept in {arguments.results / question.name}", end="")
     print("" if arguments.repeat >= 6 else " · --repeat 6 gives intervals and keeps these runs")
     print(f"figures: {next_command(outcome, arguments.results)}", end="")
     print(f" · as a file: {arguments.save}" if arguments.save else " · as a file: --save NAME.yaml")
-    return exit_code(outcome)
+    return exit_code(outcome, judged)
 
 
 def with_path(files: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -373,24 +416,32 @@ def exec_verb(arguments: argparse.Namespace) -> int:
     return common.EXIT_OK
 
 
-def conclude(outcomes: Sequence[ExperimentResult], results: Path, *, as_json: bool) -> int:
+def conclude(
+    outcomes: Sequence[ExperimentResult], results: Path, judged: Judged, *, as_json: bool
+) -> int:
     """Print the outcomes of `run`, and return the most severe exit code."""
     several = len(outcomes) > 1
     if as_json:
         by_experiment = {
-            outcome.experiment: {**outcome.to_json(), "cells": api.summary(outcome)}
+            outcome.experiment: {**json_of(outcome, judged), "cells": api.summary(outcome)}
             for outcome in outcomes
         }
         common.print_json(by_experiment if several else by_experiment[outcomes[0].experiment])
     for outcome in () if as_json else outcomes:
         if several:
             print(f"\n{outcome.experiment}")
-        print_outcome(outcome, results)
-    codes = [exit_code(outcome) for outcome in outcomes]
+        print_outcome(outcome, results, judged)
+    codes = [exit_code(outcome, judged) for outcome in outcomes]
     return common.EXIT_FAILED if common.EXIT_FAILED in codes else max(codes)
 
 
-def print_outcome(outcome: ExperimentResult, results: Path) -> None:
+def json_of(outcome: ExperimentResult, judged: Judged) -> dict[str, Any]:
+    """Return an outcome for programs, with its judged expectations."""
+    expectations = [each.to_json() for each in judged[outcome.experiment]]
+    return {**outcome.to_json(), "expectations": expectations}
+
+
+def print_outcome(outcome: ExperimentResult, results: Path, judged: Judged) -> None:
     """Print an experiment's outcome, and the next command."""
     for line in outcome.complaints:
         common.complain(line)
@@ -398,6 +449,7 @@ def print_outcome(outcome: ExperimentResult, results: Path) -> None:
     print(f"{outcome.counts_line} · {results}")
     for cell in outcome.wide:
         print(summary.stopping_line(cell))
+    expectation_table.print_judgements(judged[outcome.experiment], sys.stdout)
     print(f"next: {next_command(outcome, results)}")
 
 
@@ -407,9 +459,9 @@ def next_command(outcome: ExperimentResult, results: Path) -> str:
     return f"./lab report {shlex.quote(outcome.experiment)}{results_option}"
 
 
-def exit_code(outcome: ExperimentResult) -> int:
+def exit_code(outcome: ExperimentResult, judged: Judged) -> int:
     """Return the exit code of an outcome; unsupported runs alone are no failure."""
-    if outcome.broke:
+    if outcome.broke or not all(each.passed for each in judged[outcome.experiment]):
         return common.EXIT_FAILED
     return common.EXIT_INVALID if outcome.in_state("invalid") else common.EXIT_OK
 

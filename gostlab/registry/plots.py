@@ -65,3 +65,9 @@ def model_names() -> tuple[str, ...]:
 def merit_names() -> tuple[str, ...]:
     """Return the metrics that a study may have published."""
     return tuple(metric.name for metric in import_file(METRICS).METRICS)
+
+
+def metrics_by_name() -> dict[str, Any]:
+    """Return every metric by its name and by its column in tables."""
+    metrics = import_file(METRICS).METRICS
+    return {name: metric for metric in metrics for name in (metric.key, metric.name)}

@@ -24,6 +24,7 @@ import yaml
 
 from gostlab.errors import bounded
 from gostlab.spec.compatible_json import JsonObject
+from gostlab.spec.expectations import split_text
 from gostlab.spec.experiment import ExperimentFile, read_experiment
 from gostlab.spec.labels import cell_label, level_label
 from gostlab.spec.run_spec import Levels
@@ -47,7 +48,7 @@ PATH_DEFAULTS: Mapping[str, str] = {
 MATRIX = "try"
 # The options of the command line that are no settings.
 OWN_OPTIONS = frozenset(
-    {"machine", "results", "jobs", "gost", "seed", "repeat", "json", "csv", "save", "help", "path"}
+    "machine results jobs gost seed repeat json csv save help path expect junit".split()
 )
 # The order of levels in the table, outermost first, so that congestion controls are in adjacent
 # rows.
@@ -66,6 +67,7 @@ class Question:
     seed: int
     # Whether flows compete: the question is then who gets how much, not which is faster.
     is_contest: bool = False
+    expect: tuple[str, ...] = ()  # expectations, which do not change its name
 
     @property
     def ranks_flows(self) -> bool:
@@ -120,6 +122,8 @@ class Question:
         if self.factors:
             matrix["factors"] = {name: list(levels) for name, levels in self.factors.items()}
         matrix["repetitions"] = self.repetitions
+        if self.expect:
+            matrix["expect"] = [dict([split_text(text)]) for text in self.expect]
         matrix["draw"] = ["shares", "series"] if self.is_contest else ["bars", "latency"]
         document = {
             "name": self.name,
@@ -166,6 +170,7 @@ def to_question(
     repetitions: int = 1,
     seed: int = 1,
     own: tuple[str | None, str | None] = (None, None),
+    expect: Sequence[str] = (),
 ) -> Question:
     """Return a question from options by name; `own` is the user's server and client command.
 
@@ -202,6 +207,7 @@ def to_question(
         repetitions=repetitions,
         seed=seed,
         is_contest=is_contest,
+        expect=tuple(expect),
     )
 
 
@@ -285,8 +291,10 @@ def whole_or_text(text: str) -> int | str:
 def naming_options(node: Node, option: str = "") -> Node:
     """Return a document whose settings and levels name their option, such as `--rate`."""
     # The settings, and the factors of the only matrix, each come from an option.
-    has_options = node.key.rpartition(".")[2] in ("settings", "factors")
+    field = node.key.rpartition(".")[2]
+    has_options = field in ("settings", "factors")
+    of_children = option or ("--expect" if field == "expect" else "")
     changed = node.changed(
-        lambda key, child: naming_options(child, option or (option_of(key) if has_options else ""))
+        lambda key, child: naming_options(child, of_children or (option_of(key) * has_options))
     )
     return replace(changed, origin=option, line=None, key="") if option else changed

@@ -23,6 +23,7 @@ from gostlab.registry.plots import (
     parts_of,
     takes_factors,
 )
+from gostlab.spec.expectations import Expectation, read_expectations
 from gostlab.spec.run_spec import Levels
 from gostlab.spec.settings import (
     FACTORS,
@@ -228,6 +229,12 @@ class Matrix:
         "stopping rule: repeat a cell until its median is known this precisely",
         "{halfwidth: 5%, most: 30}",
         default=None,
+    )
+    expect: tuple[Expectation, ...] = key(
+        read_expectations,
+        "what metrics of the cells must be; `./lab run` fails if one is not",
+        '{goodput: ">= 8 Mbit/s", verdict: ok}',
+        default=(),
     )
     draw: tuple[str, ...] = key(
         list_of(read_drawing),
