@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from gostlab.api.plan import Plan
 from gostlab.atomic_write import write_whole
-from gostlab.scheduler.queue import by_cell
+from gostlab.scheduler.cell_result import cells_of
 from gostlab.spec.expectations import Expectation
 from gostlab.spec.experiment import ExperimentFile
 from gostlab.spec.labels import cell_label
@@ -81,7 +81,8 @@ def write_junit(
 
 def add_cells(suite: ElementTree.Element, outcome: ExperimentResult) -> None:
     """Add a case per cell: whether all of its runs ended with a result that counts."""
-    for ends in by_cell(outcome.in_order).values():
+    for cell in cells_of(outcome.in_order):
+        ends = cell.runs
         run = ends[0].run
         name = f"{cell_label(run.factors) or run.matrix}: its runs"
         case = add_case(suite, outcome.experiment, run.matrix, name)
