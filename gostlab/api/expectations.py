@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 from gostlab.api.plan import Plan
 from gostlab.atomic_write import write_whole
-from gostlab.scheduler.cell_result import cells_of
 from gostlab.spec.expectations import Expectation
 from gostlab.spec.experiment import ExperimentFile
 from gostlab.spec.labels import cell_label
@@ -18,6 +17,7 @@ from gostlab.spec.yaml_source import BadInput
 
 if TYPE_CHECKING:
     from gostlab.analysis.stats.expectations import Judgement
+    from gostlab.results.run_result import RunResult
     from gostlab.scheduler.experiment_result import ExperimentResult
 
 # Characters that XML 1.0 does not allow.
@@ -81,8 +81,10 @@ def write_junit(
 
 def add_cells(suite: ElementTree.Element, outcome: ExperimentResult) -> None:
     """Add a case per cell: whether all of its runs ended with a result that counts."""
-    for cell in cells_of(outcome.in_order):
-        ends = cell.runs
+    cells: dict[str, list[RunResult]] = {}
+    for end in outcome.in_order:
+        cells.setdefault(end.run.cell, []).append(end)
+    for ends in cells.values():
         run = ends[0].run
         name = f"{cell_label(run.factors) or run.matrix}: its runs"
         case = add_case(suite, outcome.experiment, run.matrix, name)
