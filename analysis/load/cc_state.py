@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import TimeSeries
@@ -87,12 +87,12 @@ def states(run: RunFolder) -> tuple[CcStateHistory, ...]:
     """Return the state of each flow whose congestion control recorded it."""
     import pandas as pd
 
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, list[dict[str, object]]] = {}
     for row in rows_of(run):
         rows.setdefault(str(row["flow"]), []).append(row)
     histories = []
     for flow in run.flows:
-        sockets: dict[str, list[dict[str, Any]]] = {}
+        sockets: dict[str, list[dict[str, object]]] = {}
         for row in rows.get(flow.name, []):
             sockets.setdefault(str(row.get("socket", "")), []).append(row)
         first = next(iter(sockets.values()), [])
@@ -103,7 +103,7 @@ def states(run: RunFolder) -> tuple[CcStateHistory, ...]:
     return tuple(histories)
 
 
-def rows_of(run: RunFolder) -> list[dict[str, Any]]:
+def rows_of(run: RunFolder) -> list[dict[str, object]]:
     """Return the complete rows of the file; [] if it does not exist."""
     try:
         rows = valid_rows(read_gzip(run.folder / FILE).splitlines())

@@ -74,7 +74,7 @@ def known_number(value: object) -> float | None:
     return float(value) if is_number(value) else None
 
 
-def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:
+def flatten(value: Mapping[str, object], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:
     """Flatten nested objects to sorted (dotted key, value) pairs for comparison."""
     pairs: list[tuple[str, Scalar]] = []
     for key, inner in value.items():

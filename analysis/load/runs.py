@@ -87,7 +87,7 @@ def shorten(value: Any) -> Any:
     return f"{value:.0f}" if abs(value) >= 1e6 else f"{value:.6g}"
 
 
-def with_factors(row: dict[str, Any], run: RunFolder) -> dict[str, Any]:
+def with_factors(row: dict[str, object], run: RunFolder) -> dict[str, object]:
     """Add the levels of those factors that a run's row lacks."""
     return row | {key: level(value) for key, value in run.factors if key not in row}
 
@@ -106,7 +106,7 @@ def differs(run: RunFolder, name: str) -> bool:
     return len({getattr(flow, name) for flow in run.competitors}) > 1
 
 
-def to_row(run: RunFolder) -> dict[str, Any]:
+def to_row(run: RunFolder) -> dict[str, object]:
     several = run.flows if len(run.flows) > 1 else ()
     chain = {f"{leg}_retransmitted": run.retransmitted(leg) for leg in CHAIN_LEGS}
     environment = run.environment

@@ -184,7 +184,7 @@ class Columns:
             self.content += column
         return self.places[column]
 
-    def quantised(self, values: np.ndarray, steps: int) -> dict[str, Any]:
+    def quantised(self, values: np.ndarray, steps: int) -> dict[str, object]:
         """Encode values as 16-bit numbers: value = lo + step × number.
 
         Numbers are little-endian and differences from their predecessors (modulo 2^16), which
@@ -199,7 +199,7 @@ class Columns:
         at = self.place(differences.astype("<u2").tobytes())
         return {"lo": rounded(low), "step": rounded(step), "at": at, "n": len(values)}
 
-    def exact(self, values: np.ndarray) -> dict[str, Any]:
+    def exact(self, values: np.ndarray) -> dict[str, object]:
         """Encode values as 64-bit floats."""
         return {"at": self.place(values.astype("<f8").tobytes()), "n": len(values)}
 

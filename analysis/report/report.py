@@ -20,7 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from markupsafe import Markup
 from PIL import Image
@@ -235,7 +235,7 @@ def page_template(name: str, folder: Path = TEMPLATE_FOLDER) -> jinja2.Template:
     return environment.get_template(name)
 
 
-def template_globals(runs_data: str) -> dict[str, Any]:
+def template_globals(runs_data: str) -> dict[str, object]:
     return {
         "runs_data": runs_data,
         "scripts": page_data.scripts(),
@@ -259,11 +259,19 @@ def cell_tooltip(cell: Cell) -> str:
     return ", ".join([*filter(None, parts), f"n = {len(cell.counted)}", cell.verdict])
 
 
+class FigureLink(TypedDict):
+    """A link over a part of a figure, to the runs of its cells."""
+
+    cells: list[str]
+    words: str
+    style: str
+
+
 def links_of(
     spots: Iterable[Spot], tooltips: Mapping[str, str], linked: Collection[str]
-) -> list[dict[str, Any]]:
+) -> list[FigureLink]:
     """Return the links over a figure, for the cells with a run on the page."""
-    links = []
+    links: list[FigureLink] = []
     for spot in spots:
         at = (spot.left + spot.width / 2, spot.top + spot.height / 2, spot.width, spot.height)
         style = "left:{:.2%};top:{:.2%};width:{:.2%};height:{:.2%}".format(*at)
@@ -339,7 +347,17 @@ ESCAPED_IN_URI = re.compile(rb"[^ '=:/;,()<>?!+\-_.~@*$\[\]{}|^\\`0-9A-Za-z]")
 # -- the list of runs
 
 
-def run_rows(chapter: Chapter, max_rows: int) -> list[dict[str, Any]]:
+class RunRow(TypedDict):
+    """A row of the list of runs."""
+
+    run: RunFolder
+    state: str
+    letter: str  # environment of the run
+    key: str  # cell of the run
+    first: NotRequired[bool]  # the first row of its cell
+
+
+def run_rows(chapter: Chapter, max_rows: int) -> list[RunRow]:
     """Return the rows of the list of runs, at most so many, runs with problems first."""
     letters = {
         run.folder: letter
@@ -353,5 +371,5 @@ def run_rows(chapter: Chapter, max_rows: int) -> list[dict[str, Any]]:
     return [{**row, "first": row is first[row["key"]]} for row in rows[:max_rows]]
 
 
-def row_of_run(run: RunFolder, letter: str = "") -> dict[str, Any]:
+def row_of_run(run: RunFolder, letter: str = "") -> RunRow:
     return {"run": run, "state": tables.state_of(run), "letter": letter, "key": cell_key(run)}

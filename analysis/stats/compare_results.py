@@ -83,7 +83,7 @@ class Changes:
         """Return whether any metric is worse or any cell was lost."""
         return bool(self.worse or self.lost)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {**asdict(self), "regressed": self.regressed}
 
 

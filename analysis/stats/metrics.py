@@ -94,15 +94,16 @@ def wan_share(run: RunFolder) -> float | None:
     return None if again is None or not sent else again / sent
 
 
-def leg_retransmissions(leg: str, where: str, label: str) -> dict[str, Any]:
-    """Return the arguments of a metric that counts a leg's retransmitted segments."""
-    return {
-        "label": f"sent again {where}",
-        "unit": "segments",
-        "of_run": lambda run: run.retransmitted(leg),
-        "show": count,
-        "axis_label": f"{label} (segments)",
-    }
+def leg_metric(leg: str, where: str, label: str) -> Metric:
+    """Return the metric that counts a leg's retransmitted segments."""
+    return Metric(
+        leg,
+        f"sent again {where}",
+        "segments",
+        of_run=lambda run: run.retransmitted(leg),
+        show=count,
+        axis_label=f"{label} (segments)",
+    )
 
 
 def delay_quantile(delay: str, quantile: str) -> OfRun:
@@ -170,13 +171,9 @@ METRICS: tuple[Metric, ...] = (
         show=count,
         axis_label="iperf3's Retr (segments)",
     ),
-    Metric(
-        "app", **leg_retransmissions("app", "on the leg before the tunnel", "Before the tunnel")
-    ),
-    Metric("wan", **leg_retransmissions("wan", "on the WAN", "Retransmitted on the WAN")),
-    Metric(
-        "exit", **leg_retransmissions("exit", "on the leg after the tunnel", "After the tunnel")
-    ),
+    leg_metric("app", "on the leg before the tunnel", "Before the tunnel"),
+    leg_metric("wan", "on the WAN", "Retransmitted on the WAN"),
+    leg_metric("exit", "on the leg after the tunnel", "After the tunnel"),
     Metric(
         "wan_share",
         "sent again on the WAN, share",

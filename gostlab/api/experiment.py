@@ -38,7 +38,7 @@ from gostlab.spec.yaml_source import BadInput
 
 RESULTS = "results"
 # One level of a setting, or several to compare: "1%", 4, ["cubic", "bbr"]
-Levels = str | int | float | Mapping[str, Any] | Sequence[Any]
+Levels = str | int | float | Mapping[str, object] | Sequence[Any]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.install.locate import MissingPart
 from gostlab.results.samples import read_samples
@@ -91,11 +91,11 @@ class Results:
 
         return pd.DataFrame([self._row(cell) for matrix in self.matrices for cell in matrix.cells])
 
-    def _row(self, cell: cell_results.Cell) -> dict[str, Any]:
+    def _row(self, cell: cell_results.Cell) -> dict[str, object]:
         from gostlab.analysis.load import published as studies
         from gostlab.analysis.stats import cells as cell_results
 
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "matrix": cell.matrix,
             "variant": cell.variant,
             "cell": cell.label,

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gostlab.classroom.assignment import digest_of
 from gostlab.classroom.lab import SECTIONS, CourseLab
@@ -79,7 +78,7 @@ def as_number(text: str) -> float | None:
 
 def seal(
     predictions: Mapping[str, str], lab: CourseLab, student: str, now: datetime
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "schema": 1,
         "lab": lab.name,

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from gostlab.classroom.expressions import Value, fill_formulas
 from gostlab.classroom.lab import CourseLab, formulas_of
@@ -77,7 +76,7 @@ class Assignment:
         """Return the drawn values that the student may know."""
         return {name: value for name, value in self.values.items() if name not in self.lab.hidden}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the content of assignment.json, which informs people and `./lab lab`.
 
         The grader does not trust the file and computes the assignment again.

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
 from xml.etree import ElementTree
 
 from gostlab.classroom.answers import TIME
@@ -29,7 +28,7 @@ def to_text(grade: Grade) -> str:
     return "\n".join(lines)
 
 
-def to_json(grade: Grade) -> dict[str, Any]:
+def to_json(grade: Grade) -> dict[str, object]:
     return {
         **asdict(grade),
         "schema": 1,
@@ -62,7 +61,7 @@ def to_junit(grade: Grade) -> str:
     return replace_controls(ElementTree.tostring(suite, encoding="unicode", xml_declaration=True))
 
 
-def to_gradescope(grade: Grade) -> dict[str, Any]:
+def to_gradescope(grade: Grade) -> dict[str, object]:
     """Return Gradescope's results.json (gradescope-autograders.readthedocs.io, specs)."""
     head = "\n".join([*grade.problems, *grade.notes, *(f"rerun: {line}" for line in grade.reran)])
     return {
@@ -88,7 +87,7 @@ def to_gradescope(grade: Grade) -> dict[str, Any]:
     }
 
 
-def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> dict[str, Any]:
+def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> dict[str, object]:
     """Return Classroom 50's result.json (its wiki, Advanced Autograding).
 
     Its runner passes the values that only it knows in the environment, and adds owner and type.
@@ -122,7 +121,7 @@ def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> d
     }
 
 
-PLAIN: Mapping[str, Callable[[Grade], str | dict[str, Any]]] = {
+PLAIN: Mapping[str, Callable[[Grade], str | dict[str, object]]] = {
     "text": to_text,
     "json": to_json,
     "junit": to_junit,

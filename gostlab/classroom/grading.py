@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from gostlab.classroom.answers import SEALED, Answers, Sealed, as_number, read_answers, read_sealed
 from gostlab.classroom.assignment import STUDENT, Assignment, ticket_of
@@ -176,7 +175,7 @@ def fill_or_keep(text: str, names: Mapping[str, Value]) -> str:
 
 
 def find_mismatch(
-    assignment: Assignment, metadata: Mapping[str, Any], key: bytes | None, submission: object
+    assignment: Assignment, metadata: Mapping[str, object], key: bytes | None, submission: object
 ) -> str:
     """Return an error if a hand-in is of another lab, course or secret, else ""."""
     lab, course = (str(metadata.get(name, ""))[:80] for name in ("lab", "course"))
@@ -262,7 +261,7 @@ def index_runs_by_description(
             continue
 
 
-def settings_key(values: Mapping[str, Any]) -> str:
+def settings_key(values: Mapping[str, object]) -> str:
     """Return the settings of a run as JSON, without the names that a student may choose."""
     named = ("experiment", "matrix", "factors")
     return json.dumps(

@@ -243,7 +243,9 @@ def handed_in_by(
     return hand_ins
 
 
-def gradescope_hand_ins(prefix: str, top: TopEntry, metadata: Mapping[str, Any]) -> list[HandedIn]:
+def gradescope_hand_ins(
+    prefix: str, top: TopEntry, metadata: Mapping[str, object]
+) -> list[HandedIn]:
     people = metadata.get(":submitters")
     people = (
         [person for person in people if isinstance(person, dict)]
@@ -261,7 +263,7 @@ def gradescope_hand_ins(prefix: str, top: TopEntry, metadata: Mapping[str, Any])
     return hand_ins
 
 
-def read_metadata(path: Path, name: str) -> dict[str, dict[str, Any]]:
+def read_metadata(path: Path, name: str) -> dict[str, dict[str, object]]:
     """Return Gradescope's submission_metadata.yml by folder name. Raises BadInput."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     with safe_extract.only_bad_input(f"{path}: {name}"):

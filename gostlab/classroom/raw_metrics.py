@@ -25,7 +25,7 @@ from gostlab.results import (
     read_object,
     read_series,
 )
-from gostlab.results.rows import QueueRow, SocketRow
+from gostlab.results.rows import FlowRow, LegRow, QueueRow, SocketRow
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
@@ -78,13 +78,13 @@ class Records:
         return read_series(self.folder, "queues")
 
     @cached_property
-    def flow_rows(self) -> list[dict[str, Any]]:
+    def flow_rows(self) -> list[FlowRow]:
         """Return the rows of flows.json in the order of the run's flows."""
         rows = {row["name"]: row for row in self.object("flows.json")["flows"]}
         return [rows[flow.name] for flow in self.run.flows]
 
     @cached_property
-    def legs(self) -> list[dict[str, Any]]:
+    def legs(self) -> list[LegRow]:
         return list(self.object("legs.json")["legs"])
 
     def received(self, flow: FlowSpec) -> tuple[float, float]:
@@ -177,7 +177,7 @@ def contradictions(records: Records, verdicts: Sequence[str], sealed: datetime) 
     yield from wrong_samples(records)
 
 
-def wrong_lengths(records: Records, status: Mapping[str, Any]) -> Iterator[str]:
+def wrong_lengths(records: Records, status: Mapping[str, dict[str, int]]) -> Iterator[str]:
     """Yield files that are missing, or whose length has changed since the run finished."""
     lengths = status["files"]
     reports = [
@@ -212,7 +212,7 @@ def wrong_verdict(records: Records, verdicts: Sequence[str]) -> Iterator[str]:
         yield f"fidelity.json: {reported} of the CPU idle, and hosts.jsonl says {idle:.3f}"
 
 
-def wrong_counts(records: Records, flow: FlowSpec, row: Mapping[str, Any]) -> Iterator[str]:
+def wrong_counts(records: Records, flow: FlowSpec, row: FlowRow) -> Iterator[str]:
     """Yield contradictions between flows.json, both iperf3 reports and legs.json about a flow."""
     got, seconds = records.received(flow)
     server = records.object(records.report_name(flow, "-server"))
@@ -256,7 +256,7 @@ def wrong_leg(records: Records, flow: FlowSpec, got: float, retransmits: Any) ->
     late = LATE_SEGMENTS + LATE_SHARE * on_wan
     if direct and flow.direction == "upload" and not 0 <= on_wan - retransmits <= late:
         yield f"legs.json: {on_wan} retransmitted on the WAN, iperf3 says {retransmits}"
-    last: dict[Any, Mapping[str, Any]] = {}
+    last: dict[Any, SocketRow] = {}
     for row in records.wan_rows(flow):
         key = row["local"], row["peer"]
         if key in last and row["bytes_acked"] < last[key]["bytes_acked"]:

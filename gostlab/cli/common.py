@@ -150,11 +150,11 @@ class Verb:
     add_arguments: AddArgument
     run: Callable[[argparse.Namespace], int]
     example: str = ""
-    parser: Mapping[str, Any] = field(default_factory=dict)  # extra arguments of add_parser
+    parser: Mapping[str, object] = field(default_factory=dict)  # extra arguments of add_parser
 
     def add_to(self, verbs: Any, name: str, says: str) -> argparse.ArgumentParser:
         """Add a parser for the verb."""
-        options: dict[str, Any] = {"help": says, "description": says}
+        options: dict[str, object] = {"help": says, "description": says}
         if self.example:
             options["epilog"] = f"example: {self.example}"
         parser: argparse.ArgumentParser = verbs.add_parser(name, **{**options, **self.parser})

@@ -9,7 +9,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab import results
 from gostlab.errors import BadInput
+from gostlab.results.rows import SocketRow
 from gostlab.results.run_result import RunResult
 from gostlab.safe_read import open_plain
 from gostlab.scheduler import summary
@@ -59,7 +60,7 @@ class Tail:
     path: Path
     offset: int = 0
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Any]:
         """Return the complete rows not read yet, or all rows if the file was replaced."""
         try:
             with open_plain(self.path) as file:
@@ -74,7 +75,7 @@ class Tail:
         return results.valid_rows(complete.splitlines())
 
 
-def plausible(row: Mapping[str, Any], names: Sequence[str]) -> list[float] | None:
+def plausible(row: Any, names: Sequence[str]) -> list[float] | None:
     """Return some columns of a row, or None if one of them is no plausible measurement."""
     values = [row.get(name) or 0.0 for name in names]
     return values if all(0 <= value <= MAX_VALUE for value in values) else None
@@ -143,10 +144,10 @@ class Followed:
             queued = max(queued, self.queue.pop(), key=lambda sample: sample.packets)
         self.queue.append(queued)
 
-    def add_in_flight(self, row: Mapping[str, Any]) -> None:
+    def add_in_flight(self, row: SocketRow) -> None:
         """Add a socket's sample to those of the same host and instant."""
         sender = str(row.get("host")), str(row.get("leg"))
-        samples = self.flows[row["flow"]].setdefault(sender, [])
+        samples = self.flows[str(row["flow"])].setdefault(sender, [])
         values = plausible(row, ("t_s", "cwnd_pkts", "srtt_ms", "bytes_acked"))
         if not values:
             return

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from gostlab.registry.palette import cc_colour
 from gostlab.scheduler import summary
@@ -166,10 +166,10 @@ def to_csv(cells: Sequence[CellResult]) -> str:
 
 
 NONE = (None, None)
-Row = tuple[Mapping[str, Any], Sequence[object]]  # a cell's factors and its values
+Row = tuple[Mapping[str, object], Sequence[object]]  # a cell's factors and its values
 
 
-def csv_text(cells: Sequence[Mapping[str, Any]], columns: Sequence[str], rows: list[Row]) -> str:
+def csv_text(cells: Sequence[Mapping[str, object]], columns: Sequence[str], rows: list[Row]) -> str:
     """Return rows as CSV, with a column for each factor of any cell; None is empty."""
     factors = list(dict.fromkeys(name for levels in cells for name in levels))
     text = io.StringIO()

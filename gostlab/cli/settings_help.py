@@ -1,7 +1,6 @@
 """Format the settings for `./lab settings` and for tables of the reference pages."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from gostlab.spec.profile import DIRECTIONS
 from gostlab.spec.settings import PATH_FIELDS, SETTINGS, field_of, known_names
@@ -40,7 +39,7 @@ def list_settings() -> str:
     )
 
 
-def settings_json(name: str | None = None) -> list[dict[str, Any]]:
+def settings_json(name: str | None = None) -> list[dict[str, object]]:
     """Return every setting, or one, as JSON. Raises BadInput for an unknown name."""
     fields = SETTINGS if name is None else {name: field_called(name)}
     return [

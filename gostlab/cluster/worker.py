@@ -80,8 +80,12 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
 
 
 def make_run(
-    values: Mapping[str, Any], place: str, gost: str | None, worker: str, wanted: Callable[[], bool]
-) -> dict[str, Any]:
+    values: Mapping[str, object],
+    place: str,
+    gost: str | None,
+    worker: str,
+    wanted: Callable[[], bool],
+) -> dict[str, object]:
     """Make a run from the values of its run.json, and return its outcome and the folder's files.
 
     `place` is the folder on the scheduler's side. A worker that sees it with the same run.json
@@ -98,7 +102,11 @@ def make_run(
 
 
 def execute(
-    values: Mapping[str, Any], made: Path, gost: str | None, worker: str, wanted: Callable[[], bool]
+    values: Mapping[str, object],
+    made: Path,
+    gost: str | None,
+    worker: str,
+    wanted: Callable[[], bool],
 ) -> str | None:
     """Run `./lab exec` in a process; return the reason for a missing status, or None."""
     args = [*DIE_WITH_PARENT, sys.executable, "-P", "-m", "gostlab", "exec", "-", str(made)]

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, cast
 
-from gostlab.spec.compatible_json import JsonObject
+from gostlab.results.rows import FlowRow
 
 PING_BYTES = 64  # size of a ping flow's requests and replies
 NO_OUTPUT = "it said nothing"
@@ -123,11 +123,12 @@ class FlowResult:
             sent_datagrams=part.sent_datagrams,
         )
 
-    def to_json(self) -> JsonObject:
+    def to_json(self) -> FlowRow:
         """Return the row; fields that only some types have are absent from others."""
         optional = {field_.name for field_ in fields(self) if field_.default is None}
         row = asdict(self)
-        return {key: row[key] for key in row if row[key] is not None or key not in optional}
+        given = {key: row[key] for key in row if row[key] is not None or key not in optional}
+        return cast("FlowRow", given)
 
 
 @dataclass(frozen=True)

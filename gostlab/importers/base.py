@@ -163,8 +163,8 @@ def parse_json(text: str, merge_repeated: Callable[[str, Any, Any], Any] = refus
     Raises UnreadableRecording for a second document, and one that ends too soon.
     """
 
-    def to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        document: dict[str, Any] = {}
+    def to_object(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+        document: dict[str, object] = {}
         for name, value in pairs:
             repeated = name in document
             document[name] = merge_repeated(name, document[name], value) if repeated else value

@@ -71,7 +71,7 @@ def read(document: Any) -> PathRecording:
     )
 
 
-def flows_of(series: Mapping[str, Any], word: str) -> Sequence[str]:
+def flows_of(series: Mapping[str, object], word: str) -> Sequence[str]:
     """Return the series of a direction's flows, or the only one that Flent has of its sum.
 
     "TCP upload", "TCP upload BE", "TCP upload::1" are flows; "TCP upload sum" is their sum.

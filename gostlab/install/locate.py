@@ -618,7 +618,7 @@ def parse_pins(text: str) -> dict[str, str]:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return a record of the set-up; None if it is missing or unreadable."""
     try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        record: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
         return record
     except (OSError, ValueError):
         return None

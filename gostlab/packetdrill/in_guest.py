@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 # Arguments of the kernel's ksft_runner.sh. A script without a protocol uses IPv4, as the lab does.
 WORDS = {
@@ -32,7 +32,7 @@ MAX_SAID = 2000
 def main(argv: list[str]) -> int:
     """Run all scripts and return 0, whatever their results are."""
     folder = Path(argv[1])
-    order = json.loads((folder / "order.json").read_text(encoding="utf-8"))
+    order: GuestOrder = json.loads((folder / "order.json").read_text(encoding="utf-8"))
     with (folder / "found.jsonl").open("a", encoding="utf-8") as results:
         for name in order["names"]:
             results.write(json.dumps({"name": name, **outcome(order, name)}) + "\n")
@@ -40,7 +40,16 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def outcome(order: dict[str, Any], name: str) -> dict[str, str | bool]:
+class GuestOrder(TypedDict):
+    """The contents of order.json."""
+
+    packetdrill: str
+    scripts: str
+    names: list[str]
+    words: list[str]
+
+
+def outcome(order: GuestOrder, name: str) -> dict[str, str | bool]:
     """Return whether a script passes, and its output."""
     script = Path(order["scripts"]) / name
     named = re.search(r"^--ip_version=(ipv[46])$", script.read_text(errors="replace"), re.M)

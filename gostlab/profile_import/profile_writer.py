@@ -57,7 +57,7 @@ class Sentence(str):
     __slots__ = ()
 
 
-class MultilineMapping(dict[str, Any]):
+class MultilineMapping(dict[str, object]):
     """A mapping written with one line per key, even if all would fit into one line."""
 
 
@@ -107,7 +107,7 @@ def profile_text(comments: Sequence[str], document: Mapping[str, Any]) -> str:
 
 def direction_values(
     rate: str, delay_ms: float | str, *, jitter_ms: float = 0.0, loss: Any = "0%", **more: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a direction of a path with a buffer of one BDP, an assumption."""
     delay = delay_ms if isinstance(delay_ms, str) else units.show_ms(delay_ms)
     path = {"rate": rate, "delay": f"{delay}ms", "jitter": f"{units.show_ms(jitter_ms)}ms"}
@@ -119,7 +119,9 @@ def is_path_setting(setting: str) -> bool:
     return setting == "rtt" or setting.rpartition(".")[2] in PATH_FIELDS
 
 
-def apply_settings(directions: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]) -> None:
+def apply_settings(
+    directions: Mapping[str, dict[str, object]], settings: Mapping[str, object]
+) -> None:
     """Apply settings of a path to its directions.
 
     A setting of one direction takes precedence over one of both.

@@ -222,7 +222,7 @@ def is_limited(order: ImportOrder, one: DirectionRecording) -> bool:
 def choose_rates(
     order: ImportOrder,
     recorded: PathRecording,
-    over_time: Mapping[str, Any],
+    over_time: Mapping[str, object],
     sentences: SentenceList,
 ) -> dict[str, int]:
     """Return the mean rate of each direction: recorded, given, or the other one's.
@@ -391,9 +391,9 @@ def imported_text(order: ImportOrder, replay: ImportedPath) -> str:
     return profile_text([comment], document)
 
 
-def direction_document(one: ImportedDirection) -> dict[str, Any]:
+def direction_document(one: ImportedDirection) -> dict[str, object]:
     """Return a direction as a profile has it; jitter keeps the order of packets."""
-    ordered: dict[str, Any] = {"ordered": True} if one.jitter_ms else {}
+    ordered: dict[str, object] = {"ordered": True} if one.jitter_ms else {}
     return direction_values(
         f"{one.rate_bps}bit",
         one.delay_ms,
@@ -403,7 +403,7 @@ def direction_document(one: ImportedDirection) -> dict[str, Any]:
     )
 
 
-def evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, Any]:
+def evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, object]:
     """Return the source of the import, the `imported` entry of a profile."""
     hashes = [
         hashlib.sha256(recording.text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -72,7 +71,7 @@ def recorded_text(
     delay = fitted.forward
     window_s = path_estimator.window_s(float(order.interval_s))
     window = "second" if window_s == 1 else f"{window_s:g} seconds"
-    distribution: dict[str, Any] = (
+    distribution: dict[str, object] = (
         {"distribution": f"{order.name}.dist", "ordered": fitted.ordered} if delay.table else {}
     )
     comments = [
@@ -101,7 +100,7 @@ def recorded_text(
     return profile_text(comments, document)
 
 
-def evidence(order: RecordingOptions, pings: Pings, date: str) -> dict[str, Any]:
+def evidence(order: RecordingOptions, pings: Pings, date: str) -> dict[str, object]:
     """Return the measurements of ping, the `recorded` entry of a profile."""
     rtts_ms = sorted(answer.rtt_ms for answer in pings.answers)
     bursts = path_estimator.burst_lengths(pings.lost)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from gostlab.importers.base import SpecifiedDirection, SpecifiedPath
 from gostlab.importers.tc_lines import DISTRIBUTIONS
@@ -43,7 +42,7 @@ def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedPro
     )
     other_delay_s = delay_of_unshaped(order, directions)
     texts: dict[str, str | None] = {}
-    document: dict[str, Any] = {}
+    document: dict[str, object] = {}
     taken: list[str] = []
     for name, direction in directions.items():
         if direction is None:
@@ -99,14 +98,14 @@ def delay_of_unshaped(
 
 def direction_document(
     order: ImportOrder, direction: SpecifiedDirection, table_file: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a direction as a profile writes it. Raises BadInput without a rate."""
     if direction.rate_bps is None and order.rate is None:
         raise BadInput(
             f"{direction.position}: {direction.device} has no rate: give the path's by --rate (like"
             " 50mbit)"
         )
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "rate": f"{direction.rate_bps}bit" if direction.rate_bps else order.rate,
         "delay": units.show_s(direction.delay_s),
         "jitter": units.show_s(direction.jitter_s),

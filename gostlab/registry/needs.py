@@ -38,7 +38,7 @@ class RunRequirements:
         return ", ".join(named)
 
 
-def from_json(values: Mapping[str, Any]) -> RunRequirements:
+def from_json(values: Mapping[str, object]) -> RunRequirements:
     read: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return RunRequirements(**read)
 

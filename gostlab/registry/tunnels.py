@@ -195,10 +195,10 @@ class TunnelKind(Declaration):
 
 def gost_relay(transport: str, **given: Any) -> TunnelKind:
     """Return the declaration of GOST's relay over a transport; keywords override its defaults."""
-    legs: dict[str, Any] = {"chain": CHAIN_LEGS}
+    legs: dict[str, object] = {"chain": CHAIN_LEGS}
     if given.get("over") == "udp":
         legs = {"legs": DATAGRAM_LEGS, "chain": DATAGRAM_LEGS}
-    defaults: dict[str, Any] = {
+    defaults: dict[str, object] = {
         "name": f"gost+{transport}",
         "spellings": (f"relay+{transport}",),
         "program": GOST,
@@ -209,7 +209,7 @@ def gost_relay(transport: str, **given: Any) -> TunnelKind:
     return TunnelKind(**{**defaults, **given})
 
 
-def kcp_values(options: Mapping[str, Any]) -> dict[str, Any]:
+def kcp_values(options: Mapping[str, object]) -> dict[str, object]:
     """Return all options of KCP if some tunnel options set one of them, else {}."""
     requested = {
         key: options[name] for name, keys in KCP_NAMES.items() if name in options for key in keys

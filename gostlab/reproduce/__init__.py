@@ -71,7 +71,7 @@ class RunReplay:
     def same(self) -> bool:
         return bool(self.compared) and all(metric.same for metric in self.compared)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {**asdict(self), "same": self.same}
 
     @property

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from gostlab import results
 from gostlab.guest.flow_result import TrafficError
@@ -35,7 +34,9 @@ def main(argv: list[str]) -> int:
         time.clock_settime(time.CLOCK_REALTIME, time.time() + CLOCK_OFFSET_S)
         reset_virtual_clock(run.clock, run.seed)
         error = run_script(folder)
-        result: dict[str, Any] = {"error": error} if error else read_reports(run, folder / FOLDER)
+        result: dict[str, object] = (
+            {"error": error} if error else read_reports(run, folder / FOLDER)
+        )
     except (Unsupported, TrafficError, OSError) as failure:
         result = {"error": str(failure)}
     results.write_json(folder / "replay.json", result)
@@ -61,7 +62,7 @@ def run_script(folder: Path) -> str | None:
     return f"commands.sh ended with exit status {done.returncode}: {message[0]}"
 
 
-def read_reports(run: RunSpec, folder: Path) -> dict[str, Any]:
+def read_reports(run: RunSpec, folder: Path) -> dict[str, object]:
     """Return the results in the script's reports. Raises TrafficError or OSError."""
     ran_s = times(folder)
     flows = []

@@ -21,11 +21,9 @@ from statistics import median
 from typing import Any
 
 from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_run, read_series
-from gostlab.results.rows import HostRow, QueueRow, SocketRow
+from gostlab.results.rows import FlowRow, HostRow, QueueRow, SocketRow
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.rate_steps import CapacityOf
-
-Row = Mapping[str, Any]
 
 # A bottleneck with at least this utilisation counts as full.
 BOTTLENECK_FULL = 0.95
@@ -102,7 +100,7 @@ class HeldValue:
 # -- goodput
 
 
-def total_goodput_bps(flow_rows: Sequence[Row]) -> float:
+def total_goodput_bps(flow_rows: Sequence[FlowRow]) -> float:
     """Return the total goodput of a run's flows in bit/s.
 
     It is the bytes of all flows over one window, from the first flow's start to the last flow's
@@ -115,7 +113,7 @@ def total_goodput_bps(flow_rows: Sequence[Row]) -> float:
     )
 
 
-def goodput_of(rows: Sequence[Row]) -> float:
+def goodput_of(rows: Sequence[FlowRow]) -> float:
     """Return the goodput of some flows over one window, in bit/s (see total_goodput_bps)."""
     times = all(is_number(row.get(key)) for row in rows for key in ("started_s", "seconds"))
     if len(rows) == 1 or not times:
@@ -123,13 +121,13 @@ def goodput_of(rows: Sequence[Row]) -> float:
     return 8 * sum(int(row["bytes"]) for row in rows) / window_s(rows)
 
 
-def window_s(flow_rows: Sequence[Row]) -> float:
+def window_s(flow_rows: Sequence[FlowRow]) -> float:
     """Return the length of span_s in seconds."""
     start_s, end_s = span_s(flow_rows)
     return end_s - start_s
 
 
-def span_s(flow_rows: Sequence[Row]) -> tuple[float, float]:
+def span_s(flow_rows: Sequence[FlowRow]) -> tuple[float, float]:
     """Return the first start and last end of some flows, clipped to the measured interval."""
     spans = [
         (float(row["measured_from_s"]), float(row["measured_to_s"]))
@@ -412,7 +410,7 @@ def median_idle(counted: Iterable[tuple[float, float]]) -> float | None:
 # -- delays under load
 
 
-def srtt_ms(run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[SocketRow]) -> Spread | None:
+def srtt_ms(run: RunSpec, flow_rows: Sequence[FlowRow], rows: Iterable[SocketRow]) -> Spread | None:
     """Return the RTT under load: median and 95th percentile of the smoothed RTT over time.
 
     Values are srtt of tcp_info (RFC 6298) of every socket that sent the flows' data across the WAN.
@@ -426,7 +424,7 @@ def srtt_ms(run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[SocketRow]) -
 
 
 def srtt_held(
-    run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[SocketRow]
+    run: RunSpec, flow_rows: Sequence[FlowRow], rows: Iterable[SocketRow]
 ) -> list[tuple[HeldValue, str]]:
     """Return (srtt in ms with its duration, flow name) for all samples that srtt_ms summarises."""
     flows = {flow.name: flow for flow in active_flows(run, flow_rows)}
@@ -448,7 +446,7 @@ def srtt_held(
 
 
 def queue_delay_ms(
-    run: RunSpec, flow_rows: Sequence[Row], rows: Iterable[QueueRow]
+    run: RunSpec, flow_rows: Sequence[FlowRow], rows: Iterable[QueueRow]
 ) -> Spread | None:
     """Return the queueing delay at the bottleneck: median and 95th percentile over the load.
 
@@ -543,7 +541,7 @@ def idle_rtt_ms(run: RunSpec) -> float:
     return float(min(flow.rtt_ms for flow in run.flows))
 
 
-def active_flows(run: RunSpec, flow_rows: Sequence[Row]) -> list[ActiveInterval]:
+def active_flows(run: RunSpec, flow_rows: Sequence[FlowRow]) -> list[ActiveInterval]:
     """Return when each flow was active within the measured part of the load.
 
     Times come from the flows' rows and are limited by the requested duration.
@@ -552,8 +550,8 @@ def active_flows(run: RunSpec, flow_rows: Sequence[Row]) -> list[ActiveInterval]
     measured = {row["name"]: row for row in flow_rows}
     intervals = []
     for flow in run.flows:
-        row = measured.get(flow.name, {})
-        started_s, ended_s = row.get("started_s"), row.get("ended_s")
+        row = measured.get(flow.name)
+        started_s, ended_s = (row.get("started_s"), row.get("ended_s")) if row else (None, None)
         start_s = flow.start_s if started_s is None else started_s
         end_s = min(start_s + flow.duration_s, math.inf if ended_s is None else ended_s)
         within = max(start_s, from_s), min(end_s, to_s)

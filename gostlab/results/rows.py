@@ -60,7 +60,27 @@ class SocketRow(TypedDict):
     mss: NotRequired[int]
     delivered_pkts: NotRequired[int]
     bytes_acked: NotRequired[int]
+    unacked_pkts: NotRequired[int]
+    segments_retransmitted: NotRequired[int]
     bbr: NotRequired[BbrState | None]
+
+
+class FlowRow(TypedDict):
+    """The result of a flow: an entry of flows.json, of any type of traffic."""
+
+    name: str
+    kind: str
+    started_s: float
+    ended_s: float
+    goodput_bps: float
+    bytes: int
+    seconds: float
+    retransmits: int | None
+    measured_from_s: NotRequired[float]
+    measured_to_s: NotRequired[float]
+    counted_by: NotRequired[str]
+    lost_datagrams: NotRequired[int | None]
+    sent_datagrams: NotRequired[int | None]
 
 
 class LegRow(TypedDict):
@@ -73,6 +93,9 @@ class LegRow(TypedDict):
     cc: list[str]
     receiver: str
     receiver_cc: list[str]
+    segments_out: NotRequired[int]
+    segments_retransmitted: NotRequired[int]
+    bytes_acked: NotRequired[int]
 
 
 class LegsFile(TypedDict):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.results import RunStatus, read_object, read_status
 from gostlab.results.metrics import goodput_bps
@@ -42,7 +42,7 @@ class RunResult:
         return self.run.name
 
     @property
-    def levels(self) -> Mapping[str, Any]:
+    def levels(self) -> Mapping[str, object]:
         """Return the factors' levels, as people write them: {"cc": "bbr"}."""
         return dict(self.run.factors)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from statistics import median
-from typing import Any
 
 from gostlab import results
 from gostlab.results import metrics
@@ -62,7 +61,7 @@ class CellResult:
         return self.runs[0].run.matrix
 
     @cached_property
-    def factors(self) -> Mapping[str, Any]:
+    def factors(self) -> Mapping[str, object]:
         return self.runs[0].run.factors
 
     @property

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gostlab import results
 from gostlab.results import ResultsError
@@ -29,7 +28,7 @@ class Task:
     run: RunSpec
     folder: Path
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the task as `run --dry-run --json` lists it and `exec` reads it."""
         return {
             "name": self.run.name,
@@ -64,7 +63,7 @@ def read_task(file: str, folder: Path | None) -> Task:
     return Task(run, folder)
 
 
-def read_run(values: Mapping[str, Any], file: str) -> RunSpec:
+def read_run(values: Mapping[str, object], file: str) -> RunSpec:
     """Return a run from run.json's values. Raises BadInput that names the file."""
     try:
         run = RunSpec.from_json(values)

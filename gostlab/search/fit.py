@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from gostlab.spec.yaml_source import BadInput
 SAMPLE = 40  # number of equally good paths that the profile lists
 
 
-def experiment_document(order: FitOrder) -> dict[str, Any]:
+def experiment_document(order: FitOrder) -> dict[str, object]:
     """Return the document of the experiment to which a fit's runs belong."""
     return {
         "name": order.experiment,

@@ -3,7 +3,6 @@
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,7 +13,7 @@ from gostlab.analysis.plotting.style import FAINT, INK, finish, key, name_ticks,
 from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedParameter, FittedRow
 
 # Markers differ by shape and fill, because colours identify congestion controls.
-LOOKS: dict[str, dict[str, Any]] = {
+LOOKS: dict[str, dict[str, object]] = {
     FIT: {"marker": "o", "markerfacecolor": INK, "markeredgecolor": INK},
     JUDGE: {"marker": "D", "markerfacecolor": "white", "markeredgecolor": INK},
 }

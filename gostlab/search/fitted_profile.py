@@ -58,7 +58,7 @@ def fitted_text(order: FitOrder, fitted: FitRecord, base: Mapping[str, Any]) -> 
     return profile_writer.profile_text([comment, profile_writer.SCHEMA], document)
 
 
-def numbers_bare(row: Mapping[str, Any]) -> dict[str, Any]:
+def numbers_bare(row: Mapping[str, object]) -> dict[str, object]:
     """Return a measured row whose numbers are numbers instead of text, as schemas require."""
     bare = dict(row)
     for name, value in row.items():
@@ -68,11 +68,11 @@ def numbers_bare(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fitted_ways(
-    order: FitOrder, fitted: FitRecord, ways: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
+    order: FitOrder, fitted: FitRecord, ways: dict[str, dict[str, object]]
+) -> dict[str, dict[str, object]]:
     """Return both directions with the settings of the fit's runs in place of the base's."""
     fixed = merged(order.measurements.settings, order.own)
-    written: dict[str, Any] = {name: setting.written for name, setting in fixed.items()}
+    written: dict[str, object] = {name: setting.written for name, setting in fixed.items()}
     values = {parameter.sets: parameter.value for parameter in fitted.parameters}
     for name in values:
         if "." not in name:
@@ -94,7 +94,7 @@ def beside_the_path(fitted: FitRecord) -> list[str]:
     return [f"Fitted too, and no part of a path: --set {' --set '.join(others)}"] if others else []
 
 
-def to_document(fitted: FitRecord) -> dict[str, Any]:
+def to_document(fitted: FitRecord) -> dict[str, object]:
     """Return the `fitted` section of a profile, without unknown values."""
     document = asdict(fitted)
     document["misfit"] = number(fitted.misfit)

@@ -77,7 +77,7 @@ class SearchHarness:
     def __init__(
         self,
         verb: str,
-        document: Mapping[str, Any],
+        document: Mapping[str, object],
         results: Path,
         choice: sandbox.Choice,
         progress: SearchProgress,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from gostlab.errors import bounded
 from gostlab.install.locate import MissingPart
@@ -117,7 +116,7 @@ class WorstSearchOptions:
         """Return the value that the optimiser minimises."""
         return self.measure.sign * path.value
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the experiment's document; each path replaces the levels of the factors."""
         flows = {MINE: {"cc": self.cc}}
         if self.against:

@@ -6,7 +6,6 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from gostlab import sandbox
 from gostlab.cli import common
@@ -116,7 +115,7 @@ def read_options(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
 def profile_text(options: worst.WorstSearchOptions, name: str, result: worst.WorstPaths) -> str:
     """Return the worst path as a profile's text; settings outside a path become a note."""
     first = result.paths[0]
-    directions: dict[str, dict[str, Any]] = {
+    directions: dict[str, dict[str, object]] = {
         direction: writer.direction_values("100mbit", "50") for direction in profile.DIRECTIONS
     }
     writer.apply_settings(directions, {**options.settings, **first.settings})

@@ -23,8 +23,9 @@ from gostlab.guest.probes.netlink import INFINITE_SSTHRESH
 from gostlab.guest.probes.sampler import CONTROL_BYTES, classify, legs_by_position
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
-from gostlab.results import metrics, read_series
+from gostlab.results import read_series
 from gostlab.results.metrics import SENDING_END, path_leg
+from gostlab.results.rows import SocketRow
 from gostlab.spec.run_spec import RunSpec
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -216,7 +217,7 @@ def data_sockets(acks: Iterable[tuple[Socket, AckRow]]) -> list[Socket]:
     ]
 
 
-def write_samples(folder: Path, sockets: Iterable[metrics.Row]) -> int:
+def write_samples(folder: Path, sockets: Iterable[SocketRow]) -> int:
     """Write acks.csv.gz from socket samples, without tracepoint; return the number of rows."""
     sockets = list(sockets)
     crossing = path_leg(row["leg"] for row in sockets)
