@@ -100,11 +100,19 @@ def idle_rtt_ms(path: Sequence[DirectionSpec]) -> float:
 
 
 def jitter_range_ms(path: Sequence[DirectionSpec]) -> tuple[float, float]:
-    """Return how far below and above its idle round trip a path's jitter may shift a packet, ms."""
+    """Return how far below and above its idle round trip a path may shift a packet, ms.
+
+    Besides jitter, each packet of an idle path waits for a slot, and one that is reordered has no
+    delay.
+    """
     low = high = 0.0
     for crossed in path:
         low += crossed.jitter_ms * crossed.jitter_reach[0]
         high += crossed.jitter_ms * crossed.jitter_reach[1]
+        if crossed.reorder:
+            low -= crossed.delay_ms
+        if crossed.slot:
+            high += crossed.slot.reach_ms[1]
     return min(low, 0.0), max(high, 0.0)
 
 

@@ -1,6 +1,7 @@
 """Define the delay line: the kernel's network emulator, netem, with delay, jitter and loss.
 
-A bottleneck may be a netem, too, which then has rate and buffer in one.
+It also reorders, duplicates and corrupts packets, and lets them leave in slots. A bottleneck may be
+a netem, too, which then has rate and buffer in one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gostlab.guest.qdisc import (
     ShapedDirection,
     TcOptions,
 )
-from gostlab.spec.path_spec import LossSpec
+from gostlab.spec.path_spec import LossSpec, ReorderSpec, ShareSpec, SlotSpec
 from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
 
 # A rate on the delay line makes netem send in the order of arrival, despite the jitter: this rate
@@ -26,6 +27,9 @@ ORDERING_RATE_BPS = 10_000_000_000
 # netem's probabilities are 32-bit fractions; tc prints them with limited digits.
 LOSS_TOLERANCE = 1e-4
 DELAY_TOLERANCE_MS = 0.001
+# What netem has after a change to none: without a gap it does not reorder.
+NO_REORDER = (0.0, 0.0, 0)
+NO_SLOT = (0.0, 0.0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,22 @@ class Netem(Qdisc):
     limit_pkts: int
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
-    loss: tuple[float, ...] = ()  # (p,) | (p, r, 1-h, 1-k), each 0..1
+    loss: tuple[float, ...] = ()  # (p,) | (p, r, 1-h, 1-k) | (p13, p31, p32, p23, p14), each 0..1
     rate_bps: int | None = None
     seed: int | None = None
     # Delay distribution, which the kernel does not report.
     distribution: tuple[int, ...] | None = None
     every_pkts: int | None = None  # exactly every n-th packet is lost, by a filter before the qdisc
     ecn: bool = False  # losses become marks, on packets that can be marked
+    loss_correlation: float = 0.0
+    # (share, correlation): a share of 0 replaces one that was set before
+    duplicate: tuple[float, float] | None = None
+    corrupt: tuple[float, float] | None = None
+    reorder: tuple[float, float, int] | None = None  # share, correlation, gap in packets
+    # Shortest and longest time, or mean and jitter, ms; most packets and bytes, 0: any number.
+    slot: tuple[float, float, int, int] | None = None
+    # Distribution of the time between slots, which the kernel does not report.
+    slot_distribution: tuple[int, ...] | None = None
 
     kind = "netem"
     # Tolerances are the kernel's resolution: 1 µs, 8 bit/s, 2^-32.
@@ -53,6 +66,11 @@ class Netem(Qdisc):
         OptionComparison("ecn", "ecn"),
         OptionComparison("rate_bps", "rate", "bit/s", abs_tol=RATE_TOLERANCE_BPS),
         OptionComparison("seed", "seed"),
+        OptionComparison("loss_correlation", "loss correlation", abs_tol=LOSS_TOLERANCE),
+        OptionComparison("duplicate", "duplicate", rel_tol=LOSS_TOLERANCE, abs_tol=1e-9),
+        OptionComparison("corrupt", "corrupt", rel_tol=LOSS_TOLERANCE, abs_tol=1e-9),
+        OptionComparison("reorder", "reorder", rel_tol=LOSS_TOLERANCE, abs_tol=1e-9),
+        OptionComparison("slot", "slot", rel_tol=LOSS_TOLERANCE, abs_tol=DELAY_TOLERANCE_MS),
     )
 
     def tc_options(self) -> list[str]:
@@ -64,19 +82,47 @@ class Netem(Qdisc):
             if self.distribution:
                 options += ["distribution", table_name(self.distribution)]
         if len(self.loss) == 1:
-            options += ["loss", "random", f"{self.loss[0] * 100:.8f}%"]
+            options += ["loss", "random", percent(self.loss[0])]
+            if self.loss_correlation:
+                options.append(percent(self.loss_correlation))
         elif self.loss:
-            options += ["loss", "gemodel", *(f"{value * 100:.8f}%" for value in self.loss)]
+            model = "gemodel" if len(self.loss) == 4 else "state"
+            options += ["loss", model, *map(percent, self.loss)]
         if self.ecn:
             options.append("ecn")
+        for name, share in (("duplicate", self.duplicate), ("corrupt", self.corrupt)):
+            if share is not None:
+                options += [name, percent(share[0])]
+                options += [percent(share[1])] if share[1] else []
+        if self.reorder is not None and self.reorder[0]:
+            reordered, correlation, gap = self.reorder
+            options += ["reorder", percent(reordered), percent(correlation), "gap", str(gap)]
+        if self.slot is not None:
+            options += self._slot_options(self.slot)
         if self.rate_bps is not None:
             options += ["rate", f"{self.rate_bps}bit"]
         if self.seed is not None:
             options += ["seed", str(self.seed)]
         return options
 
+    def _slot_options(self, slot: tuple[float, float, int, int]) -> list[str]:
+        first_ms, second_ms, pkts, size_bytes = slot
+        times = [f"{first_ms:.6f}ms", f"{second_ms:.6f}ms"]
+        if self.slot_distribution:
+            times = ["distribution", table_name(self.slot_distribution), *times]
+        limits = ["packets", str(pkts)] if pkts else []
+        return ["slot", *times, *limits, *(["bytes", str(size_bytes)] if size_bytes else [])]
+
+    @property
+    def tables(self) -> list[tuple[int, ...]]:
+        """Return the tables that tc must read from files."""
+        return [table for table in (self.distribution, self.slot_distribution) if table]
+
     def installed(self, options: TcOptions) -> Netem:
-        """Parse tc's JSON: seconds and shares for delay and loss, bytes per second for the rate."""
+        """Parse tc's JSON: seconds and shares for delay and loss, bytes per second for the rate.
+
+        What was not requested is not compared where netem reports a zero for it.
+        """
         delay = options.get("delay", {})
         rate = options.get("rate", {}).get("rate")
         loss: tuple[float, ...] = ()
@@ -85,6 +131,18 @@ class Netem(Qdisc):
         elif "loss-gemodel" in options:
             model = options["loss-gemodel"]
             loss = tuple(float(model[key]) for key in ("p", "r", "1-h", "1-k"))
+        elif "loss-state" in options:
+            model = options["loss-state"]
+            loss = tuple(float(model[key]) for key in ("p13", "p31", "p32", "p23", "p14"))
+        shares = {
+            name: (float(options[name][name]), float(options[name]["correlation"]))
+            if name in options
+            else (0.0, 0.0)
+            for name in ("duplicate", "corrupt", "reorder")
+        }
+        gap = int(options.get("gap", 0))
+        reorder = (*shares["reorder"], gap) if gap else NO_REORDER if self.reorder else None
+        no_slot = NO_SLOT if self.slot else None
         return Netem(
             limit_pkts=int(options["limit"]),
             delay_ms=float(delay.get("delay", 0)) * 1000,
@@ -93,7 +151,24 @@ class Netem(Qdisc):
             rate_bps=int(rate) * 8 if rate else None,
             seed=options.get("seed"),
             ecn=bool(options.get("ecn")),
+            loss_correlation=float(options.get("loss-random", {}).get("correlation", 0)),
+            duplicate=shares["duplicate"] if any(shares["duplicate"]) or self.duplicate else None,
+            corrupt=shares["corrupt"] if any(shares["corrupt"]) or self.corrupt else None,
+            reorder=reorder,
+            slot=installed_slot(options["slot"]) if "slot" in options else no_slot,
         )
+
+
+def percent(share: float) -> str:
+    """Return a share as tc takes it."""
+    return f"{share * 100:.8f}%"
+
+
+def installed_slot(options: TcOptions) -> tuple[float, float, int, int]:
+    """Return times in ms, packets and bytes of tc's JSON of slots, which has seconds."""
+    names = ("distribution", "jitter") if "distribution" in options else ("min-delay", "max-delay")
+    first_ms, second_ms = (float(options[name]) * 1000 for name in names)
+    return first_ms, second_ms, int(options["packets"]), int(options["bytes"])
 
 
 def build_delay_line(direction: ShapedDirection, seed: int) -> Netem:
@@ -110,7 +185,33 @@ def build_delay_line(direction: ShapedDirection, seed: int) -> Netem:
         every_pkts=loss.packets,
         # netem accepts ecn only together with a loss
         ecn=direction.ecn == "losses" and bool(loss_numbers(loss)),
+        loss_correlation=loss.correlation,
+        duplicate=share_numbers(direction.duplicate),
+        corrupt=share_numbers(direction.corrupt),
+        reorder=reorder_numbers(direction.reorder),
+        slot=slot_numbers(direction.slot),
+        slot_distribution=direction.slot.distribution if direction.slot else None,
     )
+
+
+def share_numbers(share: ShareSpec | None) -> tuple[float, float] | None:
+    return None if share is None else (share.share, share.correlation)
+
+
+def reorder_numbers(reorder: ReorderSpec | None) -> tuple[float, float, int] | None:
+    """Return share, correlation and gap of a reordering; without a share netem takes no gap."""
+    if reorder is None:
+        return None
+    return reorder.share, reorder.correlation, reorder.distance if reorder.share else 0
+
+
+def slot_numbers(slot: SlotSpec | None) -> tuple[float, float, int, int] | None:
+    if slot is None:
+        return None
+    times_ms = (slot.min_ms, slot.max_ms)
+    if slot.delay_ms is not None:
+        times_ms = (slot.delay_ms, slot.jitter_ms or 0.0)
+    return (*times_ms, slot.packets or 0, slot.bytes or 0)
 
 
 def loss_numbers(loss: LossSpec) -> tuple[float, ...]:
@@ -119,6 +220,8 @@ def loss_numbers(loss: LossSpec) -> tuple[float, ...]:
         return ()
     if loss.model == "random":
         return (loss.p,) if loss.p else ()
+    if loss.model == "state":
+        return tuple(value or 0.0 for value in (loss.p, loss.r, loss.p32, loss.p23, loss.p14))
     return tuple(value or 0.0 for value in (loss.p, loss.r, loss.one_minus_h, loss.one_minus_k))
 
 

@@ -13,16 +13,18 @@ from gostlab.guest.network import Interface
 from gostlab.guest.probes import fidelity
 from gostlab.guest.probes.sampler import Probes
 from gostlab.guest.probes.timer_lateness import Watch
-from gostlab.guest.shaping import carries_data, path_of
+from gostlab.guest.shaping import ImpairmentCounts, carries_data, path_of
 from gostlab.guest.socket_accounting import LINKS
 from gostlab.guest.workload import LoadResult
 from gostlab.results import metrics, read_series
-from gostlab.results.rows import LegsFile
+from gostlab.results.rows import LegsFile, QueueRow
 from gostlab.spec import preflight
 from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec
+from gostlab.spec.path_spec import ChangeSpec, DirectionSpec, random_loss
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
+from gostlab.tcpmodel.netem_models import correlated
 from gostlab.tcpmodel.rate_steps import CapacityOf
 
 ETHERNET_BYTES = 14
@@ -66,6 +68,7 @@ def judge(
         *fidelity.check_drops(last_samples.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
         *fidelity.check_replay(run, samples),
+        *check_outages(run, queues, samples),
         *(
             fidelity.check_virtual_clock()
             if watch is None
@@ -84,6 +87,85 @@ def judge(
         ),
         *preflight.checks(run),
     ]
+
+
+def check_impairments(run: RunSpec, rows: Sequence[ImpairmentCounts]) -> list[Check]:
+    """Check what policers and netems did to packets against what was requested of them.
+
+    What changed during the load is reported and not judged.
+    """
+    several = len({(row.interface.role, row.interface.direction) for row in rows}) < len(rows)
+    checks = []
+    for row in rows:
+        interface, counts = row.interface, row.counts
+        state = path_of(run, interface)
+        changes = run.changes_of(interface.link, str(interface.direction))
+        suffix = f"_{interface.direction}" + (f"_{interface.name}" if several else "")
+        if interface.role == "bottleneck":
+            policers = [state.policer, *(change.policer for change in changes)]
+            checks.append(
+                fidelity.check_policer(
+                    f"policer_rate{suffix}",
+                    [policer for policer in policers if policer and policer.rate_bps],
+                    counts["sent_bytes"],
+                    row.elapsed_s,
+                )
+            )
+            dropped, offered = counts["policer_drops"], counts["offered_pkts"]
+            checks.append(Check(f"policer_drops{suffix}", "ok", None, dropped, f"of {offered}"))
+            continue
+        changed = {name for change in changes for name in change.new_values}
+        if state.reorder and "reorder" not in changed:
+            checks.append(fidelity.check_reordered(f"reordered{suffix}", state.reorder, counts))
+        if state.duplicate and changed.isdisjoint({"duplicate", "loss"}):
+            name = f"duplicated{suffix}"
+            checks.append(fidelity.check_duplicated(name, state.duplicate, state.loss, counts))
+            if state.loss.model == "random" and not state.loss.is_lossless:
+                entered = counts["sent_pkts"] + counts["backlog_pkts"] + counts["drops"]
+                expected = correlated(state.loss.p, state.loss.correlation)
+                lost = counts.get("dropped")
+                checks.append(
+                    fidelity.check_share(f"lost{suffix}", "lost", expected, lost, entered)
+                )
+        if state.corrupt and "corrupt" not in changed:
+            checks.append(fidelity.check_corrupted(f"corrupted{suffix}", state.corrupt, counts))
+        if state.slot and state.slot.packets and "slot" not in changed:
+            name, most = f"slot_pkts{suffix}", state.slot.packets
+            sent = counts["sent_pkts"]
+            checks.append(fidelity.check_slots(name, state.slot, most, sent, row.elapsed_s))
+    return checks
+
+
+def check_outages(
+    run: RunSpec, queues: Sequence[Interface], samples: Sequence[QueueRow]
+) -> list[Check]:
+    """Check that nothing passed a delay line while all of its packets were lost."""
+    checks = []
+    lines = [queue for queue in queues if queue.role == "delay"]
+    for queue in lines:
+        changes = run.changes_of(queue.link, str(queue.direction))
+        state = path_of(run, queue)
+        edges = [change for change in changes if change.loss is not None]
+        if not edges:
+            continue
+        states: list[DirectionSpec | ChangeSpec] = [state, *changes]
+        longest_ms = max(one.delay_ms or 0.0 for one in states)
+        shortest_ms = min(one.delay_ms for one in states if one.delay_ms is not None)
+        jitter_ms = max(one.jitter_ms or 0.0 for one in states)
+        slot_ms = max((one.slot.reach_ms[1] for one in states if one.slot), default=0.0)
+        low, high = state.jitter_reach
+        late_s = (longest_ms + high * jitter_ms + slot_ms) / 1000
+        early_s = (0.0 if state.reorder else shortest_ms + low * jitter_ms) / 1000
+        ends_s = [*(change.at_s for change in edges[1:]), run.length_s]
+        spans_s = [
+            (change.at_s + late_s, end_s + early_s)
+            for change, end_s in zip(edges, ends_s, strict=True)
+            if change.loss == random_loss(1.0)
+        ]
+        rows = [row for row in samples if (row["node"], row["dev"]) == (queue.node, queue.name)]
+        suffix = f"_{queue.name}" if len(lines) > 2 else ""
+        checks += fidelity.check_outages(f"outage_{queue.direction}{suffix}", spans_s, rows)
+    return checks
 
 
 def check_rates(run: RunSpec, results: Sequence[FlowResult], queues: Sequence[Interface]) -> Check:

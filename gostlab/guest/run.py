@@ -32,7 +32,7 @@ from gostlab.guest.environment import (
     run_environ,
     scratch_folder,
 )
-from gostlab.guest.evaluate import check_rates, judge
+from gostlab.guest.evaluate import check_impairments, check_rates, judge
 from gostlab.guest.flow_result import FlowInterval, FlowResult, TrafficError
 from gostlab.guest.load_context import LoadContext
 from gostlab.guest.network import (
@@ -136,10 +136,13 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
         results.write_json(folder / "flows.json", {"flows": [flow.to_json() for flow in flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
+        impaired = shaper.counts()
         pids = {node: network.pid(node) for node in host_config.hosts_with_programs(run)}
         optional_fields: JsonObject = {"receive": cards} if cards else {}
         if states:
             optional_fields["cc_state"] = states
+        if impaired:
+            optional_fields["impairments"] = [counts.to_json() for counts in impaired]
         if run.host_cpus:
             optional_fields["host_cpu"] = {node: host_cpu_use(pid) for node, pid in pids.items()}
         if run.program_costs:
@@ -160,6 +163,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
         },
     )
     checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacking)
+    checks += check_impairments(run, impaired)
     checks.append(check_rates(run, flows, watches.queues))
     checks += check_repeats(run, programs.tunnel)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())

@@ -9,13 +9,21 @@ import json
 import platform
 import re
 import shlex
+import socket
 import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from gostlab.guest import policer
 from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.environment import unbuilt_queue
 from gostlab.guest.network import Interface, Network, NetworkError
+from gostlab.guest.probes import netlink
+from gostlab.guest.probes.sampler import index_of
 from gostlab.guest.qdisc import shaped_direction
 from gostlab.guest.tc import (
     Qdisc,
@@ -32,7 +40,7 @@ from gostlab.registry.qdiscs import qdisc_kind
 from gostlab.registry.topologies import topology_of
 from gostlab.spec.compatible_json import JsonObject, to_json_value
 from gostlab.spec.flow import FlowSpec, delays_ms
-from gostlab.spec.path_spec import NO_LOSS, ChangeSpec, DirectionSpec
+from gostlab.spec.path_spec import NO_LOSS, OF_DELAY_LINE, ChangeSpec, DirectionSpec, PolicerSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.constants import period_factors
 
@@ -130,6 +138,23 @@ class ChangedQdisc:
         return {**position, **to_json_value(self.requested.new_values), "installed": installed}
 
 
+@dataclass(frozen=True)
+class ImpairmentCounts:
+    """What a device did to packets besides delaying and losing them, by the kernel's count."""
+
+    interface: Interface
+    elapsed_s: float  # since the device was shaped
+    counts: Mapping[str, int]
+
+    def to_json(self) -> JsonObject:
+        """Return a row of env.json."""
+        interface = self.interface
+        position = {"node": interface.node, "dev": interface.name, "role": interface.role}
+        link = {"link": interface.link} if interface.link else {}
+        fields = {"direction": interface.direction, **link, "elapsed_s": self.elapsed_s}
+        return {**position, **fields, **self.counts}
+
+
 class Shaper:
     """The qdiscs of a run's paths: installed, read back, changed in place."""
 
@@ -149,15 +174,20 @@ class Shaper:
             )
         }
         self._tables = Path(tempfile.gettempdir()) / "gostlab-tc"  # delay tables as tc reads them
+        self._installed_s = time.monotonic()
+        self._policed: set[Interface] = set()  # bottlenecks with a policer
 
     def install(self) -> dict[str, str]:
         """Install every path, and return `tc -s qdisc show` of every device that the flows cross.
 
         Raises ShapingMismatch with the device and the difference.
         """
+        self._installed_s = time.monotonic()
         try:
-            for interface in self._current:
+            for interface, current in self._current.items():
                 self._apply(interface, "add")
+                if interface.role == "bottleneck" and current.policer:
+                    self._police(interface, current.policer)
         except NetworkError as error:
             if reason := unbuilt_queue(self._run):
                 raise NetworkError(reason) from error
@@ -215,12 +245,75 @@ class Shaper:
             if not requested.new_values:
                 continue
             self._current[interface] = requested.applied_to(current)
+            if requested.policer is not None and interface.role == "bottleneck":
+                self._police(interface, requested.policer)
             rows.append(ChangedQdisc(interface, requested, self._apply(interface, "change")))
         return rows
+
+    def counts(self) -> list[ImpairmentCounts]:
+        """Return what the links with impairments did to packets since they were installed.
+
+        Raises NetworkError.
+        """
+        rows = []
+        elapsed_s = round(time.monotonic() - self._installed_s, 6)
+        for interface in self._current:
+            if not under_test(self._run, interface):
+                continue
+            direction = path_of(self._run, interface)
+            changes = self._run.changes_of(interface.link, str(interface.direction))
+            impaired = set(direction.impairments)
+            impaired.update(*(change.new_values for change in changes))
+            if interface.role == "bottleneck" and "policer" in impaired:
+                counts = self._policer_counts(interface)
+            elif interface.role == "delay" and impaired.intersection(OF_DELAY_LINE):
+                counts = self._netlink_counts(interface, netlink.netem_counts)
+            else:
+                continue
+            rows.append(ImpairmentCounts(interface, elapsed_s, counts))
+        return rows
+
+    def _policer_counts(self, interface: Interface) -> dict[str, int]:
+        argv = policer.show_argv(interface.name)
+        shown = self._network.read(interface.node, argv, logged=False)
+        statistics = [action["stats"] for action in policer.shown_policers(shown)]
+        return {
+            "offered_bytes": sum(one["bytes"] for one in statistics),
+            "offered_pkts": sum(one["packets"] for one in statistics),
+            "policer_drops": sum(one["drops"] for one in statistics),
+            "sent_bytes": self._netlink_counts(interface, netlink.qdiscs)["sent_bytes"],
+        }
+
+    def _netlink_counts(
+        self, interface: Interface, read: Callable[[socket.socket], dict[int, dict[str, int]]]
+    ) -> dict[str, int]:
+        pid = self._network.pid(interface.node)
+        with closing(netlink.open_in(pid, netlink.NETLINK_ROUTE)) as link:
+            return read(link)[index_of(pid, interface.name)]
+
+    def _police(self, interface: Interface, requested: PolicerSpec) -> None:
+        """Install a bottleneck's policer, change it or remove it, and read it back.
+
+        Raises ShapingMismatch.
+        """
+        node, device = interface.node, interface.name
+        if not requested.rate_bps:
+            if interface in self._policed:
+                self._network.read(node, policer.removal_argv(device))
+                self._policed.remove(interface)
+            return
+        if interface not in self._policed:
+            self._network.read(node, ["tc", "qdisc", "replace", "dev", device, "clsact"])
+            self._policed.add(interface)
+        self._network.read(node, policer.policer_argv(device, requested))
+        shown = self._network.read(node, policer.show_argv(device), logged=False)
+        if differing := policer.differences(requested, shown):
+            raise ShapingMismatch(f"{node}: {device}: {'; '.join(differing)}")
 
     def path_of_flow(self, flow: FlowSpec) -> list[DirectionSpec]:
         """Return what a flow's packets cross now: bottlenecks (only a rate) and delay lines."""
         paced = qdisc_kind(self._run.bottleneck).paces_idle  # else a single packet passes at once
+        of_delay_line: dict[str, Any] = dict.fromkeys(OF_DELAY_LINE)
         return [
             replace(
                 now,
@@ -228,9 +321,10 @@ class Shaper:
                 jitter_ms=0.0,
                 loss=NO_LOSS,
                 rate_bps=now.rate_bps if paced else None,
+                **of_delay_line,
             )
             if interface.role == "bottleneck"
-            else replace(now, rate_bps=None)
+            else replace(now, rate_bps=None, policer=None)
             for interface, now in self._current.items()
             if is_for(interface, flow)
         ]
@@ -252,15 +346,14 @@ class Shaper:
         qdiscs = self.qdiscs_for(interface)
         commands = install_argvs(interface.name, qdiscs, verb)
         netem = qdiscs[0] if isinstance(qdiscs[0], Netem) else None
-        needs_more = netem and (netem.distribution or netem.every_pkts)
+        needs_more = netem and (netem.tables or netem.every_pkts)
         if not needs_more and all(argv[0] == "tc" for argv in commands):
             shows = show_argvs(interface.name, qdiscs)
             output = self._network.change_qdiscs(interface.node, commands, shows)
             return compare(interface, qdiscs, output)[0]
         environ = {}
-        if netem and netem.distribution:  # tc reads a distribution from a file
-            path = table_path(self._tables, netem.distribution)
-            self._network.write_file(path, table_text(netem.distribution))
+        for table in netem.tables if netem else ():  # tc reads a distribution from a file
+            self._network.write_file(table_path(self._tables, table), table_text(table))
             environ["TC_LIB_DIR"] = str(self._tables)
         for argv in commands:
             self._network.read(interface.node, argv, environ=environ)

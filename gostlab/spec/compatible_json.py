@@ -102,7 +102,10 @@ def reader_of(hint: Any) -> Callable[[Any, str], Any]:
         read = reader_of(next(arg for arg in args if arg is not NoneType))
         return lambda value, where: None if value is None else read(value, where)
     if container is tuple:
-        return lambda value, where: tuple(checked(value, (list, tuple), where))
+        read = reader_of(args[0])
+        return lambda value, where: tuple(
+            [read(item, where) for item in checked(value, (list, tuple), where)]
+        )
     if container is list:
         read = reader_of(args[0])
         return lambda value, where: [read(item, where) for item in checked(value, (list,), where)]

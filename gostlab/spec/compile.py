@@ -7,7 +7,7 @@ the machine and memory that the run needs.
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gostlab.registry.congestion_controls import needs_accurate_ecn, own_controls, parse_control
@@ -22,7 +22,13 @@ from gostlab.spec.hosts import HostCpus, resolve_cpus, resolve_tcp_memory
 from gostlab.spec.kernel_support import fit_settings, where_queues_act
 from gostlab.spec.link_paths import memory_path
 from gostlab.spec.path import load_profile_of, resolve_changes, resolve_links, resolve_sites
-from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
+from gostlab.spec.path_spec import (
+    DIRECTIONS,
+    ChangeSpec,
+    DirectionSpec,
+    PathSpec,
+    direction_of_data,
+)
 from gostlab.spec.profile import Machines
 from gostlab.spec.run_request import RunRequest
 from gostlab.spec.run_spec import Levels, OptionValue, RunSpec
@@ -30,6 +36,7 @@ from gostlab.spec.settings import DEFAULTS, Setting, Settings, default_setting
 from gostlab.spec.units import show_time
 from gostlab.spec.value_types import BOTH
 from gostlab.spec.workload import hosts_of_run, link_names, resolve_flows, resolve_hosts
+from gostlab.spec.yaml_source import Node
 from gostlab.tcpmodel import buffer_sizing
 from gostlab.tcpmodel.constants import MTU_BYTES
 
@@ -37,6 +44,7 @@ from gostlab.tcpmodel.constants import MTU_BYTES
 # the longest round trip over which the test of one flow begins, and of several flows, which wait
 # for each other.
 IPERF3_RTT_S, IPERF3_RTT_OF_SEVERAL_S = 9.0, 8.0
+ETHERNET_BYTES = 14
 # The settings that are options of a tunnel; their defaults set nothing.
 TUNNEL_OPTIONS = (
     "sndbuf rcvbuf tun_queue nagle shared kcp_mode kcp_window kcp_data kcp_parity kcp_mtu".split()
@@ -62,10 +70,11 @@ def resolve(
         request, requested_flows, path, links, lambda flow: ends.sent_with(flow, request)
     )
     until_s = max(flow.end_s for flow in flows)
-    changes = resolve_changes(request, profile, names, until_s)
+    changes = resolve_changes(request, profile, names, until_s, path, links)
     check_paths(request, [path, *(sites or {}).values(), *links.values()])
     check_topology(request, path, flows)
     check_jitter(request, path, links, flows, changes)
+    check_impairments(request, path, links, changes, until_s)
     check_programs(request, flows)
     ccs = [ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows if flow.cc)]
     check_ecn(request, kernel, flows, ccs)
@@ -434,6 +443,92 @@ def check_jitter(
                 f" {show_time((min_extra_ms + state.delay_ms) / 1000)} allows: no packet arrives"
                 " before it was sent (less jitter, or a longer delay)"
             )
+
+
+def check_impairments(
+    request: RunRequest,
+    path: PathSpec,
+    links: Mapping[str, PathSpec],
+    changes: Sequence[ChangeSpec],
+    until_s: float,
+) -> None:
+    """Reject what netem or a policer cannot do together, at any time of the load.
+
+    Raises BadInput.
+    """
+    frame_bytes = request["mtu"] + ETHERNET_BYTES
+    for link, direction in itertools.product(["", *links], DIRECTIONS):
+        state = links.get(link, path)[direction]
+        for problem in impossible(state, frame_bytes, until_s):
+            raise problem_node(request, link, direction, problem).bad(
+                f"{direction}: {problem.sentence}"
+            )
+        for change in changes:
+            if change.direction == direction and change.touches(link, links):
+                state = change.applied_to(state)
+                for problem in impossible(state, frame_bytes, until_s):
+                    node = request.node("changes" if "changes" in request.written else "profile")
+                    raise node.bad(f"{direction}, from {change.at_s:g} s on: {problem.sentence}")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Represent what a direction cannot do, and the settings that may say so."""
+
+    settings: tuple[str, ...]
+    sentence: str
+
+
+def problem_node(request: RunRequest, link: str, direction: str, problem: Problem) -> Node:
+    """Return the node of the setting that causes a problem."""
+    names = ["links"] if link else []
+    for setting in problem.settings:
+        names += [f"{direction}.{setting}", setting]
+    return request.node(next((name for name in names if name in request.written), "profile"))
+
+
+def impossible(state: DirectionSpec, frame_bytes: int, until_s: float) -> Iterator[Problem]:
+    """Yield what a direction cannot do."""
+    policer, slot = state.policer, state.slot
+    if policer and policer.rate_bps and policer.burst_bytes < frame_bytes:
+        yield Problem(
+            ("policer", "mtu"),
+            f"a policer's burst of {policer.burst_bytes}B passes no full packet of {frame_bytes}B",
+        )
+    if slot and slot.bytes and slot.bytes < frame_bytes:
+        yield Problem(
+            ("slot", "mtu"), f"a slot of {slot.bytes}B has no room for a packet of {frame_bytes}B"
+        )
+    if state.reorder and state.reorder.share:
+        if not state.delay_ms:
+            yield Problem(
+                ("reorder", "delay", "rtt"),
+                "reorder without a delay: there is nothing that a packet could overtake",
+            )
+        if slot and slot.reach_ms[1]:
+            yield Problem(
+                ("slot", "reorder"),
+                "slots and reorder: netem sends a reordered packet at once and not in a slot"
+                " (leave one of them; hops: 2 has a link for each)",
+            )
+        if state.ordered and state.jitter_ms:
+            yield Problem(
+                ("ordered", "reorder"),
+                "ordered: on and reorder: one keeps the order that the other breaks (leave one of"
+                " them)",
+            )
+    if state.outages and state.duplicate:
+        yield Problem(
+            ("outage", "duplicate"),
+            "outage and duplicate: netem lets a packet pass that it both loses and duplicates"
+            " (leave one of them; hops: 2 has a link for each)",
+        )
+    if state.outages and state.outages[-1].at_s >= until_s:
+        yield Problem(
+            ("outage",),
+            f"an outage at {show_time(state.outages[-1].at_s)}, and the load lasts"
+            f" {show_time(until_s)}",
+        )
 
 
 def check_programs(request: RunRequest, flows: Sequence[FlowSpec]) -> None:

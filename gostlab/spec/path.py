@@ -1,17 +1,17 @@
 """Compile a run's path: its profile with the run's overrides, and its changes during the load."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from gostlab.registry import folders
 from gostlab.registry.topologies import topology_of
-from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data
+from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data, random_loss
 from gostlab.spec.profile import Profile, ProfileDirection, compile_path, load_profile
 from gostlab.spec.run_request import RunRequest, topologies_with
-from gostlab.spec.settings import PATH_FIELDS, Setting, Settings, merged, widened
+from gostlab.spec.settings import PATH_FIELDS, Setting, Settings, merged, of_direction, widened
 from gostlab.spec.trace import MAX_ROWS, changes_of
 from gostlab.spec.value_types import BOTH
 from gostlab.spec.yaml_source import BadInput, find_document, first_file, key_fields, meant
@@ -20,7 +20,10 @@ from gostlab.spec.yaml_source import BadInput, find_document, first_file, key_fi
 DELAYS = {"rtt", "delay", *(f"{direction}.delay" for direction in DIRECTIONS)}
 # The settings of a path that a profile's direction takes as they are, and its fields of them.
 KEYS = key_fields(ProfileDirection)
-PATH_SETTINGS = {name: KEYS[name].name for name in PATH_FIELDS if name != "ordered"}
+OF_JITTER = ("ordered", "distribution")
+PATH_SETTINGS = {name: KEYS[name].name for name in PATH_FIELDS if name not in OF_JITTER}
+# The settings of a bottleneck, which every direction has.
+OF_BOTTLENECK = ("rate", "buffer", "policer")
 
 
 def resolve_sites(request: RunRequest, path: PathSpec) -> dict[str, PathSpec] | None:
@@ -62,7 +65,9 @@ def resolve_links(
     path = paths.pop("hop1", path)
     # A change concerns the links without their own path: if the path changes, an equal path counts
     # as a link's own.
-    changing = not {"changes", "trace"}.isdisjoint(request.written)
+    changing = not {"changes", "trace"}.isdisjoint(request.written) or any(
+        direction.outages for direction in path
+    )
     return path, {
         name: link_path for name, link_path in paths.items() if changing or link_path != path
     }
@@ -85,15 +90,22 @@ def path_of_link(request: RunRequest, profile: Profile, fields: Settings) -> Pat
 
 
 def resolve_changes(
-    request: RunRequest, profile: Profile, names: Sequence[str], until_s: float
+    request: RunRequest,
+    profile: Profile,
+    names: Sequence[str],
+    until_s: float,
+    path: PathSpec,
+    links: Mapping[str, PathSpec],
 ) -> list[ChangeSpec]:
-    """Return the changes of the path until `until_s`, including a trace's, in order of time.
+    """Return the changes of the path until `until_s`, in order of time.
 
-    `names` are the run's links. Raises BadInput.
+    They include a trace's, and the begin and end of each outage. `names` are the run's links.
+    Raises BadInput.
     """
     both = request["direction"] == BOTH
     data = DIRECTIONS if both else (direction_of_data(request["direction"]),)
     compiled: list[ChangeSpec] = []
+    outages: list[LinkOutage] = []
     for change in request.written["changes"].value if "changes" in request.written else ():
         link, node = change.link, request.node("changes")
         if link is not None and not names:
@@ -103,21 +115,77 @@ def resolve_changes(
         directions = data
         if change.direction:
             directions = DIRECTIONS if change.direction == BOTH else (change.direction,)
-        compiled += [
-            ChangeSpec(
-                at_s=change.at_s,
-                direction=direction,
-                link=link,
-                rate_bps=change.rate_bps,
-                delay_ms=change.delay_ms,
-                jitter_ms=change.jitter_ms,
-                loss=change.loss,
-            )
-            for direction in directions
-        ]
+        if change.outage_s is not None:
+            outages += [
+                LinkOutage(direction, link, change.at_s, change.at_s + change.outage_s)
+                for direction in directions
+            ]
+        if change.new_values:
+            at_s = change.at_s
+            if change.outage_s is not None:
+                at_s = round(at_s + change.outage_s, 6)
+            compiled += [
+                ChangeSpec(at_s=at_s, direction=direction, link=link, **change.new_values)
+                for direction in directions
+            ]
     trace = request.written.get("trace")
     compiled += trace_steps(trace, profile, until_s) if trace else ()
-    return sorted(compiled, key=lambda change: change.at_s)
+    compiled.sort(key=lambda change: change.at_s)
+    outages += outages_of_paths(path, links, until_s)
+    return with_outages(compiled, sorted(outages, key=lambda one: one.from_s), path, links)
+
+
+@dataclass(frozen=True)
+class LinkOutage:
+    """Represent a time in which nothing passes one direction of a link (None: as of a change)."""
+
+    direction: str
+    link: str | None
+    from_s: float
+    to_s: float
+
+
+def outages_of_paths(
+    path: PathSpec, links: Mapping[str, PathSpec], until_s: float
+) -> Iterator[LinkOutage]:
+    """Yield the outages that paths have of their own, until `until_s`."""
+    for link, link_path in [(None, path), *links.items()]:
+        for direction in DIRECTIONS:
+            for outage in link_path[direction].outages:
+                for start_s in outage.starts_s(until_s):
+                    yield LinkOutage(direction, link, start_s, round(start_s + outage.for_s, 6))
+
+
+def with_outages(
+    changes: Sequence[ChangeSpec],
+    outages: Sequence[LinkOutage],
+    path: PathSpec,
+    links: Mapping[str, PathSpec],
+) -> list[ChangeSpec]:
+    """Return changes with those that an outage is: a loss of all, and then the loss without it.
+
+    During an outage no other change of the loss has an effect until the outage's end.
+    """
+    result = list(changes)
+    for outage in outages:
+        base = links.get(outage.link or "", path)[outage.direction].loss
+        same = [
+            change
+            for change in result
+            if change.loss is not None
+            and (change.direction, change.link) == (outage.direction, outage.link)
+        ]
+        before = [change for change in same if change.at_s <= outage.to_s]
+        loss_after = before[-1].loss if before else base
+        within = [change for change in before if change.at_s >= outage.from_s]
+        result = [replace(change, loss=None) if change in within else change for change in result]
+        for at_s, loss in ((outage.from_s, random_loss(1.0)), (outage.to_s, loss_after)):
+            result.append(
+                ChangeSpec(at_s=at_s, direction=outage.direction, link=outage.link, loss=loss)
+            )
+        result = [change for change in result if change.new_values]
+        result.sort(key=lambda change: change.at_s)
+    return result
 
 
 def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[ChangeSpec, ...]:
@@ -190,11 +258,13 @@ def resolve_direction(
     shaped = shared_by == 2 or direction_name == "forward"
 
     def override(name: str) -> Setting | None:
-        both = explicit.get(name) if shaped or name in ("rate", "buffer") else None
+        both = explicit.get(name) if shaped or name in OF_BOTTLENECK else None
         return explicit.get(f"{direction_name}.{name}") or both
 
     given = {field: setting for name, field in PATH_SETTINGS.items() if (setting := override(name))}
-    overrides = {field: setting.value for field, setting in given.items()}
+    overrides = {
+        field: of_direction(setting.value, direction_name) for field, setting in given.items()
+    }
     if "mtu" in explicit:
         overrides["mtu_bytes"] = explicit["mtu"].value
     if "rtt" in explicit:
@@ -207,4 +277,6 @@ def resolve_direction(
     has_jitter = direction.jitter_s or any(change.jitter_ms for change in changes)
     if ordered is not None and has_jitter:
         direction = replace(direction, ordered=ordered.value == "on")
+    if (distribution := override("distribution")) is not None and has_jitter:
+        direction = replace(direction, distribution=distribution.value)
     return direction

@@ -24,7 +24,7 @@ from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.flow import FlowSpec, delays_ms
 from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.link_paths import memory_path
-from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, jitter_reach
+from gostlab.spec.path_spec import DIRECTIONS, IMPAIRMENTS, ChangeSpec, DirectionSpec, jitter_reach
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel import buffer_sizing
 from gostlab.tcpmodel.constants import (
@@ -37,6 +37,7 @@ from gostlab.tcpmodel.constants import (
     UDP_BURST_PKTS,
     UNLIMITED_BPS,
 )
+from gostlab.tcpmodel.netem_models import correlated
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
 
 # A burst above this share of the path's content builds a queue that no rate requested.
@@ -96,6 +97,10 @@ def guards(run: RunSpec) -> tuple[Guard, ...]:
         (check_short_queues, whole_run),
         (check_reordering, single_links),
         (check_ordering, single_links),
+        (check_overtaking, single_links),
+        (check_policers, single_links),
+        (check_slots, single_links),
+        (check_correlations, single_links),
         (check_least_buffers, single_links),
         (check_hops_in_a_row, whole_run),
         (check_lengths, whole_run),
@@ -184,9 +189,13 @@ def check_delay_line(run: RunSpec) -> Iterator[Guard]:
     )
     for direction, lines in delay_lines_ms(run).items():
         jitter_ms = largest(run, direction, "jitter_ms") * run.path[direction].jitter_reach[1]
-        longest_s = (max(lines) + jitter_ms) / 1000
+        states: list[DirectionSpec | ChangeSpec] = [run.path[direction], *changes(run, direction)]
+        slots_ms = (state.slot.reach_ms[1] for state in states if state.slot)
+        longest_s = (max(lines) + jitter_ms + max(slots_ms, default=0.0)) / 1000
         rate_bps = largest(run, direction, "rate_bps") or UNLIMITED_BPS
         packets = min(buffered_bytes / MTU_BYTES, rate_bps * longest_s / (8 * MTU_BYTES))
+        twice = (state.duplicate.share for state in states if state.duplicate)
+        packets *= 1 + max(twice, default=0.0)
         if packets > DELAY_LIMIT_PKTS:
             sentence = (
                 f"{packets:.0f} packets can be in flight {direction}, and the delay line holds "
@@ -212,6 +221,17 @@ def check_offloads(run: RunSpec) -> Iterator[Guard]:
                 sentence = (
                     f"offloads are on and the {direction} direction loses packets: each loss would"
                     f" take up to {SUPER_PACKET_PKTS} segments at once ({advice})"
+                )
+                level = "warning" if allowed or "offloads" in run.factors else "error"
+                yield Guard("offloads_loss", sentence, SUPER_PACKET_PKTS, 1, "packets", level)
+        impaired = dict.fromkeys(run.path[direction].impairments)
+        for change in changes(run, direction):
+            impaired |= dict.fromkeys(name for name in change.new_values if name in IMPAIRMENTS)
+        for name in impaired:
+            if name != "outages":
+                sentence = (
+                    f"offloads are on and the {direction} direction has {name}: it would act on"
+                    f" super-packets of up to {SUPER_PACKET_PKTS} segments ({advice})"
                 )
                 level = "warning" if allowed or "offloads" in run.factors else "error"
                 yield Guard("offloads_loss", sentence, SUPER_PACKET_PKTS, 1, "packets", level)
@@ -466,6 +486,77 @@ def check_ordering(run: RunSpec) -> Iterator[Guard]:
                 f" data and their ACKs take about {longer_ms:.3g} ms more than the idle round trip"
             )
             yield Guard("ordering", sentence, spread_ms, round(spacing_ms, 6), "ms")
+
+
+def check_overtaking(run: RunSpec) -> Iterator[Guard]:
+    """Report how many packets one that netem reorders overtakes: all that the delay line holds."""
+    for direction in data_directions(run):
+        state = run.path[direction]
+        if not state.reorder:
+            continue
+        rate_bps = largest(run, direction, "rate_bps") or UNLIMITED_BPS
+        overtaken = rate_bps * state.delay_ms / 1000 / (8 * MTU_BYTES)
+        sentence = (
+            f"reorder sends {state.reorder.expected_share:.3g} of the {direction} packets without"
+            f" the delay of {state.delay_ms:g} ms: each overtakes up to {overtaken:.0f} packets at"
+            " the full rate (a second hop with a short delay of its own makes it fewer)"
+        )
+        yield Guard("overtaking", sentence, round(overtaken, 1), 3.0, "packets")
+
+
+def check_policers(run: RunSpec) -> Iterator[Guard]:
+    """Report a policer that never drops, since its bottleneck is no faster."""
+    for direction in data_directions(run):
+        state = run.path[direction]
+        if state.policer and state.rate_bps and state.policer.rate_bps >= state.rate_bps:
+            sentence = (
+                f"the {direction} policer lets {units.show_rate(state.policer.rate_bps)} pass, and"
+                f" its bottleneck {units.show_rate(state.rate_bps)}: what it passes waits in the"
+                " queue behind it"
+            )
+            values = state.policer.rate_bps, state.rate_bps
+            yield Guard("policer_idle", sentence, *values, "bit/s")
+
+
+def check_slots(run: RunSpec) -> Iterator[Guard]:
+    """Report slots that send less than the bottleneck, and so are the bottleneck."""
+    for direction in data_directions(run):
+        state = run.path[direction]
+        if not state.slot or not state.rate_bps or not state.slot.mean_ms:
+            continue
+        sizes = [state.slot.packets * (run.mtu + 14)] if state.slot.packets else []
+        sizes += [state.slot.bytes] if state.slot.bytes else []
+        slots_bps = 8000 * min(sizes, default=math.inf) / state.slot.mean_ms
+        if slots_bps < state.rate_bps:
+            sentence = (
+                f"the {direction} slots send at most {units.show_rate(slots_bps)}, and the"
+                f" bottleneck {units.show_rate(state.rate_bps)}: packets wait for slots in a delay"
+                f" line of {DELAY_LIMIT_PKTS} packets, and not in the bottleneck's queue"
+            )
+            yield Guard("slot_rate", sentence, round(slots_bps), state.rate_bps, "bit/s")
+
+
+def check_correlations(run: RunSpec) -> Iterator[Guard]:
+    """Report a correlation of netem's, which makes another share than the requested one."""
+    for direction in DIRECTIONS:
+        state = run.path[direction]
+        shares = [
+            ("loss", state.loss.p, state.loss.correlation),
+            *(
+                (name, one.share, one.correlation)
+                for name in ("reorder", "duplicate", "corrupt")
+                if (one := getattr(state, name))
+            ),
+        ]
+        for name, share, correlation in shares:
+            if correlation:
+                achieved = correlated(share, correlation).share
+                sentence = (
+                    f"{direction} {name} of {units.show_share(share)} with a correlation of"
+                    f" {units.show_share(correlation)} is {units.show_share(achieved)} of packets:"
+                    " netem's correlated numbers lie nearer to the middle"
+                )
+                yield Guard("correlation", sentence, share, round(achieved, 9), "")
 
 
 def check_least_buffers(run: RunSpec) -> Iterator[Guard]:

@@ -14,10 +14,11 @@ r"""Read WAN paths: one YAML file each in netem_profiles/, with measured and der
 
 `forward` carries uploads (client or vantage point to target or site), `reverse` downloads.
 
-A direction may also set `ordered: true` (jitter never reorders packets) and `distribution:
-NAME.dist`: the jitter's shape, a file beside the profile in tc's own format (numbers separated by
-blanks, comment lines with #). netem draws an entry t of the table for every packet and delays the
-packet by delay + jitter * t / 8192; without a table, jitter is uniform.
+A direction may also set `ordered: true` (jitter never reorders packets) and the jitter's shape:
+`distribution: pareto` (or normal, or paretonormal, as tc names them) or `distribution: NAME.dist`,
+a file beside the profile in tc's own format (numbers separated by blanks, comment lines with #).
+netem draws an entry t of the table for every packet and delays the packet by delay + jitter * t /
+8192; without a table, jitter is uniform. spec.impairments has what else may happen to packets.
 
 A recorded path (./lab profile record) has `recorded`, the summary of ping's measurements, instead
 of `measured` and `derived`; one imported from another tool (./lab profile import) has `imported`;
@@ -38,13 +39,28 @@ from typing import Any
 from gostlab.registry.folders import PROFILES
 from gostlab.spec import units
 from gostlab.spec.fit_record import FitRecord
+from gostlab.spec.impairments import (
+    CORRELATION,
+    PERCENT,
+    read_outage,
+    read_policer,
+    read_reorder,
+    read_share_of_packets,
+    read_slot,
+    reject_full_correlation,
+)
 from gostlab.spec.path_spec import (
     DIRECTIONS,
     NO_LOSS,
     UNIFORM_JITTER,
     DirectionSpec,
     LossSpec,
+    OutageSpec,
     PathSpec,
+    PolicerSpec,
+    ReorderSpec,
+    ShareSpec,
+    SlotSpec,
     random_loss,
 )
 from gostlab.spec.value_types import (
@@ -87,6 +103,7 @@ from gostlab.spec.yaml_source import (
     yes_no,
 )
 from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE, MAX_PERIOD, MTU_BYTES, period_factors
+from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
 from gostlab.tcpmodel.response import cubic_loss, window_limit_bps
 
 # netem's limits: the length of a delay table, and its entries of 16 bits.
@@ -104,7 +121,6 @@ WINDOW_SHARE = 0.75
 # The tolerance of derived values, which are written with four digits.
 DERIVED_TOLERANCE = 1e-3
 
-PERCENT = SHARE.to(float)
 FILE_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 TEXT_NAME = text_matching(
     rf"{FILE_NAME}\.(md|txt)", "not the name of a text beside the profile (like my-paths.md)"
@@ -152,7 +168,30 @@ PERIODIC_FIELDS = {
     "model": KeySchema(one_of("periodic"), "loss of exactly every n-th packet", required=True),
     "packets": KeySchema(read_period, "n", required=True),
 }
-LOSS_FIELDS = {"gemodel": GEMODEL_FIELDS, "periodic": PERIODIC_FIELDS}
+STATE_FIELDS = {
+    "model": KeySchema(
+        one_of("state"),
+        "netem's Markov chain: good (1), good within a burst (2), lost in a burst (3), lost alone"
+        " (4); pij leads from state i to j, per packet",
+        required=True,
+    ),
+    "p13": KeySchema(PERCENT, "probability that a burst of losses begins", required=True),
+    "p31": KeySchema(PERCENT, "probability that it ends (default: 100% - p13)"),
+    "p32": KeySchema(PERCENT, "probability that good packets follow within a burst", default=0.0),
+    "p23": KeySchema(PERCENT, "probability that these are followed by losses", default=1.0),
+    "p14": KeySchema(PERCENT, "probability of one loss alone", default=0.0),
+}
+RANDOM_FIELDS = {
+    "model": KeySchema(one_of("random"), "each packet by a random number", required=True),
+    "p": KeySchema(PERCENT, "loss probability per packet", required=True),
+    "correlation": CORRELATION,
+}
+LOSS_FIELDS = {
+    "random": RANDOM_FIELDS,
+    "gemodel": GEMODEL_FIELDS,
+    "state": STATE_FIELDS,
+    "periodic": PERIODIC_FIELDS,
+}
 
 
 @takes({"anyOf": [mapping_schema(fields) for fields in LOSS_FIELDS.values()]})
@@ -165,7 +204,24 @@ def read_loss_model(node: Node) -> LossSpec:
     values = read_mapping(node, LOSS_FIELDS[model])
     if model == "periodic":
         values["p"] = 1 / values["packets"]
+    if model == "state":
+        return state_loss(node, values)
+    reject_full_correlation(node, values)
     return LossSpec(**values)
+
+
+def state_loss(node: Node, values: Mapping[str, Any]) -> LossSpec:
+    """Return a loss of four states, which must all be left again. Raises BadInput."""
+    p13, p32, p23, p14 = (values[name] for name in ("p13", "p32", "p23", "p14"))
+    p31 = 1 - p13 if values["p31"] is None else values["p31"]
+    for one, other, total in (("p13", "p14", p13 + p14), ("p31", "p32", p31 + p32)):
+        if total > 1 + 1e-9:
+            raise node.bad(f"{one} and {other} are {100 * total:g}% together: more than 100%")
+    if p13 and not p31 + p32:
+        raise node.bad("p31 and p32 are 0%: no burst of losses would ever end")
+    if p13 and p32 and not p23:
+        raise node.bad("p23 is 0%: after the first burst no packet would be lost any more")
+    return LossSpec(model="state", p=p13, r=p31, p32=p32, p23=p23, p14=p14)
 
 
 read_loss = either(PERCENT.to(random_loss), read_loss_model)
@@ -200,13 +256,55 @@ class ProfileDirection:
     )
     # netem's delay table, or the node with its file's name until the profile's folder is known.
     distribution: tuple[int, ...] | None = key(
-        as_written(DISTRIBUTION_NAME.schema),
-        "shape of the jitter: a table in tc's format, in a file beside the profile",
-        "my-path.dist",
+        as_written({"anyOf": [{"enum": [*TABLE_NAMES]}, DISTRIBUTION_NAME.schema]}),
+        "shape of the jitter: one of tc's names ("
+        f"{', '.join(TABLE_NAMES)}), or a table in tc's format in a file beside the profile",
+        "pareto",
         default=None,
     )
     ordered: bool = key(
         yes_no, "whether jitter preserves the order of packets", "true", default=False
+    )
+    policer: PolicerSpec | None = key(
+        read_policer,
+        "policer before the bottleneck's queue: drops what exceeds its rate, and queues nothing",
+        "{rate: 10mbit, burst: 15kB}",
+        default=None,
+    )
+    reorder: ReorderSpec | None = key(
+        read_reorder,
+        "share of packets that leave at once, without the delay",
+        "{share: 1%, distance: 5}",
+        "%, or a mapping",
+        default=None,
+    )
+    duplicate: ShareSpec | None = key(
+        read_share_of_packets,
+        "share of packets that arrive twice",
+        "0.1%",
+        "%, or a mapping",
+        default=None,
+    )
+    corrupt: ShareSpec | None = key(
+        read_share_of_packets,
+        "share of packets in which one bit is flipped",
+        "0.1%",
+        "%, or a mapping",
+        default=None,
+    )
+    slot: SlotSpec | None = key(
+        read_slot,
+        "slots in which packets leave together, as of Wi-Fi's and LTE's aggregation",
+        "{min: 2ms, max: 8ms, packets: 32}",
+        "a time, or a mapping",
+        default=None,
+    )
+    outages: tuple[OutageSpec, ...] = key(
+        read_outage,
+        "times in which nothing passes",
+        "{at: 10s, for: 500ms}",
+        default=(),
+        named="outage",
     )
     mtu_bytes: int = MTU_BYTES  # The MTU of the links; a buffer counts packets of this size.
 
@@ -229,6 +327,12 @@ class ProfileDirection:
             buffer_pkts=packets,
             ordered=self.ordered,
             distribution=self.distribution,
+            policer=self.policer,
+            reorder=self.reorder,
+            duplicate=self.duplicate,
+            corrupt=self.corrupt,
+            slot=self.slot,
+            outages=self.outages,
         )
 
 
@@ -236,8 +340,12 @@ def with_distribution(direction: ProfileDirection, node: Node, folder: Path) -> 
     """Return a direction with its delay table. Raises BadInput, also for too much jitter."""
     name_node: Any = direction.distribution
     if name_node is not None:
-        file = beside(name_node, folder, DISTRIBUTION_NAME(name_node))
-        direction = replace(direction, distribution=load_distribution(file))
+        table = (
+            delay_table(name_node.text)
+            if name_node.text in TABLE_NAMES
+            else load_distribution(beside(name_node, folder, DISTRIBUTION_NAME(name_node)))
+        )
+        direction = replace(direction, distribution=table)
         if not direction.jitter_s:
             raise node.bad("distribution without jitter: it is the shape of the jitter")
     if direction.least_delay_s < 0:

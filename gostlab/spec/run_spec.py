@@ -218,7 +218,8 @@ class RunSpec:
                 )
                 rate_bps = min((state.rate_bps for state in states if state.rate_bps), default=0)
                 queued_bits = 8 * self.mtu * (direction.buffer_pkts or 0)
-                longest_s += (delay_ms + jitter_ms) / 1000
+                slots = [state.slot.reach_ms[1] for state in states if state.slot]
+                longest_s += (delay_ms + jitter_ms + max(slots, default=0.0)) / 1000
                 longest_s += queued_bits / rate_bps if rate_bps else 0.0
         return min(longest_s, MAX_QUEUED_S)
 

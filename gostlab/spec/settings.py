@@ -6,7 +6,7 @@ Any setting may be a factor: then it is a list of levels. A path setting holds i
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any, TypedDict, cast
@@ -16,7 +16,23 @@ from gostlab.registry.traffic import traffic_kinds
 from gostlab.registry.tunnels import LEGS
 from gostlab.spec import units, value_types
 from gostlab.spec.cpu_cost_tables import read_machine
-from gostlab.spec.path_spec import DIRECTIONS, LossSpec
+from gostlab.spec.impairments import (
+    read_outage,
+    read_period_s,
+    read_policer,
+    read_reorder,
+    read_share_of_packets,
+    read_slot,
+)
+from gostlab.spec.path_spec import (
+    DIRECTIONS,
+    FORWARD,
+    LossSpec,
+    PolicerSpec,
+    ReorderSpec,
+    ShareSpec,
+    SlotSpec,
+)
 from gostlab.spec.profile import read_loss
 from gostlab.spec.value_types import CC, END, MAX_FLOWS
 from gostlab.spec.yaml_source import (
@@ -44,6 +60,7 @@ from gostlab.spec.yaml_source import (
     unknown_key,
 )
 from gostlab.tcpmodel.buffer_sizing import Buffers
+from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
 
 # The default cost of one system call on the virtual clock, in µs.
 DEFAULT_SYSCALL_COST_US = 5
@@ -182,6 +199,12 @@ LINK_NAME = re.compile(r"hop[12]|n[0-9]{1,2}-n[0-9]{1,2}")
 IN_MS = value_types.read_delay.to(lambda delay_s: float(delay_s * 1000))
 
 
+# A change to no policer.
+NO_POLICER = PolicerSpec(rate_bps=0, burst_bytes=0)
+# The fields of a change that are no new value of a direction.
+UNCHANGED = ("at_s", "direction", "link", "outage_s")
+
+
 @dataclass(frozen=True)
 class RequestedChange:
     """Represent a change of the path as requested; None: the default, or no change."""
@@ -207,13 +230,61 @@ class RequestedChange:
     delay_ms: float | None = key(IN_MS, "new one-way delay", "40ms", default=None, named="delay")
     jitter_ms: float | None = key(IN_MS, "new jitter", "5ms", default=None, named="jitter")
     loss: LossSpec | None = key(read_loss, "new loss", "1%", default=None)
+    policer: PolicerSpec | None = key(
+        read_policer.to(lambda policer: policer or NO_POLICER),
+        "new policer, or off",
+        "{rate: 5mbit, burst: 15kB}",
+        default=None,
+    )
+    reorder: ReorderSpec | None = key(
+        read_reorder.to(lambda reorder: reorder or ReorderSpec(share=0.0)),
+        "new reordering",
+        "1%",
+        "%, or a mapping",
+        default=None,
+    )
+    duplicate: ShareSpec | None = key(
+        read_share_of_packets.to(lambda share: share or ShareSpec(share=0.0)),
+        "new share of packets that arrive twice",
+        "1%",
+        "%, or a mapping",
+        default=None,
+    )
+    corrupt: ShareSpec | None = key(
+        read_share_of_packets.to(lambda share: share or ShareSpec(share=0.0)),
+        "new share of packets in which one bit is flipped",
+        "1%",
+        "%, or a mapping",
+        default=None,
+    )
+    slot: SlotSpec | None = key(
+        read_slot.to(lambda slot: slot or SlotSpec()),
+        "new slots, or off",
+        "{min: 2ms, max: 8ms}",
+        "a time, or a mapping",
+        default=None,
+    )
+    outage_s: float | None = key(
+        read_period_s,
+        "time from the change on in which nothing passes; the new values hold after it (a"
+        " handover)",
+        "80ms",
+        default=None,
+        named="outage",
+    )
+
+    @property
+    def new_values(self) -> dict[str, Any]:
+        """Return the values that change, by their names in a ChangeSpec."""
+        names = [item.name for item in fields(self) if item.name not in UNCHANGED]
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def check_change(node: Node, change: RequestedChange) -> None:
     """Reject a change without a new value. Raises BadInput."""
-    values = (change.rate_bps, change.delay_ms, change.jitter_ms, change.loss)
-    if all(value is None for value in values):
-        raise node.bad("a change of nothing (rate, delay, jitter or loss)")
+    if not change.new_values and change.outage_s is None:
+        raise node.bad("a change of nothing (rate, delay, jitter, loss, outage, …)")
 
 
 CHANGE = record(RequestedChange, check_change)
@@ -271,6 +342,7 @@ def read_flows(node: Node) -> dict[str, FlowFields]:
     return flows
 
 
+UNIFORM = "uniform"
 # The settings that override the profile's in both directions; forward.X and reverse.X override one
 # direction.
 PATH_FIELDS: Mapping[str, KeySchema] = {
@@ -299,9 +371,102 @@ PATH_FIELDS: Mapping[str, KeySchema] = {
         "slower ones before them, and the round trip is longer",
         "on",
     ),
+    "distribution": KeySchema(
+        one_of(UNIFORM, *TABLE_NAMES).to(
+            lambda name: None if name == UNIFORM else delay_table(name)
+        ),
+        "shape of the jitter, as tc names it; a table of your own is a profile's",
+        "pareto",
+    ),
+    "policer": KeySchema(
+        read_policer,
+        "policer before the bottleneck's queue, in each direction: drops what exceeds its rate,"
+        " and queues nothing; off: none",
+        "{rate: 10mbit, burst: 15kB}",
+    ),
+    "reorder": KeySchema(
+        read_reorder,
+        "share of packets that leave the delay line at once, without the delay, in each"
+        " direction; distance: packets from one of them to the next at least",
+        "{share: 1%, distance: 5}",
+        unit="%, or a mapping",
+    ),
+    "duplicate": KeySchema(
+        read_share_of_packets,
+        "share of packets that arrive twice, in each direction",
+        "0.1%",
+        unit="%, or a mapping",
+    ),
+    "corrupt": KeySchema(
+        read_share_of_packets,
+        "share of packets in which one bit is flipped, in each direction",
+        "0.1%",
+        unit="%, or a mapping",
+    ),
+    "slot": KeySchema(
+        read_slot,
+        "slots in which packets leave the delay line together, in each direction, as of Wi-Fi's"
+        " and LTE's aggregation: the time from one to the next, and how much one sends; off: none",
+        "{min: 2ms, max: 8ms, packets: 32}",
+        unit="a time, or a mapping",
+    ),
+    "outage": KeySchema(
+        read_outage,
+        "times in which nothing passes, in each direction: from when, how long, and how often;"
+        " off: none",
+        "{at: 10s, for: 500ms}",
+    ),
 }
 
 
+# The settings of which one text may have two values: those of reverse and forward.
+TWO_VALUED = ("rate", "delay", "jitter", "loss", "buffer", "duplicate", "corrupt", "reorder")
+# A slash between two values; 10mbit/s has one that is none.
+BETWEEN_VALUES = re.compile(r"/(?!s\s*(?:/|$))")
+
+
+@dataclass(frozen=True)
+class DownUp:
+    """Represent a value of each direction, as of an access link: down (reverse) and up."""
+
+    down: Any
+    up: Any
+
+    def of(self, direction: str) -> Any:
+        """Return the value of one direction."""
+        return self.up if direction == FORWARD else self.down
+
+
+def of_direction(value: Any, direction: str) -> Any:
+    """Return a setting's value in one direction; most are equal in both."""
+    return value.of(direction) if isinstance(value, DownUp) else value
+
+
+def down_up(read: Reader[Any]) -> Reader[Any]:
+    """Return a reader of one value, or of DOWN/UP."""
+
+    def read_one_or_two(node: Node) -> Any:
+        parts = BETWEEN_VALUES.split(node.text or "")
+        if len(parts) == 1:
+            return read(node)
+        if len(parts) > 2:
+            raise node.bad_value("more than two values (DOWN/UP, like 100mbit/20mbit)")
+        down, up = (read(replace(node, text=part.strip())) for part in parts)
+        return down if down == up else DownUp(down, up)
+
+    two_values = {"type": "string", "pattern": r"^\s*[^/]+(/s)?\s*/\s*[^/]+(/s)?\s*$"}
+    return Reader(
+        read_one_or_two,
+        lambda: {"anyOf": [*read.schema.get("anyOf", [read.schema]), two_values]},
+        read.unit,
+    )
+
+
+# The settings of a path as they hold in both directions.
+BOTH_WAYS_FIELDS = {
+    name: replace(field, read=down_up(field.read)) if name in TWO_VALUED else field
+    for name, field in PATH_FIELDS.items()
+}
 RTT = KeySchema(
     value_types.read_rtt,
     "idle round-trip time, half of it in each direction; replaces delay",
@@ -315,7 +480,7 @@ LINK_FIELDS: Mapping[str, KeySchema] = {
         "further fields override it",
         "plain-100ms",
     ),
-    **PATH_FIELDS,
+    **BOTH_WAYS_FIELDS,
     "rtt": RTT,
     **{
         f"{direction}.{name}": field
@@ -679,7 +844,7 @@ SETTINGS: Mapping[str, KeySchema] = {
         "3.8GiB, {client: 3.8GiB, target: 16GiB}",
         default="auto",
     ),
-    **PATH_FIELDS,
+    **BOTH_WAYS_FIELDS,
     "rtt": RTT,
     "flows": KeySchema(
         read_flows,

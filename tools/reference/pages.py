@@ -34,7 +34,22 @@ from gostlab.spec.experiment import (
     Until,
     experiment_schema,
 )
-from gostlab.spec.profile import GEMODEL_FIELDS, PERIODIC_FIELDS, Profile, ProfileDirection
+from gostlab.spec.impairments import (
+    DISTRIBUTED_SLOT_FIELDS,
+    OUTAGE_FIELDS,
+    POLICER_FIELDS,
+    REORDER_FIELDS,
+    SHARE_FIELDS,
+    SLOT_FIELDS,
+)
+from gostlab.spec.profile import (
+    GEMODEL_FIELDS,
+    PERIODIC_FIELDS,
+    RANDOM_FIELDS,
+    STATE_FIELDS,
+    Profile,
+    ProfileDirection,
+)
 from gostlab.spec.settings import CHANGE_FIELDS, FLOW_FIELDS, PATH_FIELDS, SETTINGS
 from gostlab.spec.trace import COLUMN_SAYS
 from gostlab.spec.yaml_source import KeySchema, document_schema, keys_of
@@ -79,6 +94,14 @@ def page_tables() -> dict[str, Any]:
         "change": CHANGE_FIELDS,
         "gemodel": GEMODEL_FIELDS,
         "periodic": PERIODIC_FIELDS,
+        "state": STATE_FIELDS,
+        "random": RANDOM_FIELDS,
+        "policer": POLICER_FIELDS,
+        "reorder": REORDER_FIELDS,
+        "share": SHARE_FIELDS,
+        "slot": SLOT_FIELDS,
+        "distributed_slot": DISTRIBUTED_SLOT_FIELDS,
+        "outage": OUTAGE_FIELDS,
         "experiment": keys_of(ExperimentFile),
         "matrix": keys_of(Matrix),
         "until": keys_of(Until),

@@ -1,6 +1,7 @@
 """Check how far a run can be trusted: compare requested with measured values."""
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,11 @@ from gostlab.results import metrics
 from gostlab.results.rows import HostRow, LegRow, QueueRow
 from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec, cc_at
-from gostlab.spec.path_spec import LossSpec
+from gostlab.spec.path_spec import LossSpec, PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.units import show_rate
 from gostlab.tcpmodel.constants import MIN_ROUND_TRIPS, UDP_BURST_PKTS
+from gostlab.tcpmodel.netem_models import LongRun, correlated, state_loss
 from gostlab.tcpmodel.rate_steps import CapacityOf
 
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
@@ -111,6 +113,25 @@ FAILURES: Mapping[str, str] = {
         "invalid, packets: {got} of {offered} packets were lost, {percent:g} % would be {low} to"
         " {high}"
     ),
+    "loss_in_bursts": (
+        "invalid, packets: {got} of {offered} packets were lost, this chain of states would lose"
+        " {low} to {high}"
+    ),
+    "loss_correlated": (
+        "invalid, packets: {got} of {offered} packets were lost, {percent:.3g} % of correlated"
+        " numbers would be {low} to {high}"
+    ),
+    "impaired": (
+        "invalid, packets: {got} of {offered} packets were {done}, {percent:.4g} % would be {low}"
+        " to {high}"
+    ),
+    "policer_rate": (
+        "invalid, bytes: {got} bytes passed a policer that lets {asked} bytes pass in this time"
+    ),
+    "slot_pkts": (
+        "invalid, packets: {got} packets left in slots that send {asked} packets in this time"
+    ),
+    "outage": ("invalid, packets: {got} packets passed {where} while an outage let none pass"),
     "delay_line_backlog": (
         "degraded, packets: the delay line held {got} packets of the {asked} that it may: it may"
         " have dropped some"
@@ -550,22 +571,148 @@ def check_drops(queues: Iterable[QueueRow], run: RunSpec) -> list[Check]:
             f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
             line,
             run.losses_of(line.get("link", ""), str(line["direction"])),
+            counted=not duplicates(run, line),
         )
         for line in lines
     ]
 
 
-def check_drops_of(name: str, last: QueueRow, losses: Sequence[LossSpec]) -> Check:
+def duplicates(run: RunSpec, line: QueueRow) -> bool:
+    """Return whether a delay line's netem duplicates packets."""
+    direction = str(line["direction"])
+    return run.path_of_link(line.get("link", ""))[direction].duplicate is not None
+
+
+def check_drops_of(
+    name: str, last: QueueRow, losses: Sequence[LossSpec], *, counted: bool = True
+) -> Check:
     """Check one delay line's drops against its losses.
 
-    The requested value is None if only a trace could judge.
+    The requested value is None if only a trace could judge, or if netem does not count every loss
+    as a drop: a packet that is lost and duplicated is one that passes.
     """
     drops = last["drops"]
+    if not counted:
+        return Check(name, "ok", None, drops, "packets")
     if all(loss.is_lossless for loss in losses) or losses[0].model == "periodic":
         return make_check("delay_line_drops", drops > 0, 0, drops, name=name)
-    if len(losses) == 1 and losses[0].model == "random":
-        return check_loss(name, losses[0].p, drops, drops + last["sent_pkts"])
+    offered = drops + last["sent_pkts"]
+    if len(losses) == 1 and losses[0].model == "random" and not losses[0].correlation:
+        return check_loss(name, losses[0].p, drops, offered)
+    if len(losses) == 1 and (expected := long_run_of(losses[0])):
+        what = "loss_in_bursts" if losses[0].model == "state" else "loss_correlated"
+        low, high = expected.interval(offered)
+        bad, percent = not low <= drops <= high, 100 * expected.share
+        values: dict[str, Any] = {"offered": offered, "percent": percent, "low": low, "high": high}
+        return make_check(what, bad, [low, high], drops, name, **values)
     return Check(name, "ok", None, drops, "packets")
+
+
+def long_run_of(loss: LossSpec) -> LongRun | None:
+    """Return the long run of a loss whose packets are not independent, or None if unknown."""
+    if loss.model == "state":
+        p31, p32, p23, p14 = (value or 0.0 for value in (loss.r, loss.p32, loss.p23, loss.p14))
+        return state_loss(loss.p, p31, p32, p23, p14)
+    if loss.model == "random" and loss.correlation:
+        return correlated(loss.p, loss.correlation)
+    return None
+
+
+def check_share(name: str, what: str, expected: LongRun, got: int | None, trials: int) -> Check:
+    """Check how many packets something happened to; None: this kernel does not count them."""
+    if got is None:
+        reason = f"this kernel does not count the packets that netem has {what}"
+        return Check(name, "ok", None, None, "packets", reason)
+    independent = expected.variance == expected.share * (1 - expected.share)
+    low, high = (
+        binomial.interval(LOSS_CONFIDENCE, trials, expected.share)
+        if independent
+        else expected.interval(trials)
+    )
+    bad, percent = not low <= got <= high, 100 * expected.share
+    return make_check(
+        "impaired",
+        bad,
+        [low, high],
+        got,
+        name,
+        done=what,
+        offered=trials,
+        percent=percent,
+        low=low,
+        high=high,
+    )
+
+
+def check_reordered(name: str, reorder: ReorderSpec, counts: Mapping[str, int]) -> Check:
+    """Check how many packets left at once, among those that netem could choose.
+
+    After each of them the next distance - 1 packets cannot be chosen.
+    """
+    passed = counts["sent_pkts"] + counts["backlog_pkts"]
+    reordered = counts["reordered"]
+    choices = max(reordered, passed - (reorder.distance - 1) * (reordered + 1))
+    expected = correlated(reorder.share, reorder.correlation)
+    return check_share(name, "reordered", expected, reordered, choices)
+
+
+def check_duplicated(
+    name: str, duplicate: ShareSpec, loss: LossSpec, counts: Mapping[str, int]
+) -> Check:
+    """Check how many packets were duplicated, among those that are no duplicates themselves."""
+    entered = counts["sent_pkts"] + counts["backlog_pkts"] + counts["drops"]
+    duplicated = counts.get("duplicated")
+    # A packet that is duplicated and lost is one that passes.
+    clones = 0 if duplicated is None else round(duplicated * (1 - loss.p))
+    expected = correlated(duplicate.share, duplicate.correlation)
+    return check_share(name, "duplicated", expected, duplicated, entered - clones)
+
+
+def check_corrupted(name: str, corrupt: ShareSpec, counts: Mapping[str, int]) -> Check:
+    """Check in how many packets netem flipped a bit, among those that it did not lose."""
+    passed = counts["sent_pkts"] + counts["backlog_pkts"]
+    expected = correlated(corrupt.share, corrupt.correlation)
+    return check_share(name, "corrupted", expected, counts.get("corrupted"), passed)
+
+
+def check_policer(
+    name: str, policers: Sequence[PolicerSpec], passed_bytes: int, length_s: float
+) -> Check:
+    """Check what passed a policer in some time against its bucket and its rate.
+
+    Less may have come. Of several policers in turn the largest bounds it, each with a full bucket.
+    """
+    rate_bps = max(policer.rate_bps for policer in policers)
+    bursts = sum(policer.burst_bytes for policer in policers)
+    most = math.ceil((bursts + rate_bps * length_s / 8) * (1 + RATE_CLOCKS))
+    return make_check("policer_rate", passed_bytes > most, most, passed_bytes, name)
+
+
+def check_slots(
+    name: str, slot: SlotSpec, packets: int, passed_pkts: int, length_s: float
+) -> Check:
+    """Check the packets that left in slots of so many packets against the slots' least distance."""
+    shortest_s = slot.reach_ms[0] / 1000
+    if not shortest_s:
+        return Check(name, "ok", None, passed_pkts, "packets", "slots may follow at once")
+    most = packets * (math.floor(length_s / shortest_s) + 1)
+    return make_check("slot_pkts", passed_pkts > most, most, passed_pkts, name)
+
+
+def check_outages(
+    name: str, spans_s: Sequence[tuple[float, float]], rows: Sequence[QueueRow]
+) -> list[Check]:
+    """Check that a delay line sent nothing in an outage, once what it held had left.
+
+    `spans_s` are these times: from an outage's start plus the longest delay to its end plus the
+    shortest. `rows` are the samples of one delay line. No check if no two samples lie in one.
+    """
+    passed, seen = 0, False
+    for from_s, to_s in spans_s:
+        within = [row["sent_pkts"] for row in rows if from_s <= row["t_s"] <= to_s]
+        if len(within) > 1:
+            seen, passed = True, passed + within[-1] - within[0]
+    return [make_check("outage", passed > 0, 0, passed, name, where=name)] if seen else []
 
 
 def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:

@@ -308,3 +308,35 @@ def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:
     for ifindex in marked.keys() & statistics_by_index.keys():
         statistics_by_index[ifindex]["marks"] = marked[ifindex]
     return statistics_by_index
+
+
+# What netem of Linux 7.3 counts (struct tc_netem_xstats), each in 64 bits.
+NETEM_COUNTS = ("delayed", "dropped", "corrupted", "duplicated", "reordered", "ecn_marked")
+
+
+def netem_counts(link: socket.socket) -> dict[int, dict[str, int]]:
+    """Return the counts of every netem at a root of a namespace, by interface index.
+
+    An older kernel counts reordered packets alone, as those that were queued again.
+    """
+    counts_by_index: dict[int, dict[str, int]] = {}
+    for body in _dump(link, RTM_GETQDISC, bytes(20)):
+        _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
+        attributes = attributes_of(body, 20)
+        if parent != 0xFFFFFFFF or attributes.get(1, b"").rstrip(b"\0") != b"netem":
+            continue
+        statistics = attributes_of(attributes.get(7, b""), 0)  # TCA_STATS2
+        sent_pkts = struct.unpack_from("=QI", statistics.get(1, bytes(16)))[1]
+        queue = struct.unpack_from("=4I", statistics.get(3, bytes(20)))  # TCA_STATS_QUEUE
+        backlog_pkts, _backlog, drops, requeues = queue
+        counts = {
+            "sent_pkts": sent_pkts,
+            "backlog_pkts": backlog_pkts,
+            "drops": drops,
+            "reordered": requeues,
+        }
+        own = statistics.get(4, b"")  # TCA_STATS_APP
+        if len(own) >= 8 * len(NETEM_COUNTS):
+            counts |= zip(NETEM_COUNTS, struct.unpack_from("=6Q", own), strict=True)
+        counts_by_index[ifindex] = counts
+    return counts_by_index

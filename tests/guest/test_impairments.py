@@ -1,0 +1,130 @@
+"""A path reorders, duplicates, corrupts and loses packets as asked, measured in the sandbox.
+
+Each share is compared with the kernel's own count. A correct lab misses a bound of the binomial
+distribution once in ten thousand runs, but the runs are seeded: each time the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.sandboxed import Lab, describe, direction, flow
+
+pytestmark = pytest.mark.sandbox
+
+UDP = [flow(kind="udp", cc=None, rate_bps=40_000_000, duration_s=4.0)]
+BACK = direction(delay_ms=10.0)
+
+
+def path_with(**impairments: Any) -> dict[str, Any]:
+    return {**direction(rate_bps=100_000_000, delay_ms=10.0), **impairments}
+
+
+def test_reordered_duplicated_and_corrupted_packets_are_the_asked_shares(lab: Lab) -> None:
+    path = path_with(
+        reorder={"share": 0.02, "distance": 5}, duplicate={"share": 0.03}, corrupt={"share": 0.01}
+    )
+    done = lab.run(describe(path, BACK, flows=UDP, duration_s=4.0))
+
+    [counts] = done.json("env.json")["impairments"]
+    passed = counts["sent_pkts"]
+    assert passed > 10_000
+    assert counts["duplicated"] / passed == pytest.approx(0.03 / 1.03, rel=0.15)
+    assert counts["corrupted"] / passed == pytest.approx(0.01, rel=0.25)
+    # After each reordered packet four are not: one of 4 + 1/0.02 packets.
+    assert counts["reordered"] / passed == pytest.approx(1 / 54, rel=0.15)
+    for what in ("reordered", "duplicated", "corrupted"):
+        check = done.checks[f"{what}_forward"]
+        assert check["verdict"] == "ok"
+        assert check["asked"][0] <= check["got"] <= check["asked"][1]
+        assert check["got"] == counts[what]
+
+
+@pytest.mark.parametrize(
+    ("loss", "share"),
+    [
+        ({"model": "state", "p": 0.01, "r": 0.3, "p32": 0.2, "p23": 0.5, "p14": 0.002}, 0.0337),
+        ({"model": "random", "p": 0.2, "correlation": 0.25}, 0.1019),
+    ],
+)
+def test_losses_that_depend_on_each_other_are_their_models_share(
+    lab: Lab, loss: dict[str, Any], share: float
+) -> None:
+    done = lab.run(describe(path_with(loss=loss), BACK, flows=UDP, duration_s=4.0))
+
+    check = done.checks["delay_line_drops_forward"]
+    assert check["verdict"] == "ok" and check["asked"][0] <= check["got"] <= check["asked"][1]
+    last = done.queue("delay")[-1]
+    assert last["drops"] / (last["drops"] + last["sent_pkts"]) == pytest.approx(share, rel=0.1)
+
+
+def test_packets_of_a_slot_leave_together_and_no_faster_than_the_slots_send(lab: Lab) -> None:
+    path = path_with(slot={"min_ms": 8.0, "max_ms": 8.0, "packets": 16})
+    done = lab.run(describe(path, BACK, duration_s=4.0))
+
+    # 16 packets of 1448 bytes each 8 ms.
+    assert done.goodput_bps == pytest.approx(16 * 1448 * 8 / 0.008, rel=0.02)
+    assert done.verdicts["slot_pkts_forward"] == "ok"
+    # An idle packet waits for the next slot.
+    assert done.verdicts["idle_rtt_before"] == "ok"
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(20.0 + 8.0, abs=0.3)
+
+
+def test_in_an_outage_nothing_passes_and_after_a_handover_the_path_is_the_new_one(lab: Lab) -> None:
+    lost, none = {"model": "random", "p": 1.0}, {"model": "random", "p": 0.0}
+    changes = [
+        {"at_s": 1.0, "direction": "forward", "loss": lost},
+        {"at_s": 1.5, "direction": "forward", "loss": none, "delay_ms": 30.0},
+    ]
+    run = describe(path_with(), BACK, flows=UDP, duration_s=4.0, sample_ms=20.0, changes=changes)
+    done = lab.run(run)
+
+    check = done.checks["outage_forward"]
+    assert (check["verdict"], check["got"]) == ("ok", 0)
+    sent = {round(row["t_s"], 2): row["sent_pkts"] for row in done.queue("delay")}
+    assert sent[1.04] == sent[1.5] < sent[1.54]
+    assert done.checks["idle_rtt_after"]["asked"] == pytest.approx(40.0, abs=0.1)
+    # Half a second of 40 Mbit/s is an eighth of what was sent.
+    [result] = done.flows.values()
+    assert result["lost_datagrams"] / result["sent_datagrams"] == pytest.approx(1 / 8, rel=0.05)
+
+
+def test_a_change_ends_what_a_path_did(lab: Lab) -> None:
+    changes = [
+        {"at_s": 1.0, "direction": "forward", "corrupt": {"share": 0.0}},
+        {"at_s": 1.0, "direction": "forward", "reorder": {"share": 0.0}},
+        {"at_s": 1.0, "direction": "forward", "slot": {"min_ms": 0.0, "max_ms": 0.0}},
+    ]
+    path = path_with(corrupt={"share": 0.05}, slot={"min_ms": 1.0, "max_ms": 1.0})
+    run = describe(path, BACK, flows=UDP, duration_s=3.0, changes=changes)
+    done = lab.run(run)
+
+    [counts] = done.json("env.json")["impairments"]
+    first_second = 40e6 / 8 / 1514
+    assert counts["corrupted"] == pytest.approx(0.05 * first_second, rel=0.2)
+    assert done.verdicts["idle_rtt_after"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["normal", "pareto", "paretonormal"])
+def test_jitter_has_the_shape_that_tc_knows_by_name(lab: Lab, name: str) -> None:
+    run = (
+        f"{{rate: 100mbit, rtt: 100ms, jitter: 5ms, distribution: {name}, duration: 3s,"
+        " flows: {p: {kind: ping, interval: 10ms}}}"
+    )
+    done = lab.run(run)
+
+    assert done.verdicts["idle_rtt_before"] == "ok"
+    assert "distribution gostlab-" in done.commands
+
+
+def test_a_download_of_another_rate_and_loss_than_the_upload(lab: Lab) -> None:
+    done = lab.run(
+        "{rate: 20mbit/5mbit, loss: 1%/0%, rtt: 20ms, direction: download, duration: 3s}"
+    )
+
+    path = done.run.path
+    assert (path.forward.rate_bps, path.reverse.rate_bps) == (5_000_000, 20_000_000)
+    assert (path.forward.loss.p, path.reverse.loss.p) == (0.0, 0.01)
+    assert 5e6 < done.goodput_bps < 20e6
