@@ -31,6 +31,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
@@ -659,17 +660,25 @@ def _cached_version_output(program: str, word: str, *_file: int) -> str:
 def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
     """Return a program's output, standard error included.
 
-    It is empty for a program that cannot run or does not end. An emulated machine needs more than
-    five seconds to start a GOST.
+    It is empty for a program that cannot run or does not end; such a program is killed with all
+    that it has started. An emulated machine needs more than five seconds to start a GOST.
     """
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        return subprocess.run(
+    try:
+        process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-        ).stdout.decode(errors="replace")
+            process_group=0,
+        )
+    except OSError:
+        return ""
+    with process, contextlib.suppress(subprocess.TimeoutExpired):
+        try:
+            return process.communicate(timeout=timeout_s)[0].decode(errors="replace")
+        except BaseException:  # at the limit, or on a signal
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     return ""
 
 
