@@ -108,7 +108,9 @@ def test_what_the_kernel_lacks_is_said_and_is_no_failure_beside_others(
     ]
 
     assert (
-        run_verb.conclude([ExperimentResult("download", tuple(done))], tmp_path, as_json=False)
+        run_verb.conclude(
+            [ExperimentResult("download", tuple(done))], tmp_path, {"download": []}, as_json=False
+        )
         == code
     )
 

@@ -96,7 +96,8 @@ def test_what_udp_got_stands_beside_the_goodput_that_leaves_it_out() -> None:
 def test_two_runs_have_their_own_ends_and_six_an_interval() -> None:
     two = cell("bbr", 10, runs=2, goodputs_bps=(9e6, 11e6))
     assert "9.00 – 11.0, n = 2" in row(printed(two), "bbr") and "least – most" in printed(two)
-    six = cell("bbr", 10, runs=6, interval_bps=(9.5e6, 10.5e6))
+    differing = (9e6, 9e6, 10e6, 10e6, 11e6, 11e6)
+    six = cell("bbr", 10, runs=6, goodputs_bps=differing, interval_bps=(9.5e6, 10.5e6))
     assert "9.50 – 10.5" in row(printed(six), "bbr") and "95 % interval" in printed(six)
 
 
