@@ -46,6 +46,7 @@ FEATURES = {
     "bench": "cli.common",
     "packetdrill": "cli.common",
     "reproduce": "",
+    "serve": "apply cli cli.common",
     "shell": "",
     "cli": "apply bench cli.common cluster classroom packetdrill profile_import reproduce search"
     " shell",
@@ -362,9 +363,10 @@ def test_a_guest_parses_no_settings() -> None:
 
 # What a grader's runner and the guest's root have not got; these rooms run on the lab's own Python.
 HEAVY = set(
-    "distributed jinja2 markupsafe matplotlib msgspec numpy optuna pandas psutil rich scipy".split()
+    "distributed jinja2 markupsafe matplotlib msgspec numpy optuna pandas psutil rich scipy"
+    " starlette uvicorn".split()
 )
-ON_THE_LABS_PYTHON = "analysis bench cluster console.py profile_import search".split()
+ON_THE_LABS_PYTHON = "analysis bench cluster console.py profile_import search serve".split()
 
 
 def test_a_grader_and_a_native_run_need_no_more_than_yaml() -> None:

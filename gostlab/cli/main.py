@@ -49,6 +49,11 @@ VERBS = (
         "a question without a file: settings as options, lists are compared",
     ),
     VerbEntry(
+        "serve",
+        "gostlab.serve.serve_cli",
+        "a page on this machine: turn a knob, and a real TCP stack answers",
+    ),
+    VerbEntry(
         "exec",
         "gostlab.cli.run",
         "make one run from its description, for job arrays and graders (exit code 0: it has a"

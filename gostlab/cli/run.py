@@ -517,4 +517,5 @@ def topo_verb(arguments: argparse.Namespace) -> int:
         return status
 
     print(api.report(arguments.results, arguments.experiment))
+    common.say("./lab serve: a page on which you turn the knobs yourself")
     return status

@@ -1,0 +1,120 @@
+"""Read finished runs' folders, by the one definition of each metric, as what the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gostlab import results
+from gostlab.results import metrics
+from gostlab.results.run_result import RunResult
+from gostlab.scheduler.cell_result import CellResult, CellStatistics
+from gostlab.serve.sentences import Figure, FlowAnswer, PathAnswer, labels_of, sentence_of
+from gostlab.spec.run_spec import RunSpec
+
+# A page shows all values of a few runs: no interval, and no clusters.
+NO_STATISTICS = CellStatistics(
+    interval=lambda _: None, states=lambda _: (), halfwidth=lambda _: None
+)
+
+
+def answer_of(ends: Sequence[RunResult], tunnel: str | None) -> dict[str, Any]:
+    """Return the answer of a question's finished runs, as the page takes it. Raises OSError."""
+    run = ends[0].run
+    counted = [end for end in ends if end.counts]
+    cell = CellResult(runs=tuple(ends), statistics=NO_STATISTICS)
+    rows = [figures_of(end.folder, end.run) for end in counted]
+    flows = [flow_answer(run, index, rows) for index in range(len(run.flows))] if rows else []
+    rate_bps = metrics.bottleneck_rate_bps(run, 0.0)
+    mean_bps = metrics.mean_of_rate_steps_bps(metrics.bottleneck_steps(run), run.length_s)
+    waits = [row["wait_p95_ms"] for row in rows if row["wait_p95_ms"] is not None]
+    path = PathAnswer(
+        rate_mbit=(mean_bps or rate_bps) / 1e6 if rate_bps else None,
+        wait_p95_ms=Figure(tuple(waits)) if waits else None,
+        tunnel=tunnel,
+        runs=len(rows),
+        flows=tuple(flows),
+    )
+    reasons = [reason.why for reason in cell.reasons]
+    errors = [end.error for end in ends if end.error]
+    return {
+        "sentence": sentence_of(path) if rows else "These runs are no answer.",
+        "verdict": cell.verdict,
+        "reasons": (reasons or errors)[:3],
+        "runs": len(rows),
+        "folder": str(ends[0].folder),
+        "name": ends[0].folder.name,
+        "wall_s": round(sum(float(end.status.get("wall_s") or 0) for end in ends), 2),
+        "wait_p95_ms": figure_json(path.wait_p95_ms),
+        "flows": [flow_json(flow) for flow in flows],
+    }
+
+
+def figures_of(folder: Path, run: RunSpec) -> dict[str, Any]:
+    """Return the metrics of one run, by flow. Raises OSError."""
+    from gostlab.analysis.load.run_folder import RunFolder, load_run
+    from gostlab.analysis.load.series import flow_srtt_ms
+    from gostlab.analysis.stats.coexistence import contest_of, resent_of
+
+    delays = metrics.latency(folder)
+    rows = {row["name"]: row for row in (results.read_object(folder / "flows.json") or {})["flows"]}
+    contest = contest_of(folder)
+    shares = {flow.name: flow for flow in contest.flows} if contest else {}
+    loaded = load_run(folder)
+    flows: dict[str, dict[str, float | None]] = {}
+    for flow in run.flows:
+        row: Mapping[str, Any] = rows.get(flow.name, {})
+        trips = row.get("round_trips") or {}
+        rival = shares.get(flow.name)
+        spread = flow_srtt_ms(loaded, flow.name) if isinstance(loaded, RunFolder) else None
+        resent = resent_of(loaded, flow.name) if isinstance(loaded, RunFolder) else None
+        goodput_bps = row.get("goodput_bps") if flow.kind != "ping" else None
+        goodput_mbit = None if goodput_bps is None else goodput_bps / 1e6
+        flows[flow.name] = {
+            "mbit": rival.rate_mbit if rival else goodput_mbit,
+            "share": rival.share if rival else None,
+            "p95_ms": trips.get("p95_ms") if trips else spread.p95 if spread else None,
+            "resent": resent.segments if resent and flow.is_tcp else None,
+            "resent_share": resent.share if resent and flow.is_tcp else None,
+            "lost": trips.get("lost", row.get("lost_datagrams")),
+        }
+    wait = delays.queue_delay_ms.p95 if delays and delays.queue_delay_ms else None
+    return {"wait_p95_ms": wait, "flows": flows}
+
+
+def flow_answer(run: RunSpec, index: int, rows: Sequence[Mapping[str, Any]]) -> FlowAnswer:
+    """Return a flow's metrics over all runs that count."""
+    flow = run.flows[index]
+
+    def over_runs(name: str) -> Figure | None:
+        values = [row["flows"][flow.name][name] for row in rows]
+        known = tuple(float(value) for value in values if value is not None)
+        return Figure(known) if known else None
+
+    return FlowAnswer(
+        name=flow.name,
+        label=labels_of(run.flows, run.cc)[flow.name],
+        kind=flow.kind,
+        idle_rtt_ms=flow.rtt_ms,
+        mbit=over_runs("mbit"),
+        share=over_runs("share"),
+        p95_ms=over_runs("p95_ms"),
+        resent=over_runs("resent"),
+        resent_share=over_runs("resent_share"),
+        lost=over_runs("lost"),
+    )
+
+
+def flow_json(flow: FlowAnswer) -> dict[str, Any]:
+    names = ("mbit", "share", "p95_ms", "resent", "resent_share", "lost")
+    figures = {name: figure_json(getattr(flow, name)) for name in names}
+    return {"name": flow.name, "label": flow.label, "kind": flow.kind, **figures}
+
+
+def figure_json(figure: Figure | None) -> dict[str, float] | None:
+    """Return a metric's median and, of several runs, its lowest and highest value."""
+    if figure is None:
+        return None
+    low, high = figure.ends
+    return {"median": figure.median, "low": low, "high": high}

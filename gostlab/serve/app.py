@@ -1,0 +1,158 @@
+"""Route the page's requests: its files, what it offers, runs and their events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gostlab.apply.tc_text import tc_lines
+from gostlab.errors import PACKAGE, BadInput, Complaint
+from gostlab.serve.access import AccessGuard
+from gostlab.serve.declarations import declarations
+from gostlab.serve.questions import parse_question, setting_named
+from gostlab.serve.run_pool import Busy, RunPool, ServedRun
+
+PAGE = Path(__file__).parent / "page"
+VENDOR = PACKAGE / "analysis" / "vendor"
+TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+CLIENT = "x-gostlab-client"  # a random name that each tab gives itself
+MAX_CLIENT = 64
+NOT_JSON = "not JSON that this server reads"
+TC_DEVICE = "eth0"
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return Response(text, status, media_type="application/json")
+
+
+def refused(error: Complaint, status: int = 400) -> Response:
+    text = str(error)
+    return json_response({"key": setting_named(text), "text": text}, status)
+
+
+class Pages:
+    """Hold the page's files, read once: no path of a request reaches the file system."""
+
+    def __init__(self) -> None:
+        files = [path for path in PAGE.iterdir() if path.suffix in TYPES]
+        files += [path for path in VENDOR.iterdir() if path.suffix in TYPES]
+        self._files = {path.name: path.read_bytes() for path in files}
+
+    async def index(self, _request: Request) -> Response:
+        return self.response("index.html")
+
+    async def file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._files:
+            return PlainTextResponse("no such file\n", 404)
+        return self.response(name)
+
+    def response(self, name: str) -> Response:
+        kind = TYPES[Path(name).suffix]
+        return Response(self._files[name], media_type=f"{kind}; charset=utf-8")
+
+
+class Runs:
+    """Answer requests about runs."""
+
+    def __init__(self, pool: RunPool) -> None:
+        self._pool = pool
+
+    async def ask(self, request: Request) -> Response:
+        """Begin a run, or find the one that answers the question already."""
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            return PlainTextResponse("send application/json\n", 415)
+        try:
+            body = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            return refused(BadInput(NOT_JSON))
+        except ClientDisconnect:
+            return Response(status_code=400)
+        try:
+            question = await run_in_threadpool(parse_question, body)
+            run = self._pool.ask(question, client_of(request))
+        except Busy as error:
+            return refused(error, 429)
+        except Complaint as error:
+            return refused(error)
+        return json_response({"id": run.id, "name": question.question.name}, 202)
+
+    async def cancel(self, request: Request) -> Response:
+        self._pool.cancel(request.path_params["id"], client_of(request))
+        return Response(status_code=204)
+
+    async def events(self, request: Request) -> Response:
+        """Stream a run's events; a browser that reconnects says which one it had last."""
+        run = self._pool.get(request.path_params["id"])
+        if run is None:
+            return PlainTextResponse("no such run\n", 404)
+        last = request.headers.get("last-event-id", "")
+        first = int(last) + 1 if last.isdecimal() and len(last) < 9 else 0
+        return StreamingResponse(stream(run, first), media_type="text/event-stream")
+
+    async def tc(self, request: Request) -> Response:
+        """Return the path of a run as tc lines."""
+        run = self._pool.get(request.path_params["id"])
+        if run is None:
+            return PlainTextResponse("no such run\n", 404)
+        return PlainTextResponse("\n".join(tc_lines(run.question.run, TC_DEVICE)) + "\n")
+
+
+async def stream(run: ServedRun, first: int) -> AsyncIterator[str]:
+    """Yield events as text/event-stream has them (WHATWG HTML, section 9.2)."""
+    async for item in run.follow(first):
+        if item is None:
+            yield ": still here\n\n"
+            continue
+        number, (name, data) = item
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+        yield f"id: {number}\nevent: {name}\ndata: {text}\n\n"
+
+
+def client_of(request: Request) -> str:
+    return request.headers.get(CLIENT, "")[:MAX_CLIENT]
+
+
+async def no_icon(_request: Request) -> Response:
+    return Response(status_code=204)
+
+
+def make_app(pool: RunPool, token: str, port: int) -> AccessGuard:
+    """Return the application: the routes behind their guard."""
+    pages, runs = Pages(), Runs(pool)
+    offered = json_response(declarations())
+
+    async def declared(_request: Request) -> Response:
+        return offered
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(pool.close)
+
+    routes = [
+        Route("/", pages.index),
+        Route("/favicon.ico", no_icon),
+        Route("/declarations", declared),
+        Route("/page/{name}", pages.file),
+        Route("/runs", runs.ask, methods=["POST"]),
+        Route("/runs/{id}", runs.cancel, methods=["DELETE"]),
+        Route("/runs/{id}/events", runs.events),
+        Route("/runs/{id}/tc", runs.tc),
+    ]
+    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), token, port)

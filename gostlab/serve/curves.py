@@ -1,0 +1,210 @@
+"""Turn a run's samples into curves, while it goes on or when it has ended.
+
+A point of a curve has the number of its sampling instant: 1 is one interval after the load's begin.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gostlab.cli.live_view import Tail
+from gostlab.results import is_number
+from gostlab.results.metrics import bottleneck_rate_bps, path_leg
+from gostlab.spec.run_spec import RunSpec
+
+# BBR's states by its pacing and its window gain, as tcp_bbr.c sets them. A gain in between is of
+# ProbeBW's steady phases.
+STARTUP_GAIN, PROBE_RTT_WINDOW_GAIN = 2.0, 1.2
+CWND, SRTT, GOODPUT, UNACKED, STATE = "cwnd_pkts", "srtt_ms", "mbit", "unacked_pkts", "bbr"
+
+
+def bbr_state(gains: Mapping[str, float]) -> str:
+    """Return the state of BBR's machine that has these gains (Cardwell et al., ACM Queue 2016).
+
+    Startup paces at 2/ln 2 and Drain at its inverse, both with the window of Startup. ProbeRTT's
+    window gain is 1. ProbeBW paces at 1.25, 0.75 (BBRv3: 0.9), or 1 times the bandwidth.
+    """
+    pacing, window = gains.get("pacing_gain", 1.0), gains.get("cwnd_gain", 2.0)
+    if pacing >= STARTUP_GAIN:
+        return "Startup"
+    if window > STARTUP_GAIN and pacing < 0.6:
+        return "Drain"
+    if window < PROBE_RTT_WINDOW_GAIN:
+        return "ProbeRTT"
+    if pacing > 1.05:
+        return "Up"
+    return "Down" if pacing < 0.95 else "Cruise"
+
+
+@dataclass
+class SocketSum:
+    """Add up the sockets of a flow at one sampling instant."""
+
+    delivered_bytes: float = 0.0
+    cwnd_pkts: float = 0.0
+    unacked_pkts: float = 0.0
+    srtt_ms: list[float] = field(default_factory=list)
+    state: str | None = None
+
+
+@dataclass
+class RunCurves:
+    """Follow the samples of one run; `read` returns what is new."""
+
+    run: RunSpec
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self._interval_s = self.run.sample_ms / 1000
+        self._queues = Tail(self.folder / "queues.jsonl")
+        self._sockets = Tail(self.folder / "sockets.jsonl")
+        self._pings = Tail(self.folder / "pings.jsonl")
+        self._kinds = {flow.name: flow for flow in self.run.flows}
+        self._last_index = round(self.run.length_s / self._interval_s)
+        self._delivered: dict[str, dict[Any, float]] = defaultdict(dict)
+        self._counted: dict[str, int] = {}
+        self._drops: dict[Any, tuple[int, int]] = {}
+        self._held: list[dict[str, Any]] = []  # rows of the latest instant, which may be incomplete
+        self.seen_s = 0.0
+
+    def read(self, *, ended: bool = False) -> dict[str, Any]:
+        """Return the points since the last call, or {} if there are none.
+
+        ended: whether the run has ended, so that the latest instant is complete.
+        """
+        flows: dict[str, dict[str, list[Any]]] = {}
+        self.add_sockets(flows, ended=ended)
+        self.add_pings(flows)
+        queue = self.read_queue()
+        if not flows and not queue["at"]:
+            return {}
+        return {"t_s": self.seen_s, "flows": flows, "queue": queue}
+
+    def index_of(self, t_s: object) -> int | None:
+        """Return the number of a sampling instant within the load, or None."""
+        if not is_number(t_s):
+            return None
+        index = round(float(t_s) / self._interval_s)
+        return index if 0 < index <= self._last_index else None
+
+    def add_sockets(self, flows: dict[str, dict[str, list[Any]]], *, ended: bool) -> None:
+        rows = [*self._held, *self._sockets.rows()]
+        if not rows:
+            return
+        newest = None if ended else rows[-1].get("t_s")
+        self._held = [row for row in rows if newest is not None and row.get("t_s") == newest]
+        by_instant: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            index = self.index_of(row.get("t_s"))
+            if index is not None and (newest is None or row.get("t_s") != newest):
+                by_instant[index].append(row)
+        for index, at_instant in by_instant.items():
+            for name, total in self.sum_by_flow(at_instant).items():
+                self.add_point(flows.setdefault(name, empty_curves()), name, index, total)
+            self.seen_s = max(self.seen_s, index * self._interval_s)
+
+    def sum_by_flow(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, SocketSum]:
+        """Return the sums of the sockets that send each flow's data across the path."""
+        kept = list(rows)
+        crossing = path_leg(str(row.get("leg")) for row in kept)
+        sums: dict[str, SocketSum] = {}
+        for row in kept:
+            flow = self._kinds.get(row.get("flow") or self.run.flows[0].name)
+            if flow is None or row.get("leg") != crossing:
+                continue
+            if row.get("end", "near") != ("near" if flow.direction == "upload" else "far"):
+                continue
+            total = sums.setdefault(flow.name, SocketSum())
+            delivered = number(row, "delivered_pkts") * number(row, "mss")
+            socket = (row.get("host"), row.get("local"), row.get("peer"))
+            before = self._delivered[flow.name].get(socket, 0.0)
+            total.delivered_bytes += max(0.0, delivered - before)
+            self._delivered[flow.name][socket] = delivered
+            total.cwnd_pkts += number(row, "cwnd_pkts")
+            total.unacked_pkts += number(row, "unacked_pkts")
+            if is_number(row.get("srtt_ms")) and row["srtt_ms"] > 0:
+                total.srtt_ms.append(row["srtt_ms"])
+            if isinstance(row.get("bbr"), dict) and total.state is None:
+                total.state = bbr_state(row["bbr"])
+        return sums
+
+    def add_point(
+        self, curves: dict[str, list[Any]], name: str, index: int, total: SocketSum
+    ) -> None:
+        since = self._counted.get(name, index - 1)
+        self._counted[name] = index
+        interval_s = max(1, index - since) * self._interval_s
+        curves["at"].append(index)
+        curves[GOODPUT].append(rounded(8 * total.delivered_bytes / interval_s / 1e6))
+        srtt_ms = sum(total.srtt_ms) / len(total.srtt_ms) if total.srtt_ms else None
+        curves[SRTT].append(rounded(srtt_ms))
+        curves[CWND].append(total.cwnd_pkts)
+        curves[UNACKED].append(total.unacked_pkts)
+        curves[STATE].append(total.state)
+
+    def add_pings(self, flows: dict[str, dict[str, list[Any]]]) -> None:
+        for row in self._pings.rows():
+            index, rtt_ms = self.index_of(row.get("t_s")), row.get("rtt_ms")
+            flow = self._kinds.get(str(row.get("flow")))
+            if index is None or flow is None or not is_number(rtt_ms):
+                continue
+            curves = flows.setdefault(flow.name, empty_curves())
+            if curves["at"] and curves["at"][-1] == index:
+                curves[SRTT][-1] = max(curves[SRTT][-1], rtt_ms)
+                continue
+            curves["at"].append(index)
+            curves[SRTT].append(rounded(rtt_ms))
+            for name in (GOODPUT, CWND, UNACKED, STATE):
+                curves[name].append(None)
+
+    def read_queue(self) -> dict[str, list[Any]]:
+        """Return the delay, drops and marks of the bottleneck in the data direction.
+
+        Of several bottlenecks it is the fullest at each instant, and the sum of their drops.
+        """
+        direction = self.run.data_direction
+        points: dict[int, tuple[float, int, int]] = {}
+        for row in self._queues.rows():
+            index = self.index_of(row.get("t_s"))
+            if index is None or row.get("direction") != direction:
+                continue
+            if row.get("role") != "bottleneck":
+                continue
+            link, device = row.get("link", ""), (row.get("node"), row.get("dev"))
+            rate_bps = bottleneck_rate_bps(self.run, float(row["t_s"]), link)
+            delay_ms = 8000 * number(row, "backlog_bytes") / rate_bps if rate_bps else 0.0
+            drops, marks = int(number(row, "drops")), int(number(row, "marks"))
+            before_drops, before_marks = self._drops.get(device, (0, 0))
+            self._drops[device] = drops, marks
+            previous = points.get(index, (0.0, 0, 0))
+            points[index] = (
+                max(previous[0], delay_ms),
+                previous[1] + max(0, drops - before_drops),
+                previous[2] + max(0, marks - before_marks),
+            )
+            self.seen_s = max(self.seen_s, index * self._interval_s)
+        return {
+            "at": list(points),
+            "delay_ms": [rounded(delay) for delay, _, _ in points.values()],
+            "drops": [drops for _, drops, _ in points.values()],
+            "marks": [marks for _, _, marks in points.values()],
+        }
+
+
+def empty_curves() -> dict[str, list[Any]]:
+    return {"at": [], GOODPUT: [], SRTT: [], CWND: [], UNACKED: [], STATE: []}
+
+
+def number(row: Mapping[str, Any], name: str) -> float:
+    """Return a number of a row, or 0 if it has none that is finite and positive."""
+    value = row.get(name)
+    return float(value) if is_number(value) and value > 0 else 0.0
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a number as the page draws it: four significant digits."""
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,341 @@
+"""Execute the page's questions, a thread each, and keep their events for whoever listens.
+
+A question that is being answered is shared by all who ask it. A client's newer question cancels the
+older one, unless another client listens to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gostlab import api, results
+from gostlab.errors import BadInput, Complaint
+from gostlab.results.run_result import RunResult
+from gostlab.scheduler.queue import RunObserver, read_result, run_folder
+from gostlab.serve.answers import answer_of
+from gostlab.serve.curves import RunCurves
+from gostlab.serve.questions import AskedQuestion, setting_named
+from gostlab.serve.sentences import labels_of
+from gostlab.spec.run_spec import RunSpec
+
+TAIL_INTERVAL_S = 0.025
+KEEP_ALIVE_S = 15.0
+MAX_WALL_S = 120.0  # of one question; a sandbox has one CPU, so this bounds its CPU seconds too
+ABANDONED_S = 10.0  # without a listener, after which a run is cancelled
+MAX_ACTIVE = 16  # questions that run or wait
+MAX_KEPT = 64  # ended questions whose events are kept
+LAST_EVENTS = ("answer", "refused", "cancelled")
+FRAME_BYTES = 1514  # a full packet on the wire
+
+Event = tuple[str, dict[str, Any]]  # its name and its data
+
+
+class Busy(Complaint):
+    """Report that too many questions wait."""
+
+
+@dataclass(eq=False)
+class ServedRun:
+    """Represent a question that was asked, with the events so far."""
+
+    id: str
+    question: AskedQuestion
+    clients: set[str] = field(default_factory=set)
+    events: list[Event] = field(default_factory=list)
+    ended: bool = False
+    cancelled: bool = False
+    seen_s: float = 0.0
+    heard_s: float = field(default_factory=time.monotonic)  # when somebody last listened
+    running: api.experiment.Running | None = None
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+
+    def publish(self, name: str, data: dict[str, Any]) -> None:
+        """Add an event and wake all listeners; events after the last one are dropped."""
+        with self._lock:
+            if self.ended:
+                return
+            self.events.append((name, data))
+            self.ended = name in LAST_EVENTS
+            listeners = list(self._listeners)
+        for loop, event in listeners:
+            loop.call_soon_threadsafe(event.set)
+
+    def cancel(self) -> None:
+        """Cancel the question, from any thread."""
+        self.cancelled = True
+        if self.running is not None:
+            self.running.cancel()
+        self.publish("cancelled", {"t_s": self.seen_s})
+
+    @property
+    def has_listener(self) -> bool:
+        return bool(self._listeners)
+
+    async def follow(self, first: int = 0) -> AsyncIterator[tuple[int, Event] | None]:
+        """Yield the events from a number on, and None if there was none for a while."""
+        wake = asyncio.Event()
+        listener = (asyncio.get_running_loop(), wake)
+        with self._lock:
+            self._listeners.add(listener)
+        try:
+            at = max(0, first)
+            while True:
+                wake.clear()
+                while at < len(self.events):
+                    yield at, self.events[at]
+                    at += 1
+                if self.ended and at >= len(self.events):
+                    return
+                try:
+                    await asyncio.wait_for(wake.wait(), KEEP_ALIVE_S)
+                except TimeoutError:
+                    yield None
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)
+            self.heard_s = time.monotonic()
+
+
+class CurveObserver(RunObserver):
+    """Publish the samples of active runs."""
+
+    def __init__(self, served: ServedRun, folder: Path) -> None:
+        self._served, self._folder = served, folder
+        self._curves: dict[str, RunCurves] = {}
+        self._lock = threading.Lock()
+
+    def started(self, run: RunSpec) -> None:
+        with self._lock:
+            self._curves[run.name] = RunCurves(run, run_folder(run, self._folder))
+
+    def finished(self, done: RunResult, left_s: float) -> None:  # noqa: ARG002
+        with self._lock:
+            curves = self._curves.pop(done.run.name, None)
+            if curves is not None:
+                self.publish(curves, ended=True)
+
+    def read_active(self) -> None:
+        """Publish what the active runs have written since the last call."""
+        with self._lock:
+            for curves in self._curves.values():
+                self.publish(curves)
+
+    def publish(self, curves: RunCurves, *, ended: bool = False) -> None:
+        if points := curves.read(ended=ended):
+            self._served.seen_s = curves.seen_s
+            self._served.publish("samples", {"rep": curves.run.repetition, **points})
+
+
+class RunPool:
+    """Execute questions in a results folder, as many in parallel as there are slots."""
+
+    def __init__(self, folder: Path, slots: int) -> None:
+        self.folder = folder
+        self._slots = threading.BoundedSemaphore(slots)
+        self._slot_count = slots
+        self._lock = threading.Lock()
+        self._runs: OrderedDict[str, ServedRun] = OrderedDict()
+        self._threads: set[threading.Thread] = set()
+        self._provided: set[tuple[object, ...]] = set()
+        self._closed = False
+
+    def get(self, run_id: str) -> ServedRun | None:
+        return self._runs.get(run_id)
+
+    def ask(self, question: AskedQuestion, client: str) -> ServedRun:
+        """Return the run that answers a question, begun unless it is there. Raises Busy."""
+        with self._lock:
+            same = self.find(question.key)
+            for run in self._runs.values():
+                if client in run.clients and run is not same:
+                    run.clients.discard(client)
+                    if not run.ended and not run.clients:
+                        run.cancel()
+            if same is not None:
+                same.clients.add(client)
+                self._runs.move_to_end(same.id)
+                return same
+            if self._closed or sum(not run.ended for run in self._runs.values()) >= MAX_ACTIVE:
+                raise Busy("too many questions at once: ask again in a moment")
+            run = ServedRun(secrets.token_urlsafe(9), question, {client})
+            self._runs[run.id] = run
+            for old in [old for old in self._runs.values() if old.ended][:-MAX_KEPT]:
+                del self._runs[old.id]
+            thread = threading.Thread(target=self.answer, args=(run,), daemon=True)
+            self._threads.add(thread)
+        thread.start()
+        return run
+
+    def find(self, key: str) -> ServedRun | None:
+        """Return a question's run that goes on or has an answer."""
+        for run in reversed(self._runs.values()):
+            if run.question.key == key and not run.cancelled:
+                last = run.events[-1][0] if run.events else ""
+                if last != "refused":
+                    return run
+        return None
+
+    def cancel(self, run_id: str, client: str) -> None:
+        """Cancel a client's run, unless another client listens to it."""
+        run = self._runs.get(run_id)
+        if run is not None and client in run.clients:
+            run.clients.discard(client)
+            if not run.clients:
+                run.cancel()
+
+    def close(self) -> None:
+        """Cancel all runs and wait for their sandboxes to end."""
+        with self._lock:
+            self._closed = True
+            active = [run for run in self._runs.values() if not run.ended]
+        for run in active:
+            run.cancel()
+        for thread in list(self._threads):
+            thread.join(timeout=10)
+
+    # -- in a run's thread
+
+    def answer(self, run: ServedRun) -> None:
+        """Execute a question and publish its events; whatever happens, there is a last event."""
+        try:
+            self.publish_answer(run)
+        except Complaint as error:
+            run.publish("refused", {"key": setting_named(str(error)), "text": str(error)})
+        except OSError as error:
+            text = f"{error.filename or 'the system'}: {error.strerror or error}"
+            run.publish("refused", {"key": None, "text": text})
+        except Exception as error:
+            run.publish("refused", {"key": None, "text": f"the lab failed: {type(error).__name__}"})
+            raise
+        finally:
+            if not run.ended:
+                run.cancel()
+            self._threads.discard(threading.current_thread())
+
+    def publish_answer(self, run: ServedRun) -> None:
+        question = run.question
+        run.publish("accepted", accepted(run.id, question, self.folder))
+        runs = question.experiment.runs
+        settled = all(
+            results.is_settled(run_folder(one, self.folder), one, retry_failed=False)
+            for one in runs
+        )
+        if settled:
+            ends = [read_result(one, self.folder) for one in runs]
+            for one in runs:
+                observer = CurveObserver(run, self.folder)
+                observer.publish(RunCurves(one, run_folder(one, self.folder)), ended=True)
+        else:
+            self.require_parts(question)
+            ends = list(self.execute(run))
+        if not run.cancelled:
+            tunnel = question.run.tunnel
+            answer = answer_of(ends, None if tunnel == "direct" else tunnel)
+            run.publish("answer", {**answer, "kept": settled})
+
+    def require_parts(self, question: AskedQuestion) -> None:
+        """Reject a question that needs a part that is not here; a page builds nothing."""
+        run = question.run
+        kinds = tuple(sorted({flow.kind for flow in run.flows}))
+        needed = (run.kernel, run.tunnel, run.gost, run.iperf3, kinds)
+        if needed in self._provided:
+            return
+        missing = api.missing_parts([run], jobs=1)
+        if missing.any:
+            command = f"{question.exports()['command']} brings it"
+            raise BadInput(f"{missing.words}: not there yet: {command:.400}")
+        self._provided.add(needed)
+
+    def is_cancelled(self, run: ServedRun) -> bool:
+        """Return whether another thread has cancelled a run."""
+        return run.cancelled
+
+    def execute(self, run: ServedRun) -> Sequence[RunResult]:
+        """Execute the missing runs, and return the ends of all."""
+        observer = CurveObserver(run, self.folder)
+        experiment = run.question.experiment
+        with self._slots:
+            if self.is_cancelled(run):
+                return []
+            jobs = 1 if len(experiment.runs) == 1 else self._slot_count
+            run.running = experiment.run(self.folder, jobs=jobs, progress=observer)
+            done = threading.Event()
+            tail = threading.Thread(target=follow_samples, args=(run, observer, done), daemon=True)
+            tail.start()
+            try:
+                with run.running as running:
+                    if self.is_cancelled(run):
+                        running.cancel()
+                    return running.wait().in_order
+            finally:
+                done.set()
+                tail.join()
+
+
+def follow_samples(run: ServedRun, observer: CurveObserver, done: threading.Event) -> None:
+    """Publish samples until a run is done; cancel it if nobody listens, or it takes too long."""
+    began_s = time.monotonic()
+    while not done.wait(TAIL_INTERVAL_S):
+        observer.read_active()
+        now_s = time.monotonic()
+        if now_s - began_s > MAX_WALL_S:
+            text = f"it took longer than {MAX_WALL_S:g} s here, and was ended (./lab try has time)"
+            run.publish("refused", {"key": None, "text": text})
+            run.cancel()
+        elif not run.has_listener and now_s - run.heard_s > ABANDONED_S:
+            run.cancel()
+
+
+def accepted(run_id: str, question: AskedQuestion, folder: Path) -> dict[str, Any]:
+    """Return what the page needs to know of a question before its first sample."""
+    run = question.run
+    direction = run.path[run.data_direction]
+    rate_bps, labels = direction.rate_bps, labels_of(run.flows, run.cc)
+    rtt_ms = min(flow.rtt_ms for flow in run.flows)
+    steps = [(0.0, rate_bps), *run.rate_changes("", run.data_direction)]
+    return {
+        "id": run_id,
+        "name": question.question.name,
+        "folder": str(folder / question.question.name),
+        "rate_mbit": rate_bps / 1e6 if rate_bps else None,
+        "rate_steps": [[at_s, bps / 1e6] for at_s, bps in steps if bps],
+        "rtt_ms": rtt_ms,
+        "limit_pkts": direction.buffer_pkts,
+        "full_ms": full_ms(direction.buffer_pkts, rate_bps, run.mtu),
+        "bdp_pkts": rate_bps * rtt_ms / 8000 / run.mtu if rate_bps else None,
+        "length_s": run.length_s,
+        "sample_ms": run.sample_ms,
+        "repetitions": question.question.repetitions,
+        "seed": question.question.seed,
+        "warnings": [warning.line for warning in question.experiment.warned],
+        "flows": [
+            {
+                "name": flow.name,
+                "label": labels[flow.name],
+                "kind": flow.kind,
+                "cc": (flow.cc or run.cc) if flow.is_tcp else None,
+                "start_s": flow.start_s,
+            }
+            for flow in run.flows
+        ],
+        "exports": question.exports(),
+    }
+
+
+def full_ms(limit_pkts: int | None, rate_bps: int | None, mtu: int) -> float | None:
+    """Return how long the last packet of a full queue waits, in ms."""
+    if not limit_pkts or not rate_bps:
+        return None
+    frame_bytes = FRAME_BYTES - 1500 + mtu
+    return 8000 * limit_pkts * frame_bytes / rate_bps
