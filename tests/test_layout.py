@@ -184,6 +184,7 @@ PUBLIC = (
     "gostlab.text_safety",
     "gostlab.atomic_write",
     "gostlab.results",  # a run's folder
+    "gostlab.results.capture_files",  # where its packets are
     "gostlab.results.coexistence",
     "gostlab.results.metrics",
     "gostlab.results.rows",

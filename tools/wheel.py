@@ -71,7 +71,7 @@ def make_wheel(out: Path) -> Path:
 
 
 def bring_kernel(brought: Path) -> Path:
-    """Copy the kernel, its headers, and the lab's own congestion controls as modules."""
+    """Copy the kernel, its headers, and the lab's own modules: congestion controls, capture."""
     kernel = locate.require_kernel(locate.find_parts())
     target = brought / "kernel" / kernel.parent.name
     target.mkdir(parents=True)
@@ -80,6 +80,7 @@ def bring_kernel(brought: Path) -> Path:
     for control in congestion_controls.shipped_controls().values():
         file, compiler = kernel_modules.provide(control, kernel)
         shutil.copytree(file.parent, target / "cc" / file.parent.name)
+    shutil.copytree(kernel_modules.provide_capture(kernel).parent, target / "capture")
     write_json(
         target / "kernel.json", {**locate.kernel_record(kernel), "modules_compiler": compiler}
     )

@@ -28,6 +28,7 @@ FILE = "run.json"
 # results: sampling options, and the sites of a star that no data of this run crosses.
 IDENTITY_KEYS = frozenset({"schema", "experiment", "matrix", "factors", "repetition", "seed"})
 NON_SETTING_KEYS = IDENTITY_KEYS | {"memory_mib", "sample_ms", "acks", "sites", "changes"}
+NON_SETTING_KEYS |= {"capture", "snaplen_bytes"}
 # Values of a direction of a path that are no settings.
 DEFAULT_DIRECTION = {"ordered": False, "distribution": None}
 # Values that a flow inherits from the run.

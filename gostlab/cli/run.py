@@ -17,6 +17,7 @@ from gostlab.atomic_write import write_whole
 from gostlab.cli import coexistence, common, expectation_table, live_view, result_table, settling
 from gostlab.errors import BadInput
 from gostlab.install import locate
+from gostlab.results import capture_files
 from gostlab.scheduler import progress, queue, summary
 from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec import adhoc, expand, gost_config, settings
@@ -74,6 +75,11 @@ RUN_OPTIONS = (  # options that `run` and topo.py share
     common.results("where results go"),
     common.flag("--retry-failed", "run failed runs again"),
     common.flag("--dry-run", "list the runs (--json: their descriptions) and stop"),
+    common.word(
+        "--capture",
+        metavar="WHAT",
+        help="record packets in pcapng files: wan, links, legs, or a link (as --set capture=WHAT)",
+    ),
     common.word(
         "--shard",
         metavar="I/N",
@@ -162,7 +168,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
     experiments = [
         api.Experiment.from_file(
             name,
-            settings=overrides(arguments.set),
+            settings=overrides([*arguments.set, *capture_pairs(arguments.capture)]),
             matrices=arguments.matrix,
             quick=arguments.quick,
             machine=arguments.machine,
@@ -206,6 +212,11 @@ def judge_all(
     if junit:
         api.write_junit(junit, outcomes, judged)
     return judged
+
+
+def capture_pairs(captured: str | None) -> list[str]:
+    """Return --capture as --set takes it."""
+    return [] if captured is None else [f"capture={captured}"]
 
 
 def execute_runs(
@@ -336,6 +347,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
     expectation_table.print_judgements(judged[question.name], sys.stdout)
     print(f"kept in {arguments.results / question.name}", end="")
     print("" if arguments.repeat >= 6 else " · --repeat 6 gives intervals and keeps these runs")
+    for line in capture_lines(outcome):
+        print(line)
     print(f"figures: {next_command(outcome, arguments.results)}", end="")
     print(f" · as a file: {arguments.save}" if arguments.save else " · as a file: --save NAME.yaml")
     return exit_code(outcome, judged)
@@ -447,10 +460,19 @@ def print_outcome(outcome: ExperimentResult, results: Path, judged: Judged) -> N
         common.complain(line)
     summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
     print(f"{outcome.counts_line} · {results}")
+    for line in capture_lines(outcome):
+        print(line)
     for cell in outcome.wide:
         print(summary.stopping_line(cell))
     expectation_table.print_judgements(judged[outcome.experiment], sys.stdout)
     print(f"next: {next_command(outcome, results)}")
+
+
+def capture_lines(outcome: ExperimentResult) -> list[str]:
+    """Return the command that opens the first run's capture; none without a capture."""
+    captured = [end for end in outcome.in_order if end.run.capture != "off"]
+    files = (capture_files.main_file(end.folder, end.run) for end in captured)
+    return [f"packets: wireshark {shlex.quote(str(file))}" for file in files if file][:1]
 
 
 def next_command(outcome: ExperimentResult, results: Path) -> str:

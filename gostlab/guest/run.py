@@ -22,6 +22,7 @@ from pathlib import Path
 from gostlab import results
 from gostlab.guest import host_config, tsc_trap
 from gostlab.guest.baseline_rtt import check_idle, prolong_arp, refuse_wrong_path
+from gostlab.guest.capture import capturing
 from gostlab.guest.command_log import ScriptRequirements
 from gostlab.guest.environment import (
     Programs,
@@ -90,6 +91,8 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
     with (
         scratch_folder() as scratch,
         build_network(run, folder, environ, needs_of(run, programs)) as network,
+        # It begins before the clock is reset, and ends after the last reading of it.
+        capturing(run, network, folder) as recorder,
     ):
         if run.mtu != MTU_BYTES:
             set_mtu(network, run.mtu)
@@ -124,8 +127,12 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
                 begin=watches.begin,
                 change=shaper.change,
             )
+            if recorder is not None:
+                recorder.begin_legs(tunnel)
             with record_tunnel_death(tunnel, checks, folder):
                 load = apply_load(context, watches)
+            if recorder is not None:
+                recorder.note_begin(load.started_s)
             checks += check_tunnel(tunnel)
             legs = watches.probes.legs()
             acks = save_acks(context, watches.acks, load.started_s) if run.acks else None
@@ -151,6 +158,9 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
             }
         if run.clock == "virtual":
             optional_fields["reads_made"] = kernel_number("tt_reads_made")
+    if recorder is not None:
+        optional_fields["capture"] = recorder.record()
+        checks.append(fidelity.check_capture(recorder.lost, recorder.error))
     results.write_json(
         folder / "env.json",
         {

@@ -1,4 +1,4 @@
-"""Compile congestion controls from C files as modules of the sandbox's kernel.
+"""Compile congestion controls and the lab's capture as modules of the sandbox's kernel.
 
 A module belongs to one kernel. It is cached beside the kernel under its control's name, a digest of
 its inputs and the compiler's version. The first compilation unpacks the kernel's headers (70 MB):
@@ -39,6 +39,9 @@ CFLAGS_control.o += -Dtcp_register_congestion_control=gostlab_register_congestio
 CFLAGS_control.o += -Dtcp_unregister_congestion_control=gostlab_unregister_congestion_control
 CFLAGS_gostlab_module.o := -DGOSTLAB
 """
+# The module that records packets (kernel/modules/capture.c).
+CAPTURE, CAPTURE_SOURCE = "gostlab_capture", folders.KERNEL_MODULES / "capture.c"
+CAPTURE_KBUILD = f"obj-m := {CAPTURE}.o\n{CAPTURE}-y := control.o\n"
 # Size of the name in the kernel's struct module (MODULE_NAME_LEN on 64-bit machines).
 MODULE_NAME_BYTES = 56
 HEADERS_BYTES = 200_000_000
@@ -131,11 +134,37 @@ def find_bundled(kernel: Path, control: Control, module: str) -> tuple[Path, str
     return (file, compiler) if file.is_file() else None
 
 
+def provide_capture(kernel: Path) -> Path:
+    """Return the file of the module that records packets, compiled if necessary.
+
+    Raises MissingPart, CompileError, OSError.
+    """
+    bundled = kernel.parent / "capture" / f"{CAPTURE}.ko"
+    if kernel.is_relative_to(folders.BROUGHT) and bundled.is_file():
+        return bundled
+    source = CAPTURE_SOURCE.read_bytes()
+    inputs = b"\0".join([source, CAPTURE_KBUILD.encode(), compiler_version().encode()])
+    folder = modules_folder(kernel) / f"capture-{hashlib.sha256(inputs).hexdigest()[:12]}"
+    file = folder / f"{CAPTURE}.ko"
+    if not file.is_file():
+        label = from_root(CAPTURE_SOURCE)
+        with (
+            compile_module(source, label, CAPTURE, kernel, kbuild=CAPTURE_KBUILD) as (built, _),
+            replacing(folder, shared=True) as new,
+        ):
+            shutil.copy2(built, new / file.name)
+    return file
+
+
 def module_folder(control: Control, kernel: Path, compiler: str | None = None) -> Path:
     """Return the folder of a control's module: beside its kernel, or in the cache."""
+    return modules_folder(kernel) / cache_key(control, compiler or compiler_version())
+
+
+def modules_folder(kernel: Path) -> Path:
+    """Return the folder of a kernel's modules: beside it, or in the cache."""
     is_bundled = kernel.is_relative_to(folders.BROUGHT)
-    kernel_folder = cached_kernel_folder(kernel) if is_bundled else kernel.parent
-    return kernel_folder / "cc" / cache_key(control, compiler or compiler_version())
+    return (cached_kernel_folder(kernel) if is_bundled else kernel.parent) / "cc"
 
 
 def cached_kernel_folder(kernel: Path) -> Path:
@@ -152,7 +181,7 @@ def cache_key(control: Control, compiler: str) -> str:
 
 @contextlib.contextmanager
 def compile_module(
-    source: bytes, label: str, module: str, kernel: Path
+    source: bytes, label: str, module: str, kernel: Path, *, kbuild: str = KBUILD
 ) -> Iterator[tuple[Path, Sequence[str]]]:
     """Compile a C file; yield its module and the compiler's warnings.
 
@@ -162,8 +191,8 @@ def compile_module(
     headers = kernel.with_name(locate.HEADERS)
     if not headers.is_file():
         raise locate.MissingPart(
-            f"{kernel}: without its headers ({locate.HEADERS}) no congestion control can be"
-            " compiled for it: run ./lab setup"
+            f"{kernel}: without its headers ({locate.HEADERS}) no module can be compiled for it:"
+            " run ./lab setup"
         )
     # The headers are not unpacked in a package, or beside a kernel that root built for all users.
     is_shared = kernel.is_relative_to(folders.BROUGHT) or not os.access(kernel.parent, os.W_OK)
@@ -175,7 +204,7 @@ def compile_module(
         (work / "control.c").write_bytes(source)
         for name in LAB_SOURCES:
             shutil.copyfile(folders.CONTROLS / name, work / name)
-        (work / "Kbuild").write_text(KBUILD.format(module=module), encoding="ascii")
+        (work / "Kbuild").write_text(kbuild.format(module=module), encoding="ascii")
         make = ["make", "--silent", "ARCH=um", f"M={work}", "modules", "-C"]
         warnings = run([*make, tree], label, reads=tree, writes=work)
         yield work / f"{module}.ko", warnings
@@ -299,10 +328,15 @@ def lab_sources_sha256() -> str:
 
 
 def provide_shipped(kernel: Path, say: Callable[[str], None]) -> str:
-    """Compile the lab's own controls; return their names. Raises MissingPart, CompileError."""
+    """Compile the lab's own controls and its capture; return the controls' names.
+
+    Raises MissingPart, CompileError.
+    """
     for control in congestion_controls.shipped_controls().values():
         say(f"compiling {from_root(control.source)} as {control.name}")
         provide(control, kernel)
+    say("compiling the capture")
+    provide_capture(kernel)
     return ", ".join(sorted(congestion_controls.shipped_controls()))
 
 

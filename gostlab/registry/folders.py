@@ -28,6 +28,7 @@ MEASUREMENTS = ROOT / "measurements"
 LABS = ROOT / "labs"
 CONTROLS = ROOT / "cc"
 KERNELS = ROOT / "kernel" / "versions"
+KERNEL_MODULES = ROOT / "kernel" / "modules"
 TOPOLOGY_FILE = ROOT / "topo.py"
 # The folders of plugins: every file is found by listing, and no other module names one.
 TUNNELS = CODE / "gostlab" / "tunnels"

@@ -13,6 +13,7 @@ GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in
     terminal    true: give the command the console as its controlling terminal
     modules     kernel modules to load first: [{cc, file, arguments}]; the command's environment
                 has those that the kernel rejected, GOSTLAB_NOT_LOADED: {cc: reason}
+    capture     the module that records packets, a file of the folder; absent: none
 """
 
 import ctypes
@@ -124,6 +125,18 @@ def load_modules(orders: dict) -> None:
     orders["environ"]["GOSTLAB_NOT_LOADED"] = json.dumps(rejected)
 
 
+def load_capture(name: str) -> None:
+    """Load the module that records packets, and remove its file.
+
+    gostlab.guest.capture reports it if the kernel rejects it, with a reason in the log.
+    """
+    descriptor = os.open(f"{OUT}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    if libc.syscall(SYS_FINIT_MODULE, descriptor, b"", 0) != 0:
+        print(f"init: {name}: {os.strerror(ctypes.get_errno())}", file=sys.stderr, flush=True)
+    os.close(descriptor)
+    os.unlink(f"{OUT}/{name}")
+
+
 def kernel_log() -> str:
     """Return the kernel's log so far."""
     buffer = ctypes.create_string_buffer(LOG_BYTES)
@@ -193,6 +206,8 @@ def main() -> None:
         orders = mount_all(os.environ["GOSTLAB_BOOT"])
         libc.sethostname(b"gostlab", 7)
         load_modules(orders)
+        if "capture" in orders:
+            load_capture(orders["capture"])
         status = run(orders)
         with open(f"{OUT}/exit", "w", encoding="ascii") as file:
             file.write(f"{status}\n")

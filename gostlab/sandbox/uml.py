@@ -17,6 +17,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -30,7 +31,7 @@ from typing import NotRequired, TypedDict, cast
 from gostlab import sandbox
 from gostlab.errors import BadInput
 from gostlab.install import landlock
-from gostlab.install.kernel_modules import CompileError, Module, module_for
+from gostlab.install.kernel_modules import CompileError, Module, module_for, provide_capture
 from gostlab.install.landlock import UNUSED, checked, gain_no_rights, libc
 from gostlab.install.locate import MissingPart, kernel_record, seccomp_words
 from gostlab.install.parts_json import KernelJson, PartsJson
@@ -58,6 +59,7 @@ from gostlab.spec.run_spec import RunSpec
 
 INIT = Path(__file__).with_name("guest_init.py")
 GUEST_FOLDER = "/run/gostlab"
+CAPTURE_MODULE = "capture.ko"  # in a run's folder, until the guest has loaded it
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 WEEK_S = 7 * 24 * 3600.0  # time limit of an interactive prompt
 # Name of the run's folder for the guest's kernel. It is the same for every run, because Linux mixes
@@ -252,6 +254,7 @@ def boot(
     modules: Sequence[Module] = (),
     root: OwnRoot | None = None,
     named: Sequence[Path] = (),
+    capture: Path | None = None,
     trial: bool = False,
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
@@ -266,6 +269,7 @@ def boot(
     limit_s   time limit: CPU time on the virtual clock, else wall-clock time
     root      the lab's own root, in which nothing of `keep` is visible; None: the host's files
     named     further host paths that root's guest on the host's files may read
+    capture   the module that records packets, if the kernel is to load it
     trial     the command is the lab's own: if this guest does not boot, no guest does
 
     Raises MachineError or OSError.
@@ -291,6 +295,11 @@ def boot(
             for module, file in zip(modules, files, strict=True)
         ],
     }
+    if capture is not None:
+        # The module is loaded from the run's folder: a mount of its own would lengthen the list of
+        # mounts, which programs of the run may read.
+        shutil.copyfile(capture, folder / CAPTURE_MODULE)
+        boot_orders["capture"] = CAPTURE_MODULE
     (folder / "boot.json").write_text(json.dumps(boot_orders), encoding="utf-8")
     memory.enter()
     readable: list[Path] | None = None
@@ -528,6 +537,7 @@ def start_run(
     if root is not None:
         parts = cast(PartsJson, root.parts)
     modules = compile_modules(run, kernel)
+    capture = capture_module(kernel) if run.capture != "off" else None
     run_parts = parts.copy()
     if modules:
         run_parts["modules"] = {module.cc: module.record for module in modules}
@@ -553,6 +563,7 @@ def start_run(
         modules=modules,
         root=root,
         named=named_by_commands(run),
+        capture=capture,
     )
 
 
@@ -561,6 +572,14 @@ def kernel_facts(name: str, kernel: Path) -> KernelJson:
     lacks = kernel_named(name).lacks
     record = {key: value for key, value in kernel_record(kernel).items() if key in KERNEL_KEYS}
     return cast(KernelJson, {**record, "name": name, "lacks": list(lacks)})
+
+
+def capture_module(kernel: Path) -> Path:
+    """Return the module that records packets, compiled if necessary. Raises MachineError."""
+    try:
+        return provide_capture(kernel)
+    except (CompileError, MissingPart, OSError) as error:
+        raise MachineError(f"the capture cannot be compiled for this kernel: {error}") from error
 
 
 def compile_modules(run: RunSpec, kernel: Path) -> list[Module]:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gostlab.errors import SandboxOnly
 from gostlab.registry.congestion_controls import needs_accurate_ecn, own_controls, parse_control
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import FEATURES, Kernel
@@ -32,7 +33,7 @@ from gostlab.spec.path_spec import (
 from gostlab.spec.profile import Machines
 from gostlab.spec.run_request import RunRequest
 from gostlab.spec.run_spec import Levels, OptionValue, RunSpec
-from gostlab.spec.settings import DEFAULTS, Setting, Settings, default_setting
+from gostlab.spec.settings import CAPTURES, DEFAULTS, Setting, Settings, default_setting
 from gostlab.spec.units import show_time
 from gostlab.spec.value_types import BOTH
 from gostlab.spec.workload import hosts_of_run, link_names, resolve_flows, resolve_hosts
@@ -78,6 +79,7 @@ def resolve(
     check_programs(request, flows)
     ccs = [ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows if flow.cc)]
     check_ecn(request, kernel, flows, ccs)
+    check_capture(request, machine, names, flows)
     measure_from_s, measure_to_s = measured_part(request, until_s)
     costs = resolve_program_costs(request, flows)
     # CPUs exist on the virtual clock only, and, unless requested, TCP memory pools exist in the
@@ -123,6 +125,8 @@ def resolve(
         mtu=request["mtu"],
         buffers=buffer_sizing.resolve_buffers(request["buffers"], path.content_bytes),
         acks=request["acks"] == "on",
+        capture=request["capture"],
+        snaplen_bytes=request["snaplen"],
         allow=list(request.written["allow"].value) if "allow" in request.written else [],
         gost=request["gost"] if tunnel_kind(request["tunnel"]).program == GOST else "auto",
         iperf3=request["iperf3"] if any(flow.traffic.by_iperf3 for flow in flows) else SYSTEM,
@@ -556,4 +560,32 @@ def check_programs(request: RunRequest, flows: Sequence[FlowSpec]) -> None:
     if request["acks"] == "on" and not request.tunnel.path_leg:
         raise request.node("acks").bad_value(
             f"{request.tunnel.name} sends datagrams across the path: no socket there has ACKs"
+        )
+
+
+def check_capture(
+    request: RunRequest, machine: str, links: Sequence[str], flows: Sequence[FlowSpec]
+) -> None:
+    """Reject a capture of what does not exist, or on another kernel than the sandbox's.
+
+    Raises BadInput, or SandboxOnly.
+    """
+    captured = request["capture"]
+    if captured == "off":
+        if request["snaplen"] != default_setting("snaplen").value:
+            raise request.node("snaplen").bad_value("it needs a capture (like capture: wan)")
+        return
+    if captured not in CAPTURES and captured not in links:
+        known = f"there are {', '.join(links)}" if links else "there is one path: write wan"
+        raise request.node("capture").bad_value(f"no link of this run ({known})")
+    if captured == "legs" and not any(flow.is_tcp for flow in flows):
+        raise request.node("capture").bad_value(
+            "no flow of this run is a TCP connection: write wan"
+        )
+    if machine == "native":
+        raise SandboxOnly(
+            request.node("capture").bad_value(
+                "a native run has this machine's own kernel, without the sandbox's capture: add"
+                " --machine sandbox, or run tcpdump beside it"
+            )
         )

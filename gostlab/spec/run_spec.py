@@ -132,6 +132,10 @@ class RunSpec:
     # load.
     measure_from_s: float = added_later(0.0)
     measure_to_s: float = added_later(0.0)
+    # The packets to record: off | wan | links | legs | the name of a link; at most so many bytes of
+    # each.
+    capture: str = added_later("off")
+    snaplen_bytes: int = added_later(96)
     allow: list[str] = added_later([])  # The traps that the user explicitly allows.
 
     def to_json(self) -> JsonObject:

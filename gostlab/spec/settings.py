@@ -194,6 +194,18 @@ FLOW_FIELDS: Mapping[str, KeySchema] = {
 
 
 LINK_NAME = re.compile(r"hop[12]|n[0-9]{1,2}-n[0-9]{1,2}")
+CAPTURES = ("off", "wan", "links", "legs")
+
+
+@takes({"anyOf": [{"enum": list(CAPTURES)}, {"type": "string", "pattern": LINK_NAME.pattern}]})
+def read_capture(node: Node) -> str:
+    """Return what to capture: off, wan, links, legs, or the name of a link. Raises BadInput."""
+    text = text_of(node)
+    if text not in CAPTURES and not LINK_NAME.fullmatch(text):
+        raise node.bad_value(
+            f"nothing that can be captured ({', '.join(CAPTURES[1:])}, or a link: hop2, n1-n2)"
+        )
+    return text
 
 
 IN_MS = value_types.read_delay.to(lambda delay_s: float(delay_s * 1000))
@@ -873,6 +885,22 @@ SETTINGS: Mapping[str, KeySchema] = {
         "whether to record the sender's window at every ACK",
         "on",
         default="off",
+    ),
+    "capture": KeySchema(
+        read_capture,
+        "packets to record in pcapng files of the run's folder, without a change of any sample: "
+        "wan (at both ends of the path that the flows take), links (at both ends of every link of "
+        "the topology), legs (of each TCP connection that a stream consists of), or one of "
+        "several links by its name",
+        "wan",
+        default="off",
+    ),
+    "snaplen": KeySchema(
+        value_types.SNAPLEN,
+        "maximum length of a captured packet; the headers of TCP over IPv4 with SACK fit in 96",
+        "1514",
+        unit="bytes",
+        default="96",
     ),
 }
 

@@ -67,6 +67,7 @@ STREAMS = whole_number(1, MAX_STREAMS)
 HOST_NUMBER = whole_number(1, MAX_HOSTS)
 MTU = whole_number(1280, 9000)  # IPv6's minimum, and jumbo frames.
 HOPS = whole_number(1, 2)
+SNAPLEN = whole_number(54, 65535)  # Ethernet, IPv4 and TCP without options; the limit of libpcap.
 KCP_WINDOW = whole_number(16, 65535)  # The range of the window field of a KCP segment.
 KCP_PARITY = whole_number(0, 10)
 KCP_DATA = whole_number(1, 70)

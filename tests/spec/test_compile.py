@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from gostlab.errors import SandboxOnly
 from gostlab.spec.cpu_model import ONE_FOR_ALL, CpuModel
+from gostlab.spec.expand import single_run
 from gostlab.spec.run_spec import RunSpec
 from tests.asked import run_of
 
@@ -153,3 +155,19 @@ def test_the_cpus_of_a_guest_are_the_runs() -> None:
     assert CpuModel.of(asked(**OLD)) == ONE_FOR_ALL
     assert CpuModel.of(asked(**PLAIN)) == CpuModel(host_cpus=1, clock_reads_are_free=True)
     assert CpuModel.of(asked(**OLD, byte_cost="0.25ns")) == CpuModel(byte_cost_ns=0.25)
+
+
+def test_a_native_run_has_no_capture() -> None:
+    with pytest.raises(SandboxOnly, match="run tcpdump beside it"):
+        single_run(
+            profile="plain-100ms",
+            cc="cubic",
+            machine="native",
+            clock="real",
+            overrides={"capture": "wan"},
+        )
+
+
+def test_a_run_without_a_capture_does_not_know_of_it() -> None:
+    run = single_run(profile="plain-100ms", cc="cubic", machine="sandbox", clock="virtual")
+    assert {"capture", "snaplen_bytes"}.isdisjoint(run.to_json())

@@ -140,6 +140,10 @@ FAILURES: Mapping[str, str] = {
         "degraded: the guest's kernel found a fault in itself (a WARN, an oops or a bad page,"
         " taint {got:#x}): what it did after that need not be TCP's"
     ),
+    "capture": (
+        "invalid, packets: {got} packets are missing from {files}: the host could not write them"
+        " ({error})"
+    ),
     "kernel": "invalid: the run requested kernel {kernel}, and had another",
     "tunnel_alive": "invalid, nodes: {detail}",
     "sampler_lateness": "degraded, ms: a sampler woke {got:.0f} ms late: the CPU was overloaded",
@@ -777,6 +781,18 @@ def check_taint(run: RunSpec, taint: int) -> list[Check]:
     if run.machine != "sandbox" or not faults:
         return []
     return [make_check("kernel_warned", True, 0, faults)]
+
+
+def check_capture(lost: Mapping[str, int], error: str | None) -> Check:
+    """Check that the host wrote every captured packet.
+
+    lost   packets that are missing from each file
+    error  why a write failed, None if none did
+    """
+    lacking = [name for name, count in lost.items() if count]
+    total = sum(lost.values())
+    bad = bool(lacking or error)
+    return make_check("capture", bad, 0, total, files=" and ".join(lacking), error=error)
 
 
 def check_own_kernel(run: RunSpec, release: str) -> list[Check]:
