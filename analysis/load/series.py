@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gostlab.analysis.load.json_safe import UnreadableFile, known_number, read_object
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_run, read_series
-from gostlab.results.metrics import WARM_UP_SHARE, Latency, path_leg
+from gostlab.results.metrics import (
+    WARM_UP_SHARE,
+    DeliveryCurve,
+    Latency,
+    delivery_curve,
+    mean_held,
+    path_leg,
+)
 from gostlab.results.rows import SocketRow
 from gostlab.results.samples import read_acks
 from gostlab.spec.path_spec import direction_of_data
@@ -62,36 +69,9 @@ class TimeSeries:
         return cls(np.array(instants), np.array([values[t_s] for t_s in instants]))
 
 
-Curve: TypeAlias = "tuple[np.ndarray, np.ndarray]"  # (instants, cumulative bytes)
-
-
 @cache
 def empty_series() -> TimeSeries:
     return TimeSeries.at({})
-
-
-@dataclass(frozen=True, eq=False)
-class DeliveryCurve:
-    """Bytes that a flow delivered over time, for each socket or for its receiver."""
-
-    start_s: float
-    end_s: float  # end of the flow or its last sample, whichever is earlier
-    curves: tuple[Curve, ...]
-
-    def bytes_between(self, first_s: Any, last_s: Any) -> Any:
-        """Return the bytes delivered between instants or arrays of them.
-
-        Values between samples are interpolated linearly.
-        """
-        import numpy as np
-
-        return sum(
-            np.interp(last_s, t_s, total) - np.interp(first_s, t_s, total)
-            for t_s, total in self.curves
-        )
-
-    def mbit_between(self, first_s: float, last_s: float) -> float:
-        return float(self.bytes_between(first_s, last_s)) * 8 / 1e6 / (last_s - first_s)
 
 
 # -- series
@@ -106,22 +86,12 @@ def flow_rates(run: RunFolder, window_s: float, origin_s: float = 0.0) -> dict[s
     receiver, in its own intervals. The first and last window cover only the time when the flow was
     active, and are omitted if that is less than half a window.
     """
-    import numpy as np
-
-    rates = {}
-    for flow in run.flows:
-        progress = progress_of(run, flow)
-        if progress is None:
-            continue
-        first = math.floor((progress.start_s - origin_s) / window_s + 1e-9)
-        last = math.ceil((progress.end_s - origin_s) / window_s - 1e-9)
-        edges = origin_s + window_s * np.arange(first, last + 1)
-        begin, end = np.maximum(edges[:-1], progress.start_s), np.minimum(edges[1:], progress.end_s)
-        long_enough = end - begin >= window_s / 2
-        begin, end, windows = begin[long_enough], end[long_enough], edges[1:][long_enough]
-        mbit = progress.bytes_between(begin, end) * 8 / 1e6 / (end - begin)
-        rates[flow.name] = TimeSeries(windows, mbit)
-    return rates
+    curves = {flow.name: progress_of(run, flow) for flow in run.flows}
+    return {
+        name: TimeSeries.at(curve.rates_mbit(window_s, origin_s))
+        for name, curve in curves.items()
+        if curve is not None
+    }
 
 
 def socket_series(run: RunFolder, key: str) -> dict[str, TimeSeries]:
@@ -269,12 +239,11 @@ def rows_by_flow(run: RunFolder) -> dict[str, list[SocketRow]]:
 def progress_of(run: RunFolder, flow: FlowRecord) -> DeliveryCurve | None:
     """Return the delivery curve of a flow; None if it was not recorded."""
     start_s, end_s = span(flow)
-    curves_of = udp_curves if flow.kind == "udp" else socket_curves
-    curves = curves_of(run, flow, start_s)
-    last_s = max((float(t_s[-1]) for t_s, _ in curves), default=-math.inf)
-    if last_s <= start_s:
-        return None
-    return DeliveryCurve(start_s, min(end_s, last_s), tuple(curves))
+    if flow.kind == "udp":
+        return udp_curve(run, flow, start_s, end_s)
+    by_flow = rows_by_flow(run)
+    instants = sorted({row["t_s"] for rows in by_flow.values() for row in rows})
+    return delivery_curve(by_flow.get(flow.name, ()), instants, start_s, end_s)
 
 
 def span(flow: FlowRecord) -> tuple[float, float]:
@@ -287,55 +256,10 @@ def span(flow: FlowRecord) -> tuple[float, float]:
     return start_s, min(start_s + flow.duration_s, ended_s)
 
 
-def socket_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
-    """Return the cumulative bytes delivered by each socket of a flow."""
-    import numpy as np
-
-    by_flow = rows_by_flow(run)
-    instants = np.array(sorted({row["t_s"] for rows in by_flow.values() for row in rows}))
-    sockets: dict[Any, list[SocketRow]] = {}
-    for row in by_flow.get(flow.name, ()):
-        socket = (row.get("host"), row.get("local"), row.get("peer"))
-        sockets.setdefault(socket, []).append(row)
-    curves = []
-    for samples in filter(None, map(delivered_bytes, sockets.values())):
-        # bytes in the first sample of a socket were delivered since the previous sampling
-        # instant, when the socket did not exist
-        seen = int(np.searchsorted(instants, samples[0][0]))
-        opened = max(start_s, float(instants[seen - 1]) if seen else 0.0)
-        points = [(opened, 0.0), *samples] if opened < samples[0][0] else samples
-        curves.append(curve_of(points))
-    return curves
-
-
-def delivered_bytes(rows: Iterable[SocketRow]) -> list[tuple[float, float]]:
-    """Return (time, cumulative bytes) of one socket: segments × mss, or bytes_acked."""
-    points: list[tuple[float, float]] = []
-    last_pkts = 0.0
-    for row in rows:
-        delivered, mss = row.get("delivered_pkts"), row.get("mss")
-        if is_number(delivered) and is_number(mss):
-            before = points[-1][1] if points else 0.0
-            total = before + (delivered - last_pkts) * mss
-            last_pkts = delivered
-        elif is_number(row.get("bytes_acked")):
-            total = float(row["bytes_acked"])
-        else:
-            continue
-        if not points or row["t_s"] > points[-1][0]:
-            points.append((row["t_s"], total))
-    return points
-
-
-def curve_of(points: Sequence[tuple[float, float]]) -> Curve:
-    import numpy as np
-
-    t_s, values = zip(*points, strict=True)
-    return np.array(t_s), np.array(values)
-
-
-def udp_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
-    """Return the bytes received by a UDP flow over time; [] without a receiver report."""
+def udp_curve(
+    run: RunFolder, flow: FlowRecord, start_s: float, end_s: float
+) -> DeliveryCurve | None:
+    """Return the bytes received by a UDP flow over time; None without a receiver report."""
     receiver = "" if flow.direction == "download" else "-server"
     alone = [f"iperf3{receiver}.json"] if len(run.flows) == 1 else []
     for name in (f"iperf3-{flow.name}{receiver}.json", *alone):
@@ -343,7 +267,7 @@ def udp_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
             intervals = read_object(run.folder / name).get("intervals")
         except UnreadableFile:
             continue
-        points = [(start_s, 0.0)]
+        t_s, totals = [start_s], [0.0]
         for interval in intervals if isinstance(intervals, list) else ():
             summary = interval.get("sum") if isinstance(interval, dict) else None
             summary = summary if isinstance(summary, dict) else {}
@@ -352,11 +276,12 @@ def udp_curves(run: RunFolder, flow: FlowRecord, start_s: float) -> list[Curve]:
             )
             if begin is None or end is None or bits_per_s is None:
                 break
-            if start_s + end > points[-1][0]:
-                points.append((start_s + end, points[-1][1] + bits_per_s / 8 * (end - begin)))
-        if len(points) > 1:
-            return [curve_of(points)]
-    return []
+            if start_s + end > t_s[-1]:
+                t_s.append(start_s + end)
+                totals.append(totals[-1] + bits_per_s / 8 * (end - begin))
+        if len(t_s) > 1:
+            return DeliveryCurve(start_s, min(end_s, t_s[-1]), ((t_s, totals),))
+    return None
 
 
 # -- windows
@@ -385,7 +310,7 @@ def mean_window_pkts(run: RunFolder, flow: str | None = None) -> float | None:
     if not len(windows):
         return None
     end_s = min(end_s, float(windows.t_s[-1]))
-    return step_mean(windows, max(warm_s, left_s), end_s)
+    return mean_held(windows.t_s.tolist(), windows.value.tolist(), max(warm_s, left_s), end_s)
 
 
 def windows_of(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
@@ -416,19 +341,6 @@ def windows_of(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
 def first_of(instants: np.ndarray) -> float:
     """Return the first of sorted instants; -inf if there is none."""
     return float(instants[0]) if len(instants) else -math.inf
-
-
-def step_mean(series: TimeSeries, first_s: float, last_s: float) -> float | None:
-    """Return the mean of a step function over an interval; None if it is empty."""
-    import numpy as np
-
-    first_s = max(first_s, float(series.t_s[0])) if len(series) else first_s
-    if not len(series) or last_s <= first_s:
-        return None
-    inside = (series.t_s > first_s) & (series.t_s < last_s)
-    edges = np.concatenate(([first_s], series.t_s[inside], [last_s]))
-    held = series.value[np.searchsorted(series.t_s, edges[:-1], side="right") - 1]
-    return float(np.dot(held, np.diff(edges)) / (last_s - first_s))
 
 
 # -- order

@@ -6,14 +6,7 @@ from typing import Any
 
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.analysis.load.series import flow_srtt_ms
-from gostlab.analysis.stats.fairness import (
-    active_rates,
-    active_window,
-    competitor_curves,
-    jain,
-    shares,
-    sides,
-)
+from gostlab.analysis.stats.fairness import active_rates, competitor_curves, jain, shares, sides
 from gostlab.results import metrics
 from gostlab.results.coexistence import Competitor, Contest
 
@@ -45,7 +38,11 @@ def contest_of(folder: Path) -> Contest | None:
         for flow in run.flows
         if flow.name in rates
     ]
-    return Contest(tuple(flows), even, *active_window(run, competitor_curves(run)))
+    return Contest(
+        tuple(flows),
+        even,
+        *metrics.common_interval_s(competitor_curves(run).values(), run.measured_s),
+    )
 
 
 def resent_of(run: RunFolder, flow: str) -> metrics.Retransmissions | None:

@@ -4,18 +4,18 @@ Times are seconds, rates Mbit/s of payload. Results are None or empty if the ser
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 from gostlab.analysis.load import series
 from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.results import metrics
 from gostlab.results.coexistence import Side
 from gostlab.results.metrics import (
     FAIR_DELTA,
     FAIR_HOLD_S,
     FAIR_WINDOW_S,
-    WARM_UP_SHARE,
-    is_fair,
+    DeliveryCurve,
     jain_index,
 )
 
@@ -36,14 +36,10 @@ def active_rates(run: RunFolder) -> dict[str, float]:
     Empty if they never are. The mean covers the measured part of the run, or, if all of it is
     measured, the common time without its first quarter (WARM_UP_SHARE). Background UDP is excluded.
     """
-    progress = competitor_curves(run)
-    first_s, last_s = active_window(run, progress)
-    if last_s <= first_s:
-        return {}
-    return {name: curve.mbit_between(first_s, last_s) for name, curve in progress.items()}
+    return metrics.active_rates_mbit(competitor_curves(run), run.measured_s)
 
 
-def competitor_curves(run: RunFolder) -> dict[str, series.DeliveryCurve]:
+def competitor_curves(run: RunFolder) -> dict[str, DeliveryCurve]:
     """Return the delivery curves of flows with a congestion control.
 
     {} if one of them is unknown.
@@ -52,17 +48,6 @@ def competitor_curves(run: RunFolder) -> dict[str, series.DeliveryCurve]:
     progress = {flow.name: series.progress_of(run, flow) for flow in flows}
     known = {name: curve for name, curve in progress.items() if curve is not None}
     return known if len(known) == len(flows) else {}
-
-
-def active_window(
-    run: RunFolder, progress: Mapping[str, series.DeliveryCurve]
-) -> tuple[float, float]:
-    """Return the begin and end of the time of active_rates; (0, 0) without flows."""
-    first_s = max((curve.start_s for curve in progress.values()), default=0.0)
-    last_s = min((curve.end_s for curve in progress.values()), default=0.0)
-    if run.measures_part:
-        return max(first_s, run.measured_s[0]), min(last_s, run.measured_s[1])
-    return first_s + WARM_UP_SHARE * (last_s - first_s), last_s
 
 
 def shares(run: RunFolder) -> dict[str, float]:
@@ -90,20 +75,7 @@ def convergence_s(run: RunFolder) -> float | None:
     """
     if len(run.competitors) < 2:
         return max_time_s(settling(run).values())
-    _, windows = common_windows(run)
-    return first_lasting([is_fair(at) for at in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
-
-
-def common_windows(run: RunFolder) -> tuple[float, list[tuple[float, ...]]]:
-    """Return the start of the last competing flow and all rates in windows from then on.
-
-    There are no windows if a flow's rate is unknown.
-    """
-    flows = run.competitors
-    since_s = max((series.span(flow)[0] for flow in flows), default=0.0)
-    rates = series.flow_rates(run, FAIR_WINDOW_S, since_s)
-    known = [rates[flow.name] for flow in flows if flow.name in rates]
-    return since_s, list(align_windows(known, since_s).values()) if len(known) == len(flows) else []
+    return metrics.fair_after_s(list(competitor_curves(run).values()))
 
 
 def sides(run: RunFolder) -> dict[str, Side]:
@@ -116,7 +88,10 @@ def sides(run: RunFolder) -> dict[str, Side]:
     import numpy as np
 
     flows = run.competitors
-    since_s, windows = common_windows(run)
+    since_s = max((series.span(flow)[0] for flow in flows), default=0.0)
+    windows = list(
+        metrics.common_windows(competitor_curves(run).values(), FAIR_WINDOW_S, since_s).values()
+    )
     held = round(FAIR_HOLD_S / FAIR_WINDOW_S)
     means = [np.mean(windows[at : at + held], axis=0) for at in range(len(windows) - held + 1)]
     shared = [mean * len(flows) / mean.sum() - 1 for mean in means if mean.sum() > 0]
@@ -149,7 +124,7 @@ def settling(run: RunFolder) -> dict[float, float | None]:
         later = windows[len(windows) // 2 :]
         target_mbit = float(np.median(later)) if later else math.inf
         near = [abs(rate - target_mbit) <= SETTLE_BAND * target_mbit for rate in windows]
-        times[event_s] = first_lasting(near, settle_window_s(run), SETTLE_HOLD_S)
+        times[event_s] = metrics.first_lasting(near, settle_window_s(run), SETTLE_HOLD_S)
     return times
 
 
@@ -191,37 +166,11 @@ def summed_windows(run: RunFolder, event_s: float) -> list[float]:
 
     The windows end with the next event or with the first flow.
     """
-    rates = series.flow_rates(run, settle_window_s(run), event_s)
-    wanted = [rates[flow.name] for flow in run.competitors if flow.name in rates]
+    curves = [series.progress_of(run, flow) for flow in run.competitors]
+    known = [curve for curve in curves if curve is not None]
     until_s = min((instant for instant in events(run) if instant > event_s), default=math.inf)
-    windows = align_windows(wanted, event_s).items()
+    windows = metrics.common_windows(known, settle_window_s(run), event_s).items()
     return [math.fsum(at) for end_s, at in windows if end_s <= until_s + 1e-6]
-
-
-def align_windows(
-    rates: Sequence[series.TimeSeries], since_s: float
-) -> dict[float, tuple[float, ...]]:
-    """Return the values of all series by common window end, after a given time."""
-    import numpy as np
-
-    columns = [
-        dict(
-            zip(
-                np.round(series_of_flow.t_s, 6).tolist(), series_of_flow.value.tolist(), strict=True
-            )
-        )
-        for series_of_flow in rates
-    ]
-    common = set(columns[0]).intersection(*columns) if columns else set()
-    later = sorted(t_s for t_s in common if t_s > since_s + 1e-6)
-    return {t_s: tuple(column[t_s] for column in columns) for t_s in later}
-
-
-def first_lasting(good: Sequence[bool], window_s: float, hold_s: float) -> float | None:
-    """Return the begin of the first window after which all are good for the hold time."""
-    needed = math.ceil(hold_s / window_s - 1e-9)
-    starts = range(len(good) - needed + 1)
-    return next((at * window_s for at in starts if all(good[at : at + needed])), None)
 
 
 def max_time_s(times: Iterable[float | None]) -> float | None:

@@ -7,7 +7,6 @@ unreadable record results in a sentence, never in a traceback.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -350,14 +349,11 @@ def window_pkts(records: Records, flow: str | None) -> float:
     end_s = min(span[1], rows[-1]["t_s"])
     steady_s = span[0] + metrics.WARM_UP_SHARE * (end_s - span[0])
     first_s = max([steady_s, *limited[:1], rows[0]["t_s"]])
-    held = [
-        (row["cwnd_pkts"], min(following, end_s) - max(row["t_s"], first_s))
-        for row, following in zip(rows, [*(row["t_s"] for row in rows[1:]), math.inf], strict=True)
-    ]
-    known = [(value, seconds) for value, seconds in held if seconds > 0]
-    return math.fsum(value * seconds for value, seconds in known) / math.fsum(
-        seconds for _, seconds in known
-    )
+    instants = [float(row["t_s"]) for row in rows]
+    mean = metrics.mean_held(instants, [row["cwnd_pkts"] for row in rows], first_s, end_s)
+    if mean is None:
+        raise UnreadableRecord(f"{selected.name}: no window was sampled after its start-up")
+    return mean
 
 
 def span_of(records: Records, flow: FlowSpec) -> tuple[float, float]:
@@ -369,48 +365,24 @@ def span_of(records: Records, flow: FlowSpec) -> tuple[float, float]:
     )
 
 
-def delivered_bytes(records: Records, flow: FlowSpec) -> Callable[[float], float]:
-    """Return a function from an instant to the bytes that a flow had delivered by then.
-
-    SACKed segments are included, so that a loss causes neither a pause nor a burst. Values between
-    samples are interpolated.
-    """
-    start_s, _ = span_of(records, flow)
-    curves: dict[Any, tuple[list[float], list[float]]] = {}
-    for row in records.wan_rows(flow):
-        times, totals = curves.setdefault((row["local"], row["peer"]), ([start_s], [0.0]))
-        if row["t_s"] > times[-1]:
-            times.append(float(row["t_s"]))
-            totals.append(float(row["delivered_pkts"]) * row["mss"])
-    if not curves:
-        raise UnreadableRecord(f"{flow.name}: its sockets were not sampled")
-
-    def by(instant: float) -> float:
-        return math.fsum(interpolate(instant, *curve) for curve in curves.values())
-
-    return by
-
-
-def interpolate(at: float, times: Sequence[float], values: Sequence[float]) -> float:
-    """Return the linear interpolation of a curve, constant outside its first and last point."""
-    index = bisect_right(times, at)
-    if index == 0 or index == len(times):
-        return values[min(index, len(times) - 1)]
-    share = (at - times[index - 1]) / (times[index] - times[index - 1])
-    return values[index - 1] + share * (values[index] - values[index - 1])
+def delivery_curves(records: Records) -> dict[str, metrics.DeliveryCurve]:
+    """Return the bytes that every flow delivered over time. Raises UnreadableRecord."""
+    instants = sorted({row["t_s"] for row in records.sockets})
+    curves = {}
+    for flow in records.run.flows:
+        rows = records.wan_rows(flow)
+        curve = metrics.delivery_curve(rows, instants, *span_of(records, flow))
+        if curve is None:
+            raise UnreadableRecord(f"{flow.name}: its sockets were not sampled")
+        curves[flow.name] = curve
+    return curves
 
 
 def steady_rates(records: Records) -> dict[str, float]:
     """Return each flow's mean rate, Mbit/s, while all are active, without the first quarter."""
-    flows = records.run.flows
-    spans = [span_of(records, flow) for flow in flows]
-    last_row_s = records.sockets[-1]["t_s"]
-    first_s, last_s = max(span[0] for span in spans), min(*(span[1] for span in spans), last_row_s)
-    first_s += metrics.WARM_UP_SHARE * (last_s - first_s)
-    rates = {}
-    for flow in flows:
-        by = delivered_bytes(records, flow)
-        rates[flow.name] = 8e-6 * (by(last_s) - by(first_s)) / (last_s - first_s)
+    rates = metrics.active_rates_mbit(delivery_curves(records))
+    if not rates:
+        raise UnreadableRecord("its flows were never active at once")
     return rates
 
 
@@ -425,18 +397,10 @@ def jain(records: Records, _flow: str | None) -> float:
 
 def fair_after_s(records: Records, _flow: str | None) -> float:
     """Return the time from the last flow's start until the shares are fair for five seconds."""
-    flows = records.run.flows
-    spans = [span_of(records, flow) for flow in flows]
-    start_s, end_s = max(span[0] for span in spans), min(span[1] for span in spans)
-    curves = [delivered_bytes(records, flow) for flow in flows]
-    window_s, fair_s = metrics.FAIR_WINDOW_S, 0.0
-    for number in range(int((end_s - start_s) / window_s)):
-        first = start_s + number * window_s
-        rates = [by(first + window_s) - by(first) for by in curves]
-        fair_s = fair_s + window_s if metrics.is_fair(rates) else 0.0
-        if fair_s >= metrics.FAIR_HOLD_S:
-            return (number + 1) * window_s - fair_s
-    raise UnreadableRecord("the shares never became fair")
+    fair_s = metrics.fair_after_s(list(delivery_curves(records).values()))
+    if fair_s is None:
+        raise UnreadableRecord("the shares never became fair")
+    return fair_s
 
 
 def probe_rtt_s(records: Records, flow: str | None, *, number: int) -> float:

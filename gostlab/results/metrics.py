@@ -12,7 +12,7 @@ determine is None, and no exception is raised.
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -176,6 +176,170 @@ def is_fair(rates: Sequence[float]) -> bool:
     total = math.fsum(rates)
     return total > 0 and all(
         abs(rate / total * len(rates) - 1) <= FAIR_DELTA + 1e-9 for rate in rates
+    )
+
+
+# -- rates over time
+
+
+Curve = tuple[Sequence[float], Sequence[float]]  # (instants, cumulative bytes)
+
+
+@dataclass(frozen=True)
+class DeliveryCurve:
+    """Represent the bytes that a flow delivered over time, for each socket or for its receiver."""
+
+    start_s: float
+    end_s: float  # end of the flow or its last sample, whichever is earlier
+    curves: tuple[Curve, ...]
+
+    def bytes_between(self, first_s: float, last_s: float) -> float:
+        """Return the bytes delivered between two instants, interpolated between samples."""
+        return sum(
+            interpolate(last_s, *curve) - interpolate(first_s, *curve) for curve in self.curves
+        )
+
+    def mbit_between(self, first_s: float, last_s: float) -> float:
+        return self.bytes_between(first_s, last_s) * 8 / 1e6 / (last_s - first_s)
+
+    def rates_mbit(self, window_s: float, origin_s: float = 0.0) -> dict[float, float]:
+        """Return the rate in windows by their ends; `origin_s` is the beginning of one.
+
+        The first and last window cover only the time when the flow was active, and are omitted if
+        that is less than half a window.
+        """
+        first = math.floor((self.start_s - origin_s) / window_s + 1e-9)
+        last = math.ceil((self.end_s - origin_s) / window_s - 1e-9)
+        edges = [origin_s + window_s * number for number in range(first, last + 1)]
+        rates = {}
+        for edge_s, next_s in pairwise(edges):
+            begin_s, end_s = max(edge_s, self.start_s), min(next_s, self.end_s)
+            if end_s - begin_s >= window_s / 2:
+                rates[next_s] = self.mbit_between(begin_s, end_s)
+        return rates
+
+
+def interpolate(at_s: float, t_s: Sequence[float], values: Sequence[float]) -> float:
+    """Return the linear interpolation of a curve, constant outside its first and last point."""
+    index = bisect_right(t_s, at_s)
+    if index == 0 or index == len(t_s):
+        return values[min(index, len(t_s) - 1)]
+    slope = (values[index] - values[index - 1]) / (t_s[index] - t_s[index - 1])
+    return slope * (at_s - t_s[index - 1]) + values[index - 1]
+
+
+def delivery_curve(
+    rows: Iterable[SocketRow], instants: Sequence[float], start_s: float, end_s: float
+) -> DeliveryCurve | None:
+    """Return the delivery curve of a flow from its sockets' samples; None without any.
+
+    instants: all sampling instants of the run, sorted. Bytes in the first sample of a socket were
+    delivered since the instant before, when the socket did not exist. SACKed segments are included,
+    so that a loss causes neither a gap nor a burst.
+    """
+    sockets: dict[Any, list[SocketRow]] = {}
+    for row in rows:
+        socket = (row.get("host"), row.get("local"), row.get("peer"))
+        sockets.setdefault(socket, []).append(row)
+    curves: list[Curve] = []
+    for samples in filter(None, map(delivered_bytes, sockets.values())):
+        seen = bisect_left(instants, samples[0][0])
+        opened_s = max(start_s, instants[seen - 1] if seen else 0.0)
+        points = [(opened_s, 0.0), *samples] if opened_s < samples[0][0] else samples
+        curves.append(([at_s for at_s, _ in points], [total for _, total in points]))
+    last_s = max((t_s[-1] for t_s, _ in curves), default=-math.inf)
+    if last_s <= start_s:
+        return None
+    return DeliveryCurve(start_s, min(end_s, last_s), tuple(curves))
+
+
+def delivered_bytes(rows: Iterable[SocketRow]) -> list[tuple[float, float]]:
+    """Return (time, cumulative bytes) of one socket: segments × mss, or bytes_acked."""
+    points: list[tuple[float, float]] = []
+    last_pkts = 0.0
+    for row in rows:
+        delivered, mss = row.get("delivered_pkts"), row.get("mss")
+        if is_number(delivered) and is_number(mss):
+            before = points[-1][1] if points else 0.0
+            total = before + (delivered - last_pkts) * mss
+            last_pkts = delivered
+        elif is_number(row.get("bytes_acked")):
+            total = float(row["bytes_acked"])
+        else:
+            continue
+        if not points or row["t_s"] > points[-1][0]:
+            points.append((row["t_s"], total))
+    return points
+
+
+def common_interval_s(
+    curves: Iterable[DeliveryCurve], measured_s: tuple[float, float] = (0.0, math.inf)
+) -> tuple[float, float]:
+    """Return the time of active_rates: while all flows are active; (0, 0) without flows.
+
+    It is the measured part of the load, or, if all of it is measured, the common time without its
+    first quarter (WARM_UP_SHARE).
+    """
+    known = list(curves)
+    first_s = max((curve.start_s for curve in known), default=0.0)
+    last_s = min((curve.end_s for curve in known), default=0.0)
+    if measured_s != (0.0, math.inf):
+        return max(first_s, measured_s[0]), min(last_s, measured_s[1])
+    return first_s + WARM_UP_SHARE * (last_s - first_s), last_s
+
+
+def active_rates_mbit(
+    curves: Mapping[str, DeliveryCurve], measured_s: tuple[float, float] = (0.0, math.inf)
+) -> dict[str, float]:
+    """Return each flow's mean rate over common_interval_s; empty if it has no length."""
+    first_s, last_s = common_interval_s(curves.values(), measured_s)
+    if last_s <= first_s:
+        return {}
+    return {name: curve.mbit_between(first_s, last_s) for name, curve in curves.items()}
+
+
+def common_windows(
+    curves: Iterable[DeliveryCurve], window_s: float, since_s: float
+) -> dict[float, tuple[float, ...]]:
+    """Return the rates of all flows in their common windows after an instant, by windows' ends."""
+    columns = [
+        {round(end_s, 6): mbit for end_s, mbit in curve.rates_mbit(window_s, since_s).items()}
+        for curve in curves
+    ]
+    shared = set(columns[0]).intersection(*columns) if columns else set()
+    later = sorted(end_s for end_s in shared if end_s > since_s + 1e-6)
+    return {end_s: tuple(column[end_s] for column in columns) for end_s in later}
+
+
+def fair_after_s(curves: Sequence[DeliveryCurve]) -> float | None:
+    """Return the time from the last flow's start until the shares are fair; None for never.
+
+    Shares are taken in windows of FAIR_WINDOW_S and must stay fair for FAIR_HOLD_S.
+    """
+    since_s = max((curve.start_s for curve in curves), default=0.0)
+    windows = common_windows(curves, FAIR_WINDOW_S, since_s).values()
+    return first_lasting([is_fair(rates) for rates in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
+
+
+def first_lasting(good: Sequence[bool], window_s: float, hold_s: float) -> float | None:
+    """Return the begin of the first window after which all are good for the hold time."""
+    needed = math.ceil(hold_s / window_s - 1e-9)
+    starts = range(len(good) - needed + 1)
+    return next((at * window_s for at in starts if all(good[at : at + needed])), None)
+
+
+def mean_held(
+    t_s: Sequence[float], values: Sequence[float], first_s: float, last_s: float
+) -> float | None:
+    """Return the mean of a step function over an interval; None if it is empty."""
+    begin_s = max(first_s, t_s[0]) if t_s else first_s
+    if not t_s or last_s <= begin_s:
+        return None
+    first, last = bisect_right(t_s, begin_s), bisect_left(t_s, last_s)
+    edges = [begin_s, *t_s[first:last], last_s]
+    held = zip(values[first - 1 : last], pairwise(edges), strict=True)
+    return math.fsum(value * (later - sooner) for value, (sooner, later) in held) / (
+        last_s - begin_s
     )
 
 
