@@ -46,7 +46,7 @@ class Netem(Qdisc):
     distribution: tuple[int, ...] | None = None
     every_pkts: int | None = None  # exactly every n-th packet is lost, by a filter before the qdisc
     ecn: bool = False  # losses become marks, on packets that can be marked
-    loss_correlation: float = 0.0
+    loss_correlation: float | None = None
     # (share, correlation): a share of 0 replaces one that was set before
     duplicate: tuple[float, float] | None = None
     corrupt: tuple[float, float] | None = None
@@ -151,7 +151,7 @@ class Netem(Qdisc):
             rate_bps=int(rate) * 8 if rate else None,
             seed=options.get("seed"),
             ecn=bool(options.get("ecn")),
-            loss_correlation=float(options.get("loss-random", {}).get("correlation", 0)),
+            loss_correlation=options.get("loss-random", {}).get("correlation") or None,
             duplicate=shares["duplicate"] if any(shares["duplicate"]) or self.duplicate else None,
             corrupt=shares["corrupt"] if any(shares["corrupt"]) or self.corrupt else None,
             reorder=reorder,
@@ -185,7 +185,7 @@ def build_delay_line(direction: ShapedDirection, seed: int) -> Netem:
         every_pkts=loss.packets,
         # netem accepts ecn only together with a loss
         ecn=direction.ecn == "losses" and bool(loss_numbers(loss)),
-        loss_correlation=loss.correlation,
+        loss_correlation=loss.correlation or None,
         duplicate=share_numbers(direction.duplicate),
         corrupt=share_numbers(direction.corrupt),
         reorder=reorder_numbers(direction.reorder),

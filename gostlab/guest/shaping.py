@@ -276,11 +276,11 @@ class Shaper:
     def _policer_counts(self, interface: Interface) -> dict[str, int]:
         argv = policer.show_argv(interface.name)
         shown = self._network.read(interface.node, argv, logged=False)
-        statistics = [action["stats"] for action in policer.shown_policers(shown)]
+        policers = policer.shown_policers(shown)
         return {
-            "offered_bytes": sum(one["bytes"] for one in statistics),
-            "offered_pkts": sum(one["packets"] for one in statistics),
-            "policer_drops": sum(one["drops"] for one in statistics),
+            "offered_bytes": sum(one.offered_bytes for one in policers),
+            "offered_pkts": sum(one.offered_pkts for one in policers),
+            "policer_drops": sum(one.drops for one in policers),
             "sent_bytes": self._netlink_counts(interface, netlink.qdiscs)["sent_bytes"],
         }
 
@@ -297,15 +297,18 @@ class Shaper:
         Raises ShapingMismatch.
         """
         node, device = interface.node, interface.name
+        index = 1 + list(self._current).index(interface)
         if not requested.rate_bps:
             if interface in self._policed:
                 self._network.read(node, policer.removal_argv(device))
                 self._policed.remove(interface)
             return
-        if interface not in self._policed:
+        if interface in self._policed:
+            self._network.read(node, policer.change_argv(requested, index))
+        else:
             self._network.read(node, ["tc", "qdisc", "replace", "dev", device, "clsact"])
+            self._network.read(node, policer.install_argv(device, requested, index))
             self._policed.add(interface)
-        self._network.read(node, policer.policer_argv(device, requested))
         shown = self._network.read(node, policer.show_argv(device), logged=False)
         if differing := policer.differences(requested, shown):
             raise ShapingMismatch(f"{node}: {device}: {'; '.join(differing)}")

@@ -128,3 +128,46 @@ def test_a_download_of_another_rate_and_loss_than_the_upload(lab: Lab) -> None:
     assert (path.forward.rate_bps, path.reverse.rate_bps) == (5_000_000, 20_000_000)
     assert (path.forward.loss.p, path.reverse.loss.p) == (0.0, 0.01)
     assert 5e6 < done.goodput_bps < 20e6
+
+
+@pytest.mark.parametrize("burst_bytes", [15_140, 151_400])
+def test_a_policer_passes_its_rate_and_a_burst_and_queues_nothing(
+    lab: Lab, burst_bytes: int
+) -> None:
+    path = path_with(policer={"rate_bps": 10_000_000, "burst_bytes": burst_bytes})
+    udp = [flow(kind="udp", cc=None, rate_bps=40_000_000, duration_s=4.0)]
+    done = lab.run(describe(path, BACK, flows=udp, duration_s=4.0, sample_ms=10.0))
+
+    rows = [row for row in done.queue() if 1.0 <= row["t_s"] <= 3.9]
+    passed_bps = 8 * (rows[-1]["sent_bytes"] - rows[0]["sent_bytes"])
+    passed_bps /= rows[-1]["t_s"] - rows[0]["t_s"]
+    assert passed_bps == pytest.approx(10e6, rel=0.005)
+    assert max(row["backlog_pkts"] for row in rows) <= 2
+    # The first packets have the whole bucket; the flow starts between two samples of 10 ms.
+    start_s = next(row["t_s"] for row in done.queue() if row["sent_bytes"] > 10_000)
+    second = next(row for row in done.queue() if row["t_s"] >= 1.0)
+    by_rate = (second["t_s"] - start_s) * 10e6 / 8
+    assert second["sent_bytes"] == pytest.approx(burst_bytes + by_rate, abs=25_000)
+    assert done.verdicts["policer_rate_forward"] == "ok"
+    [counts] = done.json("env.json")["impairments"]
+    assert done.checks["policer_drops_forward"]["got"] == counts["policer_drops"]
+    assert counts["policer_drops"] / counts["offered_pkts"] == pytest.approx(0.75, abs=0.02)
+
+
+def test_a_policer_changes_and_goes_during_the_load(lab: Lab) -> None:
+    rates = ((0.5, 8_000_000), (1.0, 5_000_000), (2.0, 0))
+    changes = [
+        {
+            "at_s": at_s,
+            "direction": "forward",
+            "policer": {"rate_bps": rate_bps, "burst_bytes": 15_140 if rate_bps else 0},
+        }
+        for at_s, rate_bps in rates
+    ]
+    udp = [flow(kind="udp", cc=None, rate_bps=40_000_000, duration_s=3.0)]
+    run = describe(path_with(), BACK, flows=udp, duration_s=3.0, sample_ms=100.0, changes=changes)
+    done = lab.run(run)
+
+    sent = {round(row["t_s"], 1): row["sent_bytes"] for row in done.queue()}
+    assert 8 * (sent[1.9] - sent[1.1]) / 0.8 == pytest.approx(5e6, rel=0.01)
+    assert 8 * (sent[2.9] - sent[2.1]) / 0.8 == pytest.approx(40e6, rel=0.05)
