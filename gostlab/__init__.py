@@ -27,7 +27,7 @@ __version__ = "0.2.0"
 # Each public name, and its module, which is imported at the first use, because a run inside the
 # guest needs none of them. gostlab/__init__.pyi declares the same names for type checkers.
 PUBLIC = dict.fromkeys(
-    "Experiment Progress Result Results Run Running compare load report".split(), "gostlab.api"
+    "Experiment Lab Progress Result Results Run Running compare load report".split(), "gostlab.api"
 ) | {
     "BadInput": "gostlab.errors",
     "MachineError": "gostlab.sandbox",

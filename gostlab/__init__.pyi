@@ -1,4 +1,5 @@
 from gostlab.api import Experiment as Experiment
+from gostlab.api import Lab as Lab
 from gostlab.api import Progress as Progress
 from gostlab.api import Result as Result
 from gostlab.api import Results as Results

@@ -20,7 +20,7 @@ from typing import Any
 from gostlab import sandbox as machines
 from gostlab.api.expectations import expectations_of
 from gostlab.api.plan import Plan, check_matrices, refusal
-from gostlab.api.run import FinishedRuns, Gathered, make
+from gostlab.api.run import FinishedRuns, Gathered, Kept, make
 from gostlab.errors import SandboxOnly
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler import progress as shown
@@ -256,6 +256,7 @@ class Experiment(Plan):
         gost: Path | None = None,
         retry_failed: bool = False,
         workers: Gathered | None = None,
+        kept: Kept | None = None,
     ) -> Running:
         """Execute the missing runs in a results folder, and give every result, old and new.
 
@@ -265,6 +266,7 @@ class Experiment(Plan):
                       a Progress twice a second and at each end
             gost      the path of GOST's binary
             workers   other workers that execute the runs, in place of this machine's CPUs
+            kept      what a Lab keeps for its runs (gostlab.Lab)
         No signal handler is set and the process is never ended. Raises BadInput, MissingPart and
         MachineError at once; while the loop goes on, ResultsError and OSError.
         """
@@ -275,7 +277,7 @@ class Experiment(Plan):
         elif callable(progress):
             watcher = ProgressCallback(progress)
         options: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
-        options |= {"progress": watcher, "workers": workers, "held": stack}
+        options |= {"progress": watcher, "workers": workers, "held": stack, "kept": kept}
         return Running(self, partial(make, [self], Path(results), **options))
 
 

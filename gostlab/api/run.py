@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from gostlab.results.metrics import RunCluster, format_window
 from gostlab.results.run_result import RunResult
 from gostlab.sandbox import native, uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
+from gostlab.sandbox.standby import StandbyPool
 from gostlab.scheduler import exec_one, queue
 from gostlab.scheduler.cell_result import CellResult, CellStatistics, cells_of
 from gostlab.scheduler.experiment_result import ExperimentResult
@@ -40,6 +41,14 @@ Gathered = Callable[
 FinishedRuns = Generator[RunResult, None, list[ExperimentResult]]
 
 
+@dataclass
+class Kept:
+    """What is kept from one experiment to the next: the parts, and standby guests."""
+
+    parts: locate.Parts
+    standby: StandbyPool
+
+
 def make(
     plans: Sequence[Plan],
     folder: Path,
@@ -52,6 +61,7 @@ def make(
     look: Callable[[], None],
     held: ExitStack,
     wake_fd: int | None = None,
+    kept: Kept | None = None,
 ) -> FinishedRuns:
     """Return a generator that executes the missing runs of plans and gives their ends.
 
@@ -60,16 +70,18 @@ def make(
 
     look: called while waiting for runs; an exception that it raises ends them. wake_fd: a file
     descriptor that is readable when `look` is to be called at once. held: an ExitStack that is
-    closed when all runs are done. The other arguments, and the exceptions, are those of
-    Experiment.run.
+    closed when all runs are done. kept: replaces `gost`, and boots guests ahead. The other
+    arguments, and the exceptions, are those of Experiment.run.
     """
     check_jobs(jobs)
     names = [plan.file.name for plan in plans]
     runs = [run for plan in plans for run in plan.runs]
-    parts = locate.find_parts(gost)
+    parts = kept.parts if kept else locate.find_parts(gost)
+    standby = kept.standby if kept else None
     sandbox.require_programs(runs, parts)
     sandbox.require_kernels(runs, parts)
-    starters = {name: starter(name, parts) for name in {plan.machine.name for plan in plans}}
+    machine_names = {plan.machine.name for plan in plans}
+    starters = {name: starter(name, parts, standby) for name in machine_names}
 
     def start(run: RunSpec, target: Path, slot: queue.Slot) -> sandbox.Job:
         return starters[run.machine](run, target, slot)
@@ -184,7 +196,9 @@ def gost_text(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
     return f"GOST's tunnels: {', '.join(versions)}" if versions else "no tunnel of GOST's"
 
 
-def starter(machine_name: str, parts: locate.Parts) -> queue.Starter:
+def starter(
+    machine_name: str, parts: locate.Parts, standby: StandbyPool | None = None
+) -> queue.Starter:
     """Return the function that starts a run on a CPU.
 
     What every run is given is found at the first start, while git is asked for the commit.
@@ -203,7 +217,9 @@ def starter(machine_name: str, parts: locate.Parts) -> queue.Starter:
     def start_sandbox(run: RunSpec, target: Path, cpu: int) -> sandbox.Job:
         commit.ask()
         kernel, binaries = locate.kernel_for(run.kernel, parts), handed_over()
-        return uml.start_run(kernel, run, target, binaries, visible, cpu, commit.answer())
+        boot = uml.run_boot(kernel, run, binaries, visible)
+        boot.write_parts(target, commit.answer())
+        return standby.start(boot, target, cpu) if standby else boot.boot(target, cpu)
 
     return start_native if machine_name == "native" else start_sandbox
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from gostlab import __version__
@@ -63,10 +64,7 @@ def environment(
     from mininet.net import VERSION as MININET_VERSION
 
     return {
-        "lab": {
-            "version": __version__,
-            "commit": json.loads(os.environ.get("GOSTLAB_COMMIT", "null")),
-        },
+        "lab": {"version": __version__, "commit": parts.get("commit")},
         "kernel": platform.release(),
         "kernel_build": platform.version(),
         "hz": kernel_hz(),
@@ -74,7 +72,7 @@ def environment(
         "clock": run.clock,
         "syscall_cost_us": installed_syscall_cost_us(),
         "cc": {node: values["net.ipv4.tcp_congestion_control"] for node, values in sysctls.items()},
-        "iproute2": first_line(["ip", "-V"]).removeprefix("ip utility, iproute2-").split(",")[0],
+        "iproute2": iproute2_version(),
         "iperf3": programs.iperf3.version.partition("-")[0],
         "iperf3_program": programs.iperf3.to_json(),
         "mininet": MININET_VERSION,
@@ -140,6 +138,23 @@ def web_programs(run: RunSpec, programs: Programs) -> dict[str, str]:
     if any(flow.kind == "http" for flow in run.flows):
         versions["wget"] = first_line(["wget", "--version"])
     return versions
+
+
+def read_constants() -> None:
+    """Read what env.json says of every run alike, so that a sandbox that waits has read it."""
+    kernel_config()
+    with suppress(NetworkError):
+        iproute2_version()
+
+
+def iproute2_version() -> str:
+    """Return the version of the `ip` on PATH. Raises NetworkError."""
+    return _iproute2_version(os.environ.get("PATH", ""))
+
+
+@cache
+def _iproute2_version(_path: str) -> str:
+    return first_line(["ip", "-V"]).removeprefix("ip utility, iproute2-").split(",")[0]
 
 
 def first_line(argv: list[str]) -> str:
@@ -225,6 +240,7 @@ def kernel_hz() -> int | None:
     return int(match[1]) if match else None
 
 
+@cache
 def kernel_config() -> str:
     """Return the running kernel's configuration, or "" if it is not available."""
     with suppress(OSError, ValueError):

@@ -1,6 +1,8 @@
 """Execute one run, from its description to its result folder, equally on any machine.
 
-    python3 -m gostlab.guest.run FOLDER       FOLDER holds run.json and parts.json
+    python3 -m gostlab.guest.run FOLDER [HELD]
+
+FOLDER holds run.json and parts.json; with HELD, only once a call of this process returns.
 
 It needs root in its own network namespaces and a kernel with sch_netem, whichever machine provides
 them. Its outcome goes to outcome.json, which the process that starts it turns into status.json.
@@ -30,6 +32,7 @@ from gostlab.guest.environment import (
     environment,
     iperf3_of,
     kernel_number,
+    read_constants,
     run_environ,
     scratch_folder,
 )
@@ -397,12 +400,26 @@ def import_plugins() -> None:
         declared()
 
 
+def wait_for_orders(folder: Path, held_length: int) -> None:
+    """Make a call that the host holds until it has put run.json and parts.json into FOLDER.
+
+    gostlab.sandbox.held_call describes the call. It takes no time of the virtual clock.
+    """
+    file = folder / "held"
+    file.touch()
+    os.truncate(file, held_length)
+    file.unlink()
+
+
 def main(argv: list[str]) -> int:
     """Run the description in FOLDER; outcome.json has the result, not the exit status."""
     import_plugins()
     gc.freeze()
     gc.enable()  # guest_init.py has disabled it
     folder = Path(argv[1])
+    read_constants()
+    if len(argv) > 2:
+        wait_for_orders(folder, int(argv[2]))
     run = RunSpec.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
     started = time.monotonic()

@@ -25,6 +25,7 @@ class KernelJson(TypedDict):
 class PartsJson(TypedDict, total=False):
     """The contents of parts.json; a program of flows that is missing is None."""
 
+    commit: str | None  # commit of the lab's checkout, with + if that is changed
     path_dirs: list[str]
     tc_lib_dir: str | None
     nginx: str | None

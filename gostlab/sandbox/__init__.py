@@ -116,6 +116,15 @@ class TimedProcess:
         """Return the process group ID."""
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Return whether the process has not ended yet, whatever its time limit."""
+        return self._process.poll() is None
+
+    def restart_limit(self, limit_s: float) -> None:
+        """Set the time limit anew, from now on."""
+        self._limit_s, self._deadline = limit_s, time.monotonic() + limit_s
+
     def poll(self) -> int | None:
         """Return the exit status, None while the process runs; end it after its limit."""
         status = self._process.poll()

@@ -41,6 +41,11 @@ class MemoryPlace:
         self.folder = own
         self._made = False
 
+    @property
+    def is_in_run_folder(self) -> bool:
+        """Return whether the folder is the folder .uml of the guest's own folder."""
+        return self._within in (None, self._own)
+
     def __str__(self) -> str:
         if self._within is None:
             return OWN_TMPFS
@@ -51,7 +56,7 @@ class MemoryPlace:
 
         Stale folders of guests whose parent was killed are removed. Raises OSError.
         """
-        if self._within is None or self._within == self._own:
+        if self.is_in_run_folder or self._within is None:
             return
         for stale in self._within.glob(f"{PREFIX}*"):
             with suppress(OSError):

@@ -25,12 +25,12 @@ ISOLATION = "namespaces of networks, mounts and processes (as root)"
 
 def start_run(run: RunSpec, folder: Path, parts: PartsJson, commit: str | None) -> TimedProcess:
     """Start a run on this kernel. Raises OSError."""
-    (folder / "parts.json").write_text(json.dumps(dict(parts)), encoding="utf-8")
+    handed: PartsJson = {**parts, "commit": commit}
+    (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
     environ = {
         **os.environ,
         **QUICK_IMPORTS,
         "PYTHONPATH": PYTHON_PATH,
-        "GOSTLAB_COMMIT": json.dumps(commit),
         "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),
     }
     process = start_logged([*CONTAINMENT, *guest_argv(RUN, str(folder))], folder, environ)

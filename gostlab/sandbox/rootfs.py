@@ -125,12 +125,38 @@ def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
     return OwnRoot(root, parts, shared, tuple(programs))
 
 
-@cache
 def bundle_folder(root: Root) -> dict[str, Path]:
     """Return the folder of the module bundle (gostlab.sandbox.module_bundle) of a root.
 
-    The cache has one per checkout and root; {} if the cache is not writable.
+    The cache has one per checkout and root, of today's sources; {} if the cache is not writable.
     """
+    return provide_bundle(root, sources_digest())
+
+
+def sources_digest() -> str:
+    """Return a digest of paths, times and sizes of the lab's sources.
+
+    The sources of another version may be older than these.
+    """
+    found = [(str(TOPOLOGY_FILE), *time_and_size(os.stat(TOPOLOGY_FILE)))]
+    folders = [str(CODE / "gostlab")]
+    while folders:  # Path.glob takes twice the time, which every run would spend
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.name.endswith(".py"):
+                    found.append((entry.path, *time_and_size(entry.stat())))
+    return hashlib.sha256(repr(sorted(found)).encode("utf-8", "replace")).hexdigest()
+
+
+def time_and_size(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_mtime_ns, stat.st_size
+
+
+@cache
+def provide_bundle(root: Root, digest: str) -> dict[str, Path]:
+    """Return `bundle_folder` of sources with a digest, which are bundled if they are not yet."""
     key = hashlib.sha256(f"{CODE}\0{root.tree}".encode()).hexdigest()[:12]
     folder = cache_folder() / "byte-code" / key
     file = folder / BUNDLE
@@ -140,10 +166,6 @@ def bundle_folder(root: Root) -> dict[str, Path]:
         remove_orphaned_bundles(folder)
     except OSError:
         return {}
-    # The digest is of time and size: the sources of another version may be older than these.
-    stats = {path: path.stat() for path in (*CODE.glob("gostlab/**/*.py"), TOPOLOGY_FILE)}
-    sources = sorted((str(path), stat.st_mtime_ns, stat.st_size) for path, stat in stats.items())
-    digest = hashlib.sha256(repr(sources).encode("utf-8", "replace")).hexdigest()
     digest_file = folder / SOURCES_DIGEST
     if not (file.exists() and digest_file.exists() and digest_file.read_text("ascii") == digest):
         argv, environ = root.python("-m", "gostlab.sandbox.module_bundle", file)

@@ -17,13 +17,14 @@ import json
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
@@ -33,11 +34,11 @@ from gostlab.errors import BadInput
 from gostlab.install import landlock
 from gostlab.install.kernel_modules import CompileError, Module, module_for, provide_capture
 from gostlab.install.landlock import UNUSED, checked, gain_no_rights, libc
-from gostlab.install.locate import MissingPart, kernel_record, seccomp_words
+from gostlab.install.locate import MissingPart, kernel_record, seccomp_words, written_record
 from gostlab.install.parts_json import KernelJson, PartsJson
 from gostlab.install.rootfs import FIRST_IN_ROOT
 from gostlab.registry.folders import PYTHON_PATH
-from gostlab.registry.kernels import SHIPPED, kernel_named
+from gostlab.registry.kernels import SHIPPED, declared_kernels, kernel_named
 from gostlab.sandbox import (
     CHECKOUT,
     QUICK_IMPORTS,
@@ -46,14 +47,21 @@ from gostlab.sandbox import (
     MachineError,
     TimedProcess,
     guest_argv,
+    held_call,
     start_logged,
 )
 from gostlab.sandbox.guest_init import REBOOTED
-from gostlab.sandbox.guest_memory import MEMORY_SLACK_MIB, MemoryPlace, explain_unfit, memory_place
+from gostlab.sandbox.guest_memory import (
+    FOLDER_VARIABLE,
+    MEMORY_SLACK_MIB,
+    MemoryPlace,
+    explain_unfit,
+    memory_place,
+)
 from gostlab.sandbox.host_limits import memory_left
 from gostlab.sandbox.kernel_log import explain_kernel_death, read_log
 from gostlab.sandbox.readable_paths import named_by_commands, readable_as_root
-from gostlab.sandbox.rootfs import LINKS, OwnRoot, own_root
+from gostlab.sandbox.rootfs import BUNDLE, BUNDLE_FOLDER, LINKS, OwnRoot, own_root
 from gostlab.spec.cpu_model import CpuModel, MachineModel
 from gostlab.spec.run_spec import RunSpec
 
@@ -83,6 +91,8 @@ VIRTUAL_EPOCH_NS = 1_700_000_000_000_000_000
 # The guest's kernel opens every file that a program of the guest opens: a run of one flow has 65 to
 # 100 open files, and with fewer its pings fail.
 MIN_OPEN_FILES = 256
+# Seed of a kernel that boots before its run's seed is set.
+BOOT_SEED = 1
 # Memory and time limit of a test guest, which shows whether guests boot here.
 TRIAL_MIB, TRIAL_LIMIT_S = 128, 30.0
 # Messages of a guest's kernel that cannot run here, and their causes.
@@ -256,6 +266,7 @@ def boot(
     named: Sequence[Path] = (),
     capture: Path | None = None,
     trial: bool = False,
+    hold: held_call.Channel | None = None,
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
 
@@ -271,6 +282,7 @@ def boot(
     named     further host paths that root's guest on the host's files may read
     capture   the module that records packets, if the kernel is to load it
     trial     the command is the lab's own: if this guest does not boot, no guest does
+    hold      the guest waits at its held call (gostlab.sandbox.held_call) for `Guest.resume`
 
     Raises MachineError or OSError.
     """
@@ -312,7 +324,7 @@ def boot(
     confine_guest = partial(
         confine, isolation, folder, memory.folder, model.memory_mib, readable, needed
     )
-    before_exec = partial(confine_child, confine_guest, folder, cpu, os.getpid())
+    before_exec = partial(confine_child, confine_guest, folder, cpu, os.getpid(), hold)
     try:
         process = start_kernel([str(kernel), *args], folder, memory, before_exec, terminal=terminal)
     except (subprocess.SubprocessError, OSError) as error:
@@ -320,7 +332,10 @@ def boot(
         raise MachineError(explain_start_failure(kernel, folder, isolation, error)) from error
     try_boot = None if trial else partial(check_boots, kernel, cpu=cpu, keep=keep, root=root)
     of_work = model.clock == "virtual"
-    return Guest(process, limit_s, folder, memory, modules, of_work=of_work, try_boot=try_boot)
+    guest = Guest(process, limit_s, folder, memory, modules, of_work=of_work, try_boot=try_boot)
+    if hold is not None:
+        guest.held = hold.receive()
+    return guest
 
 
 def check_boots(kernel: Path, *, cpu: int, keep: Sequence[Path], root: OwnRoot | None) -> None:
@@ -392,7 +407,8 @@ def start_kernel(
     environ = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
-        "TMPDIR": str(memory.folder),
+        # The folder may be renamed before the kernel opens its memory (gostlab.sandbox.standby).
+        "TMPDIR": f"{WORKING_FOLDER}/.uml" if memory.is_in_run_folder else str(memory.folder),
     }
     # The child has only one thread between fork and exec and must not wait for another.
     with signals_wait() as let_through:
@@ -437,9 +453,38 @@ class Guest(TimedProcess):
         super().__init__(process, limit_s, of_work=of_work)
         self._folder, self.memory, self._modules = folder, memory, modules
         self._try_boot = try_boot
+        self.held: held_call.HeldCall | None = None  # the call at which the guest waits
+        self.at_end: Callable[[], None] | None = None  # called once, when the guest has ended
+        self._is_resumed = False
+        self._events: select.epoll | None = None
+
+    def resume(self, folder: Path, limit_s: float) -> None:
+        """Let a guest that waits at its held call continue in a folder, to which its own was moved.
+
+        One that has not made the call yet continues when it does: `end_fd` is readable then, and
+        `poll` answers the call. limit_s: the time limit from now on.
+        """
+        self._folder, self._is_resumed = folder, True
+        self.restart_limit(limit_s)
+        if not self._answer_held_call() and self.held is not None and self.end_fd is not None:
+            self._events = select.epoll()
+            for descriptor in (self.end_fd, self.held.listener):
+                self._events.register(descriptor, select.EPOLLIN)
+            self.end_fd = self._events.fileno()
+
+    def _answer_held_call(self) -> bool:
+        """Let a resumed guest continue if it has made its held call; return whether it has."""
+        if self.held is None or not self._is_resumed or not self.held.answer():
+            return False
+        self.held = None  # the listener is closed, which removes it from `_events`
+        return True
 
     def poll(self) -> int | None:
+        self._answer_held_call()
         status = super().poll()
+        if status is not None and self.at_end is not None:
+            at_end, self.at_end = self.at_end, None
+            at_end()
         if status is not None:
             self.memory.leave()
             log = "\n".join(read_log(self._folder)) if self.complaint is None else ""
@@ -470,6 +515,8 @@ class Guest(TimedProcess):
 
     def kill(self) -> None:
         super().kill()
+        if self.held is not None:
+            self.held.close()
         self.memory.leave()
 
 
@@ -517,18 +564,87 @@ def sandbox_environ(extra: Mapping[str, str] = {}, root: OwnRoot | None = None) 
     }
 
 
-def start_run(
-    kernel: Path,
-    run: RunSpec,
-    folder: Path,
-    parts: PartsJson,
-    keep: Sequence[Path],
-    cpu: int,
-    commit: str | None,
-    *,
-    prompt: str = "",
-) -> TimedProcess:
-    """Boot a guest that executes a run.
+@dataclass(frozen=True)
+class RunBoot:
+    """What the guest of a run is given when it boots, before it reads the run's description."""
+
+    kernel: Path
+    argv: tuple[str, ...]
+    model: MachineModel
+    environ: Mapping[str, str]
+    keep: tuple[Path, ...]
+    modules: tuple[Module, ...]
+    root: OwnRoot | None
+    named: tuple[Path, ...]
+    limit_s: float
+    terminal: bool
+    capture: Path | None
+    parts: PartsJson  # read with the run's description
+
+    def write_parts(self, folder: Path, commit: str | None) -> None:
+        """Write parts.json into a run's folder. Raises OSError."""
+        parts: PartsJson = {**self.parts, "commit": commit}
+        (folder / "parts.json").write_text(json.dumps(parts), encoding="utf-8")
+
+    def boot(self, folder: Path, cpu: int, hold: held_call.Channel | None = None) -> Guest:
+        """Boot a guest in a run's folder. Raises MachineError or OSError."""
+        held = () if hold is None else (str(held_call.HELD_LENGTH),)
+        return boot(
+            self.kernel,
+            folder,
+            [*self.argv, *held],
+            self.model,
+            environ=self.environ,
+            keep=self.keep,
+            cpu=cpu,
+            limit_s=self.limit_s,
+            terminal=self.terminal,
+            modules=self.modules,
+            root=self.root,
+            named=self.named,
+            capture=self.capture,
+            hold=hold,
+        )
+
+    @property
+    def can_wait(self) -> bool:
+        """Return whether a guest may boot before its run is known.
+
+        Its clock must stand still meanwhile, and its random numbers must be reset afterwards.
+        """
+        is_pinned = self.model.seed == BOOT_SEED
+        return is_pinned and self.root is not None and not self.terminal and not self.named
+
+    @property
+    def key(self) -> Hashable:
+        """Return a value that differs if guests differ before they read the run's description.
+
+        A file that was changed at its path differs, too. Raises OSError.
+        """
+        assert self.root is not None
+        files = [self.kernel, *(module.file for module in self.modules)]
+        files += [self.capture] if self.capture is not None else []
+        if BUNDLE_FOLDER in self.root.shared:
+            files.append(self.root.shared[BUNDLE_FOLDER] / BUNDLE)  # the lab's own code
+        stats = [os.stat(file) for file in files]
+        return (
+            tuple(map(str, files)),
+            tuple((at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns) for at in stats),
+            tuple(kernel_args(self.model, seccomp=seccomp_words(self.kernel), root=self.root)),
+            self.argv,
+            tuple(sorted(self.environ.items())),
+            tuple((module.cc, module.arguments) for module in self.modules),
+            self.root.root.tree,
+            tuple(sorted(self.root.shared.items())),
+            self.root.programs,
+            os.environ.get(FOLDER_VARIABLE),
+        )
+
+
+def run_boot(
+    kernel: Path, run: RunSpec, parts: PartsJson, keep: Sequence[Path], *, prompt: str = ""
+) -> RunBoot:
+    """Return how the guest of a run boots.
 
     prompt: the module that gets the caller's terminal instead. Raises MachineError, MissingPart or
     OSError.
@@ -543,28 +659,63 @@ def start_run(
         run_parts["modules"] = {module.cc: module.record for module in modules}
     if run.kernel != SHIPPED:
         run_parts["kernel"] = kernel_facts(run.kernel, kernel)
-    (folder / "parts.json").write_text(json.dumps(run_parts), encoding="utf-8")
     facts = host_facts(str(available_isolation()))
     if root is not None:
         facts["root"] = root.root.says()
-    environ = {"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)}
+    environ = {"GOSTLAB_HOST": json.dumps(facts)}
     if prompt:
         environ["TERM"] = os.environ.get("TERM", "dumb")
-    return boot(
+    return RunBoot(
         kernel,
-        folder,
-        guest_argv(prompt or RUN, GUEST_FOLDER),
-        MachineModel.of(run),
-        environ=environ,
-        keep=[CHECKOUT, *keep],
-        cpu=cpu,
-        limit_s=WEEK_S if prompt else sandbox.time_limit_s(run),
-        terminal=bool(prompt),
-        modules=modules,
-        root=root,
-        named=named_by_commands(run),
-        capture=capture,
+        tuple(guest_argv(prompt or RUN, GUEST_FOLDER)),
+        boot_model(run, kernel),
+        environ,
+        (CHECKOUT, *keep),
+        tuple(modules),
+        root,
+        tuple(named_by_commands(run)),
+        WEEK_S if prompt else sandbox.time_limit_s(run),
+        bool(prompt),
+        capture,
+        run_parts,
     )
+
+
+def boot_model(run: RunSpec, kernel: Path) -> MachineModel:
+    """Return the machine that a run's kernel boots as.
+
+    A kernel whose random numbers a run resets to its seed (gostlab.guest.reset_clock) boots with
+    the same seed for every run: what it does before is then the same, too.
+    """
+    model = MachineModel.of(run)
+    is_reset = run.clock == "virtual" and has_lab_patches(run.kernel, kernel)
+    return replace(model, seed=BOOT_SEED) if is_reset else model
+
+
+def has_lab_patches(name: str, kernel: Path) -> bool:
+    """Return whether a kernel was built by the lab from one of its own series of patches."""
+    return written_record(kernel) is not None and (name == SHIPPED or name in declared_kernels())
+
+
+def start_run(
+    kernel: Path,
+    run: RunSpec,
+    folder: Path,
+    parts: PartsJson,
+    keep: Sequence[Path],
+    cpu: int,
+    commit: str | None,
+    *,
+    prompt: str = "",
+) -> Guest:
+    """Boot a guest that executes a run.
+
+    prompt: the module that gets the caller's terminal instead. Raises MachineError, MissingPart or
+    OSError.
+    """
+    boot = run_boot(kernel, run, parts, keep, prompt=prompt)
+    boot.write_parts(folder, commit)
+    return boot.boot(folder, cpu)
 
 
 def kernel_facts(name: str, kernel: Path) -> KernelJson:
@@ -605,15 +756,22 @@ class HostFacts(TypedDict):
     root: NotRequired[Mapping[str, str]]
 
 
+@cache
+def cpu_name() -> str:
+    """Return the name of the host's CPU, by /proc/cpuinfo."""
+    text = Path("/proc/cpuinfo").read_text()
+    match = re.search(r"^model name\s*:\s*(.*?)\s*$", text, re.MULTILINE)
+    return match[1] if match else "unknown"
+
+
 def host_facts(isolation: str) -> HostFacts:
     """Return the facts of the host on which a real-clock result depends, and the isolation.
 
     The container's image and the cluster's worker are included if their environment names them.
     """
-    cpu = re.search(r"^model name\s*:\s*(.*?)\s*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     facts: HostFacts = {
         "kernel": os.uname().release,
-        "cpu": cpu[1] if cpu else "unknown",
+        "cpu": cpu_name(),
         "cpus": os.cpu_count(),
         "isolation": isolation,
     }
@@ -652,12 +810,18 @@ def available_isolation() -> Isolation:
     return Isolation(False, 0)
 
 
-def confine_child(confine_self: Callable[[], None], folder: Path, cpu: int, parent: int) -> None:
+def confine_child(
+    confine_self: Callable[[], None],
+    folder: Path,
+    cpu: int,
+    parent: int,
+    hold: held_call.Channel | None = None,
+) -> None:
     """Prepare the child process between fork and exec.
 
     It is pinned to one CPU, as every system call of an unpinned guest would wake another core;
-    confined to its folder; and ends with its parent, however that ends. Raises OSError after
-    writing it to stderr.
+    confined to its folder; and ends with its parent, however that ends. With `hold`, its held call
+    is answered by the parent. Raises OSError after writing it to stderr.
     """
     try:
         os.sched_setaffinity(0, {cpu})
@@ -667,6 +831,8 @@ def confine_child(confine_self: Callable[[], None], folder: Path, cpu: int, pare
         libc.personality(ctypes.c_ulong(ADDR_NO_RANDOMIZE))
         confine_self()
         os.chdir(folder)  # WORKING_FOLDER, in the new mount namespace
+        if hold is not None:
+            hold.install()
         # This is last, as a change of credentials resets it; and the parent may have ended by now.
         checked(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *UNUSED), "pdeathsig")
         if os.getppid() != parent:

@@ -20,7 +20,7 @@ from tools.reference.public import PARTS
 
 ROOT = Path(gostlab.__file__).parent
 # What a later version keeps. A name that leaves was said to leave one version before.
-NAMES = """BadInput Experiment MachineError MissingPart Progress Result Results ResultsError Run Running
+NAMES = """BadInput Experiment Lab MachineError MissingPart Progress Result Results ResultsError Run Running
 SAMPLES __version__ compare fit load report""".split()
 
 

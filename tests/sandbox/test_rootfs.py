@@ -86,13 +86,18 @@ def test_what_a_run_imports_is_kept_and_made_anew_when_a_source_changes(
     source, cache = tmp_path / "code/gostlab/one.py", tmp_path / "cache"
     source.parent.mkdir(parents=True)
     source.touch()
-    replaced = {"CODE": tmp_path / "code", "TOPOLOGY_FILE": source, "cache_folder": lambda: cache}
+    replaced = {
+        "CODE": tmp_path / "code",
+        "TOPOLOGY_FILE": source,
+        "cache_folder": lambda: cache,
+        "provide_bundle": rootfs.provide_bundle.__wrapped__,
+    }
     for name, value in replaced.items():
         monkeypatch.setattr(rootfs, name, value)
 
     def kept() -> int:
         """When it was written."""
-        [folder] = rootfs.bundle_folder.__wrapped__(made).values()
+        [folder] = rootfs.bundle_folder(made).values()
         return (folder / rootfs.BUNDLE).stat().st_mtime_ns
 
     first = kept()
@@ -108,7 +113,7 @@ def test_what_a_run_imports_is_kept_and_made_anew_when_a_source_changes(
 
     shutil.rmtree(cache)
     cache.write_text("a file, where none can lie")
-    assert rootfs.bundle_folder.__wrapped__(made) == {}
+    assert rootfs.bundle_folder(made) == {}
 
 
 def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_day(tmp_path: Path) -> None:

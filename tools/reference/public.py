@@ -10,6 +10,7 @@ from gostlab.registry import folders
 # The public members of public classes. A name is announced one version before its removal.
 PARTS = {
     "Experiment": "from_file of run name runs levels",
+    "Lab": "run execute close",
     "Progress": "done total left_s running",
     "Result": "name folder levels repetition outcome verdict error counts goodput_mbit samples",
     "Results": "name runs cells samples drawings figures draw to_parquet",

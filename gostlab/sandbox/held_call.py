@@ -1,0 +1,168 @@
+"""Hold a system call of a child process until this process answers it (seccomp_unotify(2)).
+
+A filter of system calls hands a truncate(2) to HELD_LENGTH bytes over to this process. Until the
+answer the calling thread stands still in the kernel and uses no CPU time. The call is never carried
+out: the child sees that it succeeded. No other call is affected, because no file system has files
+of that length.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import socket
+import struct
+from functools import cache
+
+from gostlab.install.landlock import checked, gain_no_rights, libc
+
+HELD_LENGTH = 0x676F73746C616221  # "gostlab!", in bytes: larger than any file
+# <linux/audit.h>, and <asm/unistd.h>: the numbers of seccomp, truncate and ftruncate
+NUMBERS = {"x86_64": (0xC000003E, 317, 76, 77)}
+# <linux/filter.h>: load a word of struct seccomp_data, jump if equal, return
+LOAD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
+NR, ARCH, LENGTH_LOW, LENGTH_HIGH = 0, 4, 24, 28  # offsets in struct seccomp_data
+# <linux/seccomp.h>. Its struct seccomp_notif begins with the ID of the call; struct
+# seccomp_notif_resp has ID, value, error and flags.
+SET_MODE_FILTER, NEW_LISTENER = 1, 8
+RET_ALLOW, RET_USER_NOTIF = 0x7FFF0000, 0x7FC00000
+NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
+NOTIFICATION_BYTES = 80
+RESPONSE = struct.Struct("QqiI")
+
+
+class Instruction(ctypes.Structure):
+    """struct sock_filter."""
+
+    _fields_ = [
+        ("code", ctypes.c_ushort),
+        ("if_true", ctypes.c_ubyte),
+        ("if_false", ctypes.c_ubyte),
+        ("operand", ctypes.c_uint),
+    ]
+
+
+class Program(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.POINTER(Instruction))]
+
+
+def filter_instructions() -> list[Instruction]:
+    """Return the filter. Jumps are counted from the next instruction."""
+    arch, _, truncate, ftruncate = NUMBERS[os.uname().machine]
+    return [
+        Instruction(LOAD, 0, 0, ARCH),
+        Instruction(JUMP_IF_EQUAL, 0, 8, arch),
+        Instruction(LOAD, 0, 0, NR),
+        Instruction(JUMP_IF_EQUAL, 1, 0, truncate),
+        Instruction(JUMP_IF_EQUAL, 0, 5, ftruncate),
+        Instruction(LOAD, 0, 0, LENGTH_LOW),
+        Instruction(JUMP_IF_EQUAL, 0, 3, HELD_LENGTH & 0xFFFFFFFF),
+        Instruction(LOAD, 0, 0, LENGTH_HIGH),
+        Instruction(JUMP_IF_EQUAL, 0, 1, HELD_LENGTH >> 32),
+        Instruction(RETURN, 0, 0, RET_USER_NOTIF),
+        Instruction(RETURN, 0, 0, RET_ALLOW),
+    ]
+
+
+def install_filter() -> int:
+    """Filter this process's calls; return the listener's descriptor. Raises OSError.
+
+    Needs no_new_privs. EBUSY: a filter around this process has a listener already.
+    """
+    instructions = filter_instructions()
+    program = Program(len(instructions), (Instruction * len(instructions))(*instructions))
+    number = NUMBERS[os.uname().machine][1]
+    result = libc.syscall(number, SET_MODE_FILTER, NEW_LISTENER, ctypes.byref(program))
+    return checked(result, "seccomp")
+
+
+@cache
+def is_available() -> bool:
+    """Return whether the host's kernel can hold a call of a child (Linux 5.0 and later).
+
+    It is tried once, in a child process.
+    """
+    if os.uname().machine not in NUMBERS:
+        return False
+    child = os.fork()
+    if child == 0:
+        try:
+            gain_no_rights()
+            install_filter()
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Channel:
+    """Pass the listener from a child, between fork and exec, to this process."""
+
+    def __init__(self) -> None:
+        self._here, self._child = socket.socketpair()
+
+    def install(self) -> None:
+        """Install the filter in the child, and send the listener. Raises OSError."""
+        listener = install_filter()
+        socket.send_fds(self._child, [b"x"], [listener])
+        os.close(listener)
+
+    def receive(self) -> HeldCall:
+        """Return the child's held call, once the child has executed its program.
+
+        Raises OSError.
+        """
+        self._child.close()
+        _, descriptors, _, _ = socket.recv_fds(self._here, 1, 1)
+        self.close()
+        if not descriptors:
+            raise OSError(errno.EPIPE, os.strerror(errno.EPIPE), "seccomp listener")
+        return HeldCall(descriptors[0])
+
+    def close(self) -> None:
+        """Close both ends; may be called twice."""
+        self._here.close()
+        self._child.close()
+
+
+class HeldCall:
+    """The call of a child that this process answers.
+
+    listener  readable when the child has made the call
+    """
+
+    def __init__(self, listener: int) -> None:
+        self.listener = listener
+        self._is_open = True
+
+    def has_come(self) -> bool:
+        """Return whether the child has made the call."""
+        poller = select.poll()
+        poller.register(self.listener, select.POLLIN)
+        # POLLHUP without POLLIN: the child has ended. Receiving would then wait for ever.
+        return any(event & select.POLLIN for _, event in poller.poll(0))
+
+    def answer(self) -> bool:
+        """Let the child continue, if it has made the call; return whether it has."""
+        while self._is_open and self.has_come():
+            notification = bytearray(NOTIFICATION_BYTES)
+            try:
+                fcntl.ioctl(self.listener, NOTIF_RECV, notification)
+                call_id = struct.unpack_from("Q", notification)[0]
+                fcntl.ioctl(self.listener, NOTIF_SEND, bytearray(RESPONSE.pack(call_id, 0, 0, 0)))
+            except FileNotFoundError:  # a signal interrupted the call; the child makes it again
+                continue
+            self.close()
+            return True
+        return False
+
+    def close(self) -> None:
+        """Close the listener; may be called twice. A child that still waits gets ENOSYS."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self.listener)

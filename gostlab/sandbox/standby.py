@@ -1,0 +1,322 @@
+"""Keep sandboxes booted for the next runs.
+
+A standby guest has booted and imported everything, and waits at its held call (held_call) for a
+run. It stands still in one system call of the host: it uses no CPU time, and its virtual clock does
+not move, so that its run has the same samples as that of a guest that has just booted. Its memory
+is what it has touched, about 60 MB.
+
+A guest is bound to what it was given at boot (`RunBoot.key`). Whatever prevents that a standby
+guest is used, the guest of the run boots as it would without.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+import time
+import weakref
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from gostlab.sandbox import MachineError, held_call
+from gostlab.sandbox.host_limits import memory_left
+from gostlab.sandbox.uml import Guest, RunBoot
+
+FOLDER = ".standby"  # subfolder of a results folder with the folders of standby guests
+LOCK = "lock"  # file beside a standby guest's folder, locked while its process is alive
+IDLE_LIMIT_S = 30.0  # after this long without a run, standby guests are ended
+# A folder has no lock only just after its creation, and just before its removal.
+WITHOUT_LOCK_S = 600.0
+# A standby guest boots only if this many times its memory is available.
+MEMORY_RESERVE = 2
+
+
+@dataclass(frozen=True)
+class Standby:
+    """A booted guest without a run."""
+
+    guest: Guest
+    key: Hashable
+    cpu: int
+    place: StandbyFolder
+
+    def take_over(self, folder: Path, cpu: int, limit_s: float) -> Guest:
+        """Let the guest execute the run in a folder, on a CPU. Raises OSError."""
+        self.place.move_to(folder)
+        if cpu != self.cpu:
+            pin_group(self.guest.group, cpu)
+        self.guest.resume(folder, limit_s)
+        return self.guest
+
+    def discard(self) -> None:
+        """End the guest and remove its folder; may be called twice."""
+        self.guest.kill()
+        self.place.remove()
+
+
+class StandbyFolder:
+    """The folder of a standby guest, which becomes that of its run.
+
+    guest_folder  the folder that the guest may write
+    """
+
+    def __init__(self, within: Path) -> None:
+        """Create it. The folders of dead processes are removed. Raises OSError."""
+        remove_abandoned(within)
+        self._path = within / os.urandom(6).hex()
+        self.guest_folder = self._path / "run"
+        self.guest_folder.mkdir(parents=True)
+        # The lock file gets its name only once it is locked: an unlocked one marks an abandoned
+        # folder.
+        unnamed = self._path / f"{LOCK}-begun"
+        self._lock: TextIO = unnamed.open("w", encoding="ascii")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unnamed.rename(self._path / LOCK)
+
+    def move_to(self, folder: Path) -> None:
+        """Rename the guest's folder to that of a run, with the files that are there.
+
+        The guest knows it by its current folder, Landlock by its inode. Raises OSError; the run's
+        folder is then as before.
+        """
+        moved: list[Path] = []
+        try:
+            for file in list(folder.iterdir()):
+                file.rename(self.guest_folder / file.name)
+                moved.append(file)
+            self.guest_folder.rename(folder)  # replaces it, as it is empty
+        except OSError:
+            for file in moved:
+                (self.guest_folder / file.name).rename(file)
+            raise
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder, or what is left after `move_to`; may be called twice."""
+        shutil.rmtree(self._path, ignore_errors=True)
+        self._lock.close()
+        with suppress(OSError):
+            self._path.parent.rmdir()  # the last one succeeds
+
+
+def remove_abandoned(within: Path) -> None:
+    """Remove the folders of standby guests whose process has ended without removing them."""
+    with suppress(OSError):
+        for place in list(within.iterdir()):
+            if is_abandoned(place):
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def is_abandoned(place: Path) -> bool:
+    """Return whether no process holds the lock of a standby guest's folder."""
+    try:
+        with (place / LOCK).open("r+", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except FileNotFoundError:
+        with suppress(OSError):
+            return time.time() - place.stat().st_mtime > WITHOUT_LOCK_S
+        return False
+    except OSError:
+        return False
+
+
+class StandbyPool:
+    """Standby guests for runs in one results folder.
+
+    taken  number of runs that a standby guest has executed
+
+    Any thread may use it. A guest ends with the thread that booted it.
+    """
+
+    def __init__(
+        self, results: Path, cpus: Sequence[int], *, idle_limit_s: float = IDLE_LIMIT_S
+    ) -> None:
+        """Boot nothing yet. cpus: where guests boot; there is at most one standby guest for each.
+
+        idle_limit_s: after this long without a run, standby guests are ended.
+        """
+        self.taken = 0
+        self._folder = results.resolve() / FOLDER
+        self._cpus, self._idle_limit_s = tuple(cpus), idle_limit_s
+        self._standbys: list[Standby] = []
+        self._active: dict[Guest, int] = {}  # guests with a run, and the CPU of each
+        self._last: RunBoot | None = None  # how the last guest has booted
+        self._last_key: Hashable = None
+        self._is_off = not held_call.is_available()
+        self._mutex = threading.RLock()
+        self._timer: threading.Timer | None = None
+        self._used_s = time.monotonic()
+        weakref.finalize(self, discard_all, self._standbys, os.getpid())
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of standby guests."""
+        return len(self._standbys)
+
+    def start(self, boot: RunBoot, folder: Path, cpu: int) -> Guest:
+        """Let a standby guest execute the run in a folder, or boot a guest that does.
+
+        Raises MachineError or OSError.
+        """
+        with self._mutex:
+            is_repeated = self._expect(boot)
+            guest = self._taken_over(boot, folder, cpu) or self._booted(boot, folder, cpu)
+            guest.at_end = partial(self._handle_end, guest)
+            self._active[guest] = cpu
+            if is_repeated and not self._standbys:
+                self._fill(1)
+            return guest
+
+    def prepare(self, boot: RunBoot) -> None:
+        """Boot a standby guest for runs that boot so, unless there is one."""
+        with self._mutex:
+            self._expect(boot)
+            if all(standby.key != self._last_key for standby in self._standbys):
+                self._fill(len(self._standbys) + 1)
+
+    def close(self) -> None:
+        """End all standby guests, and boot no more."""
+        with self._mutex:
+            self._is_off = True
+            self._discard_all()
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _expect(self, boot: RunBoot) -> bool:
+        """Expect runs that boot like this one; return whether the last one did so, or was none.
+
+        No guest boots ahead where two kinds of guests alternate: half of them would be in vain.
+        """
+        try:
+            key = boot.key if boot.can_wait else None
+        except OSError:
+            key = None
+        is_repeated = key is not None and self._last_key in (None, key)
+        self._last, self._last_key = (None if key is None else boot), key
+        self._used_s = time.monotonic()
+        return is_repeated
+
+    def _taken_over(self, boot: RunBoot, folder: Path, cpu: int) -> Guest | None:
+        """Return a standby guest that executes the run in a folder; None if none can."""
+        for standby in self._living():
+            if self._last_key is None or standby.key != self._last_key:
+                continue
+            self._standbys.remove(standby)
+            try:
+                guest = standby.take_over(folder, cpu, boot.limit_s)
+            except OSError:  # for example a folder on another file system
+                standby.discard()
+                continue
+            self.taken += 1
+            return guest
+        return None
+
+    def _booted(self, boot: RunBoot, folder: Path, cpu: int) -> Guest:
+        """Boot a guest for a run. Raises MachineError or OSError."""
+        try:
+            return boot.boot(folder, cpu)
+        except MachineError:
+            if not self._standbys:
+                raise
+        self._discard_all()  # their memory may be what it lacked
+        return boot.boot(folder, cpu)
+
+    def _handle_end(self, guest: Guest) -> None:
+        """Boot the next guest while the folder of a run that has ended is completed."""
+        with self._mutex:
+            self._active.pop(guest, None)
+            self._used_s = time.monotonic()
+            self._fill(len(self._cpus))
+
+    def _fill(self, count: int) -> None:
+        """Boot standby guests like the last one, until there are `count` or no CPU is idle."""
+        self._living()
+        for cpu in self._idle_cpus():
+            if self._is_off or self._last is None or len(self._standbys) >= count:
+                return
+            if memory_left().free_mib < MEMORY_RESERVE * self._last.model.memory_mib:
+                return
+            self._boot_standby(self._last, cpu)
+
+    def _boot_standby(self, boot: RunBoot, cpu: int) -> None:
+        """Boot a standby guest. After an error no more boot: the next run reports its cause."""
+        channel = held_call.Channel()
+        try:
+            place = StandbyFolder(self._folder)
+            try:
+                guest = boot.boot(place.guest_folder, cpu, channel)
+            except BaseException:
+                place.remove()
+                raise
+        except (MachineError, OSError):
+            self._is_off = True
+            return
+        finally:
+            channel.close()
+        self._standbys.append(Standby(guest, self._last_key, cpu, place))
+        self._start_timer(self._idle_limit_s)
+
+    def _idle_cpus(self) -> Iterator[int]:
+        """Yield the CPUs without a run. The last one comes first: runs begin on the first one."""
+        busy = {cpu for guest, cpu in self._active.items() if guest.is_running}
+        return (cpu for cpu in reversed(self._cpus) if cpu not in busy)
+
+    def _living(self) -> list[Standby]:
+        """Return the standby guests, without those that have ended by themselves."""
+        for standby in list(self._standbys):
+            if not standby.guest.is_running:
+                self._standbys.remove(standby)
+                standby.discard()
+                self._is_off = True  # the next run's guest, which boots anew, reports the cause
+        return list(self._standbys)
+
+    def _discard_all(self) -> None:
+        discard_all(self._standbys, os.getpid())
+
+    def _start_timer(self, after_s: float) -> None:
+        """Call `_expire` later, from a thread that does nothing else."""
+        if self._timer is None or not self._timer.is_alive():
+            self._timer = threading.Timer(after_s, expire, [weakref.ref(self)])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _expire(self) -> None:
+        """End the standby guests if there was no run for too long."""
+        with self._mutex:
+            self._timer = None
+            if any(guest.is_running for guest in self._active):
+                self._used_s = time.monotonic()
+            left_s = self._idle_limit_s - (time.monotonic() - self._used_s)
+            if left_s <= 0:
+                self._discard_all()
+            elif self._standbys:
+                self._start_timer(left_s)
+
+
+def expire(pool: weakref.ref[StandbyPool]) -> None:
+    """Call `_expire` of a pool that still exists."""
+    living = pool()
+    if living is not None:
+        living._expire()
+
+
+def discard_all(standbys: list[Standby], owner: int) -> None:
+    """End standby guests and empty their list, in the process that has booted them."""
+    while standbys and os.getpid() == owner:
+        standbys.pop().discard()
+
+
+def pin_group(group: int, cpu: int) -> None:
+    """Pin every thread of a process group to a CPU. Raises OSError."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError, FileNotFoundError):
+            if os.getpgid(int(process.name)) == group:
+                for thread in (process / "task").iterdir():
+                    os.sched_setaffinity(int(thread.name), {cpu})

@@ -1,0 +1,40 @@
+"""A lab that keeps sandboxes booted from one run to the next."""
+
+from pathlib import Path
+
+import pytest
+
+import gostlab
+from gostlab.sandbox import held_call
+from tests.asked import refusal
+from tests.offspring import sandboxes
+from tests.skips import require_root_tree
+
+SETTINGS = {"cc": "cubic", "rate": "10mbit", "rtt": "20ms", "duration": "1s"}
+
+
+@pytest.mark.sandbox
+def test_runs_and_experiments_are_executed_by_waiting_sandboxes(tmp_path: Path) -> None:
+    require_root_tree()
+    if not held_call.is_available():
+        pytest.skip("no seccomp listener here")
+    experiment = gostlab.Experiment.of(**SETTINGS, seed=2, repeat=3, machine="sandbox")
+    with gostlab.Lab(tmp_path, jobs=1) as lab:
+        assert len(sandboxes()) == 1  # before any run is known
+        one = lab.run(**SETTINGS)
+        several = list(lab.execute(experiment))
+        again = lab.run(gostlab.Run(**SETTINGS, machine="sandbox"))
+        taken = lab._kept.standby.taken
+
+    assert [result.outcome for result in (one, *several)] == 4 * ["ok"]
+    assert taken == 4 and again == one  # which was finished
+    assert sandboxes() == [] and not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.sandbox
+def test_a_closed_lab_and_a_run_that_is_named_twice_are_refused(tmp_path: Path) -> None:
+    with gostlab.Lab(tmp_path) as lab:
+        run = gostlab.Run(**SETTINGS, machine="sandbox")
+        assert "not both" in refusal(lambda: lab.run(run, cc="bbr"))
+    assert "closed" in refusal(lambda: lab.run(run))
+    assert "at least 1" in refusal(lambda: gostlab.Lab(tmp_path, jobs=0))
