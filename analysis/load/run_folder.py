@@ -21,6 +21,7 @@ from gostlab.results import BROKEN_RECORDS, EPOCH, damage, epoch_of, read_run, r
 from gostlab.results.metrics import (
     BOTTLENECK_FULL,
     bottleneck_used,
+    flow_measures,
     idle_share,
     path_leg,
     total_goodput_bps,
@@ -83,6 +84,9 @@ class FlowResultRecord:
     bytes: int | None = None
     round_trips: Mapping[str, object] | None = None
     fetches: tuple[Mapping[str, object], ...] | None = None
+    transfer: Mapping[str, object] | None = None
+    on_off: Mapping[str, object] | None = None
+    playback: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)
@@ -392,6 +396,7 @@ def read_measured_flows(folder: Path, flows: tuple[FlowRecord, ...]) -> tuple[Fl
                 bytes=row.bytes,
                 round_trips=None if row.round_trips is None else numbers_in(row.round_trips),
                 fetches=tuple(filter(None, map(numbers_in, row.fetches or ()))),
+                measures=flow_measures(vars(row)),
             )
         )
     return tuple(measured)

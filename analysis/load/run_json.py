@@ -17,6 +17,7 @@ from gostlab.analysis.load.json_safe import (
     read_object,
 )
 from gostlab.errors import BadInput
+from gostlab.registry.traffic import traffic_kinds
 from gostlab.results.metrics import format_window
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import DIRECTIONS, LossSpec, PathSpec
@@ -43,15 +44,15 @@ class FlowRecord:
     """
 
     name: str
-    kind: str  # tcp | udp | http | short | ping | command
+    kind: str  # a type of traffic: tcp, udp, …
     cc: str | None  # None for UDP
     streams: int
     direction: str  # upload | download
     start_s: float  # requested start, since the load began
     duration_s: float  # http: maximum duration
     rtt_ms: float  # idle RTT of the flow's path
-    rate_bps: float | None = None  # udp: offered rate
-    size_bytes: int | None = None  # http: file size
+    rate_bps: float | None = None  # udp: offered rate; tcp, onoff: their application's rate
+    size_bytes: int | None = None  # http: file size; transfer: its size
     goodput_mbit: float | None = None  # measured by the receiver
     started_s: float | None = None
     ended_s: float | None = None
@@ -62,11 +63,14 @@ class FlowRecord:
     fetches: tuple[Mapping[str, float], ...] = field(
         default=(), hash=False
     )  # short: one entry per download size
+    # transfer, onoff, video, ping: gostlab.results.metrics.FLOW_MEASURES
+    measures: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     @property
     def competes(self) -> bool:
-        """Return whether a congestion control sends the flow; fairness covers these."""
-        return self.kind not in ("udp", "ping")
+        """Return whether the flow takes all of the rate that it gets; fairness covers these."""
+        kind = traffic_kinds().get(self.kind)
+        return (kind is None or kind.is_greedy) and self.rate_bps is None
 
 
 @dataclass(frozen=True)

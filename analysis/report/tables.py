@@ -42,6 +42,7 @@ from gostlab.analysis.stats.text_table import (
     text_columns,
     to_text,
 )
+from gostlab.results.metrics import FLOW_MEASURES
 from gostlab.spec.labels import changes_label
 from gostlab.spec.units import show_share
 
@@ -80,6 +81,8 @@ def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called:
 # Metrics that only some experiments measure.
 OPTIONAL_METRICS = (
     *("ping_median_ms", "ping_p95_ms", "ping_p99_ms", "fetch_median_s", "fetch_p95_s"),
+    *("up_mbit", "down_mbit", "completion_s", "burst_mbit"),
+    *("startup_s", "stalls", "stalled_s", "bitrate_mbit", "switches"),
     "reordered_share",
 )
 
@@ -208,6 +211,10 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
         renamed |= {f"goodput:{flow}": f"{flow}_mbit", f"share:{flow}": f"{flow}_share"}
         columns.append(Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate))
         columns.append(Column(f"{flow}_share", f"{flow}, share", percent))
+        for measure in FLOW_MEASURES:
+            if (key := f"{measure}:{flow}") in table and table[key].notna().any():
+                metric = metric_of(measure)
+                columns.append(Column(key, f"{flow}: {metric.heading}", metric.show))
     columns += [
         Column("total_mbit", "Together (Mbit/s)", rate),
         Column("jain", "Jain", ratio),

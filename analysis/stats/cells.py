@@ -192,6 +192,12 @@ def metrics_of(cell: Cell, study: Study) -> tuple[str, ...]:
     figures = [merit.key for merit in run_merits if not merit.from_series or merit.key in wanted]
     if len(run.flows) > 1:
         figures += [f"goodput:{name}" for name in cell.flows]
+        figures += [
+            f"{name}:{flow.name}"
+            for flow in run.flows
+            for name in flow.measures
+            if metric_of(name).of_flow is not None
+        ]
     if len(competing) > 1:
         figures += [f"share:{name}" for name in competing]
     return tuple(figures)

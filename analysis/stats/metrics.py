@@ -124,6 +124,35 @@ def fetch_s(name: str) -> OfRun:
     return lambda run: next((fetch for flow in run.flows for fetch in flow.fetches), {}).get(name)
 
 
+def measure(name: str) -> dict[str, Any]:
+    """Return the arguments of a metric that a flow has for itself: one of FLOW_MEASURES.
+
+    A run's is that of its first flow that has it.
+    """
+    return {
+        "of_run": lambda run: next(
+            (flow.measures[name] for flow in run.flows if name in flow.measures), None
+        ),
+        "of_flow": lambda run, flow: run.flow(flow).measures.get(name),
+    }
+
+
+def direction_mbit(direction: str) -> OfRun:
+    """Return a function that adds up the goodput of one direction's TCP flows.
+
+    It is None unless a run has both directions.
+    """
+
+    def of_run(run: RunFolder) -> float | None:
+        tcp = [flow for flow in run.flows if flow.cc is not None]
+        if len({flow.direction for flow in tcp}) < 2:
+            return None
+        rates = [flow.goodput_mbit for flow in tcp if flow.direction == direction]
+        return math.fsum(rate for rate in rates if rate is not None)
+
+    return of_run
+
+
 def flow_attribute(name: str) -> OfFlow:
     return lambda run, flow: getattr(run.flow(flow), name, None)
 
@@ -237,6 +266,15 @@ METRICS: tuple[Metric, ...] = (
     Metric("ping_p99_ms", "ping under load, 99 %", "ms", ping_ms("p99_ms"), show=delay),
     Metric("fetch_median_s", "a short download, median", "s", fetch_s("median_s")),
     Metric("fetch_p95_s", "a short download, 95 %", "s", fetch_s("p95_s")),
+    Metric("up_mbit", "goodput, upload", "Mbit/s", direction_mbit("upload")),
+    Metric("down_mbit", "goodput, download", "Mbit/s", direction_mbit("download")),
+    Metric("completion_s", "transfer complete after", "s", **measure("completion_s")),
+    Metric("burst_mbit", "goodput of bursts", "Mbit/s", **measure("burst_mbit")),
+    Metric("startup_s", "video: startup", "s", **measure("startup_s")),
+    Metric("stalls", "video: stalls", **measure("stalls"), show=count),
+    Metric("stalled_s", "video: stalled for", "s", **measure("stalled_s")),
+    Metric("bitrate_mbit", "video: mean bit rate", "Mbit/s", **measure("bitrate_mbit")),
+    Metric("switches", "video: switches of the rung", **measure("switches"), show=count),
     Metric(
         "window_pkts",
         "mean window",

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab import api, sandbox, shell
 from gostlab.atomic_write import write_whole
-from gostlab.cli import coexistence, common, expectation_table, live_view, result_table, settling
+from gostlab.cli import (
+    coexistence,
+    common,
+    expectation_table,
+    flow_lines,
+    live_view,
+    result_table,
+    settling,
+)
 from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.results import capture_files
@@ -330,9 +338,11 @@ def try_verb(arguments: argparse.Namespace) -> int:
     [outcome] = execute_runs([experiment], arguments, quiet=arguments.json or arguments.csv)
     judged = judge_all([experiment], [outcome], arguments.junit)
     cells = api.contests(outcome) if question.ranks_flows else api.summary(outcome)
+    measures = flow_lines.flow_measures(cells)
     if arguments.json:
         identity = {"experiment": question.name, "folder": str(arguments.results / question.name)}
-        common.print_json({**identity, **json_of(outcome, judged), "cells": cells})
+        of_flows = {"flow_measures": measures} if measures else {}
+        common.print_json({**identity, **json_of(outcome, judged), "cells": cells, **of_flows})
         return exit_code(outcome, judged)
     for line in outcome.complaints:
         common.complain(line)
@@ -341,8 +351,10 @@ def try_verb(arguments: argparse.Namespace) -> int:
         return exit_code(outcome, judged)
     if question.ranks_flows:
         coexistence.print_contest(cells, sys.stdout)
+        for line in flow_lines.flow_lines(measures):
+            print(line)
     else:
-        settled = settling.settling_lines(cells)
+        settled = [*flow_lines.flow_lines(measures), *settling.settling_lines(cells)]
         result_table.print_answer(cells, outcome.first_cc, sys.stdout, settled)
     expectation_table.print_judgements(judged[question.name], sys.stdout)
     print(f"kept in {arguments.results / question.name}", end="")

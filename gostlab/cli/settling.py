@@ -64,6 +64,8 @@ def settling_of(folder: Path) -> Settling | None:
     run, flows_json = read_run(folder), read_object(folder / "flows.json")
     if run is None or flows_json is None or run.changes:
         return None
+    if any(flow.pauses or flow.traffic.is_sized for flow in run.flows):
+        return None  # an application decides how much is sent
     try:
         flows = metrics.active_flows(run, flows_json["flows"])
         rows = metrics.bottleneck_samples(run, read_series(folder, "queues"))
@@ -108,6 +110,8 @@ def epoch_of(run: RunSpec) -> float | None:
     [flow, *others] = run.flows
     lossy = not all(direction.loss.is_lossless for direction in run.path)
     direction = run.path[flow.data_direction]
+    if flow.pauses or flow.traffic.is_sized:
+        return None
     if others or lossy or not flow.is_tcp or not direction.rate_bps or not flow.rtt_ms:
         return None
     if parse_control(flow.cc or "").name != "cubic" or run.queue != "fifo":

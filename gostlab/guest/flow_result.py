@@ -67,6 +67,33 @@ class FetchTimes(TypedDict):
     max_s: float
 
 
+class Transfer(TypedDict):
+    """A transfer of a number of bytes."""
+
+    size_bytes: int  # requested
+    completion_s: float | None  # from before the connection to the last byte; None: unfinished
+
+
+class OnOff(TypedDict):
+    """The bursts of an on-off source."""
+
+    bursts: int
+    on_s: float  # length of all bursts together
+    max_late_s: float  # most that a burst's first write came after it was due
+    on_bps: float  # goodput of the time in bursts
+
+
+class Playback(TypedDict):
+    """The playback of a video."""
+
+    segments: int
+    startup_s: float  # from the start of the flow to the first segment's last byte
+    stalls: int
+    stalled_s: float
+    mean_bitrate_bps: float | None  # mean of the segments' rungs
+    switches: int  # changes of the rung between two segments
+
+
 @dataclass(frozen=True)
 class FlowResult:
     """The result of one flow: a row of flows.json.
@@ -88,6 +115,9 @@ class FlowResult:
     offered_bps: float | None = None  # udp, tcp at a rate: rate of the payload that was sent
     round_trips: RoundTrips | None = None  # ping
     fetches: Sequence[FetchTimes] | None = None  # short, by size
+    transfer: Transfer | None = None
+    on_off: OnOff | None = None
+    playback: Playback | None = None  # video
     # Time of the first and the last byte sent by the sender's socket; None: no sample shows it.
     data_began_s: float | None = None
     data_ended_s: float | None = None
@@ -95,7 +125,7 @@ class FlowResult:
     measured_from_s: float | None = None
     measured_to_s: float | None = None
     whole: WholeFlow | None = None
-    # tcp at a rate: share of its samples in which the application limited it (tcp_info's
+    # tcp, onoff at a rate: share of its samples in which the application limited it (tcp_info's
     # tcpi_delivery_rate_app_limited); None: no sample shows it.
     app_limited_share: float | None = None
     counted_by: str | None = None  # tcp: server; command: sockets, or links (of the hosts)

@@ -236,7 +236,9 @@ def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> L
         )
         times = probes.send_times(flow.name)
         if flow.pauses:
-            result = replace(result, app_limited_share=probes.app_limited_share(flow.name))
+            if flow.rate_bps:
+                share = probes.app_limited_share(flow.name)
+                result = replace(result, app_limited_share=share)
         elif times is not None:
             result = replace(result, data_began_s=times.began_s, data_ended_s=times.ended_s)
             if flow.connects_at_start:  # iperf3's seconds count from its first data
@@ -263,7 +265,9 @@ def measured_part(
             _, part = count_traffic(run, flow, probes, tunnel)
         elif flow.traffic.rows:  # flows that measure by themselves
             row = result_of(flow, report, (whole.started_s, whole.ended_s), window_s)
-            measured = replace(whole, round_trips=row.round_trips, fetches=row.fetches)
+            measured = replace(
+                whole, round_trips=row.round_trips, fetches=row.fetches, playback=row.playback
+            )
             results_of_flows.append(measured.of_part(from_s, to_s, FlowInterval(row.bytes)))
             continue
         elif flow.is_tcp:

@@ -4,6 +4,7 @@ A type is one file: `TRAFFIC = TrafficKind(...)` describes it; `server_command` 
 are the commands of its two ends, and `read` parses its client's report.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,8 @@ class TrafficKind(Declaration):
     report: tuple[str, ...] = ("", ".json")  # The prefix and the suffix of its report's name.
     must: tuple[str, ...] = ()  # The required fields among those of this type alone.
     may: tuple[str, ...] = ()  # The optional fields among those of this type alone.
+    # The fields that make a flow without a kind one of this kind.
+    implied_by: tuple[str, ...] = ()
     # The default interval between requests; 0 means one after another.
     interval_ms: float = 0.0
     is_tcp: bool = True  # Whether a congestion control sends its data.
@@ -45,6 +48,9 @@ class TrafficKind(Declaration):
     # Whether its application may pause: its socket's busy time then does not date its first byte.
     pauses: bool = False
     is_brief: bool = False  # Whether its connections may end between two samples.
+    is_sized: bool = False  # Whether its result is how long a number of bytes takes.
+    # Whether it takes all of the rate that it gets, so that its share can be fair or not.
+    is_greedy: bool = True
     until_done: bool = False  # Whether its duration is a maximum.
     client: str = ""  # The program of the machine that is its client.
     # The names under which the sender's and the receiver's program are charged.
@@ -57,6 +63,13 @@ class TrafficKind(Declaration):
 def traffic_kinds(folder: Path = TRAFFIC_KINDS) -> dict[str, TrafficKind]:
     """Return every type of traffic by name. Raises BadInput for an incomplete one."""
     return declared_in(folder, "TRAFFIC", TrafficKind, "client_command")
+
+
+def kind_of_fields(fields: Collection[str]) -> TrafficKind:
+    """Return the type of traffic of a flow that names none: what its fields imply, else tcp."""
+    kinds = traffic_kinds()
+    implied = (kind for kind in kinds.values() if set(kind.implied_by) & set(fields))
+    return next(implied, kinds["tcp"])
 
 
 def traffic_kind(name: str) -> TrafficKind:

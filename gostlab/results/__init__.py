@@ -282,7 +282,7 @@ NUMBER_COLUMNS = frozenset(
     ]
 )
 # The names of a run's series: each is in NAME.jsonl, but acks are in acks.csv.gz.
-SAMPLES = ("sockets", "queues", "hosts", "changes", "pings", "fetches", "acks")
+SAMPLES = ("sockets", "queues", "hosts", "changes", "pings", "fetches", "segments", "acks")
 
 
 @overload

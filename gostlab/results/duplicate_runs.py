@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gostlab import safe_read
 
-SERIES = ("queues", "sockets", "pings", "fetches")
+SERIES = ("queues", "sockets", "pings", "fetches", "segments")
 # A run's seed determines its ports; no sampled value depends on them.
 PORTS = re.compile(rb'"(?:local|peer)": "[^"]*"')
 

@@ -161,6 +161,32 @@ def goodput_bps(folder: Path) -> float | None:
         return None
 
 
+# The metrics that a flow of some types of traffic has for itself: the object of its row that holds
+# the value, the key in it, and the factor to the metric's unit.
+FLOW_MEASURES: Mapping[str, tuple[str, str, float]] = {
+    "completion_s": ("transfer", "completion_s", 1.0),
+    "burst_mbit": ("on_off", "on_bps", 1e-6),
+    "startup_s": ("playback", "startup_s", 1.0),
+    "stalls": ("playback", "stalls", 1.0),
+    "stalled_s": ("playback", "stalled_s", 1.0),
+    "bitrate_mbit": ("playback", "mean_bitrate_bps", 1e-6),
+    "switches": ("playback", "switches", 1.0),
+    "ping_median_ms": ("round_trips", "median_ms", 1.0),
+    "ping_p95_ms": ("round_trips", "p95_ms", 1.0),
+}
+
+
+def flow_measures(flow_row: Mapping[str, object]) -> dict[str, float]:
+    """Return the FLOW_MEASURES that a flow's row has, such as the time that its transfer took."""
+    found = {}
+    for name, (part, key, factor) in FLOW_MEASURES.items():
+        values = flow_row.get(part)
+        value = values.get(key) if isinstance(values, Mapping) else None
+        if is_number(value):
+            found[name] = float(value) * factor
+    return found
+
+
 def jain_index(shares: Sequence[float]) -> float:
     """Return Jain's fairness index, 1/n to 1; NaN for no or only zero shares.
 

@@ -23,6 +23,7 @@ from typing import Any
 import yaml
 
 from gostlab.errors import bounded
+from gostlab.registry.traffic import kind_of_fields, traffic_kinds
 from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.expectations import split_text
 from gostlab.spec.experiment import ExperimentFile, read_experiment
@@ -143,7 +144,9 @@ class Question:
 
 
 def takes_all(flow: Mapping[str, object]) -> bool:
-    return flow.get("kind") not in ("udp", "ping")
+    """Return whether a flow, as written, takes all of the rate that it gets."""
+    kind = traffic_kinds().get(str(flow.get("kind"))) or kind_of_fields(flow)
+    return kind.is_greedy and "rate" not in flow
 
 
 def order_of(name: str) -> int:
@@ -184,16 +187,18 @@ def to_question(
                 "--run-server and --run-client belong together, and no --flows beside them"
             )
         flows = {"mine": {"kind": "command", "server": own[0], "client": own[1]}}
-    competing = flows if isinstance(flows, dict) and len(flows) > 1 else {}
-    is_contest = bool(competing)
-    every_flow_has_cc = is_contest and all(
-        "cc" in fields or f"{name}.cc" in of_flows for name, fields in competing.items()
+    by_name = flows if isinstance(flows, dict) else {}
+    is_contest = len(by_name) > 1
+    every_flow_has_cc = bool(by_name) and all(
+        "cc" in fields or f"{name}.cc" in of_flows for name, fields in by_name.items()
     )
     if every_flow_has_cc and "cc" in given:
         raise BadInput("--cc: every flow has its own (--flows a=cubic,b=bbr)")
     defaults = CONTEST_DEFAULTS if is_contest else TRY_DEFAULTS
     if is_contest and not every_flow_has_cc:
         defaults = {**TRY_DEFAULTS, **defaults}
+    if every_flow_has_cc:
+        defaults = {name: text for name, text in defaults.items() if name != "cc"}
     texts = {**defaults, **{name: text for name, text in given.items() if name != "flows"}}
     levels = {name: levels_of(name, text) for name, text in texts.items()} | of_flows
     if flows:
@@ -237,7 +242,8 @@ def read_short_flows(text: str) -> tuple[dict[str, dict[str, str]], dict[str, li
         match = FLOW.fullmatch(part.strip())
         if match is None:
             raise BadInput(
-                f"--flows {part.strip()!r:.80}: not like a=cubic, or b=bbr*2/rtt=80ms/start=10s"
+                f"--flows {part.strip()!r:.80}: not like a=cubic, or b=bbr*2/rtt=80ms/start=10s,"
+                f" and no name of a set ({', '.join(FLOW_PRESETS)})"
             )
         name, cc, count, more = match.groups()
         suffixes = range(1, int(count) + 1) if count else [""]
@@ -255,7 +261,7 @@ def read_short_flows(text: str) -> tuple[dict[str, dict[str, str]], dict[str, li
             flows[flow_name] = fields if len(ccs) > 1 else {"cc": ccs[0], **fields}
             if len(ccs) > 1:
                 factors[f"{flow_name}.cc"] = ccs
-    if len(flows) < 2:
+    if len(flows) < 2 and not any(fields.keys() - {"cc"} for fields in flows.values()):
         raise BadInput(f"--flows {text.strip()!r:.80}: one flow has no competitor (a=cubic,b=bbr)")
     return flows, factors
 

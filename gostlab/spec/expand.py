@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from gostlab.registry.traffic import traffic_kind
+from gostlab.registry.traffic import kind_of_fields, traffic_kind
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.compile import TUNNEL_OPTIONS, requires_option, resolve
 from gostlab.spec.experiment import ExperimentFile, Matrix, with_presets
@@ -147,7 +147,7 @@ def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
     flows = settings["flows"].value if "flows" in settings else {"flow1": {}}
     overriding = []
     for flow, fields in flows.items():
-        traffic = traffic_kind(fields.get("kind", "tcp"))
+        traffic = traffic_kind(fields["kind"]) if "kind" in fields else kind_of_fields(fields)
         if not (traffic.has_streams if name == "streams" else traffic.is_tcp):
             continue  # The flow's traffic has no such field.
         field = f"{flow}.{name}"

@@ -22,7 +22,7 @@ class FlowSpec:
     """Represent a flow from `sender` to `receiver`; a download's data come from the receiver."""
 
     name: str
-    kind: str  # tcp | udp | http | short | ping | command
+    kind: str  # a type of traffic: tcp, udp, …
     cc: str | None  # None for udp and ping, which have no congestion control.
     streams: int
     direction: str  # upload | download
@@ -33,7 +33,7 @@ class FlowSpec:
     rtt_ms: float  # The idle round trip of this flow.
     buffers: Buffers
     rate_bps: int | None = None  # The sending rate of a udp flow; tcp: its application's rate.
-    size_bytes: int | None = None  # The download size of an http flow.
+    size_bytes: int | None = None  # The size of an http flow's download, or of a transfer.
     sizes_bytes: list[int] = added_later([])  # The download sizes of a short flow, in turn.
     interval_ms: float = added_later(0.0)  # The interval between requests of ping and short flows.
     through_tunnel: bool = added_later(False)  # Whether a udp flow goes through the run's tunnel.
@@ -45,6 +45,13 @@ class FlowSpec:
     client: str = added_later("")
     # Whether the flow's hosts negotiate ECN: off | on | l4s; "" means the run's setting.
     ecn: str = added_later("")
+    # The times that an onoff flow sends and pauses.
+    on_s: float = added_later(0.0)
+    off_s: float = added_later(0.0)
+    # A video flow's bit rates in rising order, the length of its segments, and its player's buffer.
+    ladder_bps: list[int] = added_later([])
+    segment_s: float = added_later(0.0)
+    playback_buffer_s: float = added_later(0.0)
 
     @property
     def traffic(self) -> TrafficKind:

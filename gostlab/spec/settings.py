@@ -99,6 +99,12 @@ class FlowFields(TypedDict, total=False):
     rate: int  # bit/s
     size: int  # bytes
     sizes: tuple[int, ...]  # bytes
+    bytes: int
+    on: float  # s
+    off: float  # s
+    ladder: tuple[int, ...]  # bit/s
+    segment: float  # s
+    playback_buffer: float  # s
     interval: float  # ms
     through: str
     server: str
@@ -110,7 +116,8 @@ class FlowFields(TypedDict, total=False):
 FLOW_FIELDS: Mapping[str, KeySchema] = {
     "kind": KeySchema(
         one_of(*traffic_kinds()),
-        "; ".join(f"{traffic.name}: {traffic.says}" for traffic in traffic_kinds().values()),
+        "; ".join(f"{traffic.name}: {traffic.says}" for traffic in traffic_kinds().values())
+        + "; bytes implies transfer, on and off onoff, ladder video",
         "ping",
         default="tcp",
     ),
@@ -161,6 +168,35 @@ FLOW_FIELDS: Mapping[str, KeySchema] = {
         "sizes of a short flow's downloads, made in turn until its time is over",
         "[10kB, 100kB, 1MB]",
         unit="bytes",
+    ),
+    "bytes": KeySchema(
+        value_types.read_download_size,
+        "size of a transfer over one connection, in the flow's direction; its completion time is "
+        "measured, and its duration is the maximum",
+        "10MB",
+        unit="bytes",
+    ),
+    "on": KeySchema(
+        value_types.read_burst,
+        "onoff flow: how long it sends, at its rate or as fast as TCP goes",
+        "2s",
+    ),
+    "off": KeySchema(value_types.read_burst, "onoff flow: how long it then pauses", "3s"),
+    "ladder": KeySchema(
+        value_types.read_ladder,
+        "bit rates of a video flow's segments, in rising order (default: 300kbit, 750kbit, "
+        "1200kbit, 1850kbit, 2850kbit, 4300kbit)",
+        "[1mbit, 2mbit, 4mbit]",
+        unit="bit/s",
+    ),
+    "segment": KeySchema(
+        value_types.read_segment, "video flow: length of a segment (default: 2 s)", "4s"
+    ),
+    "playback_buffer": KeySchema(
+        value_types.read_playback_buffer,
+        "video flow: maximum of video that waits to be played, two segments or more (default: "
+        "20 s)",
+        "30s",
     ),
     "interval": KeySchema(
         value_types.read_ping_interval,

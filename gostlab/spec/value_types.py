@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from gostlab.registry import congestion_controls, iperf3_versions, kernels
@@ -105,6 +106,9 @@ read_delay = bounded(TIME, "0s", f"{MAX_DELAY_S}s", Fraction)
 read_rtt = bounded(TIME, "0s", f"{2 * MAX_DELAY_S}s", Fraction)
 read_offered_rate = bounded(RATE, "1kbit", "100gbit", int)
 read_download_size = bounded(SIZE, "1B", "100GB", int, unit="bytes")
+read_burst = bounded(TIME, "10ms", "3600s", float)
+read_segment = bounded(TIME, "100ms", "60s", float)
+read_playback_buffer = bounded(TIME, "200ms", "600s", float)
 read_target = bounded(TIME, "0.1ms", "1s", float, per=1000)
 read_ping_interval = bounded(TIME, "10ms", "60s", float, per=1000)
 read_start_spread = bounded(TIME, "0s", "10s", float)
@@ -118,6 +122,15 @@ read_rx_usecs = bounded(TIME, "1us", "10ms", int, per=10**6, step="1us")
 read_memory = bounded(SIZE, "128MiB", "64GiB", int, per=IN_MIB, words={AUTO: None})
 read_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={"ample": None})
 read_host_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={SHARED: 0})
+
+
+@takes(list_of(read_offered_rate, least=1).schema)
+def read_ladder(node: Node) -> tuple[int, ...]:
+    """Return the bit rates of a video's segments, which must rise. Raises BadInput."""
+    rates = tuple(list_of(read_offered_rate, least=1)(node))
+    if any(before >= after for before, after in pairwise(rates)):
+        raise node.bad("its bit rates do not rise (like [1mbit, 2mbit, 4mbit])")
+    return rates
 
 
 @takes({"type": "string", "pattern": rf"^\s*unlimited\s*$|{units.RATE_PATTERN}"}, RATE.unit)

@@ -14,6 +14,7 @@ from gostlab.registry.traffic import (
     DOWNLOAD,
     EITHER,
     TrafficKind,
+    kind_of_fields,
     traffic_kind,
     traffic_kinds,
 )
@@ -23,10 +24,14 @@ from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
 from gostlab.spec.run_request import RunRequest, topologies_with
 from gostlab.spec.settings import NO_FLOW_NAMES, FlowFields
+from gostlab.spec.units import show_time
 from gostlab.spec.value_types import BOTH
 from gostlab.spec.yaml_source import BadInput, Node, meant
 from gostlab.tcpmodel.buffer_sizing import Buffers, resolve_buffers
 
+# A video flow's rungs, segments and buffer; the rungs of Mao, Netravali, Alizadeh, SIGCOMM 2017.
+DEFAULT_LADDER_BPS = (300_000, 750_000, 1_200_000, 1_850_000, 2_850_000, 4_300_000)
+DEFAULT_SEGMENT_S, DEFAULT_PLAYBACK_BUFFER_S = 2.0, 20.0
 DEFAULT_SIZES_BYTES = (10_000, 100_000, 1_000_000, 10_000_000)
 # The fields that a flow may have only in topologies with several hosts or round trips.
 TOPOLOGY_FIELDS: Mapping[str, Callable[[Topology], bool]] = {
@@ -75,7 +80,7 @@ def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
     site = site_under_test(request)
     flows_ = []
     for index, (name, fields) in enumerate(given.items(), 1):
-        traffic = traffic_kind(fields.get("kind", "tcp"))
+        traffic = traffic_kind(fields["kind"]) if "kind" in fields else kind_of_fields(fields)
         direction = fields.get("direction", request["direction"])
         if traffic.direction == DOWNLOAD and not traffic.until_done:
             direction = fields.get("direction", DOWNLOAD)
@@ -160,17 +165,18 @@ def site_under_test(request: RunRequest) -> str:
 def check_fields(flow: RequestedFlow, topology: Topology) -> None:
     """Reject fields that the flow's traffic or its topology does not support. Raises BadInput."""
     traffic, fields = flow.traffic, flow.fields
+    a_flow = f"{'an' if traffic.name.startswith('o') else 'a'} {traffic.name} flow"
     specific = {field for other in traffic_kinds().values() for field in (*other.must, *other.may)}
     for field in sorted(specific - {*traffic.must, *traffic.may}):
         if field in fields:
-            raise flow.bad(f"a {traffic.name} flow has no {field}")
+            raise flow.bad(f"{a_flow} has no {field}")
     for field in traffic.must:
         if field not in fields:
-            raise flow.bad(f"a {traffic.name} flow needs {field}")
+            raise flow.bad(f"{a_flow} needs {field}")
     if not traffic.is_tcp and {"cc", "buffers", "ecn"} & set(fields):
-        raise flow.bad(f"a {traffic.name} flow has no congestion control, TCP buffers or ECN")
+        raise flow.bad(f"{a_flow} has no congestion control, TCP buffers or ECN")
     if not traffic.has_streams and "streams" in fields:
-        raise flow.bad(f"a {traffic.name} flow has no streams: it does one thing at a time")
+        raise flow.bad(f"{a_flow} has no streams: it does one thing at a time")
     if traffic.is_counted and flow.direction == BOTH:
         raise flow.bad(
             f"direction: both is of programs that the lab starts twice; a {traffic.name} flow says"
@@ -304,6 +310,7 @@ def resolve_flow(
         return dict(fields).get(field, request[field])
 
     sizes = fields.get("sizes", DEFAULT_SIZES_BYTES) if "sizes" in traffic.may else ()
+    video = video_of(flow) if "ladder" in traffic.may else Video()
     return FlowSpec(
         name=flow.name,
         kind=traffic.name,
@@ -319,7 +326,7 @@ def resolve_flow(
         if traffic.is_tcp
         else "system",
         rate_bps=fields.get("rate"),
-        size_bytes=fields.get("size"),
+        size_bytes=fields.get("bytes", fields.get("size")),
         sizes_bytes=list(sizes),
         interval_ms=fields.get("interval", traffic.interval_ms),
         ecn="" if fields.get("ecn", request["ecn"]) == request["ecn"] else fields["ecn"],
@@ -328,7 +335,34 @@ def resolve_flow(
         datagram_bytes=datagram_bytes(request, flow),
         server=fields.get("server", ""),
         client=fields.get("client", ""),
+        on_s=fields.get("on", 0.0),
+        off_s=fields.get("off", 0.0),
+        ladder_bps=list(video.ladder_bps),
+        segment_s=video.segment_s,
+        playback_buffer_s=video.playback_buffer_s,
     )
+
+
+@dataclass(frozen=True)
+class Video:
+    """Represent what a video flow plays; empty for other flows."""
+
+    ladder_bps: Sequence[int] = ()
+    segment_s: float = 0.0
+    playback_buffer_s: float = 0.0
+
+
+def video_of(flow: RequestedFlow) -> Video:
+    """Return a video flow's ladder, segments and buffer. Raises BadInput."""
+    segment_s = flow.fields.get("segment", DEFAULT_SEGMENT_S)
+    default_s = max(DEFAULT_PLAYBACK_BUFFER_S, 2 * segment_s)
+    buffer_s = flow.fields.get("playback_buffer", default_s)
+    if buffer_s < 2 * segment_s:
+        raise flow.bad(
+            f"playback_buffer: {show_time(buffer_s)} is less than two segments of"
+            f" {show_time(segment_s)}: it would be empty while the next one comes"
+        )
+    return Video(flow.fields.get("ladder", DEFAULT_LADDER_BPS), segment_s, buffer_s)
 
 
 def datagram_bytes(request: RunRequest, flow: RequestedFlow) -> int:

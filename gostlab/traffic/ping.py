@@ -30,6 +30,7 @@ TRAFFIC = TrafficKind(
     may=("interval",),
     interval_ms=100.0,
     is_tcp=False,
+    is_greedy=False,
     direction=BOTH_WAYS,
     prefers_udp=True,
     client="/usr/bin/python3",

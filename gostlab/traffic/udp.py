@@ -23,6 +23,7 @@ TRAFFIC = TrafficKind(
     must=("rate",),
     may=("through",),
     is_tcp=False,
+    is_greedy=False,
     takes_tunnel=False,
     has_streams=True,
     by_iperf3=True,

@@ -36,6 +36,24 @@ RUNS = {
             flow("lag", kind="ping", cc=None, interval_ms=100.0, duration_s=2.0),
         ],
     ),
+    "a transfer, bursts, a video and an application at a rate": describe(
+        PATH,
+        duration_s=2.0,
+        flows=[
+            flow("file", kind="transfer", size_bytes=50_000, duration_s=2.0),
+            flow("bursts", kind="onoff", on_s=0.5, off_s=0.5, duration_s=2.0),
+            flow("call", rate_bps=1_000_000, duration_s=2.0),
+            flow(
+                "film",
+                kind="video",
+                direction="download",
+                ladder_bps=[300_000, 750_000],
+                segment_s=0.5,
+                playback_buffer_s=2.0,
+                duration_s=2.0,
+            ),
+        ],
+    ),
 }
 
 

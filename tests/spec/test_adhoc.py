@@ -239,3 +239,21 @@ def test_alternatives_of_one_flow_are_the_factor() -> None:
     assert sorted(str(run.factors["b.cc"]) for run in found) == ["bbr", "bbr3"]
     assert all(set(run.factors) == {"b.cc"} for run in found)
     assert {run.flows[0].cc for run in found} == {"cubic"}
+
+
+def test_one_flow_in_short_form_has_a_field_of_its_own() -> None:
+    question = to_question({"flows": "a=bbr/bytes=10MB"})
+    assert question.settings["flows"] == {"a": {"cc": "bbr", "bytes": "10MB"}}
+    assert not question.is_contest and question.factors == {}
+
+
+def test_a_set_of_flows_is_written_by_its_name() -> None:
+    question = to_question({"flows": "rrul"})
+    assert question.settings["flows"] == "rrul" and not question.ranks_flows
+    assert question.factors == {"cc": ["cubic", "bbr"]}
+
+
+def test_flows_with_a_rate_or_pauses_are_not_ranked() -> None:
+    assert not to_question({"flows": "a=cubic/rate=4mbit,b=bbr"}).ranks_flows
+    assert not to_question({"flows": "a=cubic/on=1s/off=1s,b=bbr"}).ranks_flows
+    assert to_question({"flows": "a=cubic/bytes=10MB,b=bbr"}).ranks_flows

@@ -228,10 +228,11 @@ def test_a_flow_of_both_directions_is_two_flows_between_the_same_hosts() -> None
 
 
 def test_a_run_of_both_directions_is_an_upload_and_a_download_at_once() -> None:
-    [upload, both] = runs("factors: {direction: [upload, both]}")
+    found = {run.factors["direction"]: run for run in runs("factors: {direction: [upload, both]}")}
+    upload, both = found["upload"], found["both"]
     assert [flow.name for flow in upload.flows] == ["flow1"]
     assert [flow.name for flow in both.flows] == ["flow1-up", "flow1-down"]
-    assert both.direction == "upload" and both.factors == {"direction": "both"}
+    assert both.direction == "upload"
     assert not both.offloads
 
 
@@ -260,3 +261,31 @@ def test_a_tcp_flow_may_have_a_rate_of_its_application() -> None:
     calm, greedy = one("{topology: dumbbell, flows: {calm: {rate: 4mbit}, greedy: {}}}").flows
     assert calm.rate_bps == 4_000_000 and calm.pauses
     assert greedy.rate_bps is None and not greedy.pauses
+
+
+def test_fields_of_one_kind_of_traffic_imply_it() -> None:
+    run = one(
+        "{topology: dumbbell, flows: {file: {bytes: 10MB}, bursts: {on: 2s, off: 1s, rate: 4mbit},"
+        " film: {ladder: [1mbit, 2mbit]}, bulk: {}}}"
+    )
+    file, bursts, film, bulk = run.flows
+    assert (file.kind, file.size_bytes, file.direction) == ("transfer", 10_000_000, "upload")
+    assert (bursts.kind, bursts.on_s, bursts.off_s, bursts.rate_bps) == (
+        "onoff",
+        2.0,
+        1.0,
+        4_000_000,
+    )
+    assert (film.kind, film.ladder_bps, film.segment_s) == ("video", [1_000_000, 2_000_000], 2.0)
+    assert film.direction == "download" and film.playback_buffer_s == 20.0
+    assert bulk.kind == "tcp" and RunSpec.from_json(run.to_json()) == run
+
+
+def test_a_transfer_may_go_in_both_directions() -> None:
+    up, down = one("{flows: {a: {bytes: 1MB, direction: both}}}").flows
+    assert (up.kind, up.direction, down.kind, down.direction) == (
+        "transfer",
+        "upload",
+        "transfer",
+        "download",
+    )

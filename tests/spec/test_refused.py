@@ -73,7 +73,7 @@ REFUSED = [
     ({"topology": "parking-lot", "flows": "{a: {sender: 17}}"}, "there is no s17 in topolog"),
     ({"flows": "{a: {sender: 2}}"}, "sender belongs to topology dumbbell"),
     # flows in both directions
-    ({"direction": "sideways"}, "not one of upload, download, both"),
+    ({"direction": "sideways"}, "known: upload, download, both"),
     ({"flows": "{a: {direction: both}, a-up: {}}"}, "a-up: two flows are called so"),
     ({"flows": "{a: {kind: short, direction: both}}"}, "kind short is a download"),
     ({"flows": "{a: {kind: ping, direction: both}}"}, "it goes there and back"),
@@ -85,6 +85,19 @@ REFUSED = [
     # an application's rate
     ({"flows": "{a: {kind: ping, rate: 1mbit}}"}, "a ping flow has no rate"),
     ({"flows": "{a: {rate: 10bit}}"}, "1kbit"),
+    # transfers, on-off sources and video
+    ({"flows": "{a: {kind: tcp, bytes: 1MB}}"}, "a tcp flow has no bytes"),
+    ({"flows": "{a: {bytes: 1MB, streams: 2}}"}, "a transfer flow has no streams"),
+    ({"flows": "{a: {bytes: 1MB, rate: 1mbit}}"}, "a transfer flow has no rate"),
+    ({"flows": "{a: {bytes: 1MB, on: 1s}}"}, "an? .* flow has no (on|bytes)"),
+    ({"flows": "{a: {bytes: 0B}}"}, "1B"),
+    ({"flows": "{a: {kind: transfer}}"}, "a transfer flow needs bytes"),
+    ({"flows": "{a: {on: 1s}}"}, "an? onoff flow needs off"),
+    ({"flows": "{a: {on: 1ms, off: 1s}}"}, "10ms"),
+    ({"flows": "{a: {ladder: [2mbit, 1mbit]}}"}, "bit rates do not rise"),
+    ({"flows": "{a: {ladder: []}}"}, "at least 1"),
+    ({"flows": "{a: {kind: video, segment: 4s, playback_buffer: 6s}}"}, "less than two segments"),
+    ({"flows": "{a: {kind: video, direction: both}}"}, "kind video is a download"),
     # jitter that has packets arrive before they were sent, at any time and on any link
     ({"rtt": "20ms", "jitter": "30ms"}, "jitter: forward: .*30 ms is more than its delay of 10 ms"),
     ({"rtt": "20ms", "reverse.jitter": "11ms"}, "reverse: jitter of 11 ms"),

@@ -1,6 +1,7 @@
 """Generate the page of the package's public names from their signatures and docstrings."""
 
 import inspect
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +33,9 @@ def section(name: str) -> str:
 def blocks(called: str, what: Any, name: str) -> Iterator[str]:
     """Yield the signature and docstring of an object and of its public members."""
     if not callable(what) and not isinstance(what, property):
-        yield f"    {called} = {what!r}"
+        value = f"{called} = {what!r}"
+        wrapped = textwrap.wrap(value, 96, initial_indent="    ", subsequent_indent="        ")
+        yield "\n".join(wrapped)
         return
     yield indented(f"{called}{signature(what)}\n\n{inspect.getdoc(what) or ''}")
     for part in PARTS.get(name, "").split() if inspect.isclass(what) else ():

@@ -52,6 +52,7 @@ MIN_GAPS = 100  # below this a share of 1 % is less than one packet
 WAKEUP_RATE, WAKEUP_IDLE = 0.9, 0.5
 DELAY_LINE_FULL = 0.5  # its peak may lie between two samples, and twice as high
 OFFERED_TOLERANCE = 0.03  # share of a udp flow's rate, beside a burst at either end
+BURST_LATE_S = 0.01  # a burst's first write may be this late
 MAX_APP_WRITE_BYTES = 128 * 1024  # iperf3's usual block
 APP_RATE_ROUND_TRIPS = 3  # an application's first data: a connection, iperf3's words, the way
 LOSS_CONFIDENCE = 0.9999  # one false alarm in ten thousand delay lines
@@ -100,6 +101,8 @@ FAILURES: Mapping[str, str] = {
     ),
     "udp_offered": "degraded, bit/s: {detail}",
     "app_rate": "degraded, bit/s: {detail}",
+    "transfer": "degraded, bytes: {detail}",
+    "on_off": "degraded, s: {detail}",
     "counted_by": (
         "degraded, end: {flow}'s client gave up on its server's results, which waited behind the"
         " data: goodput is the server's, and what was sent again is not known"
@@ -336,8 +339,12 @@ def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) 
     from_s, to_s = run.window_s
     measured = []
     for flow in run.flows:
+        if flow.traffic.is_sized:  # how short it is, is its result
+            continue
         end_s = flow.start_s + min(flow.duration_s, ran.get(flow.name, load_s))
         measured.append((min(end_s, to_s) - max(flow.start_s, from_s), flow))
+    if not measured:
+        return Check("run_length", "ok", run.length_s, round(load_s, 3), "s")
     # Of a flow that is over before what is measured, or begins behind it, there is nothing to say.
     length_s, shortest = min(
         [pair for pair in measured if pair[0] > 0] or measured,
@@ -510,6 +517,56 @@ def check_app_rates(run: RunSpec, flows: Sequence[FlowResult]) -> list[Check]:
                 detail=detail,
             )
         )
+    return checks
+
+
+def check_transfers(run: RunSpec, flows: Sequence[FlowResult]) -> list[Check]:
+    """Check that every transfer finished by the end of its flow's time."""
+    checks = []
+    durations_s = {flow.name: flow.duration_s for flow in run.flows}
+    for result in flows:
+        if result.transfer is None:
+            continue
+        asked = result.transfer["size_bytes"]
+        detail = (
+            f"{result.name} did not finish: {result.bytes} of {asked} bytes arrived by the end of"
+            f" its {durations_s[result.name]:g} s (a longer duration, or fewer bytes)"
+        )
+        unfinished, name = result.transfer["completion_s"] is None, f"transfer_{result.name}"
+        checks.append(make_check("transfer", unfinished, asked, result.bytes, name, detail=detail))
+    return checks
+
+
+def check_on_off(run: RunSpec, flows: Sequence[FlowResult]) -> list[Check]:
+    """Check that every on-off source's bursts began on time, and reached their rate if any."""
+    checks = []
+    results = {result.name: result for result in flows}
+    for flow in run.flows:
+        result = results.get(flow.name)
+        if result is None or result.on_off is None:
+            continue
+        on_off = result.on_off
+        late_s = on_off["max_late_s"]
+        detail = (
+            f"{flow.name}: a burst began {late_s:.3g} s after it was due: its sender waited for"
+            " the CPU, or its connection was made late"
+        )
+        checks.append(
+            make_check(
+                "on_off", late_s > BURST_LATE_S, 0.0, late_s, f"on_off_{flow.name}", detail=detail
+            )
+        )
+        if flow.rate_bps:
+            asked_bps, got_bps = flow.rate_bps, on_off["on_bps"]
+            detail = (
+                f"{flow.name}'s bursts got {show_rate(got_bps)} of the {show_rate(asked_bps)} that"
+                " its application offers: the path, its window or other flows limited it"
+            )
+            bad = got_bps < (1 - OFFERED_TOLERANCE) * asked_bps
+            name = f"app_rate_{flow.name}"
+            checks.append(
+                make_check("app_rate", bad, asked_bps, round(got_bps), name, detail=detail)
+            )
     return checks
 
 

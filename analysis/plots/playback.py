@@ -1,0 +1,75 @@
+"""Plot a video's bit rate, and what its player has to play, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.plotting import panel_layout, style
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, known_rows
+from gostlab.results import is_number, read_series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def segments(run: RunFolder) -> tuple[list[float], list[float]]:
+    """Return when each segment was requested, in s since the load began, and its rung in Mbit/s."""
+    rows = read_series(run.folder, "segments")
+    known = [row for row in rows if is_number(row.get("bitrate_bps"))]
+    return [row["t_s"] for row in known], [row["bitrate_bps"] / 1e6 for row in known]
+
+
+def draw_rungs(ax: Axes, run: RunFolder) -> None:
+    """Plot one run's rung over time, and a mark where playing stalled."""
+    at_s, rungs_mbit = segments(run)
+    colour = style.cc_colour(run.cc)
+    end_s = [*at_s[1:], max(run.duration_s, at_s[-1])] if at_s else []
+    ax.step([*at_s, *end_s[-1:]], [*rungs_mbit, *rungs_mbit[-1:]], where="post", color=colour)
+    stalled = [row for row in read_series(run.folder, "segments") if row.get("stalled_s")]
+    ends_s = [row["t_s"] + row["seconds"] for row in stalled]
+    ax.plot(ends_s, [0.0] * len(ends_s), "|", color=colour, markersize=9, clip_on=False)
+
+
+@style.styled
+def plot_playbacks(facets: Sequence[panel_layout.ConditionRuns], title: str, footer: str) -> Figure:
+    """Plot a facet per condition with a line per run."""
+    x, y = "Time since the load began (s)", "Bit rate of the segment (Mbit/s)"
+    figure, axes = panel_layout.condition_figure(facets, 2.2, x, y)
+    highest_mbit = 0.0
+    for ax, (_, runs) in zip(axes.flat, facets, strict=False):
+        for run in runs:
+            draw_rungs(ax, run)
+            highest_mbit = max([highest_mbit, *segments(run)[1]])
+    axes[0, 0].set_ylim(0, 1.08 * highest_mbit)
+    drawn = [run for _, runs in facets for run in runs]
+    handles = panel_layout.cc_lines({run.cc for run in drawn}, linewidth=1.6)
+    stall = style.key("a stall ended", color=style.FAINT, marker="|", linestyle="", markersize=9)
+    style.finish(figure, [*handles, stall], footer, title)
+    return figure
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    """Plot as many figures as the facets need."""
+    result = panel_layout.conditions(sheet.sweep.matrix.cells, lambda run: bool(segments(run)[0]))
+    yield from panel_layout.pictures(
+        result, partial(plot_playbacks, footer=sheet.footer), CAPTION, name=""
+    )
+
+
+CAPTION = (
+    "Bit rate of a video's segments by the time of their request, a line per run. A mark at the"
+    " bottom is the end of a stall: the player had nothing to play until then."
+)
+
+DRAWING = Drawing(
+    "playback",
+    caption=CAPTION,
+    draw=draw,
+    rows=known_rows("bitrate_mbit"),
+    needs="a video flow and a run that counts",
+    metrics=("bitrate_mbit",),
+)
