@@ -10,6 +10,7 @@ from typing import Any
 
 from gostlab.errors import BadInput
 from gostlab.spec import units
+from gostlab.spec.path_spec import PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
 
 # The exceptions of reading a JSON document of an unexpected shape; a number of 400 digits raises
 # OverflowError.
@@ -120,10 +121,17 @@ class SpecifiedDirection:
     delay_s: Fraction  # one way
     jitter_s: Fraction
     distribution: str  # name of tc's delay table; "" is uniform
-    loss: tuple[Fraction, ...]  # () none, (p,) random, or gemodel's (p, r, 1-h, 1-k)
+    # () none, (p,) random, gemodel's (p, r, 1-h, 1-k), or state's (p13, p31, p32, p23, p14)
+    loss: tuple[Fraction, ...]
     buffer: str  # in the words of a profile; "" if no line determines it
     buffer_from: str  # how the buffer follows from the lines
     ordered: bool
+    loss_correlation: Fraction = Fraction(0)
+    policer: PolicerSpec | None = None
+    reorder: ReorderSpec | None = None
+    duplicate: ShareSpec | None = None
+    corrupt: ShareSpec | None = None
+    slot: SlotSpec | None = None
 
 
 @dataclass(frozen=True)

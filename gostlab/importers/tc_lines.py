@@ -25,7 +25,9 @@ from gostlab.importers.base import (
     UnreadableRecording,
 )
 from gostlab.spec import units
+from gostlab.spec.path_spec import PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
 from gostlab.tcpmodel.constants import MTU_BYTES
+from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
 
 RATE_FACTORS = {
     **{
@@ -59,14 +61,15 @@ FRAME_BYTES = MTU_BYTES + 14  # a full packet as qdiscs count it
 QUEUES = {"pfifo": "fifo", "bfifo": "bfifo"} | {
     name: name for name in ("codel", "fq_codel", "pie", "fq_pie", "sfq", "red", "fq")
 }
+INCOMING, OUTGOING = "incoming", "outgoing"  # the packets that a filter is for
 # Qdiscs with classes, of which one leaf carries the path.
 CLASSFUL = ("htb", "hfsc", "prio", "drr", "qfq", "ets", "mq", "multiq", "cbq")
 IGNORED = ("noqueue", "pfifo_fast", "fq", "fq_codel", "mq", "clsact", "ingress")
 MAX_LINES = 20_000
 
-# Options of netem without an equivalent in the lab, with the number of values that may follow.
-UNSUPPORTED = {"reorder": 2, "gap": 1, "duplicate": 2, "corrupt": 2}
-NETEM_WORDS = "limit delay latency loss drop distribution rate slot ecn seed".split()
+NETEM_WORDS = (
+    "limit delay latency loss drop distribution rate slot ecn seed reorder gap duplicate corrupt"
+).split()
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class TcDevice:
     name: str
     qdiscs: dict[str, TcObject] = field(default_factory=dict)
     classes: dict[str, TcObject] = field(default_factory=dict)
+    policers: dict[str, TcObject] = field(default_factory=dict)  # by INCOMING and OUTGOING
     redirects_to: str = ""
     reads_output: bool = False  # whether the lines are what tc printed
 
@@ -109,8 +113,20 @@ class NetemOptions:
     delay_s: Fraction = Fraction(0)
     jitter_s: Fraction = Fraction(0)
     distribution: str = ""
-    loss: tuple[Fraction, ...] = ()  # (p,) or gemodel's (p, r, 1-h, 1-k)
+    # (p,), gemodel's (p, r, 1-h, 1-k), or state's (p13, p31, p32, p23, p14)
+    loss: tuple[Fraction, ...] = ()
     rate_bps: int | None = None
+    loss_correlation: Fraction = Fraction(0)
+    reorder: ReorderSpec | None = None
+    duplicate: ShareSpec | None = None
+    corrupt: ShareSpec | None = None
+    slot: SlotSpec | None = None
+
+    @property
+    def emulates(self) -> bool:
+        """Return whether it does more than to queue packets at a rate."""
+        others = (self.reorder, self.duplicate, self.corrupt, self.slot)
+        return bool(self.delay_s or self.loss or any(others))
 
 
 # -- tc's units
@@ -276,7 +292,10 @@ def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
             target = " ".join(filter(None, (command.namespace, device.redirects_to)))
             device.redirects_to = target
         if "police" in rest:
-            device.qdiscs["police"] = TcObject(command.position, "police", "", "police", ())
+            parent = canonical(location.get("parent", "root"))
+            where = INCOMING if parent == "ingress" or parent.startswith("ffff:") else OUTGOING
+            words = tuple(rest[rest.index("police") + 1 :])
+            device.policers[where] = TcObject(command.position, "police", "", parent, words)
         return
     location["parent"] = canonical(location.get("parent", "root"))
     if verb == "delete":
@@ -361,7 +380,7 @@ class DirectionReader:
         netems = [self._netem(qdisc) for qdisc in chain if qdisc.kind == "netem"]
         if not any(qdisc.kind in ("netem", "tbf", "class", "cake") for qdisc in chain):
             return None
-        delays = [netem for netem in netems if netem.delay_s or netem.loss]
+        delays = [netem for netem in netems if netem.emulates]
         if len(delays) > 1:
             raise UnreadableRecording(
                 f"{chain[0].position}: two netems with delay or loss on {self.device.name}: write"
@@ -389,14 +408,34 @@ class DirectionReader:
             buffer=buffer,
             buffer_from=buffer_from,
             ordered=ordered,
+            loss_correlation=netem.loss_correlation,
+            policer=self.policer(OUTGOING),
+            reorder=netem.reorder,
+            duplicate=netem.duplicate,
+            corrupt=netem.corrupt,
+            slot=netem.slot,
         )
+
+    def policer(self, packets: str) -> PolicerSpec | None:
+        """Return the policer of incoming or outgoing packets. Raises UnreadableRecording."""
+        police = self.device.policers.get(packets)
+        if police is None:
+            return None
+        values = dict(zip(police.options, police.options[1:], strict=False))
+        if "drop" not in " ".join(police.options):
+            self._leave(police.position, "police that drops nothing (conform-exceed drop does)")
+            return None
+        try:
+            return PolicerSpec(
+                rate_bps=read_rate_bps(values.get("rate", "")),
+                burst_bytes=read_size_bytes((values.get("burst") or "").partition("/")[0]),
+            )
+        except ValueError as error:
+            raise UnreadableRecording(f"{police.position}: police: {error}") from None
 
     def _chain(self) -> Iterator[TcObject]:
         """Yield what a packet passes, from the root down; a class has the kind `class`."""
         qdisc = self.device.qdiscs.get("root")
-        for parent in ("police", "ingress"):
-            if (other := self.device.qdiscs.get(parent)) and parent == "police":
-                self._leave(other.position, "police (incoming packets over a rate are dropped)")
         passed: list[TcObject] = []
         while qdisc:
             if qdisc in passed:
@@ -555,17 +594,28 @@ class DirectionReader:
 
     def _netem_options(self, qdisc: TcObject) -> NetemOptions:
         options, netem = list(qdisc.options), NetemOptions()
+        gap = 0
         while options:
             word = options.pop(0)
-            options_of_netem = (*NETEM_WORDS, *UNSUPPORTED)
-            name = next((known for known in options_of_netem if known.startswith(word)), "")
-            if word in options_of_netem:
+            name = next((known for known in NETEM_WORDS if known.startswith(word)), "")
+            if word in NETEM_WORDS:
                 name = word
             numbers = []
             while options and is_number(options[0]):
                 numbers.append(options.pop(0))
-            if name in UNSUPPORTED:
-                self._leave(qdisc.position, " ".join([name, *numbers]))
+            if name == "reorder" and numbers:
+                share, correlation = share_and_correlation(numbers)
+                reorder = ReorderSpec(share=share, correlation=correlation)
+                netem = replace(netem, reorder=reorder)
+            elif name == "gap" and numbers:
+                gap = int(numbers[0])
+            elif name in ("duplicate", "corrupt") and numbers:
+                share, correlation = share_and_correlation(numbers)
+                impairment = ShareSpec(share=share, correlation=correlation)
+                if name == "duplicate":
+                    netem = replace(netem, duplicate=impairment)
+                else:
+                    netem = replace(netem, corrupt=impairment)
             elif name in ("delay", "latency") and numbers:
                 netem = replace(netem, delay_s=read_time_s(numbers[0]))
                 if len(numbers) > 1:
@@ -575,7 +625,8 @@ class DirectionReader:
             elif name == "limit" and numbers:
                 netem = replace(netem, limit_pkts=int(numbers[0]))
             elif name in ("loss", "drop"):
-                netem = replace(netem, loss=self._loss(qdisc, options, numbers))
+                loss, loss_correlation = self._loss(options, numbers)
+                netem = replace(netem, loss=loss, loss_correlation=loss_correlation)
             elif name == "distribution" and options:
                 netem = replace(netem, distribution=self._distribution(options.pop(0)))
             elif name == "rate" and numbers:
@@ -586,23 +637,63 @@ class DirectionReader:
                     self._leave(qdisc.position, f"rate's {options[0]} {options[1]}")
                     del options[:2]
             elif name == "slot":
-                self._leave(qdisc.position, "slot (packets sent in bursts)")
-                while options and options[0] not in (*NETEM_WORDS, *UNSUPPORTED):
-                    options.pop(0)
+                netem = replace(netem, slot=self._slot(qdisc, options, numbers))
             elif name == "ecn":
                 self._leave(qdisc.position, "ecn (the setting is ecn: losses)")
             elif name != "seed" and not (name and not numbers and not options):
                 raise ValueError(f"{word!r:.40} is no option of netem's")
+        if gap > 1 or (gap and netem.reorder is None):  # without a share of its own it is 100%
+            reorder = netem.reorder or ReorderSpec(share=1.0)
+            netem = replace(netem, reorder=replace(reorder, distance=gap))
+        if netem.reorder and netem.slot:
+            raise ValueError("reorder and slot: a reordered packet is sent at once, in no slot")
         if netem.jitter_s and not netem.distribution and self.device.reads_output:
             self._leave(
                 qdisc.position, "jitter's distribution: tc does not show it (uniform is taken)"
             )
         return netem
 
+    def _slot(self, qdisc: TcObject, options: list[str], numbers: list[str]) -> SlotSpec | None:
+        """Return slots, or None if their distribution is unknown. Raises ValueError."""
+        shape = ""
+        if options[:1] == ["distribution"] and not numbers:
+            shape = options[1] if not is_number(options[1]) else "?"
+            del options[: 1 if shape == "?" else 2]
+            while options and is_number(options[0]):
+                numbers.append(options.pop(0))
+        pkts = size_bytes = None
+        while options[:1] and options[0] in ("packets", "bytes"):
+            if options[0] == "packets":
+                pkts = int(options[1]) or None
+            else:
+                size_bytes = read_size_bytes(options[1]) or None
+            del options[:2]
+        times_ms = [float(read_time_s(text) * 1000) for text in numbers[:2]]
+        if not times_ms or (shape and len(times_ms) < 2):
+            raise ValueError("slot without a time")
+        if not shape:
+            return SlotSpec(min_ms=times_ms[0], max_ms=times_ms[-1], packets=pkts, bytes=size_bytes)
+        if shape not in TABLE_NAMES:
+            why = "tc does not show it" if shape == "?" else "the lab has no such table for slots"
+            self._leave(qdisc.position, f"slot's distribution {shape}: {why}")
+            return None
+        delay_ms, jitter_ms = times_ms
+        table = delay_table(shape)
+        return SlotSpec(
+            delay_ms=delay_ms,
+            jitter_ms=jitter_ms,
+            distribution=table,
+            packets=pkts,
+            bytes=size_bytes,
+        )
+
     def _loss(
-        self, qdisc: TcObject, options: list[str], numbers: list[str]
-    ) -> tuple[Fraction, ...]:
-        """Return (p,), or gemodel's four numbers with tc's defaults. Raises ValueError."""
+        self, options: list[str], numbers: list[str]
+    ) -> tuple[tuple[Fraction, ...], Fraction]:
+        """Return (p,), or a model's numbers with tc's defaults, and the correlation of random.
+
+        Raises ValueError.
+        """
         model = "random"
         if not numbers and options and options[0] in ("random", "state", "gemodel"):
             model = options.pop(0)
@@ -618,20 +709,16 @@ class DirectionReader:
         if not shares:
             raise ValueError("loss without a percentage")
         if model == "random":
-            if len(shares) > 1 and shares[1]:
-                self._leave(qdisc.position, f"loss's correlation {numbers[1]}")
-            return (shares[0],)
+            return (shares[0],), shares[1] if len(shares) > 1 else Fraction(0)
+        if len(shares) == 1:  # Bernoulli: each packet alone
+            return (shares[0],), Fraction(0)
+        # States of which two are never entered are Gilbert's model.
         if model == "state" and any(shares[2:]):
-            raise ValueError(
-                f"loss state {' '.join(numbers)}: a model of more than two states (write loss"
-                " gemodel p r)"
-            )
+            defaults = (shares[0], 1 - shares[0], Fraction(0), Fraction(1), Fraction(0))
+            return (*shares[:5], *defaults[len(shares[:5]) :]), Fraction(0)
         given = shares[:2] if model == "state" else shares[:4]
-        defaults = (shares[0], 1 - shares[0], Fraction(1), Fraction(0))
-        model_numbers = (*given, *defaults[len(given) :])
-        if len(given) == 1:  # Bernoulli: each packet alone
-            return (shares[0],)
-        return model_numbers
+        of_gilbert = (shares[0], 1 - shares[0], Fraction(1), Fraction(0))
+        return (*given, *of_gilbert[len(given) :]), Fraction(0)
 
     def _distribution(self, name: str) -> str:
         if name == "uniform":
@@ -645,6 +732,12 @@ class DirectionReader:
 
     def _leave(self, position: str, what: str) -> None:
         self.left_out.append(f"{position}: {what}")
+
+
+def share_and_correlation(numbers: Sequence[str]) -> tuple[float, float]:
+    """Return the share of some packets, and the correlation or 0. Raises ValueError."""
+    share, *more = map(read_share, numbers)
+    return float(share), float(more[0]) if more else 0.0
 
 
 def frames_of(limit_bytes: int) -> str:
@@ -682,12 +775,24 @@ def path_of_devices(devices: Sequence[TcDevice]) -> SpecifiedPath:
             f"{len(by_device)} devices are shaped ({', '.join(by_device):.80}): leave the one or"
             " two whose ends are your path's"
         )
-    return SpecifiedPath(
-        forward=by_device[forward_names[0]] if forward_names else None,
-        reverse=by_device[reverse_names[0]] if reverse_names else None,
-        settings=settings,
-        left_out=left_out,
-    )
+    forward = by_device[forward_names[0]] if forward_names else None
+    reverse = by_device[reverse_names[0]] if reverse_names else None
+    for name, reader in readers.items():
+        police = reader.device.policers.get(INCOMING)
+        if police is None:
+            continue
+        is_forwards = name in reverse_names and name not in incoming
+        other = forward if is_forwards else reverse
+        if other is None:
+            left_out += (
+                f"{police.position}: police of incoming packets, which no other line shapes"
+                " (--set reverse.policer)",
+            )
+        elif is_forwards:
+            forward = replace(other, policer=reader.policer(INCOMING))
+        else:
+            reverse = replace(other, policer=reader.policer(INCOMING))
+    return SpecifiedPath(forward=forward, reverse=reverse, settings=settings, left_out=left_out)
 
 
 def read_tc(recording: Recording) -> SpecifiedPath:

@@ -19,9 +19,11 @@ from gostlab.profile_import.profile_writer import (
 from gostlab.profile_import.write_imported import ImportOrder
 from gostlab.registry.folders import cache_folder
 from gostlab.spec import units
+from gostlab.spec.path_spec import ReorderSpec, ShareSpec
 from gostlab.spec.profile import load_distribution, load_profile, summary
 from gostlab.spec.yaml_source import BadInput
 from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE
+from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table, table_name_of
 
 # The rate of a direction that nothing shapes: more than any shaped one needs for its ACKs.
 UNSHAPED_RATE_BPS = 10_000_000_000
@@ -54,10 +56,11 @@ def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedPro
             continue
         suffix = ".dist" if name == "forward" or directions["forward"] is None else "-reverse.dist"
         table = clamped_table(direction)
-        if table is not None:
+        shape = table_name_of(table) if table is not None else None
+        if table is not None and shape is None:
             texts[suffix] = table_text(direction, table)
-        file = f"{order.name}{suffix}" if table is not None else None
-        document[name] = direction_document(order, direction, file)
+            shape = f"{order.name}{suffix}"
+        document[name] = direction_document(order, direction, shape)
         taken.append(f"{name}: {taken_words(order, direction)}")
     sources = source_lines(taken, specified.left_out)
     files = ", ".join(Path(recording.label).name for recording in order.recordings)
@@ -114,15 +117,57 @@ def direction_document(
         document["distribution"] = table_file
     if direction.ordered:
         document["ordered"] = True
-    return {**document, "loss": loss_document(direction.loss), "buffer": direction.buffer or "1bdp"}
+    loss = loss_document(direction.loss, direction.loss_correlation)
+    document |= {"loss": loss, "buffer": direction.buffer or "1bdp"}
+    return document | impairment_documents(direction)
 
 
-def loss_document(loss: Sequence[Fraction]) -> str | dict[str, str]:
+def loss_document(loss: Sequence[Fraction], correlation: Fraction) -> str | dict[str, str]:
     shares = [percent_text(share) for share in loss]
+    if correlation:
+        return {"model": "random", "p": shares[0], "correlation": percent_text(correlation)}
     if len(shares) < 2:
         return shares[0] if shares else "0%"
+    if len(shares) == 5:
+        names: tuple[str, ...] = ("p13", "p31", "p32", "p23", "p14")
+        return {"model": "state", **dict(zip(names, shares, strict=True))}
     names = ("p", "r", "one_minus_h", "one_minus_k")
     return {"model": "gemodel", **dict(zip(names, shares, strict=True))}
+
+
+def impairment_documents(direction: SpecifiedDirection) -> dict[str, object]:
+    """Return a direction's policer, reordering, duplicates, corruption and slots."""
+    document: dict[str, object] = {}
+    if policer := direction.policer:
+        burst = f"{policer.burst_bytes}B"
+        document["policer"] = {"rate": f"{policer.rate_bps}bit", "burst": burst}
+    for name in ("reorder", "duplicate", "corrupt"):
+        impairment: ReorderSpec | ShareSpec | None = getattr(direction, name)
+        if impairment is None or not impairment.share:
+            continue
+        fields: dict[str, object] = {"share": float_percent(impairment.share)}
+        if impairment.correlation:
+            fields["correlation"] = float_percent(impairment.correlation)
+        if isinstance(impairment, ReorderSpec) and impairment.distance > 1:
+            fields["distance"] = impairment.distance
+        document[name] = fields
+    if slot := direction.slot:
+        times = {"min": slot.min_ms, "max": slot.max_ms}
+        if slot.delay_ms is not None:
+            times = {"delay": slot.delay_ms, "jitter": slot.jitter_ms or 0.0}
+        slots: dict[str, object] = {
+            name: f"{units.show_ms(time_ms)}ms" for name, time_ms in times.items()
+        }
+        slots |= {"distribution": table_name_of(slot.distribution)} if slot.distribution else {}
+        slots |= {"packets": slot.packets} if slot.packets else {}
+        slots |= {"bytes": f"{slot.bytes}B"} if slot.bytes else {}
+        document["slot"] = slots
+    return document
+
+
+def float_percent(share: float) -> str:
+    """Return a share as a percentage with all of its digits."""
+    return percent_text(Fraction(str(share)))
 
 
 def percent_text(share: Fraction) -> str:
@@ -141,9 +186,10 @@ def taken_words(order: ImportOrder, direction: SpecifiedDirection) -> str:
         delay += ", in order" if direction.ordered else ""
     loss = " ".join(percent_text(share) for share in direction.loss) or "no"
     how = f" ({direction.buffer_from})" if direction.buffer_from else " (an assumption)"
+    others = "".join(f", {name}" for name in impairment_documents(direction))
     return (
         f"{direction.device}, {direction.position}: {rate}, {delay}, {loss} loss, buffer"
-        f" {direction.buffer or '1bdp'}{how}"
+        f" {direction.buffer or '1bdp'}{how}{others}"
     )
 
 
@@ -171,6 +217,8 @@ def uniform_table() -> tuple[int, ...]:
 
 def iproute2_distribution(table: Sequence[int]) -> str:
     """Return the name of iproute2's delay table that a table is, or "" for any other."""
+    if known := table_name_of(tuple(table)):
+        return known
     for name in DISTRIBUTIONS:
         path = find_table(name)
         if path and load_distribution(path) == tuple(table):
@@ -187,6 +235,8 @@ def find_table(name: str) -> Path | None:
 
 def named_table(direction: SpecifiedDirection) -> tuple[int, ...]:
     """Return one of iproute2's delay tables. Raises BadInput if it is not here."""
+    if direction.distribution in TABLE_NAMES:
+        return delay_table(direction.distribution)
     path = find_table(direction.distribution)
     if path:
         return load_distribution(path)

@@ -515,12 +515,6 @@ def impossible(state: DirectionSpec, frame_bytes: int, until_s: float) -> Iterat
                 "slots and reorder: netem sends a reordered packet at once and not in a slot"
                 " (leave one of them; hops: 2 has a link for each)",
             )
-        if state.ordered and state.jitter_ms:
-            yield Problem(
-                ("ordered", "reorder"),
-                "ordered: on and reorder: one keeps the order that the other breaks (leave one of"
-                " them)",
-            )
     if state.outages and state.duplicate:
         yield Problem(
             ("outage", "duplicate"),

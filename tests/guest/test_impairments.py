@@ -42,6 +42,15 @@ def test_reordered_duplicated_and_corrupted_packets_are_the_asked_shares(lab: La
         assert check["got"] == counts[what]
 
 
+def test_packets_are_reordered_beside_jitter_that_keeps_the_order(lab: Lab) -> None:
+    path = path_with(reorder={"share": 0.02}, jitter_ms=2.0, ordered=True)
+    done = lab.run(describe(path, BACK, flows=UDP, duration_s=3.0))
+
+    [counts] = done.json("env.json")["impairments"]
+    assert counts["reordered"] / counts["sent_pkts"] == pytest.approx(0.02, rel=0.2)
+    assert done.verdicts["reordered_forward"] == "ok"
+
+
 @pytest.mark.parametrize(
     ("loss", "share"),
     [

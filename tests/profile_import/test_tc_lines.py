@@ -10,7 +10,9 @@ import pytest
 from gostlab.cli import main
 from gostlab.importers.base import Recording, SpecifiedPath, UnreadableRecording
 from gostlab.importers.tc_lines import FORMAT, read_rate_bps, read_share, read_size_bytes
+from gostlab.spec.path_spec import PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
 from gostlab.spec.profile import load_profile
+from gostlab.tcpmodel.delay_tables import delay_table
 
 
 def path_of(*lines: str) -> SpecifiedPath:
@@ -89,6 +91,8 @@ def test_without_a_rate_of_its_own_netem_may_reorder() -> None:
         ("gemodel 1% 10%", ("0.01", "0.1", "1", "0")),
         ("gemodel 1% 10% 70% 0.1%", ("0.01", "0.1", "0.7", "0.001")),
         ("state 1% 20%", ("0.01", "0.2", "1", "0")),
+        ("state 1% 20% 5% 60%", ("0.01", "0.2", "0.05", "0.6", "0")),
+        ("state 1% 20% 5% 60% 0.2%", ("0.01", "0.2", "0.05", "0.6", "0.002")),
     ],
 )
 def test_loss_models_have_tcs_defaults(loss: str, numbers: tuple[str, ...]) -> None:
@@ -164,19 +168,62 @@ def test_later_commands_change_replace_and_delete() -> None:
     assert "shapes anything" in refusal(f"{NETEM} delay 10ms", "tc qdisc del dev eth0 root")
 
 
+def test_netem_reorders_duplicates_and_corrupts_as_the_lines_say() -> None:
+    forward = path_of(
+        f"{NETEM} delay 25ms loss 1% 30% reorder 5% 50% gap 3 duplicate 1% corrupt 0.1% 20% \\",
+        "   rate 50mbit",
+    ).forward
+    assert forward is not None
+    assert (forward.loss, forward.loss_correlation) == ((Fraction(1, 100),), Fraction(3, 10))
+    assert forward.reorder == ReorderSpec(share=0.05, correlation=0.5, distance=3)
+    assert forward.duplicate == ShareSpec(share=0.01)
+    assert forward.corrupt == ShareSpec(share=0.001, correlation=0.2)
+
+
+@pytest.mark.parametrize(
+    ("slot", "spec"),
+    [
+        ("slot 1ms 2ms packets 3", SlotSpec(min_ms=1.0, max_ms=2.0, packets=3)),
+        ("slot 5ms bytes 64k", SlotSpec(min_ms=5.0, max_ms=5.0, bytes=65_536)),
+        (
+            "slot distribution pareto 5ms 1ms",
+            SlotSpec(delay_ms=5.0, jitter_ms=1.0, distribution=delay_table("pareto")),
+        ),
+    ],
+)
+def test_slots_are_taken(slot: str, spec: SlotSpec) -> None:
+    forward = path_of(f"{NETEM} delay 25ms rate 50mbit {slot}").forward
+    assert forward is not None
+    assert forward.slot == spec
+
+
+def test_a_policer_of_outgoing_and_of_incoming_packets() -> None:
+    path = path_of(
+        f"{NETEM} delay 25ms rate 50mbit",
+        "tc qdisc add dev ifb0 root netem delay 5ms rate 20mbit",
+        "tc qdisc add dev eth0 clsact",
+        "tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb0",
+        "tc filter add dev eth0 egress matchall action police rate 10mbit burst 15k"
+        " conform-exceed drop/pass",
+        "tc filter add dev eth0 ingress matchall action police rate 5mbit burst 30k drop",
+    )
+    assert path.forward is not None and path.reverse is not None
+    assert path.forward.policer == PolicerSpec(rate_bps=10_000_000, burst_bytes=15_360)
+    assert path.reverse.policer == PolicerSpec(rate_bps=5_000_000, burst_bytes=30_720)
+    assert path.left_out == ()
+
+
 def test_what_has_no_equivalent_is_named_with_its_line() -> None:
     path = path_of(
         "# a comment",
-        f"{NETEM} delay 25ms 2ms 25% loss 1% 30% reorder 5% 50% duplicate 1% corrupt 0.1% \\",
-        "   rate 50mbit slot 1ms 2ms packets 3",
+        f"{NETEM} delay 25ms 2ms 25% loss 1% rate 50mbit slot distribution mine 1ms 2ms",
         "tc qdisc add dev eth0 ingress",
         "tc filter add dev eth0 parent ffff: protocol ip police rate 1mbit burst 10k drop",
+        "tc filter add dev eth0 parent 1: protocol ip police rate 1mbit burst 10k continue",
     )
     text = "\n".join(path.left_out)
-    for what in ("correlation 25%", "reorder 5% 50%", "duplicate 1%", "corrupt 0.1%", "slot"):
+    for what in ("correlation 25%", "slot's distribution mine", "police of incoming", "drops noth"):
         assert what in text
-    assert "loss's correlation 30%" in text
-    assert "police" in text
     assert all(line.startswith("tc.sh:") for line in path.left_out)
 
 
@@ -186,7 +233,11 @@ def test_what_has_no_equivalent_is_named_with_its_line() -> None:
         ((f"{NETEM} delay $DELAY",), "tc.sh:1: $DELAY is a variable"),
         ((f"{NETEM} delay 100 rate 1mbit",), "no unit"),
         ((f"{NETEM} delay 100ms rate 1gbit",), "limit of 1000 packets is less than the 8256"),
-        ((f"{NETEM} delay 10ms loss state 1% 2% 3% 4% rate 1mbit",), "more than two states"),
+        (
+            (f"{NETEM} delay 10ms reorder 1% slot 1ms rate 1mbit",),
+            "tc.sh:1: netem: reorder and slot",
+        ),
+        ((f"{NETEM} delay 10ms slot packets 3 rate 1mbit",), "slot without a time"),
         ((f"{NETEM} dely 10ms",), "tc.sh:1: netem: 'dely' is no option"),
         ((f"{NETEM} delay 10parsec",), "unknown unit"),
         ((f"{NETEM} rate 10%",), "share of the device's speed"),
