@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.cc_state import CcStateHistory, states, without_unit
 from gostlab.analysis.load.events import event_labels
+from gostlab.analysis.load.packets import join_bars, thin_steps, time_sequences
 from gostlab.analysis.load.published import level
 from gostlab.analysis.load.run_folder import RunFolder, object_in
 from gostlab.analysis.load.series import (
@@ -30,6 +31,7 @@ from gostlab.analysis.load.series import (
     socket_series,
 )
 from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS
+from gostlab.analysis.plotting.style import FAINT
 from gostlab.analysis.stats.cells import cell_key
 from gostlab.analysis.stats.text_table import cc_name
 from gostlab.registry.palette import cc_colour
@@ -51,6 +53,8 @@ MAX_BYTES = 1_600_000
 VALUE_STEPS, TIME_STEPS = 4095, 65_535
 # Maximum marks of path changes; thousands of a trace would hide everything else.
 MAX_CHANGES = 400
+# Maximum bars of a time–sequence graph; neighbours are joined beyond.
+MAX_BARS = 20_000
 MAX_WORDS = 300  # maximum characters of a value of run.json or env.json
 
 
@@ -126,6 +130,54 @@ def state_panels(run: RunFolder) -> list[InteractivePanel]:
                 )
         panels += phase_panel(state, of)
     return panels
+
+
+def sequence_panels(run: RunFolder) -> list[InteractivePanel]:
+    """Return the time–sequence graph of each captured connection.
+
+    A segment is a bar from its first byte to its last.
+    """
+    panels = []
+    for graph in time_sequences(run):
+        lines = [
+            PanelLine(name, bars(rows), colour=colour, gaps=True)
+            for name, rows, colour in (
+                ("segments", graph.segments, LINES[0][0]),
+                ("retransmissions", graph.retransmissions, LINES[2][0]),
+                ("SACK blocks", graph.sacks, LINES[1][0]),
+            )
+        ]
+        lines += [
+            PanelLine(name, steps(rows), colour=colour)
+            for name, rows, colour in (
+                ("ACKs", graph.acks, LINES[3][0]),
+                ("receive window", graph.window, FAINT),
+            )
+        ]
+        title = f"Time–sequence graph (MB) of {graph.name}"
+        panels.append(InteractivePanel(title, tuple(line for line in lines if len(line.series))))
+    return panels
+
+
+def bars(rows: np.ndarray) -> TimeSeries:
+    """Return vertical bars as a line with gaps: from byte to byte at a time, then nothing.
+
+    The points of a page have different times, so those of a bar are a ns apart.
+    """
+    import numpy as np
+
+    rows = join_bars(rows, MAX_BARS)
+    points = np.arange(3 * len(rows)) * 1e-9
+    t_s = np.repeat(rows[:, 0], 3)
+    t_s = np.maximum.accumulate(t_s - points) + points
+    value = np.column_stack([rows[:, 1:] / 1e6, np.full(len(rows), np.nan)]).ravel()
+    return TimeSeries(t_s, value)
+
+
+def steps(rows: np.ndarray) -> TimeSeries:
+    """Return an acknowledgement's or a window's line in MB."""
+    rows = thin_steps(rows, MAX_BARS)
+    return TimeSeries(rows[:, 0], rows[:, 1] / 1e6)
 
 
 def phase_panel(state: CcStateHistory, of: str) -> list[InteractivePanel]:
@@ -297,7 +349,11 @@ def page_data(runs_by_anchor: Mapping[str, Sequence[RunFolder]]) -> str:
 def whole_run(anchor: str, run: RunFolder) -> str:
     """Encode one run with every sample and ACK, and its congestion controls' states."""
     columns = Columns()
-    panels = [*panels_of(run, every_ack=True), *state_panels(run)] if run.state == "ok" else []
+    panels = (
+        [*panels_of(run, every_ack=True), *state_panels(run), *sequence_panels(run)]
+        if run.state == "ok"
+        else []
+    )
     return pack({anchor: [run_json(run, panels, None, all_values(run), columns)]}, columns)
 
 
@@ -336,7 +392,7 @@ def all_values(run: RunFolder) -> dict[str, str]:
     Counters at the end of a run are omitted: they differ between any two.
     """
     env = read_object(run.folder / "env.json") or {}
-    for counted in ("qdiscs_after", "cc_state", "acks", "program_costs"):
+    for counted in ("qdiscs_after", "cc_state", "acks", "program_costs", "capture"):
         env.pop(counted, None)
     hosts = env.get("host_cpu")
     if isinstance(hosts, dict):

@@ -31,6 +31,7 @@ from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, load_ru
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
 from gostlab.analysis.plotting.image_map import Spot, spots_of
 from gostlab.analysis.plotting.style import save
+from gostlab.analysis.plotting.time_sequence_graph import plot_run
 from gostlab.analysis.report import page_data, tables
 from gostlab.analysis.report.dark_mode import add_dark_mode
 from gostlab.analysis.report.findings import Chapter, to_chapter
@@ -215,9 +216,25 @@ def write_run(folder: Path, out: Path) -> Path:
     if isinstance(run, UnidentifiedRun):
         raise BadInput(f"{folder}: not a run's folder: {run.error}")
     page = page_template("run.html.j2").render(
-        **template_globals(page_data.whole_run("run", run)), anchor="run", row=row_of_run(run)
+        **template_globals(page_data.whole_run("run", run)),
+        anchor="run",
+        row=row_of_run(run),
+        picture=save_time_sequence(run, out.with_name(f"{out.stem}-time-sequence.svg")),
     )
     return write_whole(out, page.encode("utf-8", "replace"))
+
+
+def save_time_sequence(run: RunFolder, file: Path) -> str | None:
+    """Save the time–sequence graph of a captured run, and return it as a data URI.
+
+    None without a capture. Raises OSError.
+    """
+    figure = plot_run(run) if run.state == "ok" else None
+    if figure is None:
+        return None
+    svg = save(figure, "svg")
+    write_whole(file, svg)
+    return svg_uri(svg)
 
 
 @cache

@@ -92,10 +92,10 @@ class CaptureFile:
     error: int = 0
     file_bytes: int = 0
 
-    def interfaces(self, snaplen: int) -> list[pcapng.Interface]:
+    def interfaces(self, snaplen: int) -> list[pcapng.CaptureInterface]:
         """Return two interfaces for each device: what it receives, and what it sends."""
         return [
-            pcapng.Interface(
+            pcapng.CaptureInterface(
                 name=device.name,
                 description=f"{self.link}: {packets} ({device.name})",
                 comment=f"link {self.link}, file of direction {self.direction}: {packets}",

@@ -25,7 +25,7 @@ class BadCapture(ValueError):
 
 
 @dataclass(frozen=True)
-class Interface:
+class CaptureInterface:
     """An interface of a capture: one direction of one device."""
 
     name: str
@@ -40,7 +40,7 @@ class Capture:
     """The content of a file."""
 
     comment: str = ""
-    interfaces: list[Interface] = field(default_factory=list)
+    interfaces: list[CaptureInterface] = field(default_factory=list)
     packets_at: int = 0  # offset of the first block after the interfaces
 
 
@@ -75,7 +75,7 @@ def section_block(comment: str, os_name: str, application: str) -> bytes:
     return block(SECTION, body + text_options(texts) + option(0, b""))
 
 
-def interface_block(interface: Interface) -> bytes:
+def interface_block(interface: CaptureInterface) -> bytes:
     """Return an Interface Description Block."""
     texts = {
         COMMENT: interface.comment,
@@ -86,7 +86,9 @@ def interface_block(interface: Interface) -> bytes:
     return block(INTERFACE, struct.pack("=HHI", interface.linktype, 0, interface.snaplen) + options)
 
 
-def header(comment: str, os_name: str, application: str, interfaces: Sequence[Interface]) -> bytes:
+def header(
+    comment: str, os_name: str, application: str, interfaces: Sequence[CaptureInterface]
+) -> bytes:
     """Return the blocks before the packets. Their length depends on the lengths of the texts."""
     blocks = [section_block(comment, os_name, application), *map(interface_block, interfaces)]
     return b"".join(blocks)
@@ -134,7 +136,9 @@ def read_capture(data: bytes) -> Capture:
             name, description, comment = (
                 options.get(code, b"").decode() for code in (IF_NAME, IF_DESCRIPTION, COMMENT)
             )
-            capture.interfaces.append(Interface(name, description, comment, linktype, snaplen))
+            capture.interfaces.append(
+                CaptureInterface(name, description, comment, linktype, snaplen)
+            )
         else:
             break
         capture.packets_at = start + length

@@ -168,7 +168,7 @@ def test_missing_packets_are_a_failed_check() -> None:
 
 
 def test_a_cut_off_file_is_no_capture(tmp_path: Path) -> None:
-    interface = pcapng.Interface("eth0", "a device")
+    interface = pcapng.CaptureInterface("eth0", "a device")
     data = pcapng.header("", "", "", [interface])
     assert pcapng.read_capture(data).interfaces == [interface]
     for wrong in (b"", data[:-3], data[:40], b"text of another file"):

@@ -1,0 +1,35 @@
+"""Plot the time–sequence graph of one captured run per cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gostlab.analysis.load.packets import time_sequences
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
+from gostlab.analysis.plotting.time_sequence_graph import GraphRow, plot_time_sequences
+from gostlab.analysis.stats.cells import cell_key
+
+MAX_RUNS = 6  # rows of a figure
+
+
+def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+    """Plot the largest connection of the first run of each cell."""
+    cells = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
+    graphs = [
+        GraphRow(cell.label or cell.counted[0].name, found[0], cell_key(cell.counted[0]))
+        for cell in cells
+        if (found := time_sequences(cell.counted[0]))
+    ]
+    for first in range(0, len(graphs), MAX_RUNS):
+        yield ReportFigure(plot_time_sequences(graphs[first : first + MAX_RUNS], sheet.footer))
+
+
+DRAWING = Drawing(
+    "time-sequence",
+    caption=(
+        "Time–sequence graph of one run per cell, from its capture at the sender's side: a bar is a"
+        " segment from its first byte to its last."
+    ),
+    draw=draw,
+    metrics=("goodput",),
+)
