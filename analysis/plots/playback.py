@@ -23,15 +23,22 @@ def segments(run: RunFolder) -> tuple[list[float], list[float]]:
     return [row["t_s"] for row in known], [row["bitrate_bps"] / 1e6 for row in known]
 
 
+def sent_with(run: RunFolder) -> str:
+    """Return the congestion control of a run's video, whatever other flows have."""
+    return next((flow.cc for flow in run.flows if flow.kind == "video" and flow.cc), run.cc)
+
+
 def draw_rungs(ax: Axes, run: RunFolder) -> None:
     """Plot one run's rung over time, and a mark where playing stalled."""
     at_s, rungs_mbit = segments(run)
-    colour = style.cc_colour(run.cc)
+    colour = style.cc_colour(sent_with(run))
     end_s = [*at_s[1:], max(run.duration_s, at_s[-1])] if at_s else []
-    ax.step([*at_s, *end_s[-1:]], [*rungs_mbit, *rungs_mbit[-1:]], where="post", color=colour)
+    steps = [*at_s, *end_s[-1:]], [*rungs_mbit, *rungs_mbit[-1:]]
+    ax.step(*steps, where="post", color=colour, linewidth=1.4, label=f"lab {sent_with(run)}")
     stalled = [row for row in read_series(run.folder, "segments") if row.get("stalled_s")]
     ends_s = [row["t_s"] + row["seconds"] for row in stalled]
-    ax.plot(ends_s, [0.0] * len(ends_s), "|", color=colour, markersize=9, clip_on=False)
+    if ends_s:  # an empty line that is not clipped would take the layout's room
+        ax.plot(ends_s, [0.0] * len(ends_s), "|", color=colour, markersize=9, clip_on=False)
 
 
 @style.styled
@@ -46,7 +53,7 @@ def plot_playbacks(facets: Sequence[panel_layout.ConditionRuns], title: str, foo
             highest_mbit = max([highest_mbit, *segments(run)[1]])
     axes[0, 0].set_ylim(0, 1.08 * highest_mbit)
     drawn = [run for _, runs in facets for run in runs]
-    handles = panel_layout.cc_lines({run.cc for run in drawn}, linewidth=1.6)
+    handles = panel_layout.cc_lines({sent_with(run) for run in drawn}, linewidth=1.6)
     stall = style.key("a stall ended", color=style.FAINT, marker="|", linestyle="", markersize=9)
     style.finish(figure, [*handles, stall], footer, title)
     return figure

@@ -162,14 +162,14 @@ def goodput_bps(folder: Path) -> float | None:
 
 
 # The metrics that a flow of some types of traffic has for itself: the object of its row that holds
-# the value, the key in it, and the factor to the metric's unit.
+# the value, the key in it, and how many of its units are one of the metric's.
 FLOW_MEASURES: Mapping[str, tuple[str, str, float]] = {
     "completion_s": ("transfer", "completion_s", 1.0),
-    "burst_mbit": ("on_off", "on_bps", 1e-6),
+    "burst_mbit": ("on_off", "on_bps", 1e6),
     "startup_s": ("playback", "startup_s", 1.0),
     "stalls": ("playback", "stalls", 1.0),
     "stalled_s": ("playback", "stalled_s", 1.0),
-    "bitrate_mbit": ("playback", "mean_bitrate_bps", 1e-6),
+    "bitrate_mbit": ("playback", "mean_bitrate_bps", 1e6),
     "switches": ("playback", "switches", 1.0),
     "ping_median_ms": ("round_trips", "median_ms", 1.0),
     "ping_p95_ms": ("round_trips", "p95_ms", 1.0),
@@ -179,11 +179,11 @@ FLOW_MEASURES: Mapping[str, tuple[str, str, float]] = {
 def flow_measures(flow_row: Mapping[str, object]) -> dict[str, float]:
     """Return the FLOW_MEASURES that a flow's row has, such as the time that its transfer took."""
     found = {}
-    for name, (part, key, factor) in FLOW_MEASURES.items():
+    for name, (part, key, divisor) in FLOW_MEASURES.items():
         values = flow_row.get(part)
         value = values.get(key) if isinstance(values, Mapping) else None
         if is_number(value):
-            found[name] = float(value) * factor
+            found[name] = float(value) / divisor
     return found
 
 

@@ -83,3 +83,24 @@ def test_windows_are_drawn_against_what_a_round_trip_allows(tmp_path: Path) -> N
 
     [line] = labelled(made.pictures[0].figure, "lab cubic")
     assert list(line.get_xdata()) == pytest.approx([600_000, 4_800_000])
+
+
+def test_a_videos_rungs_are_steps_and_a_stall_is_a_mark_at_its_end(tmp_path: Path) -> None:
+    run = synthetic.several({"cc": "bbr"}, {"kind": "video", "ladder_bps": [300_000]}, cc="bbr")
+    folder = synthetic.write_run(tmp_path, run)
+    flows = contract.read_object(folder / "flows.json") or {}
+    flows["flows"][1]["playback"] = {"startup_s": 0.5, "stalls": 1, "mean_bitrate_bps": 5e5}
+    synthetic.put(folder, "flows.json", flows)
+    rungs = [(0.0, 300_000, 0.5, 0.0), (0.5, 1_200_000, 4.0, 1.5), (4.5, 300_000, 1.0, 0.0)]
+    names = ("t_s", "bitrate_bps", "seconds", "stalled_s")
+    synthetic.put_lines(
+        folder,
+        "segments",
+        [{"flow": "flow2", **dict(zip(names, row, strict=True))} for row in rungs],
+    )
+    [picture] = drawn(tmp_path, "playback").pictures
+
+    [line] = labelled(picture.figure, "lab bbr")
+    assert list(line.get_ydata())[:3] == [0.3, 1.2, 0.3]
+    [stalls] = [each for each in picture.figure.axes[0].lines if each.get_marker() == "|"]
+    assert list(stalls.get_xdata()) == [4.5]

@@ -41,3 +41,33 @@ def test_pings_and_the_smallest_downloads_have_their_own_figures(folder: Path) -
 def test_what_was_not_measured_has_none(folder: Path) -> None:
     run = synthetic.loaded(folder)
     assert {value_of(run, figure) for figure in MEASURED} == {None}
+
+
+def test_a_transfer_a_video_and_bursts_have_their_own_figures(tmp_path: Path) -> None:
+    kinds = ({"kind": "transfer"}, {"kind": "video", "direction": "download"}, {"kind": "onoff"})
+    folder = synthetic.write_run(tmp_path, synthetic.several(*kinds))
+    did = results.read_object(folder / "flows.json") or {}
+    file, film, bursts = did["flows"]
+    file["transfer"] = {"size_bytes": 1_000_000, "completion_s": 1.5}
+    film["playback"] = {"startup_s": 0.3, "stalls": 2, "stalled_s": 4.0, "switches": 3}
+    film["playback"] |= {"mean_bitrate_bps": 1_850_000.0, "segments": 9}
+    bursts["on_off"] = {"bursts": 3, "on_s": 3.0, "max_late_s": 0.0, "on_bps": 4e6}
+    synthetic.put(folder, "flows.json", did)
+
+    run = synthetic.loaded(folder)
+    measured = {"completion_s": 1.5, "startup_s": 0.3, "stalls": 2.0, "stalled_s": 4.0}
+    measured |= {"switches": 3.0, "bitrate_mbit": 1.85, "burst_mbit": 4.0}
+    assert {figure: value_of(run, figure) for figure in measured} == measured
+    assert value_of(run, "completion_s:flow1") == 1.5
+    assert value_of(run, "completion_s:flow2") is None
+    assert [flow.competes for flow in run.flows] == [True, False, False]
+    up, down = value_of(run, "up_mbit"), value_of(run, "down_mbit")
+    assert up is not None and down is not None and up > down
+
+
+def test_a_transfer_that_has_not_finished_has_no_time(tmp_path: Path) -> None:
+    folder = synthetic.write_run(tmp_path, synthetic.several({"kind": "transfer"}, {}))
+    did = results.read_object(folder / "flows.json") or {}
+    did["flows"][0]["transfer"] = {"size_bytes": 1_000_000, "completion_s": None}
+    synthetic.put(folder, "flows.json", did)
+    assert value_of(synthetic.loaded(folder), "completion_s") is None
