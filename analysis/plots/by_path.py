@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab.analysis.plots.heatmap import facet_order, norm_of, plot_heatmap
 from gostlab.analysis.plotting.factors import factor_columns, tunnels_of
@@ -84,13 +84,15 @@ def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Itera
         if figure not in rows or not rows[figure].notna().any():
             continue
         merit = metric_of(figure)
-        map_args: dict[str, Any] = {
-            "x": PATH,
-            "y": TUNNEL,
-            "figure": figure,
-            "footer": sheet.footer,
-        }
-        plot = partial(plot_heatmap, scale=norm_of(rows, figure), columns=2, **map_args)
+        plot = partial(
+            plot_heatmap,
+            x=PATH,
+            y=TUNNEL,
+            figure=figure,
+            footer=sheet.footer,
+            scale=norm_of(rows, figure),
+            columns=2,
+        )
         name = merit.name if rtt_ms is None else f"{merit.name}-{rtt_ms:g}ms"
         yield from pictures(
             facets, plot, f"{merit.axis} by tunnel and path{of}", name=name, medians=True

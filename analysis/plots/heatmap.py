@@ -168,10 +168,12 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
     facets = sorted(facets_of(rows, known=pair), key=facet_order)
     for figure in figures:
         scale = Normalize(0, 100) if figure in of_flows else norm_of(rows, figure)
-        map_args: dict[str, Any] = {"x": pair[0], "y": pair[1], "footer": sheet.footer}
+        plot = partial(
+            plot_heatmap, x=pair[0], y=pair[1], footer=sheet.footer, figure=figure, scale=scale
+        )
         yield from pictures(
             facets,
-            partial(plot_heatmap, figure=figure, scale=scale, **map_args),
+            plot,
             f"{what_of(figure)} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
             name=metric_of(figure).name.replace("_", "-"),
             most=FACETS_ON_A_FIGURE,

@@ -75,7 +75,7 @@ class Judgement:
         """Return the expectation with its flow, if it is of every flow."""
         return f"{self.flow}: {self.text}" if self.flow else self.text
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "matrix": self.matrix,
             "cell": self.cell,

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gostlab import api, sandbox, shell
 from gostlab.atomic_write import write_whole
@@ -460,7 +460,7 @@ def conclude(
     return common.EXIT_FAILED if common.EXIT_FAILED in codes else max(codes)
 
 
-def json_of(outcome: ExperimentResult, judged: Judged) -> dict[str, Any]:
+def json_of(outcome: ExperimentResult, judged: Judged) -> dict[str, object]:
     """Return an outcome for programs, with its judged expectations."""
     expectations = [each.to_json() for each in judged[outcome.experiment]]
     return {**outcome.to_json(), "expectations": expectations}

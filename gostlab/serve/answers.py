@@ -106,7 +106,7 @@ def flow_answer(run: RunSpec, index: int, rows: Sequence[Mapping[str, Any]]) -> 
     )
 
 
-def flow_json(flow: FlowAnswer) -> dict[str, Any]:
+def flow_json(flow: FlowAnswer) -> dict[str, object]:
     names = ("mbit", "share", "p95_ms", "resent", "resent_share", "lost")
     figures = {name: figure_json(getattr(flow, name)) for name in names}
     return {"name": flow.name, "label": flow.label, "kind": flow.kind, **figures}

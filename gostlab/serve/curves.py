@@ -68,10 +68,12 @@ class RunCurves:
         self._delivered: dict[str, dict[Any, float]] = defaultdict(dict)
         self._counted: dict[str, int] = {}
         self._drops: dict[Any, tuple[int, int]] = {}
-        self._held: list[dict[str, Any]] = []  # rows of the latest instant, which may be incomplete
+        self._held: list[
+            dict[str, object]
+        ] = []  # rows of the latest instant, which may be incomplete
         self.seen_s = 0.0
 
-    def read(self, *, ended: bool = False) -> dict[str, Any]:
+    def read(self, *, ended: bool = False) -> dict[str, object]:
         """Return the points since the last call, or {} if there are none.
 
         ended: whether the run has ended, so that the latest instant is complete.
@@ -97,7 +99,7 @@ class RunCurves:
             return
         newest = None if ended else rows[-1].get("t_s")
         self._held = [row for row in rows if newest is not None and row.get("t_s") == newest]
-        by_instant: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        by_instant: dict[int, list[dict[str, object]]] = defaultdict(list)
         for row in rows:
             index = self.index_of(row.get("t_s"))
             if index is not None and (newest is None or row.get("t_s") != newest):
@@ -199,7 +201,7 @@ def empty_curves() -> dict[str, list[Any]]:
     return {"at": [], GOODPUT: [], SRTT: [], CWND: [], UNACKED: [], STATE: []}
 
 
-def number(row: Mapping[str, Any], name: str) -> float:
+def number(row: Mapping[str, object], name: str) -> float:
     """Return a number of a row, or 0 if it has none that is finite and positive."""
     value = row.get(name)
     return float(value) if is_number(value) and value > 0 else 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gostlab.cli.settings_help import values_of
 from gostlab.registry.congestion_controls import known_names as known_controls
@@ -19,7 +18,7 @@ from gostlab.spec.yaml_source import KeySchema
 
 # Sliders: the setting, its label, the unit people read and the one of the setting's text, the ends
 # of the logarithmic scale, and its marks. A scale with the mark 0 has a place for none.
-SLIDERS: tuple[dict[str, Any], ...] = (
+SLIDERS: tuple[dict[str, object], ...] = (
     {
         "name": "rate",
         "label": "Rate",
@@ -64,8 +63,8 @@ LOAD = {"rate": "20mbit", "rtt": "40ms", "loss": "0%", "buffer": "2bdp"}
 
 
 def preset(
-    title: str, text: str, flows: Mapping[str, Mapping[str, Any]], **settings: str
-) -> dict[str, Any]:
+    title: str, text: str, flows: Mapping[str, Mapping[str, object]], **settings: str
+) -> dict[str, object]:
     """Return a preset: its title, a sentence, its settings and its flows."""
     return {
         "title": title,
@@ -169,7 +168,7 @@ PRESETS = (
 )
 
 
-def declarations() -> dict[str, Any]:
+def declarations() -> dict[str, object]:
     """Return all that the page's controls are made of."""
     controls = [name for name in CC_COLOURS if name in known_controls()]
     controls += [name for name in known_controls() if name not in controls]
@@ -204,7 +203,7 @@ def declarations() -> dict[str, Any]:
     }
 
 
-def field_json(name: str, field: KeySchema) -> dict[str, Any]:
+def field_json(name: str, field: KeySchema) -> dict[str, object]:
     return {
         "name": name,
         "says": field.says,
@@ -215,7 +214,7 @@ def field_json(name: str, field: KeySchema) -> dict[str, Any]:
     }
 
 
-def profile_presets() -> list[dict[str, Any]]:
+def profile_presets() -> list[dict[str, object]]:
     """Return a preset for each path in netem_profiles/, without rates, which are the profile's."""
     presets = []
     for name in list_profiles():

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gostlab import api
 from gostlab.errors import BadInput
@@ -135,7 +134,7 @@ def read_whole(value: object, name: str, largest: int) -> int:
 
 def refuse_files_and_programs(question: Question) -> None:
     """Reject what names a file or a command, wherever it stands. Raises BadInput."""
-    values: dict[str, Any] = {**question.settings, **question.factors}
+    values: dict[str, object] = {**question.settings, **question.factors}
     for name, text in leaves(values):
         last = name.rpartition(".")[2]
         if last in REFUSED_FLOW_FIELDS or (last == "kind" and text in REFUSED_KINDS):

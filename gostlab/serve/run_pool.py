@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gostlab import api, results
 from gostlab.errors import BadInput, Complaint
@@ -35,7 +34,7 @@ MAX_KEPT = 64  # ended questions whose events are kept
 LAST_EVENTS = ("answer", "refused", "cancelled")
 FRAME_BYTES = 1514  # a full packet on the wire
 
-Event = tuple[str, dict[str, Any]]  # its name and its data
+Event = tuple[str, dict[str, object]]  # its name and its data
 
 
 class Busy(Complaint):
@@ -60,7 +59,7 @@ class ServedRun:
         self._lock = threading.Lock()
         self._listeners: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
-    def publish(self, name: str, data: dict[str, Any]) -> None:
+    def publish(self, name: str, data: dict[str, object]) -> None:
         """Add an event and wake all listeners; events after the last one are dropped."""
         with self._lock:
             if self.ended:
@@ -297,7 +296,7 @@ def follow_samples(run: ServedRun, observer: CurveObserver, done: threading.Even
             run.cancel()
 
 
-def accepted(run_id: str, question: AskedQuestion, folder: Path) -> dict[str, Any]:
+def accepted(run_id: str, question: AskedQuestion, folder: Path) -> dict[str, object]:
     """Return what the page needs to know of a question before its first sample."""
     run = question.run
     direction = run.path[run.data_direction]
