@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from gostlab.analysis.load.json_safe import (
     Scalar,
     UnreadableFile,
+    flatten,
     format_value,
     known_number,
     read_log_tail,
@@ -16,18 +16,30 @@ from gostlab.analysis.load.json_safe import (
     read_record,
     read_text_head,
 )
-from gostlab.analysis.load.run_json import FlowRecord, RunDirection, load_s, read_run_fields
-from gostlab.results import BROKEN_RECORDS, EPOCH, damage, epoch_of, read_run, read_series
+from gostlab.analysis.load.run_json import (
+    FILE,
+    FlowRecord,
+    RunDirection,
+    flatten_settings,
+    load_s,
+    mean_loss,
+    to_directions,
+    to_flow_records,
+)
+from gostlab.errors import BadInput
+from gostlab.results import BROKEN_RECORDS, EPOCH, OUTCOMES, damage, epoch_of, read_run, read_series
 from gostlab.results.metrics import (
     BOTTLENECK_FULL,
     bottleneck_used,
     flow_measures,
+    format_window,
     idle_share,
     path_leg,
     total_goodput_bps,
 )
 from gostlab.spec.checks import VERDICTS, Check
 from gostlab.spec.path_spec import ChangeSpec
+from gostlab.spec.run_spec import RunSpec
 from gostlab.text_safety import replace_controls
 
 # Heading of the executed steps in commands.sh (gostlab.guest.command_log).
@@ -278,29 +290,79 @@ def sum_known(counts: Iterable[int | None]) -> int | None:
 def load_run(folder: Path) -> RunFolder | UnidentifiedRun:
     """Read one folder; faults are part of the result and raise nothing."""
     try:
-        fields = read_run_fields(folder)
+        run = read_request(folder)
     except (UnreadableFile, *BROKEN_RECORDS) as error:
         return UnidentifiedRun(folder, describe_damage(error, "run.json"))
-    fields |= {
-        "commands": executed_steps(read_text_head(folder / "commands.sh")),
-        "log_tail": read_log_tails(folder),
-    }
     if not (folder / "status.json").exists():
-        reason = "no status.json: it is running or was cut off"
-        return RunFolder(folder=folder, state="unfinished", error=reason, **fields)
+        return run
     try:
         status = read_object(folder / "status.json")
-        fields |= read_status_fields(status)
+        run = with_status(run, status)
         fault = damage(folder, status)
         if fault:
             raise UnreadableFile(fault)
-        is_ok = fields["state"] == "ok"
-        fields |= (
-            read_result_fields(folder, fields["flows"]) if is_ok else read_failure_fields(folder)
-        )
+        return with_results(run) if run.state == "ok" else with_checks(run)
     except (UnreadableFile, *BROKEN_RECORDS) as error:
-        fields |= {"state": "corrupt", "error": describe_damage(error, "its files")}
-    return RunFolder(folder=folder, **fields)
+        return replace(run, state="corrupt", error=describe_damage(error, "its files"))
+
+
+def read_request(folder: Path) -> RunFolder:
+    """Return a run as run.json requests it, unfinished. Raises UnreadableFile."""
+    run_json = read_object(folder / FILE)
+    try:
+        run = RunSpec.from_json(run_json)
+    except BadInput as error:
+        raise UnreadableFile(replace_controls(str(error))) from None
+    flows = to_flow_records(run.flows)
+    loaded, rtt_ms = run.path[run.data_direction], run.path.rtt_ms
+    if run.hops > 1:  # chained paths: total RTT and lowest rate
+        rtt_ms = flows[0].rtt_ms
+        crossed = [loaded, *(path[run.data_direction] for path in run.links.values())]
+        loaded = min(crossed, key=lambda direction: direction.rate_bps or math.inf)
+    streams = {flow.streams for flow in flows if flow.cc} or {flow.streams for flow in flows}
+    rtts_ms = {flow.rtt_ms for flow in flows}
+    ccs = dict.fromkeys(flow.cc for flow in flows if flow.cc)  # each congestion control once
+    return RunFolder(
+        folder=folder,
+        state="unfinished",
+        error="no status.json: it is running or was cut off",
+        experiment=replace_controls(run.experiment),
+        matrix=replace_controls(run.matrix),
+        factors=flatten(run.factors),
+        settings=flatten_settings(run_json, run.path.rtt_ms),
+        repetition=run.repetition,
+        seed=run.seed,
+        clock=replace_controls(run.clock),
+        syscall_cost_us=run.syscall_cost_us,
+        placement=replace_controls(run.placement),
+        profile=replace_controls(run.profile),
+        tunnel=replace_controls(run.tunnel),
+        cc="+".join(ccs) or replace_controls(run.cc),
+        streams=streams.pop() if len(streams) == 1 else run.streams,
+        duration_s=run.duration_s,
+        direction=flows[0].direction,
+        rate_bps=loaded.rate_bps,
+        rtt_ms=rtts_ms.pop() if len(rtts_ms) == 1 else rtt_ms,
+        buffer_pkts=loaded.buffer_pkts,
+        mtu_bytes=run.mtu,
+        offloads=run.offloads,
+        topology=replace_controls(run.topology),
+        flows=flows,
+        changes=tuple(sorted(run.changes, key=lambda change: change.at_s)),
+        path=to_directions(run.path),
+        links=tuple(
+            (replace_controls(link), to_directions(path)) for link, path in run.links.items()
+        ),
+        measured_s=run.window_s,
+        measured_words=format_window(run.window_s),
+        loss_p=mean_loss(loaded.loss),
+        jitter_ms=loaded.jitter_ms,
+        ordered=loaded.ordered,
+        acks=run.acks,
+        sites=tuple(map(replace_controls, run.sites or {})),
+        commands=executed_steps(read_text_head(folder / "commands.sh")),
+        log_tail=read_log_tails(folder),
+    )
 
 
 def describe_damage(error: Exception, where: str) -> str:
@@ -311,21 +373,19 @@ def describe_damage(error: Exception, where: str) -> str:
     return f"{where}: not as the lab writes it ({message})"
 
 
-def read_status_fields(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of RunFolder that status.json determines.
-
-    Raises UnreadableFile.
-    """
+def with_status(run: RunFolder, status: Mapping[str, object]) -> RunFolder:
+    """Return a run with the contents of status.json. Raises UnreadableFile."""
     state = status.get("outcome")
-    if state not in ("ok", "failed", "unsupported", "interrupted"):
+    if state not in OUTCOMES:
         raise UnreadableFile(f"status.json: outcome {state!r:.40} is not one that the lab writes")
     reason = replace_controls(str(status.get("error") or "no reason given"))
-    return {
-        "state": state,
-        "error": None if state == "ok" else reason,
-        "wall_s": known_number(status.get("wall_s")),
-        "epoch": epoch_of(status),
-    }
+    return replace(
+        run,
+        state=str(state),
+        error=None if state == "ok" else reason,
+        wall_s=known_number(status.get("wall_s")),
+        epoch=epoch_of(status),
+    )
 
 
 def executed_steps(commands: str) -> str:
@@ -333,33 +393,34 @@ def executed_steps(commands: str) -> str:
     return commands.partition(STEPS_HEADING)[2] or commands
 
 
-def read_result_fields(folder: Path, asked: tuple[FlowRecord, ...]) -> dict[str, Any]:
-    """Return the fields of RunFolder that every successful run has.
-
-    Raises UnreadableFile.
-    """
-    flows = read_measured_flows(folder, asked)
+def with_results(run: RunFolder) -> RunFolder:
+    """Return a successful run with its results. Raises UnreadableFile."""
+    folder = run.folder
+    flows = read_measured_flows(folder, run.flows)
     fidelity = read_record(folder / "fidelity.json", FidelityRecord)
     if fidelity.verdict not in VERDICTS:
         raise UnreadableFile(f"fidelity.json: verdict {fidelity.verdict!r:.40} is not the lab's")
     idle_checks = [check for check in fidelity.checks if check.name == "cpu_idle_share"]
     whole_load = next((known_number(check.got) for check in idle_checks), None)
     idle = idle_share(read_series(folder, "hosts"), until_s=load_s(flows))
-    run, queues = read_run(folder), read_series(folder, "queues")
-    used = None if run is None else bottleneck_used(run, queues, load_s(flows))
+    spec, queues = read_run(folder), read_series(folder, "queues")
+    legs = read_record(folder / "legs.json", LegsRecord)
+    counts = ((node, counters.get("TcpRetransSegs")) for node, counters in legs.nstat.items())
     competing = [flow for flow in flows if flow.competes]
-    return {
-        "flows": flows,
-        "goodput_mbit": read_total_goodput_mbit(folder),
-        "retr": sum_known(flow.retransmits for flow in competing or flows),
-        "verdict": fidelity.verdict,
-        "checks": to_checks(fidelity),
-        "idle_share": whole_load if idle is None else idle,
-        "idle_share_load": whole_load,
-        "link_share": used,
-        **read_legs(folder),
-        "environment": read_environment(read_object(folder / "env.json")),
-    }
+    return replace(
+        run,
+        flows=flows,
+        goodput_mbit=read_total_goodput_mbit(folder),
+        retr=sum_known(flow.retransmits for flow in competing or flows),
+        verdict=fidelity.verdict,
+        checks=to_checks(fidelity),
+        idle_share=whole_load if idle is None else idle,
+        idle_share_load=whole_load,
+        link_share=None if spec is None else bottleneck_used(spec, queues, load_s(flows)),
+        legs=legs.legs,
+        nstat=tuple(sorted((node, count) for node, count in counts if isinstance(count, int))),
+        environment=read_environment(read_object(folder / "env.json")),
+    )
 
 
 def read_total_goodput_mbit(folder: Path) -> float:
@@ -408,15 +469,14 @@ def numbers_in(values: Mapping[str, object]) -> dict[str, float]:
     return {key: number for key, number in numbers.items() if number is not None}
 
 
-def read_failure_fields(folder: Path) -> dict[str, Any]:
-    """Return the checks and environment of an unsuccessful run, without results."""
-    fields: dict[str, Any] = {}
+def with_checks(run: RunFolder) -> RunFolder:
+    """Return an unsuccessful run with its checks and environment, as far as it has them."""
     try:
-        fields["checks"] = to_checks(read_record(folder / "fidelity.json", FidelityRecord))
-        fields["environment"] = read_environment(read_object(folder / "env.json"))
-    except UnreadableFile:
-        pass  # the failure of the run is already reported
-    return fields
+        fidelity = read_record(run.folder / "fidelity.json", FidelityRecord)
+        run = replace(run, checks=to_checks(fidelity))
+        return replace(run, environment=read_environment(read_object(run.folder / "env.json")))
+    except UnreadableFile:  # the failure of the run is already reported
+        return run
 
 
 def to_checks(fidelity: FidelityRecord) -> tuple[Check, ...]:
@@ -431,24 +491,13 @@ def to_checks(fidelity: FidelityRecord) -> tuple[Check, ...]:
     )
 
 
-def read_legs(folder: Path) -> dict[str, Any]:
-    """Return the legs and each node's count of retransmitted segments.
-
-    Raises UnreadableFile.
-    """
-    file = read_record(folder / "legs.json", LegsRecord)
-    counts = ((node, counters.get("TcpRetransSegs")) for node, counters in file.nstat.items())
-    nstat = sorted((node, count) for node, count in counts if isinstance(count, int))
-    return {"legs": file.legs, "nstat": tuple(nstat)}
-
-
-def object_in(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def object_in(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
     """Return the object under a key; {} if there is none."""
     value = holder.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def read_environment(env: Mapping[str, Any]) -> Environment:
+def read_environment(env: Mapping[str, object]) -> Environment:
     """Parse env.json; missing values become "unknown"."""
     lab, host, tunnel = (object_in(env, key) for key in ("lab", "host", "tunnel"))
     known = ("kernel", "hz", "machine", "clock", "iproute2", "iperf3", "mininet")

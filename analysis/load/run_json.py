@@ -16,12 +16,9 @@ from gostlab.analysis.load.json_safe import (
     format_value,
     read_object,
 )
-from gostlab.errors import BadInput
 from gostlab.registry.traffic import traffic_kinds
-from gostlab.results.metrics import format_window
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import DIRECTIONS, LossSpec, PathSpec
-from gostlab.spec.run_spec import RunSpec
 from gostlab.text_safety import replace_controls
 
 FILE = "run.json"
@@ -89,7 +86,7 @@ class RunDirection:
         return None if self.rate_bps is None else self.rate_bps / 1e6
 
 
-def question(run_json: Mapping[str, Any]) -> str:
+def question(run_json: Mapping[str, object]) -> str:
     """Return a key that is equal for all repetitions of one run description."""
     return json.dumps(
         {name: value for name, value in run_json.items() if name not in ("repetition", "seed")},
@@ -97,64 +94,12 @@ def question(run_json: Mapping[str, Any]) -> str:
     )
 
 
-def read_run_json(folder: Path) -> Mapping[str, Any]:
+def read_run_json(folder: Path) -> Mapping[str, object]:
     """Return the content of run.json; {} if it cannot be read."""
     try:
         return read_object(folder / FILE)
     except UnreadableFile:
         return {}
-
-
-# Fields of RunFolder that are copied from a RunSpec.
-COPIED_TEXTS = ("experiment", "matrix", "clock", "placement", "profile", "tunnel", "topology")
-COPIED_VALUES = ("repetition", "seed", "duration_s", "syscall_cost_us", "offloads", "acks")
-
-
-def read_run_fields(folder: Path) -> dict[str, Any]:
-    """Return the fields of RunFolder that run.json determines.
-
-    Raises UnreadableFile.
-    """
-    run_json = read_object(folder / FILE)
-    try:
-        run = RunSpec.from_json(run_json)
-    except BadInput as error:
-        raise UnreadableFile(replace_controls(str(error))) from None
-    flows = to_flow_records(run.flows)
-    loaded, rtt_ms = run.path[run.data_direction], run.path.rtt_ms
-    if run.hops > 1:  # chained paths: total RTT and lowest rate
-        rtt_ms = flows[0].rtt_ms
-        crossed = [loaded, *(path[run.data_direction] for path in run.links.values())]
-        loaded = min(crossed, key=lambda direction: direction.rate_bps or math.inf)
-    streams = {flow.streams for flow in flows if flow.cc} or {flow.streams for flow in flows}
-    rtts_ms = {flow.rtt_ms for flow in flows}
-    return {
-        **{name: replace_controls(getattr(run, name)) for name in COPIED_TEXTS},
-        **{name: getattr(run, name) for name in COPIED_VALUES},
-        "factors": flatten(run.factors),
-        "settings": flatten_settings(run_json, run.path.rtt_ms),
-        # each congestion control of the flows once
-        "cc": "+".join(dict.fromkeys(flow.cc for flow in flows if flow.cc))
-        or replace_controls(run.cc),
-        "streams": streams.pop() if len(streams) == 1 else run.streams,
-        "direction": flows[0].direction,
-        "rate_bps": loaded.rate_bps,
-        "rtt_ms": rtts_ms.pop() if len(rtts_ms) == 1 else rtt_ms,
-        "buffer_pkts": loaded.buffer_pkts,
-        "mtu_bytes": run.mtu,
-        "flows": flows,
-        "changes": tuple(sorted(run.changes, key=lambda change: change.at_s)),
-        "path": to_directions(run.path),
-        "links": tuple(
-            (replace_controls(link), to_directions(path)) for link, path in run.links.items()
-        ),
-        "measured_s": run.window_s,
-        "measured_words": format_window(run.window_s),
-        "loss_p": mean_loss(loaded.loss),
-        "jitter_ms": loaded.jitter_ms,
-        "ordered": loaded.ordered,
-        "sites": tuple(map(replace_controls, run.sites or {})),
-    }
 
 
 def to_directions(path: PathSpec) -> tuple[RunDirection, ...]:
@@ -218,7 +163,7 @@ def flatten_settings(run_json: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[
         }
         for flow in flows
     }
-    changes: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, object]] = {}
     for change in run_json["changes"]:
         link = f"{change['link']}." if change.get("link") else ""
         at = changes.setdefault(f"{format_value(change['at_s'])} s.{link}{change['direction']}", {})
@@ -230,7 +175,9 @@ def flatten_settings(run_json: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[
     return tuple(sorted(settings + changed, key=lambda pair: pair[0]))
 
 
-def without_defaults(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+def without_defaults(
+    values: Mapping[str, object], usual: Mapping[str, object]
+) -> dict[str, object]:
     """Return the values that differ from the defaults."""
     return {key: value for key, value in values.items() if key not in usual or value != usual[key]}
 

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.load.run_json import read_run_json
 from gostlab.analysis.plotting.factors import cc_rank
 from gostlab.analysis.plotting.panel_layout import cc_lines, condition_figure
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.plotting.style import FAINT, INK, ArtistStyle, cc_colour, finish, key, styled
 from gostlab.analysis.stats.cells import Cell
-from gostlab.registry.kernels import SHIPPED, version_of
+from gostlab.registry.kernels import version_of
 from gostlab.registry.tunnels import IP_TCP_BYTES
+from gostlab.results import read_run
 from gostlab.spec.units import show_size
 from gostlab.tcpmodel.buffer_sizing import socket_windows
-from gostlab.tcpmodel.constants import MTU_BYTES
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
 
 if TYPE_CHECKING:
@@ -31,15 +30,12 @@ Place = tuple[str, float]  # tunnel, RTT in ms
 
 def window_of(cell: Cell) -> float | None:
     """Return the window in bytes that a cell's buffers allow, or None if unknown."""
-    requested = read_run_json(cell.example.folder)
-    if not isinstance(requested.get("buffers"), dict):
+    run = read_run(cell.example.folder)
+    if run is None or isinstance(run.buffers, str):
         return None
-    mss_bytes = requested.get("mtu", MTU_BYTES) - IP_TCP_BYTES
-    version = version_of(requested.get("kernel", SHIPPED))
-    streams, super_packets = cell.example.streams, bool(requested.get("offloads"))
-    return socket_windows(
-        requested["buffers"], streams, version, mss_bytes, super_packets
-    ).min_bytes
+    mss_bytes, version = run.mtu - IP_TCP_BYTES, version_of(run.kernel)
+    streams = cell.example.streams
+    return socket_windows(run.buffers, streams, version, mss_bytes, run.offloads).min_bytes
 
 
 def places(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:

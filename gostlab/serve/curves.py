@@ -68,9 +68,8 @@ class RunCurves:
         self._delivered: dict[str, dict[Any, float]] = defaultdict(dict)
         self._counted: dict[str, int] = {}
         self._drops: dict[Any, tuple[int, int]] = {}
-        self._held: list[
-            dict[str, object]
-        ] = []  # rows of the latest instant, which may be incomplete
+        # rows of the latest instant, which may be incomplete
+        self._held: list[dict[str, object]] = []
         self.seen_s = 0.0
 
     def read(self, *, ended: bool = False) -> dict[str, object]:
