@@ -105,7 +105,9 @@ class RunCurves:
                 by_instant[index].append(row)
         for index, at_instant in by_instant.items():
             for name, total in self.sum_by_flow(at_instant).items():
-                self.add_point(flows.setdefault(name, empty_curves()), name, index, total)
+                # A socket that closes has another window than one that sends.
+                if index * self._interval_s < self._kinds[name].end_s:
+                    self.add_point(flows.setdefault(name, empty_curves()), name, index, total)
             self.seen_s = max(self.seen_s, index * self._interval_s)
 
     def sum_by_flow(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, SocketSum]:

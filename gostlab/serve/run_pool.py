@@ -1,4 +1,4 @@
-"""Execute the page's questions, a thread each, and keep their events for whoever listens.
+"""Execute the page's questions, and keep their events for whoever listens.
 
 A question that is being answered is shared by all who ask it. A client's newer question cancels the
 older one, unless another client listens to that.
@@ -11,8 +11,10 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 from gostlab import api, results
@@ -29,6 +31,7 @@ TAIL_INTERVAL_S = 0.025
 KEEP_ALIVE_S = 15.0
 MAX_WALL_S = 120.0  # of one question; a sandbox has one CPU, so this bounds its CPU seconds too
 ABANDONED_S = 10.0  # without a listener, after which a run is cancelled
+READERS = 2  # threads that read finished runs
 MAX_ACTIVE = 16  # questions that run or wait
 MAX_KEPT = 64  # ended questions whose events are kept
 LAST_EVENTS = ("answer", "refused", "cancelled")
@@ -53,7 +56,7 @@ class ServedRun:
     cancelled: bool = False
     seen_s: float = 0.0
     heard_s: float = field(default_factory=time.monotonic)  # when somebody last listened
-    running: api.experiment.Running | None = None
+    running: api.Running | None = None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -114,6 +117,10 @@ class CurveObserver(RunObserver):
         self._curves: dict[str, RunCurves] = {}
         self._lock = threading.Lock()
 
+    def planned(self, runs: Sequence[RunSpec], done: Sequence[RunResult]) -> None:  # noqa: ARG002
+        for end in done:  # repetitions of an earlier question
+            self.publish(RunCurves(end.run, end.folder), ended=True)
+
     def started(self, run: RunSpec) -> None:
         with self._lock:
             self._curves[run.name] = RunCurves(run, run_folder(run, self._folder))
@@ -141,11 +148,14 @@ class RunPool:
 
     def __init__(self, folder: Path, slots: int) -> None:
         self.folder = folder
-        self._slots = threading.BoundedSemaphore(slots)
         self._slot_count = slots
+        # A sandbox that waits for its run ends with the thread that booted it: these stay.
+        self._runners = ThreadPoolExecutor(slots, "run")
+        self._readers = ThreadPoolExecutor(READERS, "read")
         self._lock = threading.Lock()
+        self._lab: api.Lab | None = None
+        self._lab_lock = threading.Lock()
         self._runs: OrderedDict[str, ServedRun] = OrderedDict()
-        self._threads: set[threading.Thread] = set()
         self._provided: set[tuple[object, ...]] = set()
         self._closed = False
 
@@ -171,9 +181,7 @@ class RunPool:
             self._runs[run.id] = run
             for old in [old for old in self._runs.values() if old.ended][:-MAX_KEPT]:
                 del self._runs[old.id]
-            thread = threading.Thread(target=self.answer, args=(run,), daemon=True)
-            self._threads.add(thread)
-        thread.start()
+            self._readers.submit(self.step, run, self.accept)
         return run
 
     def find(self, key: str) -> ServedRun | None:
@@ -200,15 +208,22 @@ class RunPool:
             active = [run for run in self._runs.values() if not run.ended]
         for run in active:
             run.cancel()
-        for thread in list(self._threads):
-            thread.join(timeout=10)
+        self._readers.shutdown()
+        self._runners.shutdown()
+        if self._lab is not None:
+            self._lab.close()
 
-    # -- in a run's thread
+    def warm_up(self) -> None:
+        """Boot a sandbox for the first question, and import what reads its results."""
+        self._runners.submit(self.open_lab)
+        self._readers.submit(import_readers)
 
-    def answer(self, run: ServedRun) -> None:
-        """Execute a question and publish its events; whatever happens, there is a last event."""
+    # -- in other threads
+
+    def step(self, run: ServedRun, work: Callable[[ServedRun], None]) -> None:
+        """Work on a question; if that fails, this is the question's last event."""
         try:
-            self.publish_answer(run)
+            work(run)
         except Complaint as error:
             run.publish("refused", {"key": setting_named(str(error)), "text": str(error)})
         except OSError as error:
@@ -217,12 +232,9 @@ class RunPool:
         except Exception as error:
             run.publish("refused", {"key": None, "text": f"the lab failed: {type(error).__name__}"})
             raise
-        finally:
-            if not run.ended:
-                run.cancel()
-            self._threads.discard(threading.current_thread())
 
-    def publish_answer(self, run: ServedRun) -> None:
+    def accept(self, run: ServedRun) -> None:
+        """Publish the answer of finished runs, or let a runner execute the missing ones."""
         question = run.question
         run.publish("accepted", accepted(run.id, question, self.folder))
         runs = question.experiment.runs
@@ -230,18 +242,18 @@ class RunPool:
             results.is_settled(run_folder(one, self.folder), one, retry_failed=False)
             for one in runs
         )
-        if settled:
-            ends = [read_result(one, self.folder) for one in runs]
-            for one in runs:
-                observer = CurveObserver(run, self.folder)
-                observer.publish(RunCurves(one, run_folder(one, self.folder)), ended=True)
-        else:
+        if not settled:
             self.require_parts(question)
-            ends = list(self.execute(run))
-        if not run.cancelled:
-            tunnel = question.run.tunnel
-            answer = answer_of(ends, None if tunnel == "direct" else tunnel)
-            run.publish("answer", {**answer, "kept": settled})
+            self._runners.submit(self.step, run, self.execute)
+            return
+        ends = [read_result(one, self.folder) for one in runs]
+        CurveObserver(run, self.folder).planned(runs, ends)
+        self.answer(run, ends, kept=True)
+
+    def answer(self, run: ServedRun, ends: Sequence[RunResult], *, kept: bool) -> None:
+        tunnel = run.question.run.tunnel
+        answer = answer_of(ends, None if tunnel == "direct" else tunnel)
+        run.publish("answer", {**answer, "kept": kept})
 
     def require_parts(self, question: AskedQuestion) -> None:
         """Reject a question that needs a part that is not here; a page builds nothing."""
@@ -256,30 +268,44 @@ class RunPool:
             raise BadInput(f"{missing.words}: not there yet: {command:.400}")
         self._provided.add(needed)
 
-    def is_cancelled(self, run: ServedRun) -> bool:
-        """Return whether another thread has cancelled a run."""
-        return run.cancelled
-
-    def execute(self, run: ServedRun) -> Sequence[RunResult]:
-        """Execute the missing runs, and return the ends of all."""
+    def execute(self, run: ServedRun) -> None:
+        """Execute the missing runs, and publish the answer of all."""
+        if run.ended:  # it was cancelled while it waited
+            return
         observer = CurveObserver(run, self.folder)
-        experiment = run.question.experiment
-        with self._slots:
-            if self.is_cancelled(run):
-                return []
-            jobs = 1 if len(experiment.runs) == 1 else self._slot_count
-            run.running = experiment.run(self.folder, jobs=jobs, progress=observer)
-            done = threading.Event()
-            tail = threading.Thread(target=follow_samples, args=(run, observer, done), daemon=True)
-            tail.start()
-            try:
-                with run.running as running:
-                    if self.is_cancelled(run):
-                        running.cancel()
-                    return running.wait().in_order
-            finally:
-                done.set()
-                tail.join()
+        run.running = self.run_in_lab(run.question.experiment, observer)
+        done = threading.Event()
+        tail = threading.Thread(target=follow_samples, args=(run, observer, done), daemon=True)
+        tail.start()
+        try:
+            with run.running as running:
+                if run.ended:
+                    running.cancel()
+                ends = running.wait().in_order
+        finally:
+            done.set()
+            tail.join()
+        if not run.ended:
+            self.answer(run, ends, kept=False)
+
+    def run_in_lab(self, experiment: api.Experiment, observer: RunObserver) -> api.Running:
+        """Begin an experiment's runs: a single one in a sandbox that has booted."""
+        if len(experiment.runs) == 1:
+            return self.open_lab().execute(experiment, progress=observer)
+        return experiment.run(self.folder, jobs=self._slot_count, progress=observer)
+
+    def open_lab(self) -> api.Lab:
+        """Return the lab that keeps sandboxes booted. Raises MissingPart, MachineError."""
+        with self._lab_lock:
+            if self._lab is None:
+                self._lab = api.Lab(self.folder, jobs=1)
+            return self._lab
+
+
+def import_readers() -> None:
+    """Import what reads results, so that the first answer does not wait for it."""
+    for name in ("numpy", "gostlab.analysis.load.series", "gostlab.analysis.stats.coexistence"):
+        import_module(name)
 
 
 def follow_samples(run: ServedRun, observer: CurveObserver, done: threading.Event) -> None:

@@ -70,6 +70,7 @@ def serve_verb(arguments: argparse.Namespace) -> int:
             common.complain("results go to " + str(arguments.results) + "; Ctrl-C ends the server")
             if arguments.browser == "auto":
                 open_in_browser(address)
+            pool.warm_up()
 
         with suppress(KeyboardInterrupt):  # Ctrl-C is how a server ends
             made = app.make_app(pool, token, bound_port)

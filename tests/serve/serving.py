@@ -169,3 +169,8 @@ def answer_without_results(monkeypatch: Any) -> None:
     """Let stand-ins' folders, which have no results, be an answer."""
     monkeypatch.setattr(run_pool, "answer_of", lambda ends, tunnel: dict(ANSWER))
     monkeypatch.setattr(RunPool, "require_parts", lambda self, question: None)
+    monkeypatch.setattr(RunPool, "run_in_lab", run_stand_in)
+
+
+def run_stand_in(pool: RunPool, experiment: Any, observer: RunObserver) -> Any:
+    return experiment.run(pool.folder, jobs=1, progress=observer)

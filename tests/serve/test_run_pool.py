@@ -140,4 +140,4 @@ def test_who_reconnects_gets_what_was_missed(
         assert client.events(run.id, after=0) == everything[1:]
         assert client.send("GET", "/runs/other/events").status == 404
         tc = client.send("GET", f"/runs/{run.id}/tc").text
-        assert "rate 10mbit" in tc and "delay 20ms" in tc
+        assert "rate 10000000bit" in tc and "delay 20ms" in tc

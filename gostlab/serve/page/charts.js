@@ -131,9 +131,9 @@ export const current = () => panels;
 function heights(used) {
   const phone = innerWidth <= 760;
   const room = phone ? 560 : Math.max(430, Math.min(innerHeight - (innerWidth >= 1600 ? 320 : 300), 900));
-  const share = used.length > 4 ? 1.04 : 1;
+  const captions = used.length > 4 && !phone ? 34 : 0; // of the fifth panel
   const sum = used.reduce((total, panel) => total + panel.tall, 0);
-  return used.map((panel, i) => Math.round((room * share - 24) * panel.tall / sum) + (i === used.length - 1 ? 24 : 0));
+  return used.map((panel, i) => Math.round((room - captions - 24) * panel.tall / sum) + (i === used.length - 1 ? 24 : 0));
 }
 
 // Make the panels of a run; ghost and pin are Curves, or null.

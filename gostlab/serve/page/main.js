@@ -32,8 +32,14 @@ function send() {
   });
 }
 
+function showProgress(share, t_s) {
+  $("run").firstElementChild.style.transform = `scaleX(${Math.min(1, share)})`;
+  $("run").setAttribute("aria-valuenow", t_s.toFixed(1));
+}
+
 function begin() {
   end();
+  showProgress(0, 0);
   active = { curves: null, timer: setTimeout(() => {
     document.body.classList.add("stale");
     $("cancel").hidden = false;
@@ -67,10 +73,8 @@ function samples(data) {
   active.curves.take(data);
   feedSoon();
   const { accepted } = active.curves, many = accepted.repetitions > 1;
-  const share = Math.min(1, data.t_s / accepted.length_s);
-  $("run").firstElementChild.style.transform = `scaleX(${share})`;
   $("run").setAttribute("aria-valuemax", accepted.length_s);
-  $("run").setAttribute("aria-valuenow", data.t_s.toFixed(1));
+  showProgress(data.t_s / accepted.length_s, data.t_s);
   if (document.body.classList.contains("stale")) {
     $("meta").textContent = `${data.t_s.toFixed(1)} of ${num(accepted.length_s)} s`
       + (many ? ` · repetition ${data.rep} of ${accepted.repetitions}` : "");
