@@ -205,6 +205,7 @@ INSIDE = {
     "reproduce": "guest.reset_clock guest.traffic_plugins guest.host_config guest.flow_result"
     " sandbox.cpu_claims sandbox.rootfs sandbox.uml",
     "search": "install.venvs",
+    "serve": "results.capture_files",
     "shell": "guest.environment guest.host_config guest.baseline_rtt guest.network guest.shaping"
     " sandbox.uml",
 }

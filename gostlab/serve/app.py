@@ -11,11 +11,13 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gostlab.apply.tc_text import tc_lines
 from gostlab.errors import PACKAGE, BadInput, Complaint
+from gostlab.results.capture_files import main_file
+from gostlab.scheduler.queue import run_folder
 from gostlab.serve.access import AccessGuard
 from gostlab.serve.declarations import declarations
 from gostlab.serve.questions import parse_question, setting_named
@@ -112,6 +114,17 @@ class Runs:
             return PlainTextResponse("no such run\n", 404)
         return PlainTextResponse("\n".join(tc_lines(run.question.run, TC_DEVICE)) + "\n")
 
+    async def packets(self, request: Request) -> Response:
+        """Return the capture of a run that was asked with one."""
+        run = self._pool.get(request.path_params["id"])
+        file = None
+        if run is not None and run.has_ended():
+            spec = run.question.run
+            file = main_file(run_folder(spec, self._pool.folder), spec)
+        if file is None:
+            return PlainTextResponse("no capture\n", 404)
+        return FileResponse(file, media_type="application/x-pcapng")
+
 
 async def stream(run: ServedRun, first: int) -> AsyncIterator[str]:
     """Yield events as text/event-stream has them (WHATWG HTML, section 9.2)."""
@@ -154,5 +167,6 @@ def make_app(pool: RunPool, token: str, port: int) -> AccessGuard:
         Route("/runs/{id}", runs.cancel, methods=["DELETE"]),
         Route("/runs/{id}/events", runs.events),
         Route("/runs/{id}/tc", runs.tc),
+        Route("/runs/{id}/packets", runs.packets),
     ]
     return AccessGuard(Starlette(routes=routes, lifespan=lifespan), token, port)

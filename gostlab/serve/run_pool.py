@@ -80,6 +80,10 @@ class ServedRun:
             self.running.cancel()
         self.publish("cancelled", {"t_s": self.seen_s})
 
+    def has_ended(self) -> bool:
+        """Return whether the last event was published, maybe by another thread just now."""
+        return self.ended
+
     @property
     def has_listener(self) -> bool:
         return bool(self._listeners)
@@ -270,7 +274,7 @@ class RunPool:
 
     def execute(self, run: ServedRun) -> None:
         """Execute the missing runs, and publish the answer of all."""
-        if run.ended:  # it was cancelled while it waited
+        if run.has_ended():  # it was cancelled while it waited
             return
         observer = CurveObserver(run, self.folder)
         run.running = self.run_in_lab(run.question.experiment, observer)
@@ -279,13 +283,13 @@ class RunPool:
         tail.start()
         try:
             with run.running as running:
-                if run.ended:
+                if run.has_ended():
                     running.cancel()
                 ends = running.wait().in_order
         finally:
             done.set()
             tail.join()
-        if not run.ended:
+        if not run.has_ended():
             self.answer(run, ends, kept=False)
 
     def run_in_lab(self, experiment: api.Experiment, observer: RunObserver) -> api.Running:

@@ -74,6 +74,26 @@ export async function tcLines(id) {
   return response.ok ? response.text() : "";
 }
 
+// Run a question once more, with its packets recorded, and return them; its samples are equal.
+export async function packets(body) {
+  const settings = { capture: "wan", ...body.settings };
+  const headers = { ...HEADERS, "x-gostlab-client": `${CLIENT}-packets` };
+  const sent = JSON.stringify({ ...body, settings, repeat: 1 });
+  const response = await fetch("/runs", { method: "POST", headers, body: sent });
+  if (!response.ok) throw new Error(JSON.parse(await response.text()).text);
+  const { id } = await response.json();
+  await new Promise((resolve, reject) => {
+    const events = new EventSource(`/runs/${id}/events`);
+    const end = act => event => { events.close(); act(event); };
+    events.addEventListener("answer", end(resolve));
+    events.addEventListener("cancelled", end(() => reject(new Error("cancelled"))));
+    events.addEventListener("refused", end(event => reject(new Error(JSON.parse(event.data).text))));
+  });
+  const file = await fetch(`/runs/${id}/packets`);
+  if (!file.ok) throw new Error("this run has no capture");
+  return file.blob();
+}
+
 export async function declarations() {
   const response = await fetch("/declarations");
   if (!response.ok) throw new Error((await response.text()).trim());

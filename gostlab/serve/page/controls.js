@@ -153,7 +153,8 @@ function buildOthers() {
     $("add-setting").value = "";
     if (!name) return;
     const field = declaredField(name);
-    question.settings[name] = field.values.find(v => v !== field.default) || field.example.split(", ")[0];
+    question.settings[name] = field.values.find(v => v !== field.default)
+      || (/^[{[]/.test(field.example) ? field.example : field.example.split(", ")[0]);
     changed();
     ask();
     $("o-" + name)?.focus();

@@ -1,9 +1,10 @@
 // The question in other forms, and the curves as files.
 
-import { tcLines } from "./client.js";
+import { note } from "./answer.js";
+import { packets, tcLines } from "./client.js";
 import { $, css, el, save } from "./dom.js";
 import { current } from "./charts.js";
-import { address } from "./state.js";
+import { address, request } from "./state.js";
 
 const FORMS = ["Command line", "YAML", "Python", "tc", "Link", "Folder"];
 let form = FORMS[0], exported = null;
@@ -151,4 +152,17 @@ function svg(run) {
   save(run.answer.name + ".svg", new Blob([`${head}${body}</svg>\n`], { type: "image/svg+xml" }));
 }
 
-const GETS = { csv, png, svg };
+async function getPackets(run) {
+  const button = document.querySelector("[data-get=packets]");
+  button.disabled = true;
+  button.textContent = "Recording …";
+  try {
+    save(run.answer.name + ".pcapng", await packets(request()));
+  } catch (error) {
+    note("bad", "Packets:", error.message);
+  }
+  button.disabled = false;
+  button.textContent = "Packets";
+}
+
+const GETS = { csv, png, svg, packets: getPackets };

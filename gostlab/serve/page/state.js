@@ -43,13 +43,13 @@ export function flowsText(hasLegs = legsSet()) {
 
 export const legsSet = () => Object.keys(question.settings).some(name => name.startsWith("cc."));
 
-// The settings of a request. A flow without a control, or one alone, takes the run's `cc`.
+// The settings of a request. A flow without a control takes the run's `cc`.
 export function requestSettings() {
   const settings = { ...question.settings }, legs = legsSet();
   delete settings.cc;
   const first = question.flows.find(flow => flow.cc);
   const all = question.flows.every(flow => flow.cc);
-  if (question.flows.length === 1 || !all || legs) settings.cc = first ? first.cc : "cubic";
+  if (!all || legs) settings.cc = first ? first.cc : "cubic";
   settings.flows = flowsText(legs);
   return settings;
 }
