@@ -118,7 +118,8 @@ lint: check-format check-python check-gofmt
 	$(TOOLS)/mypy
 	PATH="$$PATH:$(TOOLS)" shellcheck --exclude=SC2016 lab kernel/build.sh \
 		kernel/precompiled/cc .ci/run .ci/phases \
-		gostlab/guest/commands_prelude.sh
+		gostlab/guest/commands_prelude.sh \
+		.ci/action/cache-key .ci/action/install .ci/action/run .ci/action/summary
 	cd tunnel && $(GO) vet ./...
 
 check-format:

@@ -45,6 +45,7 @@ FEATURES = {
     "cluster": "cli.common",
     "bench": "cli.common",
     "packetdrill": "cli.common",
+    "pytest_plugin": "",
     "reproduce": "",
     "serve": "apply cli cli.common",
     "shell": "",
@@ -202,6 +203,8 @@ INSIDE = {
     " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.experiment_result scheduler.eta",
     "cluster": "sandbox.uml install.rootfs",
     "packetdrill": "sandbox.cpu_claims sandbox.rootfs sandbox.uml install.apt install.build_env",
+    "pytest_plugin": "api.experiment results.duplicate_runs results.run_result sandbox.cpu_claims"
+    " sandbox.host_limits scheduler.shard",
     "reproduce": "guest.reset_clock guest.traffic_plugins guest.host_config guest.flow_result"
     " sandbox.cpu_claims sandbox.rootfs sandbox.uml",
     "search": "install.venvs",

@@ -22,14 +22,15 @@ def print_judgements(judged: Sequence[Judgement], file: TextIO) -> None:
     from rich.text import Text
 
     console, table = summary.console_on(file), summary.plain_table()
-    for heading in ("expected", "of", "", "value", "by how much", "run"):
+    names_runs = any(each.run and not each.passed for each in judged)
+    for heading in ("expected", "of", "", "value", "by how much", *["run"] * names_runs):
         table.add_column(heading, overflow="fold")
     several = len({each.matrix for each in judged}) > 1
     for each in judged:
         cell = f"{each.matrix}: {each.cell}" if several and each.cell != each.matrix else each.cell
         state = Text(each.state, style=STYLES[each.state])
-        run = each.run if not each.passed else ""
-        table.add_row(each.name, cell, state, each.value, each.reason, run)
+        run = [each.run if not each.passed else ""] * names_runs
+        table.add_row(each.name, cell, state, each.value, each.reason, *run)
     console.print()
     console.print(table)
     console.print(summary_line(judged))

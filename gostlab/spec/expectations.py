@@ -50,6 +50,8 @@ MULTIPLE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*[×x*]\s*(.+)", re.DOTALL)
 PLAIN = re.compile(r"\d{1,12}(?:\.\d{1,12})?")
 # `./lab try --expect` has key and value in one text.
 TEXT = re.compile(r"\s*([^<>=≥≤:]+?)\s*(?::\s*(.+)|([<>=≥≤].*))", re.DOTALL)
+# Metrics that count, but whose unit does not say so.
+COUNTS = ("retr", "marked", "stalls", "switches")
 NOWHERE = Node("", None, "")
 FORMS = 'like ">= 8 Mbit/s", "50 % ± 5 %" or ">= 3 × cubic.goodput"'
 
@@ -128,7 +130,7 @@ def is_share(metric: Any) -> bool:
 
 
 def is_count(metric: Any) -> bool:
-    return metric.unit in ("segments", "packets") or metric.name in ("retr", "stalls")
+    return metric.unit == "segments" or metric.name in COUNTS
 
 
 def read_quantity(metric: Any, text: str) -> float:
@@ -291,7 +293,9 @@ def read_term(metric: Any, text: str) -> tuple[float, Operand | None]:
 
 def quantity_of(metric: Any) -> str:
     """Return what a metric counts or measures: metrics with the same one can be compared."""
-    return "share" if is_share(metric) else metric.unit or ("segments" if is_count(metric) else "")
+    if is_share(metric):
+        return "share"
+    return metric.unit or ("segments" if metric.name == "retr" else metric.name)
 
 
 def meant_metric(text: str) -> str:
