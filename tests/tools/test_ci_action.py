@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -119,3 +120,27 @@ def test_a_file_is_run_and_summed_up(here: Path) -> None:
     assert "2 tests, 0 failed." in summary
     assert "Expectations" in summary and "passed" in summary
     assert "xychart-beta" in summary and "bar [" in summary
+
+
+def test_a_checkout_brings_the_commands_that_the_steps_call(here: Path) -> None:
+    (here / "checkout/.ci/action").mkdir(parents=True)
+    shutil.copy(STEPS / "install", here / "checkout/.ci/action/install")
+    (here / "checkout/lab").write_text(STUB)
+    (here / "checkout/lab").chmod(0o755)
+    (here / "cache/python/bin").mkdir(parents=True)
+    (here / "cache/python/bin/python").write_text('#!/bin/sh\necho "$PYTHONPATH" "$@"\n')
+    (here / "cache/python/bin/python").chmod(0o755)
+    environment = {
+        **os.environ,
+        "GOSTLAB_PREFIX": str(here / "prefix"),
+        "GOSTLAB_CACHE": str(here / "cache"),
+        "GITHUB_PATH": "path",
+        "GOSTLAB_WHEEL": "",
+    }
+    done = said_by(here / "checkout/.ci/action/install", cwd=here, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert Path("said").read_text() == "lab setup --with test\n"
+    assert Path("path").read_text() == f"{here}/prefix/bin\n"
+    assert (here / "prefix/bin/gostlab").resolve() == here / "checkout/lab"
+    called = said_by(here / "prefix/bin/gostlab-pytest", "-x").stdout
+    assert called == f"{here}/checkout -m pytest -p gostlab.pytest_plugin -x\n"
