@@ -51,18 +51,18 @@ class Lab:
         self.results = Path(results)
         self._jobs = jobs
         cpus = list(machines.usable_cpus())[: cpus_allowed()]
-        self._kept = Kept(locate.find_parts(gost), StandbyPool(self.results, cpus))
+        self.kept = Kept(locate.find_parts(gost), StandbyPool(self.results, cpus))
         self._is_closed = False
         self._prepare_default()
 
     def _prepare_default(self) -> None:
         """Boot a sandbox for a run with default settings, unless this machine cannot."""
-        parts = self._kept.parts
+        parts = self.kept.parts
         default = Run(machine="sandbox").description
         kernel = locate.require_kernel(parts)
         handed, visible = machines.hand_over(parts), machines.kept_visible(parts)
         with suppress(machines.MachineError, OSError):  # the first run reports the cause
-            self._kept.standby.prepare(uml.run_boot(kernel, default, handed, visible))
+            self.kept.standby.prepare(uml.run_boot(kernel, default, handed, visible))
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +78,7 @@ class Lab:
     def close(self) -> None:
         """End the waiting sandboxes. The lab executes no more runs."""
         self._is_closed = True
-        self._kept.standby.close()
+        self.kept.standby.close()
 
     def run(self, run: Run | None = None, *, seed: int = 1, **settings: Levels) -> RunResult:
         """Execute one run, unless it is finished, and return its result.
@@ -110,5 +110,5 @@ class Lab:
             jobs=self._jobs,
             progress=progress,
             retry_failed=retry_failed,
-            kept=self._kept,
+            kept=self.kept,
         )

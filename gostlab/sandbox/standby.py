@@ -160,6 +160,11 @@ class StandbyPool:
         """Return the number of standby guests."""
         return len(self._standbys)
 
+    @property
+    def ready(self) -> int:
+        """Return the number of standby guests that have booted."""
+        return sum(bool(each.guest.held and each.guest.held.has_come()) for each in self._living())
+
     def start(self, boot: RunBoot, folder: Path, cpu: int) -> Guest:
         """Let a standby guest execute the run in a folder, or boot a guest that does.
 

@@ -24,7 +24,7 @@ def test_runs_and_experiments_are_executed_by_waiting_sandboxes(tmp_path: Path) 
         one = lab.run(**SETTINGS)
         several = list(lab.execute(experiment))
         again = lab.run(gostlab.Run(**SETTINGS, machine="sandbox"))
-        taken = lab._kept.standby.taken
+        taken = lab.kept.standby.taken
 
     assert [result.outcome for result in (one, *several)] == 4 * ["ok"]
     assert taken == 4 and again == one  # which was finished

@@ -36,6 +36,7 @@ from tools.bench import compare_commits, cost_model_check, dask_overhead, packet
 from tools.bench.compare_commits import TimedLoad, packets_sent
 from tools.bench.harness import Bench, check, load
 from tools.bench.metrics import FAILURES, HEAD, PASS, BenchMetric, failed_metric, print_metric
+from tools.bench.warm_lab import measure_lab
 
 # The previous version: name and commit.
 BEFORE = ("0.2", "1c44881")
@@ -262,6 +263,7 @@ PARTS: Mapping[str, Part] = {
     "pair": measure_pair,
     "growth": measure_growth,
     "overhead": measure_overhead,
+    "lab": measure_lab,
     "root": measure_root,
 }
 # Inputs and checks of the machine model, which are measured only if they are named.
