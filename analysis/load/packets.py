@@ -29,7 +29,7 @@ Address = tuple[bytes, int]  # IPv4 address and port
 
 
 @dataclass(frozen=True)
-class Segment:
+class TcpSegment:
     """The fields of a TCP segment that a time–sequence graph shows."""
 
     t_ns: int
@@ -40,7 +40,7 @@ class Segment:
     flags: int
     window: int
     payload: int
-    scale: int | None  # of a SYN
+    scale: int | None  # the window scale, which only a SYN has
     sack: tuple[tuple[int, int], ...]
 
 
@@ -91,7 +91,7 @@ def thin_steps(rows: np.ndarray, most: int) -> np.ndarray:
     return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
 
 
-def parse_segment(packet: pcapng.Packet, linktype: int) -> Segment | None:
+def parse_segment(packet: pcapng.Packet, linktype: int) -> TcpSegment | None:
     """Return a packet's TCP segment; None if it is another packet or cut off within a header."""
     data = packet.data
     at = 14 if linktype == pcapng.LINKTYPE_ETHERNET else 0
@@ -108,7 +108,7 @@ def parse_segment(packet: pcapng.Packet, linktype: int) -> Segment | None:
     )
     header = 4 * (offset >> 4)
     scale, sack = parse_options(data[tcp_at + 20 : tcp_at + header])
-    return Segment(
+    return TcpSegment(
         packet.t_ns,
         (data[at + 12 : at + 16], source_port),
         (data[at + 16 : at + 20], target_port),
@@ -143,7 +143,7 @@ def parse_options(options: bytes) -> tuple[int | None, tuple[tuple[int, int], ..
     return scale, sack
 
 
-def segments_of(file: Path) -> Iterator[Segment]:
+def segments_of(file: Path) -> Iterator[TcpSegment]:
     """Yield the TCP segments of a capture. Raises BadCapture, OSError."""
     data = safe_read.read_bytes(file)
     interfaces = pcapng.read_capture(data).interfaces
@@ -154,7 +154,7 @@ def segments_of(file: Path) -> Iterator[Segment]:
                 yield segment
 
 
-def read_directions(segments: Iterator[Segment]) -> dict[tuple[Address, Address], Direction]:
+def read_directions(segments: Iterator[TcpSegment]) -> dict[tuple[Address, Address], Direction]:
     """Return what each end of each connection sent, by its address and the other's."""
     directions: dict[tuple[Address, Address], Direction] = {}
     for one in segments:

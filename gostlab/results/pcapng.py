@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 SECTION, INTERFACE, ENHANCED_PACKET = 0x0A0D0D0A, 1, 6
 BYTE_ORDER_MAGIC = 0x1A2B3C4D
-UNKNOWN_LENGTH = -1  # of a section
+UNKNOWN_LENGTH = -1  # a section may not tell its length
 COMMENT = 1
 SECTION_OS, SECTION_APPLICATION = 3, 4
 IF_NAME, IF_DESCRIPTION, IF_TSRESOL = 2, 3, 9
