@@ -59,6 +59,8 @@ WITH_CONTROLS = (
 )
 # A flow that has a congestion control from the left, for the fields that the page has.
 PLAIN = {"profile": "plain-100ms", "topology": "dumbbell", "duration": "10s", "sample": "50ms"}
+# A profile above this rate begins with FAST_RATE: ten seconds of it would take minutes.
+FAST_BPS, FAST_RATE = 300_000_000, "200mbit"
 LOAD = {"rate": "20mbit", "rtt": "40ms", "loss": "0%", "buffer": "2bdp"}
 
 
@@ -219,11 +221,14 @@ def profile_presets() -> list[dict[str, object]]:
     presets = []
     for name in list_profiles():
         profile = load_profile(name)
+        is_fast = max(way.rate_bps or 0 for way in (profile.forward, profile.reverse)) > FAST_BPS
+        slowed = {"rate": FAST_RATE} if is_fast else {}
+        slowed_text = f"; here at {FAST_RATE}" if is_fast else ""
         presets.append(
             {
                 "title": name,
-                "text": profile.title,
-                "settings": {**PLAIN, "profile": name},
+                "text": profile.title + slowed_text,
+                "settings": {**PLAIN, "profile": name, **slowed},
                 "flows": {"a": CUBIC, "b": BBR},
                 "is_profile": True,
             }

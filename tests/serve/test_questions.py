@@ -115,7 +115,4 @@ def test_every_preset_can_be_asked() -> None:
         settings["flows"] = "{" + ", ".join(f"{n}: {text}" for n, text in texts.items()) + "}"
         if not all("cc" in fields for fields in flows.values()):
             settings["cc"] = next(fields["cc"] for fields in flows.values() if "cc" in fields)
-        try:
-            parse_question({"settings": settings})
-        except BadInput as error:
-            assert preset.get("is_profile") and "at most" in str(error), (preset["title"], error)
+        assert parse_question({"settings": settings}).run.length_s <= 30, preset["title"]
