@@ -57,7 +57,8 @@ def tc_lines(run: RunSpec, device: str) -> Iterator[str]:
             yield f"# {name}: no tc line for its outages (run.json)"
     if run.changes:
         yield f"# no tc line for what the path does later: {len(run.changes)} changes (run.json)"
-    yield f"# off again: tc qdisc del dev {device} root; tc qdisc del dev {device} ingress"
+    incoming = "clsact" if run.path.forward.policer else "ingress"
+    yield f"# off again: tc qdisc del dev {device} root; tc qdisc del dev {device} {incoming}"
 
 
 def direction_of_run(values: DirectionSpec, device: str) -> SpecifiedDirection:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gostlab.registry.tunnels import LEGS
 from gostlab.spec.profile import DIRECTIONS
-from gostlab.spec.settings import LINK_NAME, SETTINGS, show_level
+from gostlab.spec.settings import BETWEEN_VALUES, LINK_NAME, SETTINGS, show_level
 
 # A level as written in a file, which is printed with a space: 10ms, 0.5bdp.
 UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
@@ -49,6 +49,10 @@ PARTS = {"loss.model": "{} loss", "loss.packets": "one loss in {} packets"}
 def with_units(written: str) -> str:
     """Return a level with its unit as printed: 100 Mbit/s, 0.5 BDP; other texts are unchanged."""
     text = SWITCHES.get(written, written)
+    parts = BETWEEN_VALUES.split(text)
+    if len(parts) == 2 and all(UNIT.match(part) for part in parts):
+        down, up = map(with_units, parts)
+        return f"{down} down and {up} up"
     return UNIT.sub(lambda match: f"{match[1]}\u00a0{UNITS.get(match[2], match[2])}", text)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gostlab.spec.labels import level_label
 from gostlab.spec.path_spec import (
     OutageSpec,
     PolicerSpec,
@@ -106,6 +107,11 @@ def test_two_values_in_one_word_are_down_and_up(
 
 def test_one_value_with_a_slash_of_its_unit_is_one_value() -> None:
     assert run_with("{rate: 100mbit/s}").to_json() == run_with("{rate: 100mbit}").to_json()
+
+
+def test_a_level_of_two_values_is_printed_as_down_and_up() -> None:
+    assert level_label("rate", "100mbit/20mbit") == "100\u00a0Mbit/s down and 20\u00a0Mbit/s up"
+    assert level_label("loss", "1%/0%") == "1\u00a0% down and 0\u00a0% up loss"
 
 
 def losses(run: RunSpec, direction: str = "forward") -> list[tuple[float, float | None]]:
