@@ -124,17 +124,21 @@ def fetch_s(name: str) -> OfRun:
     return lambda run: next((fetch for flow in run.flows for fetch in flow.fetches), {}).get(name)
 
 
-def measure(name: str) -> dict[str, Any]:
-    """Return the arguments of a metric that a flow has for itself: one of FLOW_MEASURES.
+def measure(name: str, label: str, unit: str = "", show: Callable[[float], str] = rate) -> Metric:
+    """Return the metric that a flow has for itself: one of FLOW_MEASURES.
 
     A run's is that of its first flow that has it.
     """
-    return {
-        "of_run": lambda run: next(
+    return Metric(
+        name,
+        label,
+        unit,
+        of_run=lambda run: next(
             (flow.measures[name] for flow in run.flows if name in flow.measures), None
         ),
-        "of_flow": lambda run, flow: run.flow(flow).measures.get(name),
-    }
+        of_flow=lambda run, flow: getattr(run.flow(flow), "measures", {}).get(name),
+        show=show,
+    )
 
 
 def direction_mbit(direction: str) -> OfRun:
@@ -268,13 +272,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("fetch_p95_s", "a short download, 95 %", "s", fetch_s("p95_s")),
     Metric("up_mbit", "goodput, upload", "Mbit/s", direction_mbit("upload")),
     Metric("down_mbit", "goodput, download", "Mbit/s", direction_mbit("download")),
-    Metric("completion_s", "transfer complete after", "s", **measure("completion_s")),
-    Metric("burst_mbit", "goodput of bursts", "Mbit/s", **measure("burst_mbit")),
-    Metric("startup_s", "video: startup", "s", **measure("startup_s")),
-    Metric("stalls", "video: stalls", **measure("stalls"), show=count),
-    Metric("stalled_s", "video: stalled for", "s", **measure("stalled_s")),
-    Metric("bitrate_mbit", "video: mean bit rate", "Mbit/s", **measure("bitrate_mbit")),
-    Metric("switches", "video: switches of the rung", **measure("switches"), show=count),
+    measure("completion_s", "transfer complete after", "s"),
+    measure("burst_mbit", "goodput of bursts", "Mbit/s"),
+    measure("startup_s", "video: startup", "s"),
+    measure("stalls", "video: stalls", show=count),
+    measure("stalled_s", "video: stalled for", "s"),
+    measure("bitrate_mbit", "video: mean bit rate", "Mbit/s"),
+    measure("switches", "video: switches of the rung", show=count),
     Metric(
         "window_pkts",
         "mean window",

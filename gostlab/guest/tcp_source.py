@@ -75,7 +75,7 @@ def send_until(connection: socket.socket, end_s: float, rate_bps: int | None) ->
     return written
 
 
-def receive(connection: socket.socket, size: int | None, until_s: float) -> dict[str, Any]:
+def receive(connection: socket.socket, size: int | None, until_s: float) -> dict[str, object]:
     """Read to the end of the data, or until the time is up; return what arrived and when."""
     buffer, total, last_s = bytearray(READ_BYTES), 0, None
     bins: dict[int, int] = {}
@@ -106,7 +106,7 @@ def left(until_s: float) -> float:
 def carry(connection: socket.socket, asked: dict[str, Any], *, sends: bool) -> dict[str, Any]:
     """Do one end's part of a flow, and close the connection; return what the end reports."""
     until_s, size = asked["until_s"], asked["bytes"]
-    report: dict[str, Any] = {}
+    report: dict[str, object] = {}
     if asked["cc"] and sends:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, asked["cc"].encode())
     try:
@@ -140,7 +140,7 @@ def read_line(connection: socket.socket) -> dict[str, Any]:
     return request
 
 
-def serve(port: int) -> dict[str, Any]:
+def serve(port: int) -> dict[str, object]:
     """Accept one connection and do its request's part."""
     with socket.create_server(("", port)) as listener:
         connection, _ = listener.accept()
@@ -148,7 +148,7 @@ def serve(port: int) -> dict[str, Any]:
         return carry(connection, asked, sends=asked["sends"] == "server")
 
 
-def ask(address: str, port: int, direction: str, seconds: float, **what: str) -> dict[str, Any]:
+def ask(address: str, port: int, direction: str, seconds: float, **what: str) -> dict[str, object]:
     """Connect, send the request and do the client's part; `began_s` is before the connection."""
     began_s = time.monotonic()
     asked = {

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache as once
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from gostlab.atomic_write import write_json
 from gostlab.install import apt as archive
@@ -122,12 +122,23 @@ def moment_of(file: Path = LOCK) -> str:
 # -- locate a root
 
 
+class RootRecord(TypedDict, total=False):
+    """The contents of root.json."""
+
+    suite: str
+    hash: str
+    newer: object
+    packages: list[str]
+    iperf3: dict[str, dict[str, str]]
+    sources: dict[str, list[str]]
+
+
 @dataclass(frozen=True)
 class Root:
     """An existing root."""
 
     tree: Path
-    record: dict[str, Any] = field(hash=False)
+    record: RootRecord = field(hash=False)
 
     @property
     def search_path(self) -> str:
@@ -139,9 +150,9 @@ class Root:
         """Return the SHA-256 over the whole root: runs with the same digest have the same files."""
         return str(self.record["hash"])
 
-    def says(self) -> dict[str, Any]:
+    def says(self) -> dict[str, str]:
         """Return the root's entry in a run's record."""
-        return {key: self.record[key] for key in ("suite", "hash")}
+        return {"suite": self.record["suite"], "hash": self.record["hash"]}
 
     def argv(self, program: str, *args: str | Path) -> list[str | Path]:
         """Return the host's command for one of the root's programs, with its own loader."""
@@ -178,7 +189,7 @@ def look_for_root(cache: Path | None = None) -> Root | None:
     for folder in locate.versions_of("root", inputs_hash(), cache):
         record = locate.read_json(folder / "root.json")
         if record is not None and (folder / "tree").is_dir():
-            return Root(folder / "tree", record)
+            return Root(folder / "tree", cast("RootRecord", record))
     return None
 
 
@@ -376,7 +387,7 @@ def download(apt: archive.PrivateApt, wanted: Sequence[Pinned], packages_folder:
             raise archive.ArchiveError(f"{', '.join(missing)} did not come: run it again")
 
 
-def make(bench: Workbench, files: Sequence[tuple[Pinned, Path]], tree: Path) -> dict[str, Any]:
+def make(bench: Workbench, files: Sequence[tuple[Pinned, Path]], tree: Path) -> RootRecord:
     """Build a root from packages and return its record. Raises SetupError, OSError."""
     log = bench.log("root")
     for name in FOLDERS:
@@ -552,7 +563,7 @@ def unpack(file: Path, cache: Path, wanted: str | None) -> Root:
                 packed.extractall(finished)
         except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
             raise SetupError(f"{file} is not a whole root ({error}): {AGAIN}") from error
-        record = locate.read_json(finished / "root.json") or {}
+        record = cast("RootRecord", locate.read_json(finished / "root.json") or {})
         if {hash_of(finished / "tree"), wanted} != {record.get("hash")}:
             raise SetupError(f"{file}: its content is not what its hash names: {AGAIN}")
     return Root(cache / "root" / inputs_hash() / "tree", record)

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from gostlab import results, safe_read, sandbox
 from gostlab.install import locate
@@ -123,13 +123,30 @@ def replay(folder: Path) -> RunReplay:
     if "error" in replayed:
         raise ResultsError(f"{folder}: {replayed['error']}")
     try:
-        return compare_replay(folder, run, replayed, kernel, root)
+        return compare_replay(folder, run, cast("ReplayFile", replayed), kernel, root)
     except results.BROKEN_RECORDS as error:
         raise BadInput(f"{folder}: not as the lab writes it ({error!r:.200})") from error
 
 
+class ReplayFile(TypedDict):
+    """The contents of replay.json, if the script ran."""
+
+    flows: list[dict[str, Any]]
+    qdiscs_before: dict[str, str]
+    qdiscs_after: dict[str, str]
+
+
+class RunEnvironment(TypedDict, total=False):
+    """What a replay compares of env.json."""
+
+    kernel: str
+    host: dict[str, object]
+    qdiscs_before: dict[str, str]
+    qdiscs_after: dict[str, str]
+
+
 def compare_replay(
-    folder: Path, run: RunSpec, replayed: Mapping[str, Any], kernel: Path, root: Any
+    folder: Path, run: RunSpec, replayed: ReplayFile, kernel: Path, root: Any
 ) -> RunReplay:
     """Compare a run's folder with the output of its replay. Raises BROKEN_RECORDS."""
     # The script's reports cover the whole duration of the flows.
@@ -140,7 +157,7 @@ def compare_replay(
         if flow.connects_at_start
     }
     flows = [{**row, **row.get("whole", {}), **launched.get(row["name"], {})} for row in rows]
-    environment = results.read_object(folder / "env.json") or {}
+    environment = cast("RunEnvironment", results.read_object(folder / "env.json") or {})
     again = {flow["name"]: flow for flow in replayed["flows"]}
     compared = [
         metric for flow in flows for metric in compare_flow(run, flow, again.get(flow["name"], {}))
@@ -172,7 +189,7 @@ def finished_run(folder: Path) -> RunSpec:
 
 
 def notes_on(
-    run: RunSpec, environment: Mapping[str, Any], kernel: Path, root: OwnRoot | None
+    run: RunSpec, environment: RunEnvironment, kernel: Path, root: OwnRoot | None
 ) -> tuple[str, ...]:
     """Return notes on differences between the run's and the replay's environments."""
     notes = []
@@ -223,21 +240,20 @@ def counts_agree(one: int, other: int, burst: int) -> bool:
     return abs(one - other) <= max(by_chance, COUNT_TOLERANCE * max(one, other))
 
 
-def compare_paths(
-    environment: Mapping[str, Any], replayed: Mapping[str, Any]
-) -> Iterator[ComparedMetric]:
+def compare_paths(environment: RunEnvironment, replayed: ReplayFile) -> Iterator[ComparedMetric]:
     """Compare the qdiscs of every device before the load, and after it if it changed them.
 
     `environment` is the run's env.json, `replayed` is replay.json.
     """
     for device in sorted({*environment.get("qdiscs_before", {}), *replayed["qdiscs_before"]}):
-        before, after = (
-            [
-                parse_qdiscs(source.get(name, {}).get(device, ""))
-                for source in (environment, replayed)
-            ]
-            for name in ("qdiscs_before", "qdiscs_after")
-        )
+        before = [
+            parse_qdiscs(outputs.get(device, ""))
+            for outputs in (environment.get("qdiscs_before", {}), replayed["qdiscs_before"])
+        ]
+        after = [
+            parse_qdiscs(outputs.get(device, ""))
+            for outputs in (environment.get("qdiscs_after", {}), replayed.get("qdiscs_after", {}))
+        ]
         same = bool(before[0]) and before[0] == before[1]
         yield ComparedMetric(f"{device}: path as installed", before[0], before[1], "", same)
         if after != before:

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from gostlab.results import BROKEN_RECORDS, read_object
 from gostlab.spec.run_spec import RunSpec
 
 
-def captured_files(folder: Path) -> dict[str, Mapping[str, Any]]:
+def captured_files(folder: Path) -> dict[str, Mapping[str, object]]:
     """Return the entry of each capture that exists, by its file's name."""
     try:
         files = dict((read_object(folder / "env.json") or {})["capture"]["files"])

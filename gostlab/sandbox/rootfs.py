@@ -41,7 +41,7 @@ class OwnRoot:
     """The root of a guest and the host folders that it sees."""
 
     root: Root
-    parts: Mapping[str, Any]  # the programs of a run by their paths in the guest
+    parts: Mapping[str, object]  # the programs of a run by their paths in the guest
     shared: Mapping[str, Path]  # the visible host folders by their names in HOST_FOLDERS
     programs: tuple[Path, ...] = ()  # the only readable files of their folders
 

@@ -5,7 +5,6 @@ and lets them leave in slots. In an outage nothing passes.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from gostlab.spec import units
 from gostlab.spec.path_spec import (
@@ -131,7 +130,7 @@ def read_reorder(node: Node) -> ReorderSpec | None:
     return ReorderSpec(**values) if values["share"] else None
 
 
-def reject_full_correlation(node: Node, values: Mapping[str, Any]) -> None:
+def reject_full_correlation(node: Node, values: Mapping[str, object]) -> None:
     """Reject random numbers that are all equal. Raises BadInput."""
     if values.get("correlation") == 1.0:
         raise node.bad("correlation of 100%: no packet differs from the first")

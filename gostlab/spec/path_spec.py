@@ -176,7 +176,7 @@ class DirectionSpec:
         return self.loss.is_lossless and not self.jitter_ms and not self.impairments
 
     @property
-    def impairments(self) -> dict[str, Any]:
+    def impairments(self) -> dict[str, object]:
         """Return what else than delay, jitter and loss packets meet, by name."""
         return {name: value for name in IMPAIRMENTS if (value := getattr(self, name))}
 

@@ -322,7 +322,7 @@ class RequestedChange:
     )
 
     @property
-    def new_values(self) -> dict[str, Any]:
+    def new_values(self) -> dict[str, object]:
         """Return the values that change, by their names in a ChangeSpec."""
         names = [item.name for item in fields(self) if item.name not in UNCHANGED]
         values = {name: getattr(self, name) for name in names}
