@@ -130,7 +130,7 @@ class TunnelBinary:
         """Return the paths of the program and its helpers."""
         return [self.path, *(Path(helper["path"]) for helper in self.helpers.values())]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the entry of parts.json and env.json."""
         values = {**vars(self), "path": str(self.path)}
         return {name: value for name, value in values.items() if value not in ({}, None)}
@@ -223,7 +223,7 @@ def explain_unusable_tunnel(
     kind: TunnelKind,
     binary: TunnelBinary,
     others: Mapping[str, TunnelBinary] = {},
-    options: Mapping[str, Any] = {},
+    options: Mapping[str, object] = {},
 ) -> str:
     """Return why a program cannot run one of GOST's tunnels and which of `others` can.
 
