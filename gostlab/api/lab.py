@@ -28,11 +28,11 @@ from gostlab.scheduler.queue import RunObserver
 class Lab:
     """Keep sandboxes booted for the runs that follow.
 
-    A run that finds a sandbox waiting begins about 0.15 s earlier, and has the same samples to the
+    A run that finds a sandbox waiting does not wait for its boot, and has the same samples to the
     bit. Runs with the kernel, the congestion-control modules, the memory and the CPU costs of the
     last run find one; any other boots its own.
 
-    A waiting sandbox uses no CPU time and about 60 MB of memory; there is at most one for each CPU.
+    A waiting sandbox uses no CPU time and about 55 MB of memory; there is at most one for each CPU.
     It ends 30 s after the last run, at `close`, and with this process or thread, however that ends.
     What is installed is looked for once: a GOST that is added later is not seen.
     """

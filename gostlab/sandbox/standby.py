@@ -3,7 +3,7 @@
 A standby guest has booted and imported everything, and waits at its held call (held_call) for a
 run. It stands still in one system call of the host: it uses no CPU time, and its virtual clock does
 not move, so that its run has the same samples as that of a guest that has just booted. Its memory
-is what it has touched, about 60 MB.
+is what it has touched, about 55 MB.
 
 A guest is bound to what it was given at boot (`RunBoot.key`). Whatever prevents that a standby
 guest is used, the guest of the run boots as it would without.
