@@ -21,7 +21,8 @@ export class Finished {
       a.rate_mbit == null ? "" : `${num(a.rate_mbit)}${NB}Mbit/s`,
       `${num(a.rtt_ms)}${NB}ms`,
       s.loss && !/^0*(\.0+)?%$/.test(s.loss) ? `${s.loss.replace("%", NB + "%")} loss` : "",
-      Number.isFinite(bdp) ? `${s.buffer ? s.buffer.replace("bdp", NB + "BDP") : num(bdp) + NB + "BDP"}` : "",
+      Number.isFinite(bdp)
+        ? `${s.buffer ? s.buffer.replace("bdp", NB + "BDP") : num(bdp) + NB + "BDP"}` : "",
       s.queue && s.queue !== "fifo" ? s.queue : "",
       s.ecn && s.ecn !== "off" ? "ECN" : "",
       s.tunnel && s.tunnel !== "direct" ? s.tunnel : "",
@@ -32,24 +33,31 @@ export class Finished {
 // What an older question had otherwise, in a few words.
 export function differences(old, now) {
   const words = [], a = old.settings, b = now.settings;
-  const label = { rate: x => x.replace(/mbit$/, NB + "Mbit/s"), rtt: x => x.replace(/ms$/, NB + "ms"),
+  const label = { rate: x => x.replace(/mbit$/, NB + "Mbit/s"), rtt: x => x.replace(/ms$/, NB
+    + "ms"),
     loss: x => x.replace("%", NB + "% loss"), buffer: x => x.replace("bdp", NB + "BDP"),
     tunnel: x => x, queue: x => x };
-  const usual = { queue: "fifo", tunnel: "no tunnel", ecn: "no ECN", changes: "constant rate", kernel: "shipped kernel" };
+  const usual = { queue: "fifo", tunnel: "no tunnel", ecn: "no ECN", changes: "constant rate",
+    kernel: "shipped kernel" };
   for (const name of new Set([...Object.keys(a), ...Object.keys(b)])) {
     if (a[name] === b[name]) continue;
     if (a[name] === undefined) words.push(usual[name] || `no ${name.replace(/_/g, " ")}`);
-    else words.push(label[name] ? label[name](a[name]) : name === "ecn" ? "ECN" : name === "changes" ? "a changing rate" : `${name.replace(/_/g, " ")} ${a[name]}`);
+    else words.push(label[name] ? label[name](a[name]) : name === "ecn" ? "ECN"
+      : name === "changes" ? "a changing rate" : `${name.replace(/_/g, " ")} ${a[name]}`);
   }
-  if (JSON.stringify(old.flows) !== JSON.stringify(now.flows)) words.push(old.accepted.flows.map(f => f.label).join(", "));
+  if (JSON.stringify(old.flows) !== JSON.stringify(now.flows)) words.push(old.accepted.flows.map(
+    f => f.label).join(", "));
   if (!words.length && old.seed !== now.seed) words.push(`seed ${old.seed}`);
   return words.slice(0, 3).join(" · ");
 }
 
 export function showMeta(now, ghost, pin) {
   const answer = now.answer, runs = now.accepted.repetitions, wall = answer.wall_s;
-  const took = `${runs > 1 ? runs + " × " : ""}${num(now.accepted.length_s)} s of network in ${wall < 1 ? num(+wall.toPrecision(2)) : wall.toFixed(1)} s`;
-  const id = el("span", { className: "id", textContent: ` · seed ${now.seed} · run ${answer.name.split("-").pop()}` });
+  const took =
+    `${runs > 1 ? runs + " × " : ""}${num(now.accepted.length_s)} s of network in `
+    + `${wall < 1 ? num(+wall.toPrecision(2)) : wall.toFixed(1)} s`;
+  const id = el("span", { className: "id",
+    textContent: ` · seed ${now.seed} · run ${answer.name.split("-").pop()}` });
   $("meta").replaceChildren(el("span", {}, took, id));
   const other = pin || ghost;
   if (!other || other === now) return;
@@ -72,24 +80,30 @@ function table(run, title, className) {
     swatch.style.background = colours[i];
     const resent = flow.kind === "ping" || flow.kind === "udp"
       ? (flow.lost ? `${num(flow.lost.median)} lost` : "–")
-      : flow.resent ? `${num(flow.resent.median)} (${num(+(100 * flow.resent_share.median).toPrecision(2))}${NB}%)` : "–";
+      : flow.resent
+        ? `${num(flow.resent.median)} (`
+          + `${num(+(100 * flow.resent_share.median).toPrecision(2))}${NB}%)` : "–";
     const row = el("tr", {}, el("td", {}, swatch, flow.label),
       cell(flow.mbit ? num(flow.mbit.median) : "–", span(flow.mbit)),
       cell(flow.share ? percent(flow.share.median) : "–",
-        many && flow.share ? `${Math.round(100 * flow.share.low)}–${Math.round(100 * flow.share.high)}` : ""),
+        many && flow.share
+          ? `${Math.round(100 * flow.share.low)}–${Math.round(100 * flow.share.high)}` : ""),
       cell(flow.p95_ms ? num(flow.p95_ms.median) + NB + "ms" : "–", span(flow.p95_ms)),
       cell(resent));
-    if (!i) row.append(el("td", { className: "v-" + run.answer.verdict, textContent: run.answer.verdict, rowSpan: run.answer.flows.length }));
+    if (!i) row.append(el("td", { className: "v-" + run.answer.verdict,
+      textContent: run.answer.verdict, rowSpan: run.answer.flows.length }));
     return row;
   });
   const heads = ["Flow", "Mbit/s", "Share", "p95 RTT", "Retransmitted", "Verdict"];
   const head = el("tr", {}, ...heads.map(text => el("th", { scope: "col", textContent: text })));
-  return el("table", { className: "n " + className }, el("caption", {}, el("b", { textContent: title }), " " + run.path),
+  return el("table", { className: "n " + className }, el("caption", {}, el("b", {
+    textContent: title }), " " + run.path),
     el("thead", {}, head), el("tbody", {}, ...rows));
 }
 
 export function showTables(now, pin) {
-  $("tables").replaceChildren(...[table(now, "Now", "now"), pin && table(pin, "Pinned", "pinned")].filter(Boolean));
+  $("tables").replaceChildren(...[table(now, "Now", "now"), pin
+    && table(pin, "Pinned", "pinned")].filter(Boolean));
 }
 
 // One line in the run's place: nothing else moves.

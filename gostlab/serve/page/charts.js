@@ -16,7 +16,8 @@ const PANELS = [ // field, title, unit, height, the reference line: its value an
     reference: a => [a.full_ms, "full " + num(a.full_ms && +a.full_ms.toPrecision(2))] },
   { key: "cwnd_pkts", title: "Congestion window", unit: "packets; thin: unacknowledged", tall: 1,
     reference: a => [a.bdp_pkts, "BDP " + num(a.bdp_pkts && Math.round(a.bdp_pkts))] },
-  { key: "bbr", title: "BBR’s state", unit: "by its pacing gain", tall: 0.75, reference: () => [null, ""] },
+  { key: "bbr", title: "BBR’s state", unit: "by its pacing gain", tall: 0.75,
+    reference: () => [null, ""] },
 ];
 
 // The curves of a run: `accepted`, and per repetition each flow's values by sampling instant.
@@ -41,13 +42,15 @@ export class Curves {
       for (const [key, values] of Object.entries(points)) {
         if (key === "at") continue;
         const curve = flow[key] ||= blank();
-        points.at.forEach((at, i) => { if (at >= 1 && at <= this.count) curve[at - 1] = values[i]; });
+        points.at.forEach((at, i) => { if (at >= 1 && at <= this.count) curve[at - 1] = values[i];
+          });
       }
     }
     for (const [key, values] of Object.entries(samples.queue)) {
       if (key === "at") continue;
       const curve = rep.queue[key] ||= blank();
-      samples.queue.at.forEach((at, i) => { if (at >= 1 && at <= this.count) curve[at - 1] = values[i]; });
+      samples.queue.at.forEach((at, i) => { if (at >= 1
+        && at <= this.count) curve[at - 1] = values[i]; });
     }
     this.seenS = samples.t_s;
     this.rows++;
@@ -122,7 +125,8 @@ function ticks(top, most) {
     step = [1, 2, 5].map(m => m * power).find(s => top / s <= most + 1e-9);
     if (step) break;
   }
-  return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, i) => +(i * step).toPrecision(6));
+  return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_,
+    i) => +(i * step).toPrecision(6));
 }
 
 let panels = [], shown = null, timeLabel = null;
@@ -130,10 +134,12 @@ export const current = () => panels;
 
 function heights(used) {
   const phone = innerWidth <= 760;
-  const room = phone ? 560 : Math.max(430, Math.min(innerHeight - (innerWidth >= 1600 ? 320 : 300), 900));
+  const room = phone ? 560 : Math.max(430, Math.min(innerHeight - (innerWidth >= 1600 ? 320 : 300),
+    900));
   const captions = used.length > 4 && !phone ? 34 : 0; // of the fifth panel
   const sum = used.reduce((total, panel) => total + panel.tall, 0);
-  return used.map((panel, i) => Math.round((room - captions - 24) * panel.tall / sum) + (i === used.length - 1 ? 24 : 0));
+  return used.map((panel, i) => Math.round((room - captions - 24) * panel.tall / sum)
+    + (i === used.length - 1 ? 24 : 0));
 }
 
 // Make the panels of a run; ghost and pin are Curves, or null.
@@ -160,7 +166,8 @@ function makePanel(panel, index, count, height, width) {
   };
   const stepped = isState ? { paths: uPlot.paths.stepped({ align: 1 }) } : {};
   const old = pin ? null : ghost;
-  if (old && !isState) old.drawn(panel.key).forEach((_, i) => add(() => old.at(old.drawn(panel.key)[i], run),
+  if (old && !isState) old.drawn(panel.key).forEach((_,
+    i) => add(() => old.at(old.drawn(panel.key)[i], run),
     { stroke: css("--ghost"), width: run.accepted.flows.length > 2 ? 0.75 : 1.25 }));
   if (pin && !isState) {
     const of = coloursOf(pin.accepted.flows);
@@ -171,7 +178,8 @@ function makePanel(panel, index, count, height, width) {
     (isQueue ? [0] : run.accepted.flows).forEach((_, i) => {
       const high = add(() => run.band(panel.key, i)[0], { stroke: "transparent", width: 0 });
       const low = add(() => run.band(panel.key, i)[1], { stroke: "transparent", width: 0 });
-      bands.push({ series: [high, low], fill: alpha(isQueue ? css("--quiet") : colours[i], +css("--band")) });
+      bands.push({ series: [high, low], fill: alpha(isQueue ? css("--quiet") : colours[i],
+        +css("--band")) });
     });
   }
   if (panel.key === "cwnd_pkts") run.accepted.flows.forEach((_, i) =>
@@ -201,7 +209,8 @@ function makePanel(panel, index, count, height, width) {
       { size: last ? 24 : 7, gap: 4, stroke: css("--soft"), font, grid: { show: false },
         ticks: { show: last, stroke: css("--edge"), width: 1, size: 4 },
         splits: () => ticks(run.accepted.length_s, 6),
-        values: (u, values) => values.map((x, i) => !last ? "" : i === values.length - 1 ? x + " s" : x) },
+        values: (u, values) => values.map((x, i) => !last ? "" : i === values.length - 1 ? x + " s"
+          : x) },
       { size: parseInt(css("--yaxis")), gap: 6, stroke: css("--soft"), font, space: 10,
         grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false },
         splits: () => isState ? STATES.map((_, i) => i)
@@ -241,14 +250,16 @@ function drawMarks(u, own) {
     values.forEach(([from, value], i) => {
       const until = values[i + 1]?.[0] ?? run.accepted.length_s;
       const y = Math.round(u.valToPos(Math.min(value, own.top), "y", true));
-      line(u.valToPos(from, "x", true), y, u.valToPos(Math.min(until, run.accepted.length_s), "x", true), y);
+      line(u.valToPos(from, "x", true), y, u.valToPos(Math.min(until, run.accepted.length_s), "x",
+        true), y);
     });
     c.stroke();
   }
   if (own.isQueue && run.accepted.repetitions === 1) {
     c.setLineDash([]);
     const queue = [...run.reps.values()][0]?.queue || {};
-    for (const [key, colour, tall] of [["drops", css("--ink"), 6], ["marks", css("--degraded"), 4]]) {
+    for (const [key, colour, tall] of [["drops", css("--ink"), 6], ["marks", css("--degraded"),
+      4]]) {
       c.strokeStyle = colour;
       c.lineWidth = 1.5 * d;
       c.beginPath();
@@ -268,7 +279,8 @@ function topOf(own, data) {
   let top = 0;
   for (const values of data) for (const x of values) if (x != null && x > top) top = x;
   if (own.panel.key === "mbit") {
-    const rates = [run, ghost, pin].map(r => Math.max(...(r?.accepted.rate_steps || [[0, 0]]).map(s => s[1])));
+    const rates = [run, ghost, pin].map(r => Math.max(...(r?.accepted.rate_steps || [[0,
+      0]]).map(s => s[1])));
     if (Math.max(...rates) > 0) top = Math.min(top, 1.25 * Math.max(...rates));
     if (rates[0] > 0) top = Math.max(top, rates[0]);
   }
@@ -302,7 +314,8 @@ function unitText(own) {
   if (!own.isQueue || !run.complete) return own.panel.unit;
   const drops = run.total("drops"), marks = run.total("marks"), full = own.reference[0];
   let text = "ms";
-  if (drops) text += many > 1 ? `; ${num(drops)} packets dropped` : `; ticks: ${num(drops)} dropped`;
+  if (drops) text += many > 1 ? `; ${num(drops)} packets dropped`
+    : `; ticks: ${num(drops)} dropped`;
   if (marks) text += `, ${num(marks)} marked`;
   if (full > own.top) text += `; full at ${num(+full.toPrecision(2))} ms`;
   return text;
@@ -330,7 +343,8 @@ function label(own) {
     if (lacking > 0) { items[i].y += lacking / 2; items[i - 1].y -= lacking / 2; }
   }
   for (let i = items.length - 1; i >= 0; i--) {
-    items[i].y = Math.min(items[i].y, i === items.length - 1 ? u.over.clientHeight : items[i + 1].y - gap);
+    items[i].y = Math.min(items[i].y, i === items.length - 1 ? u.over.clientHeight : items[i
+      + 1].y - gap);
   }
   own.labels = items;
   own.ends.replaceChildren(...items.map(item => {
@@ -353,10 +367,12 @@ function label(own) {
 export function read(by) {
   if (!shown || !panels.length) return "";
   const { run } = shown, u = panels[0].u;
-  const from = u.cursor.left >= 0 && u.cursor.idx != null ? u.cursor.idx : Math.floor(run.count / 2);
+  const from = u.cursor.left >= 0 && u.cursor.idx != null ? u.cursor.idx
+    : Math.floor(run.count / 2);
   const index = Math.max(0, Math.min(run.count - 1, from + by));
   for (const own of panels) own.u.setCursor({ left: own.u.valToPos(run.t[index], "x"), top: 10 });
-  const values = (own, unit) => own.curves.map(c => `${c.name} ${num(own.data[c.at - 1][index])}`).join(", ") + unit;
+  const values = (own,
+    unit) => own.curves.map(c => `${c.name} ${num(own.data[c.at - 1][index])}`).join(", ") + unit;
   return `${num(run.t[index])} s: ${values(panels[0], " Mbit/s")}; ${values(panels[1], " ms")}`;
 }
 

@@ -17,7 +17,8 @@ export async function ask(body, on) {
   close();
   let response;
   try {
-    response = await fetch("/runs", { method: "POST", headers: HEADERS, body: JSON.stringify(body) });
+    response = await fetch("/runs", { method: "POST", headers: HEADERS,
+      body: JSON.stringify(body) });
   } catch {
     if (mine !== serial) return;
     on.away();
@@ -87,7 +88,8 @@ export async function packets(body) {
     const end = act => event => { events.close(); act(event); };
     events.addEventListener("answer", end(resolve));
     events.addEventListener("cancelled", end(() => reject(new Error("cancelled"))));
-    events.addEventListener("refused", end(event => reject(new Error(JSON.parse(event.data).text))));
+    events.addEventListener("refused",
+      end(event => reject(new Error(JSON.parse(event.data).text))));
   });
   const file = await fetch(`/runs/${id}/packets`);
   if (!file.ok) throw new Error("this run has no capture");

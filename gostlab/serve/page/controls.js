@@ -23,7 +23,8 @@ function toValue(slider, position) {
 }
 
 // The number of a setting's text in the slider's unit, or null if it is something else.
-const TO_UNIT = { bit: 1e-6, kbit: 1e-3, mbit: 1, gbit: 1e3, us: 1e-3, ms: 1, s: 1e3, "%": 1, bdp: 1 };
+const TO_UNIT = { bit: 1e-6, kbit: 1e-3, mbit: 1, gbit: 1e3, us: 1e-3, ms: 1, s: 1e3, "%": 1,
+  bdp: 1 };
 function numberOf(slider, text) {
   const match = /^\s*([\d.]+)\s*([a-z%]*)\s*$/i.exec(text ?? "");
   const factor = match && TO_UNIT[match[2].toLowerCase()];
@@ -44,14 +45,16 @@ export function buildControls(declared, onAsk) {
   fill($("kernel"), offered.kernels.map(name => [name, name]));
   onChange($("queue"), () => set("queue", $("queue").value, "fifo"));
   onChange($("tunnel"), () => {
-    for (const name of Object.keys(question.settings)) if (name.startsWith("cc.")) delete question.settings[name];
+    for (const name of Object.keys(question.settings)) if (name.startsWith(
+      "cc.")) delete question.settings[name];
     set("tunnel", $("tunnel").value, "direct");
   });
   onChange($("kernel"), () => set("kernel", $("kernel").value, "shipped"));
   onChange($("ecn"), () => set("ecn", $("ecn").checked ? "on" : "off", "off"));
   onChange($("five"), () => { question.repeat = $("five").checked ? 5 : 1; });
   onChange($("seed"), () => whole($("seed"), value => { question.seed = value; }));
-  onChange($("duration"), () => whole($("duration"), value => { question.settings.duration = `${value}s`; }));
+  onChange($("duration"), () => whole($("duration"), value => {
+    question.settings.duration = `${value}s`; }));
   $("add").onclick = addFlow;
   buildOthers();
   rateCurve = makeRateCurve($("rate-curve"), text => {
@@ -74,11 +77,13 @@ export function buildControls(declared, onAsk) {
 }
 
 function fill(select, pairs) {
-  select.replaceChildren(...pairs.map(([value, text]) => el("option", { value, textContent: text })));
+  select.replaceChildren(...pairs.map(([value, text]) => el("option", { value,
+    textContent: text })));
 }
 
 function onChange(field, act) {
-  field.addEventListener("change", () => { field.removeAttribute("aria-invalid"); act(); changed(); ask(); });
+  field.addEventListener("change", () => { field.removeAttribute("aria-invalid"); act(); changed();
+    ask(); });
 }
 
 function set(name, value, usual) {
@@ -87,7 +92,8 @@ function set(name, value, usual) {
 
 function whole(field, take) {
   const value = Number(field.value);
-  if (Number.isInteger(value) && value > 0) take(value); else field.setAttribute("aria-invalid", "true");
+  if (Number.isInteger(value) && value > 0) take(value);
+    else field.setAttribute("aria-invalid", "true");
 }
 
 function makeSlider(slider) {
@@ -110,7 +116,8 @@ function makeSlider(slider) {
     ask({ dragging: true });
   };
   range.addEventListener("keydown", event => { // a step is a twentieth of a decade
-    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5 }[event.key];
+    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5,
+      PageDown: -5 }[event.key];
     if (!by) return;
     event.preventDefault();
     const decades = Math.log10(slider.ends[1] / slider.ends[0]);
@@ -139,7 +146,8 @@ function makeSlider(slider) {
   });
   return el("div", { className: "knob" },
     el("label", { htmlFor: id, textContent: slider.label }),
-    el("span", { className: "num" }, input, el("span", { textContent: slider.unit })), range, scale);
+    el("span", { className: "num" }, input, el("span", { textContent: slider.unit })), range,
+      scale);
 }
 
 // Settings without a control of their own: one is chosen from the list, then written.
@@ -147,7 +155,8 @@ function buildOthers() {
   const rest = offered.settings.filter(s => !offered.with_controls.includes(s.name));
   const oneWay = offered.directions.flatMap(direction =>
     offered.path_fields.map(name => [`${direction}.${name}`, `${name}, ${direction} only`]));
-  fill($("add-setting"), [["", "Another setting …"], ...rest.map(s => [s.name, s.name.replace(/_/g, " ")]), ...oneWay]);
+  fill($("add-setting"), [["", "Another setting …"], ...rest.map(s => [s.name,
+    s.name.replace(/_/g, " ")]), ...oneWay]);
   $("add-setting").onchange = () => {
     const name = $("add-setting").value;
     $("add-setting").value = "";
@@ -198,7 +207,8 @@ function showLegs() {
     fill(select, [["", "as the flow"], ...offered.controls.map(c => [c.name, c.label])]);
     select.value = question.settings[name] || "";
     onChange(select, () => set(name, select.value, ""));
-    return el("div", { className: "line leg" }, el("label", { htmlFor: id, textContent: `Control, ${leg} leg` }), select);
+    return el("div", { className: "line leg" }, el("label", { htmlFor: id,
+      textContent: `Control, ${leg} leg` }), select);
   }));
 }
 
@@ -213,7 +223,8 @@ function addFlow() {
 
 function showFlows() {
   const focused = document.activeElement?.id;
-  const colours = coloursOf(question.flows.map(flow => ({ ...flow, cc: isTcp(flow) ? flow.cc || "cubic" : null })));
+  const colours = coloursOf(question.flows.map(flow => ({ ...flow, cc: isTcp(flow) ? flow.cc
+    || "cubic" : null })));
   $("flows").replaceChildren(...question.flows.map((flow, i) => {
     const swatch = el("span", { className: "swatch" });
     swatch.style.background = colours[i];
@@ -226,11 +237,13 @@ function showFlows() {
       return select;
     };
     const write = (what, value, take, disabled = false) => {
-      const input = el("input", { id: `f-${i}-${what}`, className: "field", type: "text", inputMode: "decimal", value, disabled });
+      const input = el("input", { id: `f-${i}-${what}`, className: "field", type: "text",
+        inputMode: "decimal", value, disabled });
       input.setAttribute("aria-label", `Flow ${flow.name}: ${what}`);
       onChange(input, () => {
         const number = Number(input.value);
-        if (number >= 0 && number < 1000) take(number); else input.setAttribute("aria-invalid", "true");
+        if (number >= 0 && number < 1000) take(number);
+          else input.setAttribute("aria-invalid", "true");
       });
       return input;
     };
@@ -243,11 +256,14 @@ function showFlows() {
     remove.setAttribute("aria-label", `Remove flow ${flow.name}`);
     return el("tr", {},
       el("td", {}, swatch),
-      el("td", {}, tcp ? pick("control", controls, flow.cc || "cubic", value => { flow.cc = value; })
+      el("td", {}, tcp ? pick("control", controls, flow.cc || "cubic", value => { flow.cc = value;
+        })
         : pick("control", [["", "–"]], "", () => {}, true)),
-      el("td", {}, pick("kind", offered.kinds.map(k => [k.name, k.label]), kind, value => takeKind(flow, value))),
+      el("td", {}, pick("kind", offered.kinds.map(k => [k.name, k.label]), kind,
+        value => takeKind(flow, value))),
       el("td", {}, write("streams", tcp && kind === "tcp" ? flow.streams || 1 : "",
-        n => { if (n > 1) flow.streams = Math.round(n); else delete flow.streams; }, kind !== "tcp")),
+        n => { if (n > 1) flow.streams = Math.round(n); else delete flow.streams; },
+          kind !== "tcp")),
       el("td", {}, write("start in seconds", parseFloat(flow.start) || 0,
         n => { delete flow.duration; if (n) flow.start = `${n}s`; else delete flow.start; })),
       el("td", {}, remove));
@@ -257,7 +273,8 @@ function showFlows() {
 }
 
 function takeKind(flow, kind) {
-  for (const key of Object.keys(flow)) if (!["name", "cc", "start", "duration"].includes(key)) delete flow[key];
+  for (const key of Object.keys(flow)) if (!["name", "cc", "start", "duration"].includes(
+    key)) delete flow[key];
   if (kind !== "tcp") flow.kind = kind;
   if (kind === "ping") flow.interval = "50ms";
   if (isTcp(flow)) flow.cc ||= "cubic"; else delete flow.cc;
@@ -266,17 +283,21 @@ function takeKind(flow, kind) {
 // Show the question as it is; `accepted` has what a profile's path resolved to.
 export function showControls() {
   for (const slider of offered.sliders) {
-    const text = question.settings[slider.name], input = $("k-" + slider.name), range = $("s-" + slider.name);
+    const text = question.settings[slider.name], input = $("k-" + slider.name), range = $("s-"
+      + slider.name);
     const resolved = accepted ? FROM_RUN[slider.name](accepted) : null;
     const value = text === undefined ? resolved : numberOf(slider, text);
     if (document.activeElement !== input || !input.hasAttribute("aria-invalid")) {
-      input.value = text === undefined ? "" : value == null ? text : num(value).replace(/\u2009/g, "");
+      input.value = text === undefined ? "" : value == null ? text
+        : num(value).replace(/\u2009/g, "");
     }
     input.placeholder = text === undefined && resolved != null ? num(resolved) : "";
     const position = value == null ? 0 : Math.max(0, Math.min(1000, toPosition(slider, value)));
-    if (document.activeElement !== range || Math.abs(range.value - position) > 20) range.value = position;
+    if (document.activeElement !== range
+      || Math.abs(range.value - position) > 20) range.value = position;
     range.style.setProperty("--at", range.value / 10 + "%");
-    range.setAttribute("aria-valuetext", value == null ? text || "the profile’s" : `${num(value)} ${slider.unit}`);
+    range.setAttribute("aria-valuetext", value == null ? text || "the profile’s"
+      : `${num(value)} ${slider.unit}`);
   }
   $("queue").value = question.settings.queue || "fifo";
   $("tunnel").value = question.settings.tunnel || "direct";
@@ -293,12 +314,14 @@ export function showControls() {
   showLegs();
   showOthers();
   showFlows();
-  rateCurve.show(question.settings.changes, accepted?.rate_mbit ?? numberOf(offered.sliders[0], question.settings.rate), durationS());
+  rateCurve.show(question.settings.changes, accepted?.rate_mbit ?? numberOf(offered.sliders[0],
+    question.settings.rate), durationS());
 }
 
 export function showAccepted(run) {
   accepted = run;
-  const full = run.full_ms == null ? "" : `: up to ${num(+run.full_ms.toPrecision(2))} ms of waiting`;
+  const full = run.full_ms == null ? ""
+    : `: up to ${num(+run.full_ms.toPrecision(2))} ms of waiting`;
   $("buffer-is").textContent = run.limit_pkts ? `${num(run.limit_pkts)} packets${full}` : "";
   showControls();
 }
@@ -310,5 +333,6 @@ export function markInvalid(key) {
 }
 
 export function clearMarks() {
-  document.querySelectorAll("[aria-invalid]").forEach(field => field.removeAttribute("aria-invalid"));
+  document.querySelectorAll("[aria-invalid]").forEach(field => field.removeAttribute(
+    "aria-invalid"));
 }

@@ -41,7 +41,8 @@ async function showCode() {
   const asked = form, of = exported;
   const text = {
     "Command line": () => of.exports.command, YAML: () => of.exports.file.trimEnd(),
-    Python: () => of.exports.python, tc: () => tcLines(of.id), Link: address, Folder: () => of.folder,
+    Python: () => of.exports.python, tc: () => tcLines(of.id), Link: address,
+      Folder: () => of.folder,
   }[form]();
   const shown = await text;
   if (asked === form && of === exported) $("code").textContent = shown;
@@ -85,8 +86,10 @@ function layout() {
 
 function png(run) {
   const { panels, width, height } = layout(), d = devicePixelRatio;
-  const canvas = el("canvas", { width: width * d, height: height * d }), c = canvas.getContext("2d");
-  const write = (text, x, y, font, colour) => { c.font = `${font} ${css("--sans")}`; c.fillStyle = colour; c.fillText(text, x, y); return c.measureText(text).width; };
+  const canvas = el("canvas", { width: width * d, height: height * d }),
+    c = canvas.getContext("2d");
+  const write = (text, x, y, font, colour) => { c.font = `${font} ${css("--sans")}`;
+    c.fillStyle = colour; c.fillText(text, x, y); return c.measureText(text).width; };
   c.scale(d, d);
   c.fillStyle = css("--paper");
   c.fillRect(0, 0, width, height);
@@ -98,7 +101,8 @@ function png(run) {
     write(own.unit.textContent, MARGIN + wide + 5, y + 13, "12px", css("--soft"));
     y += CAPTION;
     c.drawImage(own.u.ctx.canvas, MARGIN, y, own.u.width, own.height);
-    for (const item of own.labels || []) write(item.text, endsAt(own), y + item.y + own.u.over.offsetTop + 4, "12px", item.ink || css("--ref"));
+    for (const item of own.labels || []) write(item.text, endsAt(own), y + item.y
+      + own.u.over.offsetTop + 4, "12px", item.ink || css("--ref"));
     y += own.height + GAP;
   }
   canvas.toBlob(blob => save(run.answer.name + ".png", blob));
@@ -111,43 +115,57 @@ const escape = text => String(text).replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)
 function svg(run) {
   const { panels, width, height } = layout(), out = [];
   const text = (words, x, y, size, colour, more = "") =>
-    out.push(`<text x="${x}" y="${y}" font-size="${size}" fill="${colour}"${more}>${escape(words)}</text>`);
+    out.push(
+      `<text x="${x}" y="${y}" font-size="${size}" fill="${colour}"${more}>`
+      + `${escape(words)}</text>`);
   const line = (x1, y1, x2, y2, colour, more = "") =>
     out.push(`<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" stroke="${colour}"${more}/>`);
   text(run.answer.sentence, MARGIN, 26, 17, css("--ink"), ' font-weight="500"');
   text(`${run.path} · seed ${run.seed} · ${run.answer.name}`, MARGIN, 45, 12, css("--soft"));
   let top = HEAD;
   for (const own of panels) {
-    const { u } = own, left = MARGIN + u.over.offsetLeft, wide = u.over.clientWidth, tall = u.over.clientHeight;
-    out.push(`<text x="${MARGIN}" y="${top + 13}" font-size="12" fill="${css("--ink")}"><tspan font-weight="600">${escape(own.panel.title)}</tspan> <tspan fill="${css("--soft")}">${escape(own.unit.textContent)}</tspan></text>`);
+    const { u } = own, left = MARGIN + u.over.offsetLeft, wide = u.over.clientWidth,
+      tall = u.over.clientHeight;
+    out.push(
+      `<text x="${MARGIN}" y="${top + 13}" font-size="12" fill="${css("--ink")}">`
+      + `<tspan font-weight="600">${escape(own.panel.title)}</tspan> `
+      + `<tspan fill="${css("--soft")}">${escape(own.unit.textContent)}</tspan></text>`);
     top += CAPTION;
-    const y0 = top + u.over.offsetTop, x = t => left + u.valToPos(t, "x"), y = v => y0 + u.valToPos(v, "y");
+    const y0 = top + u.over.offsetTop, x = t => left + u.valToPos(t, "x"), y = v => y0
+      + u.valToPos(v, "y");
     u.axes[1]._splits?.forEach((value, i) => {
       line(left, y(value), left + wide, y(value), css("--grid"));
       text(u.axes[1]._values[i], left - 6, y(value) + 4, 11, css("--soft"), ' text-anchor="end"');
     });
     line(left, y0 + tall, left + wide, y0 + tall, css("--edge"));
-    if (own.reference[0] != null && own.reference[0] <= own.top) line(left, y(own.reference[0]), left + wide, y(own.reference[0]), css("--ref"), ' stroke-dasharray="4 4"');
+    if (own.reference[0] != null && own.reference[0] <= own.top) line(left, y(own.reference[0]),
+      left + wide, y(own.reference[0]), css("--ref"), ' stroke-dasharray="4 4"');
     own.data.forEach((values, i) => {
       const style = u.series[i + 1], stroke = style.stroke();
       if (!style.width || stroke === "transparent") return;
       let path = "", before = null;
       values.forEach((value, j) => {
         if (value == null) return;
-        const px = x(u.data[0][j]).toFixed(1), py = y(Math.min(value, own.isState ? value : own.top)).toFixed(1);
+        const px = x(u.data[0][j]).toFixed(1), py = y(Math.min(value, own.isState ? value
+          : own.top)).toFixed(1);
         path += before === null ? `M${px} ${py}` : own.isState ? `H${px}V${py}` : `L${px} ${py}`;
         before = py;
       });
       const dash = style.dash?.length ? ` stroke-dasharray="${style.dash.join(" ")}"` : "";
-      if (path) out.push(`<path d="${path}" fill="none" stroke="${stroke}" stroke-width="${style.width}"${dash}/>`);
+      if (path) out.push(
+        `<path d="${path}" fill="none" stroke="${stroke}" stroke-width="${style.width}"${dash}/>`);
     });
-    for (const item of own.labels || []) text(item.text, endsAt(own), y0 + item.y + 4, 12, item.ink || css("--ref"));
+    for (const item of own.labels || []) text(item.text, endsAt(own), y0 + item.y + 4, 12, item.ink
+      || css("--ref"));
     if (own === panels[panels.length - 1]) {
-      for (const [i, t] of u.axes[0]._splits.entries()) text(u.axes[0]._values[i], x(t), y0 + tall + 18, 11, css("--soft"), ' text-anchor="middle"');
+      for (const [i, t] of u.axes[0]._splits.entries()) text(u.axes[0]._values[i], x(t), y0 + tall
+        + 18, 11, css("--soft"), ' text-anchor="middle"');
     }
     top += own.height + GAP;
   }
-  const head = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">`;
+  const head =
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" `
+    + `viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">`;
   const body = `<rect width="100%" height="100%" fill="${css("--paper")}"/>${out.join("\n")}`;
   save(run.answer.name + ".svg", new Blob([`${head}${body}</svg>\n`], { type: "image/svg+xml" }));
 }

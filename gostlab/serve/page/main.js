@@ -91,7 +91,8 @@ function finish(answer) {
   if (prefersStill()) build(curves, ghost?.curves, pin?.curves); else feed();
   showAnswer();
   document.documentElement.dataset.state = "answered";
-  document.documentElement.dataset.answers = 1 + Number(document.documentElement.dataset.answers || 0);
+  document.documentElement.dataset.answers = 1 + Number(document.documentElement.dataset.answers
+    || 0);
 }
 
 function showAnswer() {
@@ -101,8 +102,11 @@ function showAnswer() {
   showMeta(now, ghost, pin);
   if (now.answer.flows.length) showTables(now, pin);
   const { verdict, reasons } = now.answer;
-  if (verdict === "degraded") note("degraded", "Degraded:", `${reasons[0] || ""}. The machine had a say in this, not only the path.`);
-  else if (verdict !== "ok") note("bad", `${verdict[0].toUpperCase()}${verdict.slice(1)}:`, reasons[0] || "this run is no answer.");
+  if (verdict === "degraded") note(
+    "degraded", "Degraded:", `${reasons[0] || ""}. `
+      + "The machine had a say in this, not only the path.");
+  else if (verdict !== "ok") note("bad", `${verdict[0].toUpperCase()}${verdict.slice(1)}:`,
+    reasons[0] || "this run is no answer.");
   else note("");
   $("pin").setAttribute("aria-pressed", Boolean(pin));
   $("pin").firstChild.textContent = pin ? "Unpin" : "Pin";
@@ -113,15 +117,18 @@ function refused({ key, text }) {
   document.body.classList.add("stale");
   markInvalid(key);
   const colon = text.indexOf(": ");
-  note("bad", colon > 0 ? text.slice(0, colon + 1).replace(/^--/, "") : text, colon > 0 ? text.slice(colon + 2) : "");
+  note("bad", colon > 0 ? text.slice(0, colon + 1).replace(/^--/, "") : text, colon > 0
+    ? text.slice(colon + 2) : "");
   document.documentElement.dataset.state = "refused";
 }
 
 function cancelled({ t_s }) {
   end();
   document.body.classList.add("stale");
-  note("mild", `Cancelled at ${t_s.toFixed(1)} s.`, now ? "Sentence and table are of the question before. Turn a knob, or" : "Turn a knob, or");
-  const again = el("button", { type: "button", className: "plain", textContent: "run it again", onclick: () => ask() });
+  note("mild", `Cancelled at ${t_s.toFixed(1)} s.`, now
+    ? "Sentence and table are of the question before. Turn a knob, or" : "Turn a knob, or");
+  const again = el("button", { type: "button", className: "plain", textContent: "run it again",
+    onclick: () => ask() });
   $("note").append(" ", again, ".");
   $("live").textContent = `Cancelled at ${t_s.toFixed(1)} s`;
   document.documentElement.dataset.state = "cancelled";
@@ -159,7 +166,8 @@ function togglePin() {
 function showShort() {
   const s = question.settings;
   $("short").replaceChildren(question.flows.map(flow => flow.cc || flow.kind).join(", "),
-    el("small", { textContent: [s.rate, s.rtt, s.buffer].filter(Boolean).join(" · ") || s.profile }));
+    el("small", { textContent: [s.rate, s.rtt, s.buffer].filter(Boolean).join(" · ")
+      || s.profile }));
 }
 
 function listen() {
@@ -177,10 +185,13 @@ function listen() {
       else if (active) cancel();
       else if ($("rail").classList.contains("open")) $("sheet").click();
     }
-    const writes = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "range";
-    if (event.key.toLowerCase() === "p" && !event.ctrlKey && !event.metaKey && !event.altKey && !writes) togglePin();
+    const writes = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)
+      && event.target.type !== "range";
+    if (event.key.toLowerCase() === "p" && !event.ctrlKey && !event.metaKey && !event.altKey
+      && !writes) togglePin();
   });
-  addEventListener("click", event => { if (!$("presets").contains(event.target)) $("presets").open = false; });
+  addEventListener("click", event => {
+    if (!$("presets").contains(event.target)) $("presets").open = false; });
   $("charts").addEventListener("keydown", event => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;

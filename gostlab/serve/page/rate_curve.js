@@ -13,11 +13,14 @@ function shape(name, attributes) {
 
 export function makeRateCurve(host, take) {
   let shares = new Array(STEPS).fill(1), rate = 20, length = 10, focus = 0, drawing = false;
-  const picture = shape("svg", { viewBox: `0 0 200 ${HEIGHT}`, preserveAspectRatio: "none", class: "rate", role: "slider",
-    tabindex: 0, "aria-label": "Rate over time: arrows left and right choose a step, up and down change it",
+  const picture = shape("svg", { viewBox: `0 0 200 ${HEIGHT}`, preserveAspectRatio: "none",
+    class: "rate", role: "slider",
+    tabindex: 0, "aria-label": "Rate over time: "
+      + "arrows left and right choose a step, up and down change it",
     "aria-valuemin": 0.05, "aria-valuemax": TOP });
   const area = shape("path", { class: "rate-area" }), line = shape("path", { class: "rate-line" });
-  const usual = shape("line", { class: "rate-usual", x1: 0, x2: 200, y1: HEIGHT * (1 - 1 / TOP), y2: HEIGHT * (1 - 1 / TOP) });
+  const usual = shape("line", { class: "rate-usual", x1: 0, x2: 200, y1: HEIGHT * (1 - 1 / TOP),
+    y2: HEIGHT * (1 - 1 / TOP) });
   const mark = shape("rect", { class: "rate-mark", y: 0, height: HEIGHT, width: 200 / STEPS });
   picture.append(mark, usual, area, line);
   const text = el("span", { className: "small soft" });
@@ -42,7 +45,9 @@ export function makeRateCurve(host, take) {
     const changes = [];
     shares.forEach((share, i) => {
       if (i && share !== shares[i - 1] || !i && share !== 1) {
-        changes.push(`{at: ${+(i * length / STEPS).toFixed(2)}s, rate: ${Math.round(rate * share * 1000)}kbit}`);
+        changes.push(
+          `{at: ${+(i * length / STEPS).toFixed(2)}s, `
+          + `rate: ${Math.round(rate * share * 1000)}kbit}`);
       }
     });
     take(changes.length ? `[${changes.join(", ")}]` : "");
@@ -50,18 +55,21 @@ export function makeRateCurve(host, take) {
 
   function point(event) {
     const box = picture.getBoundingClientRect();
-    const step = Math.max(0, Math.min(STEPS - 1, Math.floor((event.clientX - box.left) / box.width * STEPS)));
+    const step = Math.max(0, Math.min(STEPS - 1,
+      Math.floor((event.clientX - box.left) / box.width * STEPS)));
     const share = TOP * (1 - (event.clientY - box.top) / box.height);
     focus = step;
     shares[step] = Math.max(0.05, Math.min(TOP, Math.round(share * 20) / 20));
     draw();
   }
 
-  picture.addEventListener("pointerdown", event => { drawing = true; picture.setPointerCapture(event.pointerId); point(event); });
+  picture.addEventListener("pointerdown", event => { drawing = true;
+    picture.setPointerCapture(event.pointerId); point(event); });
   picture.addEventListener("pointermove", event => { if (drawing) point(event); });
   picture.addEventListener("pointerup", () => { if (drawing) { drawing = false; send(); } });
   picture.addEventListener("keydown", event => {
-    const along = { ArrowLeft: -1, ArrowRight: 1 }[event.key], by = { ArrowUp: 0.1, ArrowDown: -0.1 }[event.key];
+    const along = { ArrowLeft: -1, ArrowRight: 1 }[event.key], by = { ArrowUp: 0.1,
+      ArrowDown: -0.1 }[event.key];
     if (!along && !by) return;
     event.preventDefault();
     if (along) focus = Math.max(0, Math.min(STEPS - 1, focus + along));
@@ -77,7 +85,8 @@ export function makeRateCurve(host, take) {
       rate = rateMbit || rate;
       length = lengthS;
       shares = new Array(STEPS).fill(1);
-      for (const [, at, value, unit] of (changes || "").matchAll(/at: ([\d.]+)s, rate: ([\d.]+)([kmg]?)bit/g)) {
+      for (const [, at, value, unit] of (changes
+        || "").matchAll(/at: ([\d.]+)s, rate: ([\d.]+)([kmg]?)bit/g)) {
         const share = value * { "": 1e-6, k: 1e-3, m: 1, g: 1e3 }[unit] / rate;
         shares.fill(Math.max(0.02, share), Math.max(0, Math.round(at / length * STEPS)));
       }
