@@ -271,13 +271,15 @@ LOG_BYTES = 64 << 10  # how much of a log's end read_log reads
 TEXT_COLUMNS = frozenset("cc dev direction end flow host leg link local node peer role".split())
 NUMBER_COLUMNS = frozenset(
     [
-        *("applied_s", "at_s", "backlog_bytes", "backlog_pkts", "busy_ms", "bytes_acked"),
+        *("applied_s", "at_s", "backlog_bytes", "backlog_pkts", "bitrate_bps", "buffer_s"),
+        *("busy_ms", "bytes_acked"),
         *("bytes_received", "cpu_busy_s", "cpu_idle_s", "cwnd_pkts", "data_segments_out"),
         *("delay_ms", "delivered_pkts", "delivery_rate_bps", "drops", "jitter_ms", "lost_pkts"),
         *("marked_pkts", "marks", "min_rtt_ms", "mss", "pacing_rate_bps", "rate_bps"),
         *("reord_seen", "reordering", "rto_ms", "rtt_ms", "rttvar_ms", "rwnd_limited_ms"),
         *("seconds", "segments_out", "segments_retransmitted", "sent_bytes", "sent_pkts"),
-        *("size_bytes", "snd_wnd_bytes", "sndbuf_limited_ms", "srtt_ms", "ssthresh_pkts", "t_s"),
+        *("size_bytes", "snd_wnd_bytes", "sndbuf_limited_ms", "srtt_ms", "ssthresh_pkts"),
+        *("stalled_s", "t_s"),
         *("tcp_memory_mib", "unacked_pkts"),
     ]
 )

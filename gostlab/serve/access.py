@@ -164,7 +164,7 @@ class BoundedBody:
         self._complete = False
 
     async def receive(self) -> MutableMapping[str, Any]:
-        if self._complete:  # what follows is the end of the connection, however late
+        if self._complete:  # all that is left is the end of the connection
             return await self._receive()
         try:
             message = await asyncio.wait_for(self._receive(), BODY_WITHIN_S)

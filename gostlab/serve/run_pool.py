@@ -29,7 +29,7 @@ from gostlab.spec.run_spec import RunSpec
 
 TAIL_INTERVAL_S = 0.025
 KEEP_ALIVE_S = 15.0
-MAX_WALL_S = 120.0  # of one question; a sandbox has one CPU, so this bounds its CPU seconds too
+MAX_WALL_S = 120.0  # one question; a sandbox has one CPU, so this bounds its CPU seconds too
 ABANDONED_S = 10.0  # without a listener, after which a run is cancelled
 READERS = 2  # threads that read finished runs
 MAX_ACTIVE = 16  # questions that run or wait

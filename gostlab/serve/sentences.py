@@ -61,8 +61,8 @@ class FlowAnswer:
     kind: str
     idle_rtt_ms: float
     mbit: Figure | None = None
-    share: Figure | None = None  # of the competing flows' rates
-    p95_ms: Figure | None = None  # of the round trip
+    share: Figure | None = None  # share of the competing flows' rates
+    p95_ms: Figure | None = None  # round trip
     resent: Figure | None = None  # segments
     resent_share: Figure | None = None
     lost: Figure | None = None  # pings

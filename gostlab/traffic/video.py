@@ -95,6 +95,13 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
 
 def rows(report: str) -> list[tuple[float, Mapping[str, float | None]]]:
     return [
-        (segment["at_s"], {name: segment[name] for name in segment if name != "at_s"})  # type: ignore[literal-required]
+        (
+            segment["at_s"],
+            {
+                name: segment[name]  # type: ignore[literal-required]
+                for name in segment
+                if name != "at_s"
+            },
+        )
         for segment in segments_in(report)
     ]

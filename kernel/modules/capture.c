@@ -4,24 +4,25 @@
  *
  * A line written to /sys/module/gostlab_capture/parameters/tap is a command:
  *
- *   PID DEVICE FILE SNAPLEN IN OUT [PORTS]   record what DEVICE, in the network namespace of process
- *                                            PID, receives and sends; append it to FILE of the run's
- *                                            folder, at most SNAPLEN bytes of a packet
- *   stop                                     stop recording and write what is left
+ *   PID DEVICE FILE SNAPLEN IN OUT [PORTS]
+ *           record what DEVICE, in the network namespace of process PID, receives and sends; append
+ *           it to FILE of the run's folder, at most SNAPLEN bytes of a packet
+ *   stop    stop recording and write what is left
  *
  * A record is an Enhanced Packet Block (draft-ietf-opsawg-pcapng) with the time in nanoseconds; its
- * interface is number IN of FILE if the device received the packet, OUT if it sent it. PORTS (443 or
- * 443,2000-2099) restricts the records to TCP and UDP from and to these ports; the interface is then
- * IN for packets from them and OUT for packets to them. Whoever writes the command has written the
- * blocks of section and interfaces to FILE before. Several devices may share a file.
+ * interface is number IN of FILE if the device received the packet, OUT if it sent it. PORTS (443
+ * or 443,2000-2099) restricts the records to TCP and UDP from and to these ports; the interface is
+ * then IN for packets from them and OUT for packets to them. Whoever writes the command has written
+ * the blocks of section and interfaces to FILE before. Several devices may share a file.
  *
- * Reading gives a line per file, each once, as many as fit: name, packets, bytes on the wire, packets lost, errno of the write
- * that failed (0: none), and the size of the file up to which it has whole blocks. After a failed
- * write nothing more is written to that file, and its further packets are counted as lost.
+ * Reading gives a line per file, each once, as many as fit: name, packets, bytes on the wire,
+ * packets lost, errno of the write that failed (0: none), and the size of the file up to which it
+ * has whole blocks. After a failed write nothing more is written to that file, and its further
+ * packets are counted as lost.
  *
- * Records are written by calls of the host, with interrupts disabled: the virtual clock stands still
- * meanwhile, no program of the guest is woken, and no random number is drawn, so that a run is the
- * same with and without a capture.
+ * Records are written by calls of the host, with interrupts disabled: the virtual clock stands
+ * still meanwhile, no program of the guest is woken, and no random number is drawn, so that a run
+ * is the same with and without a capture.
  */
 #include <linux/bitmap.h>
 #include <linux/if_arp.h>

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -361,15 +362,18 @@ def cut_others(folders: Sequence[Path], draw: random.Random, _elsewhere: Path) -
         cut(folder / f"{name}.json", draw)
 
 
-def as_in(desk: Desk) -> Callable[..., Job]:
+def as_in(desk: Desk) -> Callable[..., SimpleNamespace]:
     """A machine whose runs write at once what those of a desk have written."""
 
-    def start(_kernel: object, run: RunSpec, place: Path, *_: object) -> Job:
-        shutil.copytree(desk.results / "small" / run.name, place, dirs_exist_ok=True)
-        (place / "status.json").unlink()
-        return Job(place, GOOD, polls=0)
+    def boot_of(_kernel: object, run: RunSpec, *_: object) -> SimpleNamespace:
+        def boot(place: Path, _cpu: int) -> Job:
+            shutil.copytree(desk.results / "small" / run.name, place, dirs_exist_ok=True)
+            (place / "status.json").unlink()
+            return Job(place, GOOD, polls=0)
 
-    return start
+        return SimpleNamespace(write_parts=lambda *_: None, boot=boot)
+
+    return boot_of
 
 
 @pytest.mark.parametrize("spoil", [spoil_files, spoil_places, cut_others])
@@ -392,7 +396,7 @@ def test_ruined_runs_are_corrupt_in_the_report_and_run_again(
     assert {states.get(folder.name, "corrupt") for folder in ruined} == {"corrupt"}, states
     assert "corrupt" in (desk.results / "report" / "report.html").read_text()
 
-    monkeypatch.setattr(uml, "start_run", as_in(whole))
+    monkeypatch.setattr(uml, "run_boot", as_in(whole))
     done = desk.run()
 
     assert done.returncode == 0, done.stderr

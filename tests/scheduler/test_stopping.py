@@ -79,13 +79,16 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         file.write_text(text)
         started: list[str] = []
 
-        def start(kernel: Any, described: RunSpec, place: Path, *_: object) -> Job:
-            if len(started) == stop_after:
-                raise KeyboardInterrupt
-            started.append(described.name)
-            return over(place, answer(described), samples)
+        def boot_of(kernel: Any, described: RunSpec, *_: object) -> SimpleNamespace:
+            def boot(place: Path, _cpu: int) -> Job:
+                if len(started) == stop_after:
+                    raise KeyboardInterrupt
+                started.append(described.name)
+                return over(place, answer(described), samples)
 
-        monkeypatch.setattr(uml, "start_run", start)
+            return SimpleNamespace(write_parts=lambda *_: None, boot=boot)
+
+        monkeypatch.setattr(uml, "run_boot", boot_of)
         where = ["--results", str(tmp_path / folder), "--jobs", "1"]
         return cli.main(["run", str(file), *where, *words]), started
 
