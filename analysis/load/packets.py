@@ -46,7 +46,7 @@ class TcpSegment:
 
 @dataclass
 class Direction:
-    """What one end of a connection sent: its data, and its answers to the other's."""
+    """Collect what one end of a connection sent: its data, and its answers to the other's."""
 
     scale: int = 0
     first_seq: int | None = None

@@ -43,7 +43,7 @@ FinishedRuns = Generator[RunResult, None, list[ExperimentResult]]
 
 @dataclass
 class Kept:
-    """What is kept from one experiment to the next: the parts, and standby guests."""
+    """Keep the parts and the standby guests from one experiment to the next."""
 
     parts: locate.Parts
     standby: StandbyPool

@@ -140,7 +140,7 @@ class ChangedQdisc:
 
 @dataclass(frozen=True)
 class ImpairmentCounts:
-    """What a device did to packets besides delaying and losing them, by the kernel's count."""
+    """Count what a device did to packets besides delaying and losing them."""
 
     interface: Interface
     elapsed_s: float  # since the device was shaped

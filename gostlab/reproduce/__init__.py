@@ -137,7 +137,7 @@ class ReplayFile(TypedDict):
 
 
 class RunEnvironment(TypedDict, total=False):
-    """What a replay compares of env.json."""
+    """Represent the part of env.json that a replay compares."""
 
     kernel: str
     host: dict[str, object]

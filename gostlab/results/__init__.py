@@ -86,7 +86,7 @@ BROKEN_RECORDS = (
 
 
 class RunStatus(TypedDict, total=False):
-    """How a run ended: the contents of status.json (format.toml)."""
+    """Represent the end of a run: the contents of status.json (format.toml)."""
 
     outcome: str
     error: str | None

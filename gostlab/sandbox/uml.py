@@ -566,7 +566,7 @@ def sandbox_environ(extra: Mapping[str, str] = {}, root: OwnRoot | None = None) 
 
 @dataclass(frozen=True)
 class RunBoot:
-    """What the guest of a run is given when it boots, before it reads the run's description."""
+    """Hold what a run's guest is given at boot, before it reads the run's description."""
 
     kernel: Path
     argv: tuple[str, ...]

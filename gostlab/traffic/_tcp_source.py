@@ -23,7 +23,7 @@ class Burst(TypedDict):
 
 
 class SourceReport(TypedDict):
-    """What the two ends of a flow report together, in seconds of the monotonic clock."""
+    """Represent the joint report of a flow's ends, in seconds of the monotonic clock."""
 
     began_s: float  # before the client connected
     bytes: int  # payload that the receiver got

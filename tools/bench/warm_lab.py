@@ -23,7 +23,7 @@ SEVERAL_RUNS = 20
 
 @dataclass(frozen=True)
 class Answer:
-    """How long a run's answer took."""
+    """Represent the time until a run's answer."""
 
     wall_s: float
     first_sample_s: float
