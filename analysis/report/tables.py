@@ -205,17 +205,7 @@ def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> TableRow | None:
 
 def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
     """Return each flow's goodput and share, their total, Jain's index and convergence."""
-    columns: list[Column] = [RUNS]
-    renamed: dict[str, str] = {}  # column names in the table of cells and in the file
-    for flow in dict.fromkeys(flow for cell in cells for flow in cell.flows):
-        renamed |= {f"goodput:{flow}": f"{flow}_mbit", f"share:{flow}": f"{flow}_share"}
-        columns.append(Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate))
-        columns.append(Column(f"{flow}_share", f"{flow}, share", percent))
-        for measure in FLOW_MEASURES:
-            if (key := f"{measure}:{flow}") in table and table[key].notna().any():
-                metric = metric_of(measure)
-                columns.append(Column(key, f"{flow}: {metric.heading}", metric.show))
-    columns += [
+    last = [
         Column("total_mbit", "Together (Mbit/s)", rate),
         Column("jain", "Jain", ratio),
         Column("convergence_s", "Converged after (s)", rate),
@@ -223,11 +213,29 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
         *DELAYS,
         VERDICT,
     ]
+    own_keys = {column.key for column in last}
+    columns: list[Column] = [RUNS]
+    renamed: dict[str, str] = {}  # column names in the table of cells and in the file
+    for flow in dict.fromkeys(flow for cell in cells for flow in cell.flows):
+        goodput, share = f"goodput:{flow}", f"share:{flow}"
+        if f"{flow}_mbit" not in own_keys:  # a flow may be called "total"
+            renamed[goodput] = f"{flow}_mbit"
+        renamed[share] = f"{flow}_share"
+        columns.append(Column(renamed.get(goodput, goodput), f"{flow} (Mbit/s)", rate))
+        columns.append(Column(renamed[share], f"{flow}, share", percent))
+        for measure in FLOW_MEASURES:
+            if (key := f"{measure}:{flow}") in table and table[key].notna().any():
+                metric = metric_of(measure)
+                columns.append(Column(key, f"{flow}: {metric.heading}", metric.show))
     note = (
         "Medians. Shares, their sum and Jain's index are of the time when all flows with a"
         " congestion control are active, without its first quarter."
     )
-    return cell_table(table.rename(columns=renamed), cells, name, "Flow by flow", note, columns)
+    # A metric may have a flow's name: "up_mbit" is that of all uploads too.
+    others = table.drop(columns=[*renamed.values()], errors="ignore")
+    return cell_table(
+        others.rename(columns=renamed), cells, name, "Flow by flow", note, [*columns, *last]
+    )
 
 
 def signed(value: float) -> str:

@@ -35,6 +35,8 @@ WITH_UNITS = {
     "iperf3_retr": "iperf3_retransmitted_segments",
     "client_nstat": "client_retransmitted_segments",
     "wan_segments_out": "wan_sent_segments",
+    "stalls": "stall_events",
+    "switches": "switch_events",
     **{leg: f"{leg}_retransmitted_segments" for leg in ("app", "wan", "exit")},
     **{
         f"{leg}_retransmitted": f"{leg}_retransmitted_segments"

@@ -425,3 +425,18 @@ def test_a_table_says_which_flows_a_goodput_is_of(tmp_path: Path) -> None:
     assert said["a"] == said["d"] == ""
     assert "UDP's is not in it" in said["b"] and "both directions" not in said["b"]
     assert "both directions" in said["c"] and "UDP" not in said["c"]
+
+
+def test_flows_may_have_the_names_of_metrics(tmp_path: Path) -> None:
+    run = synthetic.several({"cc": "bbr"}, {"cc": "cubic"})
+    for flow, name in zip(run["flows"], ("up", "total"), strict=True):
+        flow["name"] = name
+    folder = synthetic.write_run(tmp_path / "results", run, goodput_mbit=95, name="named")
+    synthetic.write_over_time(folder, run, {"up": 30.0, "total": 65.0}, sample_s=0.5)
+
+    write_report(tmp_path / "results", [synthetic.STUDY], tmp_path / "report")
+
+    [file] = (tmp_path / "report" / "tables").glob("*-flows.csv")
+    [row] = csv.DictReader(file.read_text().splitlines())
+    assert float(row["up_mbit"]) > 0 and float(row["goodput:total"]) > 0
+    assert float(row["total_mbit"]) == pytest.approx(95, rel=0.1)
