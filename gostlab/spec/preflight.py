@@ -101,6 +101,7 @@ def guards(run: RunSpec) -> tuple[Guard, ...]:
         (check_policers, single_links),
         (check_slots, single_links),
         (check_correlations, single_links),
+        (check_duplicates, single_links),
         (check_least_buffers, single_links),
         (check_hops_in_a_row, whole_run),
         (check_lengths, whole_run),
@@ -557,6 +558,26 @@ def check_correlations(run: RunSpec) -> Iterator[Guard]:
                     " netem's correlated numbers lie nearer to the middle"
                 )
                 yield Guard("correlation", sentence, share, round(achieved, 9), "")
+
+
+def check_duplicates(run: RunSpec) -> Iterator[Guard]:
+    """Report duplicates of datagrams, which iperf3 and irtt take for datagrams of their own."""
+    in_tunnel = run.tunnel != "direct"  # whose ends deliver a duplicate once
+    counting = [
+        flow.name
+        for flow in run.flows
+        if flow.kind in ("udp", "ping") and not (in_tunnel and flow.takes_tunnel)
+    ]
+    for direction in DIRECTIONS if counting else ():
+        states: list[DirectionSpec | ChangeSpec] = [run.path[direction], *changes(run, direction)]
+        share = max((state.duplicate.share for state in states if state.duplicate), default=0.0)
+        if share:
+            sentence = (
+                f"{counting[0]}: iperf3 and irtt count a duplicate as a datagram of its own, and a"
+                f" {direction} duplicate of {units.show_share(share)} would change what they"
+                " report (tcp, short, video and http flows tell duplicates apart)"
+            )
+            yield Guard("duplicates", sentence, share, None, "", level="error")
 
 
 def check_least_buffers(run: RunSpec) -> Iterator[Guard]:

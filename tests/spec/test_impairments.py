@@ -172,3 +172,22 @@ def test_a_duplicated_packet_counts_twice_against_the_delay_lines_limit() -> Non
     ]
 
     assert ["delay_line" in of_run for of_run in names] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ("flows: {a: {}, u: {kind: udp, rate: 1mbit}}", True),
+        ("flows: {a: {}, p: {kind: ping}}", True),
+        ("flows: {a: {}, p: {kind: ping}}, tunnel: wireguard", False),
+        ("flows: {a: {}, u: {kind: udp, rate: 1mbit}}, tunnel: wireguard", True),
+        ("flows: {a: {}}", False),
+    ],
+)
+def test_what_counts_datagrams_takes_no_duplicates(settings: str, refused: bool) -> None:
+    """iperf3 measured 0.04 of 4 Mbit/s: its server took the duplicate of a greeting for data."""
+    run = run_with(f"{{reverse.duplicate: 1%, {settings}}}")
+
+    levels = [guard.level for guard in guards(run) if guard.name == "duplicates"]
+
+    assert levels == (["error"] if refused else [])
