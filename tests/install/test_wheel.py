@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import sys
+import tomllib
+from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
@@ -19,6 +21,26 @@ from tools import wheel
 SAMPLES = ("flows.json", "sockets.jsonl", "queues.jsonl", "iperf3.json")
 SOMEBODY = 1000
 PYTHONS = {"bookworm": "3.11", "trixie": "3.13"}  # an older machine's and a newer one's
+
+
+# -- its files
+
+
+def test_no_two_files_come_to_lie_in_one_place() -> None:
+    """Hatchling then builds no wheel. It follows symbolic links, as gostlab/analysis is."""
+    wheel_table = tomllib.loads((folders.ROOT / "pyproject.toml").read_text("utf-8"))
+    for name in ("tool", "hatch", "build", "targets", "wheel"):
+        wheel_table = wheel_table[name]
+    moved = {source: Path(place) for source, place in wheel_table["sources"].items()}
+    places = Counter(
+        moved.get(source, Path(source)) / os.path.relpath(Path(folder, file), folders.ROOT / source)
+        for source in wheel_table["only-include"]
+        for folder, _, files in os.walk(folders.ROOT / source, followlinks=True)
+        for file in files
+    )
+    assert len(places) > 500
+    assert Path("gostlab/analysis/report/report.py") in places
+    assert [place for place, count in places.items() if count > 1] == []
 
 
 # -- a package's root
