@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -32,25 +33,38 @@ def pip(*words: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of this checkout, by way of its source distribution, with what it says it is
-    built by and nothing else.
-    """
-    tools, place = tmp_path_factory.mktemp("tools"), tmp_path_factory.mktemp("wheel")
+def hatchling(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """What the package says that it is built by, and nothing else."""
+    tools = tmp_path_factory.mktemp("tools")
     built_by = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]
     pip("install", "--quiet", "--no-compile", "--target", tools, *built_by["requires"])
-    known = {"PYTHONPATH": str(tools)}
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", place]
-    done = said_by(*build, env={**os.environ, **known})
-    assert done.returncode == 0, done.stderr
-    [source] = place.glob("gostlab-*.tar.gz")
-    shutil.unpack_archive(source, tools / "source")
-    [unpacked] = (tools / "source").iterdir()
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place]
-    done = said_by(*build, cwd=unpacked, env={**os.environ, **known})
-    assert done.returncode == 0, done.stderr
-    [made] = place.glob("gostlab-*-py3-none-any.whl")
-    return made
+    environ = {**os.environ, "PYTHONPATH": str(tools)}
+
+    def build(target: str, source: Path, into: Path) -> Path:
+        command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", into]
+        done = said_by(*command, cwd=source, env=environ)
+        assert done.returncode == 0, done.stderr
+        [made] = into.glob("gostlab-*-py3-none-any.whl" if target == "wheel" else "*.tar.gz")
+        return made
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def source(hatchling: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This checkout's source distribution, unpacked."""
+    place = tmp_path_factory.mktemp("source")
+    shutil.unpack_archive(hatchling("sdist", ROOT, place), place / "unpacked")
+    [unpacked] = (place / "unpacked").iterdir()
+    return unpacked
+
+
+@pytest.fixture(scope="module")
+def wheel(
+    hatchling: Callable[..., Path], source: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The package of this checkout, by way of its source distribution."""
+    return hatchling("wheel", source, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +94,28 @@ def test_it_has_what_people_write_and_no_tests_of_it(wheel: Path) -> None:
     for folder in ("experiments", "netem_profiles"):
         there = {path.name for path in (ROOT / folder).glob("*.yaml")}
         assert there == {name.split("/")[-1] for name in names if name.endswith(".yaml")} & there
+
+
+def test_a_checkout_builds_the_same_wheel(
+    wheel: Path, hatchling: Callable[..., Path], tmp_path: Path
+) -> None:
+    built = hatchling("wheel", ROOT, tmp_path)
+    assert sorted(ZipFile(built).namelist()) == sorted(ZipFile(wheel).namelist())
+
+
+def test_an_editable_install_puts_gostlab_alone_on_the_path(source: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "environment")
+    python = tmp_path / "environment/bin/python"
+    for name in ("tests", "docs"):  # as in a checkout
+        (source / name).mkdir(exist_ok=True)
+    pip("--python", python, "install", "--quiet", "--no-deps", "--editable", source)
+    script = (
+        "import gostlab, gostlab.analysis, importlib.util\n"
+        "names = 'analysis cc docs gostlab kernel labs tests topo tunnel'.split()\n"
+        "print(*[name for name in names if importlib.util.find_spec(name)])"
+    )
+    done = said_by(python, "-c", script, cwd=tmp_path)
+    assert done.stdout == "gostlab\n", done.stderr
 
 
 def test_it_finds_its_files_and_is_called_by_its_own_name(installed: Path, tmp_path: Path) -> None:

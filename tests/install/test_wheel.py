@@ -26,21 +26,38 @@ PYTHONS = {"bookworm": "3.11", "trixie": "3.13"}  # an older machine's and a new
 # -- its files
 
 
-def test_no_two_files_come_to_lie_in_one_place() -> None:
-    """Hatchling then builds no wheel. It follows symbolic links, as gostlab/analysis is."""
-    wheel_table = tomllib.loads((folders.ROOT / "pyproject.toml").read_text("utf-8"))
-    for name in ("tool", "hatch", "build", "targets", "wheel"):
-        wheel_table = wheel_table[name]
+def walked(top: str, excluded: list[str]) -> list[str]:
+    """A folder's files as hatchling walks it: through symbolic links, and none that is excluded."""
+    files = []
+    for folder, within, names in os.walk(folders.ROOT / top, followlinks=True):
+        here = Path(os.path.relpath(folder, folders.ROOT))
+        within[:] = [name for name in within if f"/{here / name}" not in excluded]
+        files += [str(here / name) for name in names]
+    return files
+
+
+def test_no_two_files_come_to_lie_in_one_place_and_a_source_distribution_has_all() -> None:
+    """Hatchling builds no wheel with two, and follows symbolic links, as gostlab/analysis is."""
+    project = tomllib.loads((folders.ROOT / "pyproject.toml").read_text("utf-8"))
+    targets = project["tool"]["hatch"]["build"]["targets"]
+    wheel_table, source_table = targets["wheel"], targets["sdist"]
     moved = {source: Path(place) for source, place in wheel_table["sources"].items()}
-    places = Counter(
-        moved.get(source, Path(source)) / os.path.relpath(Path(folder, file), folders.ROOT / source)
-        for source in wheel_table["only-include"]
-        for folder, _, files in os.walk(folders.ROOT / source, followlinks=True)
-        for file in files
-    )
-    assert len(places) > 500
-    assert Path("gostlab/analysis/report/report.py") in places
-    assert [place for place, count in places.items() if count > 1] == []
+
+    def places(files: list[str]) -> Counter[Path]:
+        tops = [(Path(file), file.split("/")[0]) for file in files]
+        return Counter(
+            moved.get(top, Path(top)) / path.relative_to(top)
+            for path, top in tops
+            if top in wheel_table["only-include"]
+        )
+
+    tops = wheel_table["only-include"]
+    from_checkout = places([file for top in tops for file in walked(top, wheel_table["exclude"])])
+    assert source_table["skip-excluded-dirs"]
+    from_sources = places(walked(".", source_table["exclude"]))
+    assert set(from_sources) >= set(from_checkout) and len(from_checkout) > 500
+    assert Path("gostlab/analysis/report/report.py") in from_checkout
+    assert set(from_checkout.values()) == set(from_sources.values()) == {1}
 
 
 # -- a package's root
