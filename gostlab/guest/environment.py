@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -104,6 +104,7 @@ class Programs:
     iperf3: OwnProgram
     nginx: str | None
     irtt: str | None  # measures round trips over UDP; None: the lab's echo does
+    files: Mapping[str, str] = field(default_factory=dict)  # folder of each command flow's files
 
 
 def iperf3_of(run: RunSpec, parts: PartsJson) -> OwnProgram:

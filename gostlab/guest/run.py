@@ -88,7 +88,11 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
     os.environ.update(environ)
     reset_virtual_clock(run.clock, run.seed)
     programs = Programs(
-        program_of(run, parts), iperf3_of(run, parts), parts.get("nginx"), parts.get("irtt")
+        program_of(run, parts),
+        iperf3_of(run, parts),
+        parts.get("nginx"),
+        parts.get("irtt"),
+        parts.get("files", {}),
     )
     host_config.prepare_kernel(run, run.machine)
     with (

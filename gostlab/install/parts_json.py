@@ -35,4 +35,5 @@ class PartsJson(TypedDict, total=False):
     tunnel: TunnelJson | None  # the program of GOST's tunnels
     gosts: Mapping[str, TunnelJson]
     kernel: KernelJson  # absent for the shipped kernel
+    files: Mapping[str, str]  # the folder of each command flow's own files, by its name
     modules: Mapping[str, object]  # records of congestion controls by name

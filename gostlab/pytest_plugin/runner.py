@@ -130,8 +130,9 @@ class Runner:
         Raises MissingPart without a kernel or program: no test builds one.
         """
         folder = self.results
-        if any(run.needs_host_files for run in experiment.runs):
-            # The hash of a run does not cover the program under test: do not reuse its result.
+        commands = [f for run in experiment.runs for f in run.flows if f.traffic.of_the_host]
+        if not all(flow.files for flow in commands):
+            # Without `files` the hash may not cover all of the program under test.
             folder = Path(tempfile.mkdtemp(prefix="gostlab-uncached-"))
         shared = replace(experiment, shard=WHOLE)
         with self.turn():

@@ -41,6 +41,7 @@ from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import SHIPPED
 from gostlab.registry.programs import OF_FLOWS
 from gostlab.registry.tunnels import GOST, tunnel_kind
+from gostlab.spec.command_files import cached_folder, changed_programs
 from gostlab.spec.run_spec import RunSpec
 
 CHECKOUT = CODE
@@ -363,6 +364,18 @@ def require_programs_in(root: Root | None, run: RunSpec, iperf3: str | None, par
             raise MissingPart(
                 f"tunnel {run.tunnel}: its program {program} is not there: run ./lab setup"
             )
+
+
+def require_own_files(run: RunSpec) -> dict[str, Path]:
+    """Return the folder of each command flow's own files, by the flow's name.
+
+    Raises MachineError if a program or a file is not what the run was compiled with.
+    """
+    flows = [flow for flow in run.flows if flow.programs or flow.files]
+    for flow in flows:
+        if changed := changed_programs([flow.server, flow.client], flow.programs, flow.files):
+            raise MachineError(f"{run.name}: {flow.name}: {changed}: ask for the run again here")
+    return {flow.name: cached_folder(flow.files) for flow in flows if flow.files}
 
 
 def require_kernels(runs: Iterable[RunSpec], parts: Parts) -> None:

@@ -10,7 +10,15 @@ from pathlib import Path
 
 from gostlab.install.parts_json import PartsJson
 from gostlab.registry.folders import PYTHON_PATH
-from gostlab.sandbox import QUICK_IMPORTS, RUN, TimedProcess, guest_argv, start_logged, time_limit_s
+from gostlab.sandbox import (
+    QUICK_IMPORTS,
+    RUN,
+    TimedProcess,
+    guest_argv,
+    require_own_files,
+    start_logged,
+    time_limit_s,
+)
 from gostlab.sandbox.uml import host_facts
 from gostlab.spec.run_spec import RunSpec
 
@@ -25,7 +33,8 @@ ISOLATION = "namespaces of networks, mounts and processes (as root)"
 
 def start_run(run: RunSpec, folder: Path, parts: PartsJson, commit: str | None) -> TimedProcess:
     """Start a run on this kernel. Raises OSError."""
-    handed: PartsJson = {**parts, "commit": commit}
+    files = {name: str(folder) for name, folder in require_own_files(run).items()}
+    handed: PartsJson = {**parts, "commit": commit, "files": files}
     (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
     environ = {
         **os.environ,

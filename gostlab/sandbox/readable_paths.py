@@ -5,21 +5,18 @@ exceptions below a folder that it allows, so a folder with a secret in it is all
 without its directory listing.
 """
 
-import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from gostlab.spec.command_files import cached_folder, paths_in
 from gostlab.spec.run_spec import RunSpec
 
 # Folders with files of packages, which everybody may read. /usr has too many files to check each.
 SYSTEM = tuple(Path(path) for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
 USR, LOCAL = Path("/usr"), Path("/usr/local")
 MIXED = (Path("/etc"), Path("/opt"), LOCAL)
-# A guest has its own mounts at these paths; paths below them in a command are ignored.
-GUEST_MOUNTS = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp")
-SEPARATORS = str.maketrans(dict.fromkeys("'\"`$();|&<>={},", " "))
 
 
 def readable_as_root(needed: Iterable[Path]) -> list[Path]:
@@ -65,16 +62,13 @@ def _walk(path: Path, secret: list[Path]) -> Iterator[Path]:
 
 
 def named_by_commands(run: RunSpec) -> list[Path]:
-    """Return the paths in the commands of a run that an ordinary user may read.
+    """Return a run's own files, and the paths in its commands that an ordinary user may read.
 
     Programs among them that others may execute count, wherever they lie.
     """
     host_flows = [flow for flow in run.flows if flow.traffic.of_the_host]
-    text = " ".join(f"{flow.server} {flow.client}" for flow in host_flows).translate(SEPARATORS)
-    readable: list[Path] = []
-    for path in {Path(os.path.realpath(word)) for word in text.split() if word[0] == "/"}:
-        if not path.exists() or path == Path("/") or any(map(path.is_relative_to, GUEST_MOUNTS)):
-            continue
+    readable = [cached_folder(flow.files).resolve() for flow in host_flows if flow.files]
+    for path in paths_in([text for flow in host_flows for text in (flow.server, flow.client)]):
         if is_reachable(path) or is_program(path):
             readable += public_paths(path)
     return readable

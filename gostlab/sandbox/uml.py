@@ -48,6 +48,7 @@ from gostlab.sandbox import (
     TimedProcess,
     guest_argv,
     held_call,
+    require_own_files,
     start_logged,
 )
 from gostlab.sandbox.guest_init import REBOOTED
@@ -649,12 +650,16 @@ def run_boot(
     prompt: the module that gets the caller's terminal instead. Raises MachineError, MissingPart or
     OSError.
     """
+    own_files = require_own_files(run)
+    keep = [*keep, *own_files.values()]
     root = own_root(parts, run)
     if root is not None:
         parts = cast(PartsJson, root.parts)
     modules = compile_modules(run, kernel)
     capture = capture_module(kernel) if run.capture != "off" else None
     run_parts = parts.copy()
+    if own_files:
+        run_parts["files"] = {name: str(folder) for name, folder in own_files.items()}
     if modules:
         run_parts["modules"] = {module.cc: module.record for module in modules}
     if run.kernel != SHIPPED:

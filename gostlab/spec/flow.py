@@ -43,6 +43,10 @@ class FlowSpec:
     datagram_bytes: int = added_later(DATAGRAM_BYTES)  # The payload of a udp flow's datagrams.
     server: str = added_later("")  # The programs of a command flow's two ends.
     client: str = added_later("")
+    # The digests of what the commands run: programs by their words, and the flow's files by their
+    # names (spec.command_files).
+    programs: Mapping[str, str] = added_later({})
+    files: Mapping[str, str] = added_later({})
     # Whether the flow's hosts negotiate ECN: off | on | l4s; "" means the run's setting.
     ecn: str = added_later("")
     # The times that an onoff flow sends and pauses.

@@ -109,8 +109,15 @@ class FlowFields(TypedDict, total=False):
     through: str
     server: str
     client: str
+    files: tuple[Node, ...]
     sender: int
     receiver: int
+
+
+def read_file_name(node: Node) -> Node:
+    """Return the node of a path: what it is relative to is the folder of the node's file."""
+    text_of(node)
+    return node
 
 
 FLOW_FIELDS: Mapping[str, KeySchema] = {
@@ -223,6 +230,13 @@ FLOW_FIELDS: Mapping[str, KeySchema] = {
         "and end within $SECONDS",
         '"timeout $SECONDS nc $HOST $PORT </dev/zero; true"',
         unit="a command",
+    ),
+    "files": KeySchema(
+        list_of(Reader(read_file_name, text_of.schema), least=1),
+        "files and folders of yours that the commands find at $FILES, copied as they are now; "
+        "relative to the file of the experiment",
+        "[build/server, server.conf]",
+        unit="a list of paths",
     ),
     "sender": KeySchema(value_types.HOST_NUMBER, "number of the flow's sender (dumbbell)", "1"),
     "receiver": KeySchema(value_types.HOST_NUMBER, "number of the flow's receiver (dumbbell)", "2"),

@@ -4,8 +4,10 @@ The topology decides who sends to whom. Once the congestion controls and the pat
 are known, each flow gets all of its numbers.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 from gostlab.registry.topologies import Topology
@@ -19,6 +21,7 @@ from gostlab.registry.traffic import (
     traffic_kinds,
 )
 from gostlab.registry.tunnels import IP_TCP_BYTES, WAN, tunnel_kinds
+from gostlab.spec.command_files import program_digests, provide_files
 from gostlab.spec.flow import DATAGRAM_BYTES, FlowSpec
 from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
@@ -335,12 +338,31 @@ def resolve_flow(
         datagram_bytes=datagram_bytes(request, flow),
         server=fields.get("server", ""),
         client=fields.get("client", ""),
+        programs=program_digests(commands_of(flow)) if traffic.of_the_host else {},
+        files=files_of(flow),
         on_s=fields.get("on", 0.0),
         off_s=fields.get("off", 0.0),
         ladder_bps=list(video.ladder_bps),
         segment_s=video.segment_s,
         playback_buffer_s=video.playback_buffer_s,
     )
+
+
+def commands_of(flow: RequestedFlow) -> list[str]:
+    return [flow.fields.get("server", ""), flow.fields.get("client", "")]
+
+
+def files_of(flow: RequestedFlow) -> dict[str, str]:
+    """Return the digests of a flow's own files, which are cached. Raises BadInput."""
+    paths = []
+    for node in flow.fields.get("files", ()):
+        path = Path(node.text or "")
+        beside = Path(node.origin).parent / path if node.line is not None else path
+        paths.append(Path(os.path.abspath(beside if beside.exists() else path)))
+    try:
+        return provide_files(paths) if paths else {}
+    except (BadInput, OSError) as error:
+        raise flow.bad(f"files: {error}") from None
 
 
 @dataclass(frozen=True)

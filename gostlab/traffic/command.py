@@ -11,6 +11,7 @@ TRAFFIC = TrafficKind(
     program="the command",
     report=("command", ".log"),
     must=("server", "client"),
+    may=("files",),
     is_counted=True,
     of_the_host=True,
 )
@@ -36,6 +37,8 @@ def shell(context: LoadContext, flow: FlowSpec, command: str, host: str, port: i
     """Return a shell command that runs in a folder per flow, with the variables it may use."""
     folder = context.scratch / f"command-{flow.name}"
     variables = {"HOST": host, "PORT": str(port), "SECONDS": f"{flow.duration_s:g}"}
+    if flow.files:
+        variables["FILES"] = context.programs.files[flow.name]
     assignments = [f"{name}={value}" for name, value in variables.items()]
     limit = f"ulimit -f {MAX_FILE_MIB * BLOCKS_OF_MIB}"
     script = f'mkdir -p "$0" && cd "$0" && {limit} && eval "$1"'

@@ -8,6 +8,7 @@ import pytest
 
 from gostlab.sandbox import readable_paths
 from gostlab.sandbox.readable_paths import named_by_commands, public_paths, readable_as_root
+from gostlab.spec import command_files
 from tests.sandboxed import describe, flow
 
 
@@ -56,7 +57,7 @@ def test_the_systems_secrets_are_in_nothing_that_may_be_read() -> None:
 def test_a_runs_own_programs_may_read_what_their_words_name_and_others_may(
     mixed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readable_paths, "GUEST_MOUNTS", ("/proc",))
+    monkeypatch.setattr(command_files, "GUEST_MOUNTS", ("/proc",))
     words = {"server": f"{mixed}/a/d -x /etc/shadow", "client": f"F={mixed}/e; cat /root /proc/1 /"}
     run = describe(flows=[flow(kind="command", **words)])
 

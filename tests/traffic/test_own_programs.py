@@ -4,6 +4,7 @@ kept, its end judged.
 
 import re
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +45,9 @@ GTLS_CLIENT = "gtlsclient -q --exit-on-all-streams-close $HOST $PORT https://$HO
 def mine(server: str, client: str, more: str = PATH, **fields: str) -> Any:
     """A run of one command flow."""
     own = {"kind": "command", "server": server, "client": client, **fields}
-    flow = ", ".join(f"{name}: {quoted(text)}" for name, text in own.items())
+    flow = ", ".join(
+        f"{name}: {text if text[0] == '[' else quoted(text)}" for name, text in own.items()
+    )
     return written(f"{{{more}, flows: {{mine: {{{flow}}}}}}}")
 
 
@@ -91,6 +94,16 @@ def test_datagrams_are_counted_by_the_links(lab: Lab) -> None:
     lost = sum(int(done.queue(role)[-1]["drops"]) for role in ("bottleneck", "delay"))
     assert found["lost_datagrams"] == pytest.approx(lost, abs=30) and lost > 500
     assert done.checks["sent_by_mine"]["verdict"] == "ok"
+
+
+def test_its_own_files_are_at_a_folder_that_it_is_told(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "start").write_text(f"#!/bin/sh\n{SERVER}\n")
+    (tmp_path / "start").chmod(0o755)
+
+    done = lab.run(mine("$FILES/start", CLIENT, files=f"[{tmp_path}/start]"))
+
+    assert done.faults == {} and 3.5e6 < done.flows["mine"]["goodput_bps"] < 5e6
+    assert done.json("run.json")["flows"][0]["files"].keys() == {"start"}
 
 
 def test_rsync_over_ssh(lab: Lab) -> None:
