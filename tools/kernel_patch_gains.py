@@ -51,7 +51,6 @@ DEPENDENTS: Mapping[str, tuple[str, ...]] = {
     "hostfs-cache-dirs": (),
     "um-stub-keep-physmem-fd": (),
     "hostfs-readahead": (),
-    "um-reuse-stub-processes": (),
     "um-yield-to-stub-while-waiting": (),
 }
 # Headers that nearly every file includes and in which these patches only declare: they stay as they
