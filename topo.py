@@ -74,7 +74,9 @@ def add_end(topo, name, net, own=1):
 def join(topo, one, two, net, role=(), role_back=()):
     """Add a link between NET.1 and NET.2, with a role for each direction that has one."""
     ends = ((f"{net}.1/24", role), (f"{net}.2/24", role_back))
-    params1, params2 = ({"ip": ip, **({"role": its} if its else {})} for ip, its in ends)
+    params1, params2 = (
+        {"ip": ip, **({"role": link_role} if link_role else {})} for ip, link_role in ends
+    )
     topo.addLink(one, two, params1=params1, params2=params2)
 
 

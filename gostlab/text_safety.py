@@ -18,5 +18,5 @@ def escape_controls(text: str) -> str:
 
 def replace_controls(text: str) -> str:
     """Return a text for a page, a plot or XML, without escape sequences and control characters."""
-    plain = ESCAPE_SEQUENCES.sub("", text.replace("\r\n", "\n"))
-    return NONCHARACTERS.sub("\ufffd", CONTROLS.sub("\ufffd", plain))
+    unescaped = ESCAPE_SEQUENCES.sub("", text.replace("\r\n", "\n"))
+    return NONCHARACTERS.sub("\ufffd", CONTROLS.sub("\ufffd", unescaped))

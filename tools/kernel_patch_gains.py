@@ -205,8 +205,8 @@ def kernels_by_turns(pairs: Sequence[Pair]) -> list[Path]:
 
 def nearest(order: Sequence[Path], kernel: Path, index: int) -> int:
     """Return the index of a kernel's run that is nearest to another run."""
-    places = [place for place, each in enumerate(order) if each == kernel]
-    return min(places, key=lambda place: abs(place - index))
+    places = [position for position, candidate in enumerate(order) if candidate == kernel]
+    return min(places, key=lambda position: abs(position - index))
 
 
 def load_run(settings: Mapping[str, str]) -> RunSpec:

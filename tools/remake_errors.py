@@ -35,8 +35,11 @@ def run_command(command: str) -> str:
     printed = StringIO()
     with TemporaryDirectory() as out, chdir(ERRORS), redirect_stdout(printed):
         with redirect_stderr(printed):
-            words = [*shlex.split(command), *(["--out", out] if " import " in command else [])]
-            status = main.main(words)
+            command_words = [
+                *shlex.split(command),
+                *(["--out", out] if " import " in command else []),
+            ]
+            status = main.main(command_words)
         left = os.listdir(out)
     text = f"{PROMPT}{command}\n{printed.getvalue()}exit code {status}\n"
     return text + "".join(f"wrote {name}\n" for name in sorted(left))

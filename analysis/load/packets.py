@@ -188,13 +188,13 @@ def time_sequences(run: RunFolder) -> list[TimeSequence]:
         directions = read_directions(segments_of(file))
     except (*BROKEN_RECORDS, pcapng.BadCapture, struct.error):
         return []
-    found = [
+    by_size = [
         (sent.payload, to_graph(ends, sent, directions.get(ends[::-1], Direction()), began_ns))
         for ends, sent in directions.items()
         if sent.payload >= MIN_DATA_BYTES
     ]
-    found.sort(key=lambda each: -each[0])
-    return [graph for _, graph in found[:MAX_CONNECTIONS]]
+    by_size.sort(key=lambda pair: -pair[0])
+    return [graph for _, graph in by_size[:MAX_CONNECTIONS]]
 
 
 def to_graph(

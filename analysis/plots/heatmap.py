@@ -123,11 +123,11 @@ def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
 
     if isinstance(table[factor].dtype, pd.CategoricalDtype):
         seen = set(table[factor])
-        return [each for each in table[factor].cat.categories if each in seen]
+        return [level for level in table[factor].cat.categories if level in seen]
     levels = list(table[factor].dropna().unique())
     if factor.endswith("cc"):
         return sorted(levels, key=cc_rank)
-    return sorted(levels, key=lambda each: natural(str(each)))
+    return sorted(levels, key=lambda level: natural(str(level)))
 
 
 def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:

@@ -72,11 +72,11 @@ def plot_share_map(
     """Plot a map per condition: shares in percent of lines against columns, with n."""
     from matplotlib.colors import Normalize
 
-    ccs = sorted({cc for _, found in facets for pair in found for cc in pair}, key=cc_rank)
+    ccs = sorted({cc for _, cc_pairs in facets for pair in cc_pairs for cc in pair}, key=cc_rank)
     columns = 1 if len(facets) == 1 or len(ccs) > 4 else 2
 
-    def field(found: Mapping[tuple[str, str], Meeting], column: int, line: int) -> MapTile:
-        met = found.get((ccs[line], ccs[column]))
+    def field(cc_pairs: Mapping[tuple[str, str], Meeting], column: int, line: int) -> MapTile:
+        met = cc_pairs.get((ccs[line], ccs[column]))
         if met is None:
             return MapTile(math.nan, "–")
         share, runs = met.share.median, f"n = {met.share.n}"

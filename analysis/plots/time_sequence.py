@@ -16,9 +16,9 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     """Plot the largest connection of the first run of each cell."""
     cells = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
     graphs = [
-        GraphRow(cell.label or cell.counted[0].name, found[0], cell_key(cell.counted[0]))
+        GraphRow(cell.label or cell.counted[0].name, sequences[0], cell_key(cell.counted[0]))
         for cell in cells
-        if (found := time_sequences(cell.counted[0]))
+        if (sequences := time_sequences(cell.counted[0]))
     ]
     for first in range(0, len(graphs), MAX_RUNS):
         yield ReportFigure(plot_time_sequences(graphs[first : first + MAX_RUNS], sheet.footer))

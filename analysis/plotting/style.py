@@ -301,8 +301,8 @@ def note(
     ax.annotate(words, at, xytext=aside, textcoords="offset points", **{**usual, **look})
 
 
-def cut(words: str, length: int) -> str:
-    return words if len(words) <= length else words[: length - 1] + "…"
+def cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 # -- axes
@@ -413,15 +413,14 @@ def label_edges(axes: np.ndarray, used: int, x: str, y: str) -> None:
         middle.set_xlabel(x)
 
 
-def wrapped(words: str, width: int) -> str:
+def wrapped(text: str, width: int) -> str:
     """Wrap a label under a group of bars, so that it does not touch its neighbours."""
     width = max(6, width)
-    if any(
-        len(word) > width for word in words.split(" ")
-    ):  # prefer a break between a value and its unit to one inside a word
-        words = words.replace("\u00a0", " ")
-    words = " ".join(broken(word, width) for word in words.split(" "))
-    lines = textwrap.wrap(words, width, break_long_words=True)
+    if any(len(word) > width for word in text.split(" ")):
+        # prefer a break between a value and its unit to one inside a word
+        text = text.replace("\u00a0", " ")
+    text = " ".join(broken(word, width) for word in text.split(" "))
+    lines = textwrap.wrap(text, width, break_long_words=True)
     return "\n".join([*lines[:3], *(["…"] if len(lines) > 3 else [])])
 
 
@@ -437,21 +436,21 @@ def broken(word: str, width: int) -> str:
     return " ".join(lines)
 
 
-def fits(words: str, width: int) -> bool:
+def fits(text: str, width: int) -> bool:
     """Return whether `wrapped` keeps the whole text and all words."""
-    lines = textwrap.wrap(words, width, break_long_words=False)
+    lines = textwrap.wrap(text, width, break_long_words=False)
     return len(lines) <= 3 and all(len(line) <= width for line in lines)
 
 
-def head_panel(ax: Axes, words: str, columns: int, **more: Any) -> None:
+def head_panel(ax: Axes, heading: str, columns: int, **more: Any) -> None:
     """Set a panel's heading, wrapped to its width.
 
     Truncated headings might be indistinguishable.
     """
-    if len(words) > 56 // columns:  # one line of the default size
-        words = "\n".join(textwrap.wrap(words, 66 // columns))
+    if len(heading) > 56 // columns:  # one line of the default size
+        heading = "\n".join(textwrap.wrap(heading, 66 // columns))
         more["fontsize"] = 9.5
-    ax.set_title(words, **more)
+    ax.set_title(heading, **more)
 
 
 def short(value: float) -> str:

@@ -240,7 +240,7 @@ def expected_table(study: Study, matrix: MatrixResults) -> Table | None:
         *text_columns(reason="By how much", run="Run"),
     )
     rows = tuple(
-        {column.key: clean(getattr(each, column.key)) for column in columns} for each in judged
+        {column.key: clean(getattr(target, column.key)) for column in columns} for target in judged
     )
     return Table(name, "Expectations", f"{summary_line(judged)}.", columns, rows)
 

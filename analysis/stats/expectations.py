@@ -119,7 +119,7 @@ def judge(
             reason = str(error).removeprefix(f"{expectation.node.where}: ")
             judged.append(Judgement(cells[0].matrix, "", expectation.text, NOT_JUDGED, "", reason))
             continue
-        judged += [judge_cell(each, cells) for each in bound]
+        judged += [judge_cell(one, cells) for one in bound]
     return judged
 
 
@@ -253,17 +253,23 @@ def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> dict[str, Any]:
         for run in cell.runs
         if run.folder not in alike
     ]
-    missing = [each for each in measured if each.value is None or each.scale is None]
+    missing = [
+        subject_value
+        for subject_value in measured
+        if subject_value.value is None or subject_value.scale is None
+    ]
     if missing:
         return {"state": FAILED, "value": "", "reason": missing[0].reason}
-    values = [(each.value or 0.0, each.scale or 0.0) for each in measured]
-    shown = show_median(expectation.subject, [value for value, _ in values])
+    values = [
+        (subject_value.value or 0.0, subject_value.scale or 0.0) for subject_value in measured
+    ]
+    value_text = show_median(expectation.subject, [value for value, _ in values])
     verdicts = []
     for end in ends_of(expectation):
         low, high = interval_of([distance_to(value, end, scale) for value, scale in values])
         if low is None or high is None:
             few = f"{len(values)} different runs: too few for an interval"
-            return {"state": FAILED, "value": shown, "reason": few}
+            return {"state": FAILED, "value": value_text, "reason": few}
         is_met = is_within(low, end.limit, values[0][0])
         by = show_difference(expectation.subject, low if is_met else high, 0)
         reason = f"by {by}" if is_met else f"missed by {by}"
@@ -271,7 +277,7 @@ def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> dict[str, Any]:
             reason = "undecided: the limit lies within the interval"
         verdicts.append((is_met, low, reason))
     is_met, _, reason = min(verdicts)
-    return {"state": PASSED if is_met else FAILED, "value": shown, "reason": reason}
+    return {"state": PASSED if is_met else FAILED, "value": value_text, "reason": reason}
 
 
 def interval_of(values: Sequence[float]) -> tuple[float | None, float | None]:
@@ -291,12 +297,11 @@ def show_median(operand: Operand, values: Sequence[float]) -> str:
     summary = summarise(values)
     if summary is None:
         return ""
-    shown, interval = show_amount(operand, summary.median), summary.interval
+    value_text, interval = show_amount(operand, summary.median), summary.interval
     if interval is None:
-        return shown
-    return (
-        f"{shown} ({show_amount(operand, interval.low)} to {show_amount(operand, interval.high)})"
-    )
+        return value_text
+    low, high = show_amount(operand, interval.low), show_amount(operand, interval.high)
+    return f"{value_text} ({low} to {high})"
 
 
 # -- text
@@ -328,7 +333,7 @@ def show_difference(operand: Operand, difference: float, limit: float) -> str:
 
 def summary_line(judged: Sequence[Judgement]) -> str:
     """Return how many expectations passed and failed."""
-    states = [each.state for each in judged]
+    states = [judgement.state for judgement in judged]
     line = (
         f"{len(judged)} expectations: {states.count(PASSED)} passed, {states.count(FAILED)} failed"
     )

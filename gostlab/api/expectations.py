@@ -64,12 +64,19 @@ def write_junit(
     for outcome in outcomes:
         suite = ElementTree.SubElement(root, "testsuite", name=outcome.experiment)
         add_cells(suite, outcome)
-        for each in judged.get(outcome.experiment, ()):
-            case = add_case(suite, outcome.experiment, each.matrix, f"{each.cell}: {each.name}")
-            add_properties(case, value=each.value, run=each.run, folder=each.folder)
-            if not each.passed:
-                value = f"{each.value}: " if each.value else ""
-                add_text(case, "failure", f"{each.name}: {value}{each.reason}", each.folder)
+        for judgement in judged.get(outcome.experiment, ()):
+            case = add_case(
+                suite, outcome.experiment, judgement.matrix, f"{judgement.cell}: {judgement.name}"
+            )
+            add_properties(case, value=judgement.value, run=judgement.run, folder=judgement.folder)
+            if not judgement.passed:
+                value = f"{judgement.value}: " if judgement.value else ""
+                add_text(
+                    case,
+                    "failure",
+                    f"{judgement.name}: {value}{judgement.reason}",
+                    judgement.folder,
+                )
         counts = {"tests": "testcase", "failures": ".//failure", "errors": ".//error"}
         counts |= {"skipped": ".//skipped"}
         for name, path in counts.items():

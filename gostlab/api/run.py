@@ -263,8 +263,8 @@ def cell_statistics() -> CellStatistics:
     from gostlab.analysis.stats import statistics
 
     def interval(values: Sequence[float]) -> tuple[float, float] | None:
-        found = statistics.summarise(values) if len(values) >= MIN_RUNS_FOR_SPREAD else None
-        return (found.interval.low, found.interval.high) if found and found.interval else None
+        spread = statistics.summarise(values) if len(values) >= MIN_RUNS_FOR_SPREAD else None
+        return (spread.interval.low, spread.interval.high) if spread and spread.interval else None
 
     def states(values: Sequence[float]) -> tuple[RunCluster, ...]:
         return statistics.states_of(values) if len(values) >= MIN_RUNS_FOR_SPREAD else ()

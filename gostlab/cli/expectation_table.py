@@ -22,15 +22,19 @@ def print_judgements(judged: Sequence[Judgement], file: TextIO) -> None:
     from rich.text import Text
 
     console, table = summary.console_on(file), summary.plain_table()
-    names_runs = any(each.run and not each.passed for each in judged)
+    names_runs = any(judgement.run and not judgement.passed for judgement in judged)
     for heading in ("expected", "of", "", "value", "by how much", *["run"] * names_runs):
         table.add_column(heading, overflow="fold")
-    several = len({each.matrix for each in judged}) > 1
-    for each in judged:
-        cell = f"{each.matrix}: {each.cell}" if several and each.cell != each.matrix else each.cell
-        state = Text(each.state, style=STYLES[each.state])
-        run = [each.run if not each.passed else ""] * names_runs
-        table.add_row(each.name, cell, state, each.value, each.reason, *run)
+    several = len({judgement.matrix for judgement in judged}) > 1
+    for judgement in judged:
+        cell = (
+            f"{judgement.matrix}: {judgement.cell}"
+            if several and judgement.cell != judgement.matrix
+            else judgement.cell
+        )
+        state = Text(judgement.state, style=STYLES[judgement.state])
+        run = [judgement.run if not judgement.passed else ""] * names_runs
+        table.add_row(judgement.name, cell, state, judgement.value, judgement.reason, *run)
     console.print()
     console.print(table)
     console.print(summary_line(judged))

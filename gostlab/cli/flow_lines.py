@@ -40,17 +40,17 @@ class FlowMeasure:
 
 def flow_measures(cells: Sequence[CellResult]) -> list[FlowMeasure]:
     """Return what the flows of each cell measure for themselves; empty for flows of bulk data."""
-    found = []
+    lines = []
     for cell in cells:
         values: dict[tuple[str, str], list[float]] = {}
         for end in cell.counted:
             for key, value in run_measures(end.folder).items():
                 values.setdefault(key, []).append(value)
-        found += [
+        lines += [
             FlowMeasure(cell.label, flow, name, median(of), min(of), max(of), len(of))
             for (flow, name), of in values.items()
         ]
-    return found
+    return lines
 
 
 def run_measures(folder: Path) -> dict[tuple[str, str], float]:
@@ -60,7 +60,7 @@ def run_measures(folder: Path) -> dict[tuple[str, str], float]:
         return {}
     try:
         rows = (read_object(folder / "flows.json") or {})["flows"]
-        found = {
+        fields = {
             (str(row["name"]), name): value
             for row in rows
             for name, value in metrics.flow_measures(row).items()
@@ -69,10 +69,10 @@ def run_measures(folder: Path) -> dict[tuple[str, str], float]:
         if len(set(directions.values())) > 1:
             for name, direction in ((UP_MBIT, "upload"), (DOWN_MBIT, "download")):
                 of_direction = [row for row in rows if directions.get(row["name"]) == direction]
-                found["", name] = metrics.goodput_of(of_direction) / 1e6
+                fields["", name] = metrics.goodput_of(of_direction) / 1e6
     except BROKEN_RECORDS:
         return {}
-    return found
+    return fields
 
 
 def flow_lines(measures: Sequence[FlowMeasure]) -> list[str]:

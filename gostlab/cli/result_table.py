@@ -106,9 +106,9 @@ def spread_heading(cells: Sequence[CellResult]) -> str:
 
 def spread_words(cell: CellResult) -> str:
     """Format the spread of the runs, or minimum, maximum and n below six runs."""
-    words, counted = summary.spread_words(cell), len(cell.counted)
-    if words:
-        return words
+    spread_text, counted = summary.spread_words(cell), len(cell.counted)
+    if spread_text:
+        return spread_text
     if counted > 1:
         ends = " – ".join(summary.mbit(end(cell.goodputs_bps)) for end in (min, max))
         return f"{ends}, n = {counted}"

@@ -462,7 +462,7 @@ def conclude(
 
 def json_of(outcome: ExperimentResult, judged: Judged) -> dict[str, object]:
     """Return an outcome for programs, with its judged expectations."""
-    expectations = [each.to_json() for each in judged[outcome.experiment]]
+    expectations = [judgement.to_json() for judgement in judged[outcome.experiment]]
     return {**outcome.to_json(), "expectations": expectations}
 
 

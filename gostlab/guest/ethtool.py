@@ -64,8 +64,10 @@ def switched_on(sock: socket.socket, device: str, names: Sequence[str]) -> dict[
     head = struct.pack("=II", ETHTOOL_GFEATURES, blocks)
     reply = call(sock, device, head + bytes(16 * blocks))
     # The four words for every 32 features are: available, requested, active, never changed.
-    words = struct.unpack_from(f"={4 * blocks}I", reply, 8)
-    active = {name for bit, name in enumerate(names) if words[4 * (bit // 32) + 2] >> bit % 32 & 1}
+    bitmap_words = struct.unpack_from(f"={4 * blocks}I", reply, 8)
+    active = {
+        name for bit, name in enumerate(names) if bitmap_words[4 * (bit // 32) + 2] >> bit % 32 & 1
+    }
     return {offload: not active.isdisjoint(features) for offload, (_, features) in OFFLOADS.items()}
 
 

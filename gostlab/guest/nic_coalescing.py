@@ -16,7 +16,7 @@ GRO = "generic-receive-offload"
 
 
 class CoalescingRecord(TypedDict):
-    """How a NIC receives, as read back: an entry of env.json."""
+    """Represent a NIC's receive settings as read back: an entry of env.json."""
 
     gro: bool
     rx_usecs: int

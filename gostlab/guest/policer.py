@@ -42,15 +42,15 @@ class ShownPolicer(NamedTuple):
 
 def action_words(policer: PolicerSpec, index: int) -> list[str]:
     """Return tc's words for a policer; the index is its own in the network namespace."""
-    words = ["action", "police", "rate", f"{policer.rate_bps}bit"]
-    words += ["burst", f"{policer.burst_bytes}b", "mtu", str(MTU_BYTES)]
-    return [*words, "conform-exceed", "drop/pass", "index", str(index)]
+    action = ["action", "police", "rate", f"{policer.rate_bps}bit"]
+    action += ["burst", f"{policer.burst_bytes}b", "mtu", str(MTU_BYTES)]
+    return [*action, "conform-exceed", "drop/pass", "index", str(index)]
 
 
 def install_argv(device: str, policer: PolicerSpec, index: int) -> list[str]:
     """Return the command that installs a policer on what leaves a device."""
-    words = action_words(policer, index)
-    return ["tc", "filter", "add", "dev", device, "egress", *FILTER, *words]
+    action = action_words(policer, index)
+    return ["tc", "filter", "add", "dev", device, "egress", *FILTER, *action]
 
 
 def change_argv(policer: PolicerSpec, index: int) -> list[str]:

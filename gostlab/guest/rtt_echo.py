@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-BYTES = 64  # of a request and of its answer, as irtt's are here
+BYTES = 64  # per request and reply; the lab's irtt sends as many
 HEADER = struct.Struct("!IQ")  # its number, and the nanosecond it left
 PATIENCE_S = 4.0  # for answers after the last request
 
@@ -38,7 +38,7 @@ def serve(protocol: str, port: int) -> None:
 
 
 def send_back(connection: socket.socket) -> None:
-    """What a TCP connection brings goes back on it at once."""
+    """Send back at once whatever a TCP connection brings."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         while data := connection.recv(4096):

@@ -258,19 +258,21 @@ def measured_part(
     if not run.measures_part:
         return list(load.flows)
     results_of_flows = []
-    for flow, whole in zip(run.flows, load.flows, strict=True):
+    for flow, flow_load in zip(run.flows, load.flows, strict=True):
         window_s = run.measured_s(flow)
-        from_s = max(window_s[0], whole.started_s)
+        from_s = max(window_s[0], flow_load.started_s)
         # iperf3's seconds may be its receiver's, whose clock begins before or after its sender's.
-        over_s = whole.ended_s if flow.traffic.by_iperf3 else whole.started_s + whole.seconds
+        over_s = (
+            flow_load.ended_s if flow.traffic.by_iperf3 else flow_load.started_s + flow_load.seconds
+        )
         to_s = min(window_s[1], over_s)
         report = folder / report_name(run, flow)
         if flow.traffic.is_counted:
             _, part = count_traffic(run, flow, probes, tunnel)
         elif flow.traffic.rows:  # flows that measure by themselves
-            row = result_of(flow, report, (whole.started_s, whole.ended_s), window_s)
+            row = result_of(flow, report, (flow_load.started_s, flow_load.ended_s), window_s)
             measured = replace(
-                whole, round_trips=row.round_trips, fetches=row.fetches, playback=row.playback
+                flow_load, round_trips=row.round_trips, fetches=row.fetches, playback=row.playback
             )
             results_of_flows.append(measured.of_part(from_s, to_s, FlowInterval(row.bytes)))
             continue
@@ -278,9 +280,9 @@ def measured_part(
             part = count_in_sockets(flow, probes, tunnel)
         else:
             part = carrier(flow.traffic).part(
-                flow, report, from_s - whole.started_s, to_s - whole.started_s
+                flow, report, from_s - flow_load.started_s, to_s - flow_load.started_s
             )
-        results_of_flows.append(whole.of_part(from_s, to_s, part))
+        results_of_flows.append(flow_load.of_part(from_s, to_s, part))
     return results_of_flows
 
 

@@ -275,8 +275,8 @@ class Shaper:
 
     def _policer_counts(self, interface: Interface) -> dict[str, int]:
         argv = policer.show_argv(interface.name)
-        shown = self._network.read(interface.node, argv, logged=False)
-        policers = policer.shown_policers(shown)
+        output = self._network.read(interface.node, argv, logged=False)
+        policers = policer.shown_policers(output)
         return {
             "offered_bytes": sum(one.offered_bytes for one in policers),
             "offered_pkts": sum(one.offered_pkts for one in policers),
@@ -309,8 +309,8 @@ class Shaper:
             self._network.read(node, ["tc", "qdisc", "replace", "dev", device, "clsact"])
             self._network.read(node, policer.install_argv(device, requested, index))
             self._policed.add(interface)
-        shown = self._network.read(node, policer.show_argv(device), logged=False)
-        if differing := policer.differences(requested, shown):
+        output = self._network.read(node, policer.show_argv(device), logged=False)
+        if differing := policer.differences(requested, output):
             raise ShapingMismatch(f"{node}: {device}: {'; '.join(differing)}")
 
     def path_of_flow(self, flow: FlowSpec) -> list[DirectionSpec]:

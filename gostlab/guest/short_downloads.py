@@ -20,7 +20,7 @@ TIMEOUT_S = 60.0
 
 
 def fetch(address: str, port: int, size: int) -> float:
-    """How long a download takes, seconds. Raises OSError or HTTPException."""
+    """Return a download's duration, seconds. Raises OSError or HTTPException."""
     began_s = time.monotonic()
     connection = HTTPConnection(address, port, timeout=TIMEOUT_S)
     try:

@@ -144,14 +144,14 @@ def serve(port: int) -> dict[str, object]:
     """Accept one connection and do its request's part."""
     with socket.create_server(("", port)) as listener:
         connection, _ = listener.accept()
-        asked = read_line(connection)
-        return carry(connection, asked, sends=asked["sends"] == "server")
+        request = read_line(connection)
+        return carry(connection, request, sends=request["sends"] == "server")
 
 
 def ask(address: str, port: int, direction: str, seconds: float, **what: str) -> dict[str, object]:
     """Connect, send the request and do the client's part; `began_s` is before the connection."""
     began_s = time.monotonic()
-    asked = {
+    request = {
         "sends": "client" if direction == "upload" else "server",
         "until_s": began_s + seconds,
         "bytes": int(what["bytes"]) if "bytes" in what else None,
@@ -162,8 +162,8 @@ def ask(address: str, port: int, direction: str, seconds: float, **what: str) ->
     }
     connection = socket.create_connection((address, port), min(seconds, CONNECT_S))
     connected_s = time.monotonic()
-    connection.sendall(json.dumps(asked).encode() + b"\n")
-    report = carry(connection, asked, sends=asked["sends"] == "client")
+    connection.sendall(json.dumps(request).encode() + b"\n")
+    report = carry(connection, request, sends=request["sends"] == "client")
     return {**report, "began_s": began_s, "connected_s": connected_s, "ended_s": time.monotonic()}
 
 

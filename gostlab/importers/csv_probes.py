@@ -139,15 +139,15 @@ def find_column(header: Sequence[str], names: Sequence[str], label: str) -> CsvC
     """Return the column with one of some names. Raises UnreadableRecording if two have it."""
     units: dict[str, float | None] = {"": None, **{f"_{unit}": s for unit, s in UNITS_S.items()}}
     spelled = {f"{name}{suffix}": unit_s for name in names for suffix, unit_s in units.items()}
-    found = [
+    columns = [
         CsvColumn(name, position, spelled[name])
         for position, name in enumerate(header)
         if name in spelled
     ]
-    if len({one.name for one in found}) < len(found):
-        raise UnreadableRecording(f"{label}:1: column {found[0].name} is there twice")
-    found.sort(key=lambda column: list(spelled).index(column.name))
-    return found[0] if found else None
+    if len({one.name for one in columns}) < len(columns):
+        raise UnreadableRecording(f"{label}:1: column {columns[0].name} is there twice")
+    columns.sort(key=lambda column: list(spelled).index(column.name))
+    return columns[0] if columns else None
 
 
 def read_times(

@@ -24,23 +24,23 @@ def read(recordings: Sequence[Recording]) -> PathRecording:
     """Return the RTT or the loss of each packet. Raises UnreadableRecording."""
     [recording] = recordings
     lines = [line.strip() for line in recording.text.splitlines()]
-    each = [match for line in lines if (match := PROBE.fullmatch(line))]
+    matches = [match for line in lines if (match := PROBE.fullmatch(line))]
     summaries = [match for line in lines if (match := SUMMARY.fullmatch(line))]
-    hosts = list(dict.fromkeys(match["host"] for match in (*each, *summaries)))
+    hosts = list(dict.fromkeys(match["host"] for match in (*matches, *summaries)))
     if len(hosts) != 1:
         raise UnreadableRecording(
             f"{recording.label}: {len(hosts)} hosts ({', '.join(hosts):.60}): keep the lines of one"
         )
     sent_s: list[float | None] = []
-    if each:
-        rtts = [match["rtt"] for match in each]
+    if matches:
+        rtts = [match["rtt"] for match in matches]
         sent_s = [
             float(match["at"]) - float(match["rtt"] or 0) / 1000
             if match["at"] and match["rtt"]
             else None
-            for match in each
+            for match in matches
         ]
-        numbers = [int(match["number"]) for match in each]
+        numbers = [int(match["number"]) for match in matches]
         if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
             raise UnreadableRecording(f"{recording.label}: lines are missing or there are two runs")
         field = "the line of each packet"

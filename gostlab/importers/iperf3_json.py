@@ -44,7 +44,7 @@ def merge_repeated(name: str, first: Any, second: Any) -> Any:
 
 @dataclass(frozen=True)
 class IperfInterval:
-    """What the streams of one direction carried in one interval."""
+    """Represent the bytes of one direction's streams in one interval."""
 
     begin_s: float  # since the begin of the flow, before -O's omitted part
     seconds: float
@@ -127,8 +127,8 @@ def read(document: Any) -> PathRecording:
             # The server writes 0 lost: nobody told it.
             left_out += [f"{direction}'s rate and loss (in the client's report)"] * bool(intervals)
         elif intervals:
-            directions[direction], found = read_direction(report, direction, intervals)
-            evidence += found
+            directions[direction], streams_found = read_direction(report, direction, intervals)
+            evidence += streams_found
     if not evidence and left_out:
         raise UnreadableRecording(
             "a UDP test's server does not know what of its data arrived: import the client's report"
@@ -235,8 +235,8 @@ def bytes_of(stream: Any) -> float:
 
 def measured(intervals: Sequence[IperfInterval]) -> list[IperfInterval]:
     """Return the intervals after -O's omitted part, or else after slow start."""
-    whole = [one for one in intervals if one.seconds > 0 and not one.omitted]
-    return [one for one in whole if one.begin_s >= SLOW_START_S * 0.95] or whole
+    complete = [one for one in intervals if one.seconds > 0 and not one.omitted]
+    return [one for one in complete if one.begin_s >= SLOW_START_S * 0.95] or complete
 
 
 def rate_of(intervals: Sequence[IperfInterval]) -> float:

@@ -46,9 +46,9 @@ def delivery_times_s(recording: Recording) -> list[float]:
 
 def file_direction(label: str) -> str | None:
     """Return the direction that a file's name tells: ATT-LTE-driving.up is forward."""
-    words = re.split(r"[^a-z]+", label.rpartition("/")[2].lower())
-    found = {DIRECTION_WORDS[word] for word in words if word in DIRECTION_WORDS}
-    return found.pop() if len(found) == 1 else None
+    label_words = re.split(r"[^a-z]+", label.rpartition("/")[2].lower())
+    directions = {DIRECTION_WORDS[word] for word in label_words if word in DIRECTION_WORDS}
+    return directions.pop() if len(directions) == 1 else None
 
 
 def read(recordings: Sequence[Recording]) -> PathRecording:

@@ -294,8 +294,8 @@ def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
         if "police" in rest:
             parent = canonical(location.get("parent", "root"))
             where = INCOMING if parent == "ingress" or parent.startswith("ffff:") else OUTGOING
-            words = tuple(rest[rest.index("police") + 1 :])
-            device.policers[where] = TcObject(command.position, "police", "", parent, words)
+            arguments = tuple(rest[rest.index("police") + 1 :])
+            device.policers[where] = TcObject(command.position, "police", "", parent, arguments)
         return
     location["parent"] = canonical(location.get("parent", "root"))
     if verb == "delete":
@@ -797,10 +797,10 @@ def path_of_devices(devices: Sequence[TcDevice]) -> SpecifiedPath:
 
 def read_tc(recording: Recording) -> SpecifiedPath:
     """Return the path of tc's lines or output. Raises UnreadableRecording."""
-    shown = is_shown(recording.text)
-    commands = list((shown_commands if shown else shell_commands)(recording))
+    is_output = is_shown(recording.text)
+    commands = list((shown_commands if is_output else shell_commands)(recording))
     try:
-        return path_of_devices(install(commands, reads_output=shown))
+        return path_of_devices(install(commands, reads_output=is_output))
     except UnreadableRecording as error:
         text = str(error)
         prefix = "" if text.startswith(recording.label) else f"{recording.label}: "

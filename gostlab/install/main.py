@@ -282,8 +282,8 @@ def steps(
         add("gost", provide_gost)
     if with_go:
         builders = "packages" if is_root else "tools"  # these install Go
-        asked = locate.RELAY in wanted.gosts
-        add("relay", relay_if_needed, builders, after=["gost"], asked=asked)
+        wants_relay = locate.RELAY in wanted.gosts
+        add("relay", relay_if_needed, builders, after=["gost"], asked=wants_relay)
     if with_tests:
         add("test-tools", venvs.provide_tools)
     if {"root", "test"} & set(extra) or on_own_root:

@@ -25,7 +25,8 @@ class UnmetExpectations(Exception):
 
     def __init__(self, judged: list[Judgement]) -> None:
         lines = [
-            f"{each.name}: {': '.join(filter(None, (each.value, each.reason)))}" for each in judged
+            f"{judgement.name}: {': '.join(filter(None, (judgement.value, judgement.reason)))}"
+            for judgement in judged
         ]
         super().__init__("\n".join(lines))
 
@@ -61,20 +62,20 @@ class CellTest(pytest.Item):
 
     def runtest(self) -> None:
         runner: Runner = self.config.stash[RUNNER]
-        own = next(run for run in self.experiment.runs if run.cell == self.cell)
-        matrix_runs = [run for run in self.experiment.runs if run.matrix == own.matrix]
+        first_run = next(run for run in self.experiment.runs if run.cell == self.cell)
+        matrix_runs = [run for run in self.experiment.runs if run.matrix == first_run.matrix]
         names = list(dict.fromkeys(run.cell for run in matrix_runs))
-        bound = self.bound_expectations(own.matrix, matrix_runs, names.index(self.cell))
+        bound = self.bound_expectations(first_run.matrix, matrix_runs, names.index(self.cell))
         needed = {self.cell, *(names[b.reference] for b in bound if b.reference is not None)}
         part = replace(
             self.experiment, runs=tuple(run for run in matrix_runs if run.cell in needed)
         )
         results = runner.execute(part)
-        command = shlex.join([COMMAND, "run", str(self.path), "--matrix", own.matrix])
+        command = shlex.join([COMMAND, "run", str(self.path), "--matrix", first_run.matrix])
         runs = record_runs(self, results, runner.results, command, self.experiment.file.title)
         invalid = [run.name for run in runs if run.verdict == "invalid"]
         judged = judge_bound(bound, runs, names)
-        unmet = [each for each in judged if not each.passed]
+        unmet = [judgement for judgement in judged if not judgement.passed]
         if unmet:
             raise UnmetExpectations(unmet)
         if invalid and not judged:
@@ -83,8 +84,12 @@ class CellTest(pytest.Item):
     def bound_expectations(self, matrix: str, runs: list[RunSpec], cell: int) -> list[Bound]:
         """Return the expectations of this test's cell."""
         expectations = next(m.expect for m in self.experiment.file.matrices if m.name == matrix)
-        bound = [each for expected in expectations for each in bind(expected, cells_of(runs))]
-        return [each for each in bound if each.subject == cell]
+        bound = [
+            expectation
+            for expected in expectations
+            for expectation in bind(expected, cells_of(runs))
+        ]
+        return [expectation for expectation in bound if expectation.subject == cell]
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         if isinstance(excinfo.value, UnmetExpectations | Complaint):
@@ -105,4 +110,4 @@ def judge_bound(bound: list[Bound], runs: list[CheckedRun], names: list[str]) ->
         of_cell.sort(key=lambda run: run.result.repetition)
         measured = tuple(run.measured for run in of_cell)
         cells.append(CellRuns(measured[0].matrix, measured) if measured else None)
-    return [judge_cell(each, cells) for each in bound]
+    return [judge_cell(expectation, cells) for expectation in bound]

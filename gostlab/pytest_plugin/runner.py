@@ -184,14 +184,14 @@ class TestLab:
     def checked(
         self, experiment: api.Experiment, settings: dict[str, Any], seed: int
     ) -> list[CheckedRun]:
-        words = [COMMAND, "try"]
+        argv = [COMMAND, "try"]
         for name, level in settings.items():
-            words += [option_of(name), option_text(level)]
-        words += ["--seed", str(seed)] if seed != 1 else []
+            argv += [option_of(name), option_text(level)]
+        argv += ["--seed", str(seed)] if seed != 1 else []
         results = self.runner.execute(experiment)
         question = experiment.question
         path = cell_label(question.key_settings) if question else experiment.name
-        command = shlex.join(words)
+        command = shlex.join(argv)
         return record_runs(self.item, results, self.runner.results, command, path)
 
 

@@ -21,24 +21,24 @@ KIND = b"dualpi2\0"
 
 
 def attribute(kind: int, data: bytes) -> bytes:
-    """A netlink attribute, padded."""
+    """Return a netlink attribute, padded."""
     return struct.pack("=HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
-    """The attributes in some bytes; the flag of a nest is no part of its number."""
-    found, at = {}, 0
+    """Return the attributes in some bytes by number, without the flag of a nest."""
+    by_type, at = {}, 0
     while at + 4 <= len(data):
         length, kind = struct.unpack_from("=HH", data, at)
-        found[kind & 0x7FFF] = data[at + 4 : at + length]
+        by_type[kind & 0x7FFF] = data[at + 4 : at + length]
         at += max(4, (length + 3) & ~3)
-    return found
+    return by_type
 
 
 def request(link: socket.socket, kind: int, flags: int, body: bytes) -> list[bytes]:
     """Ask the kernel; the bodies of its answers. Raises OSError."""
     link.send(struct.pack("=IHHII", 16 + len(body), kind, flags | REQUEST, 1, 0) + body)
-    found: list[bytes] = []
+    values: list[bytes] = []
     while True:
         data, at = link.recv(1 << 17), 0
         while at + 16 <= len(data):
@@ -47,15 +47,15 @@ def request(link: socket.socket, kind: int, flags: int, body: bytes) -> list[byt
                 [code] = struct.unpack_from("=i", data, at + 16)
                 if code:
                     raise OSError(-code, f"dualpi2: the kernel refused it (errno {-code})")
-                return found
+                return values
             if answer == 3:  # NLMSG_DONE
-                return found
-            found.append(data[at + 16 : at + length])
+                return values
+            values.append(data[at + 16 : at + length])
             at += (length + 3) & ~3
 
 
 def handle_of(text: str) -> int:
-    """A handle or a parent as tc writes it."""
+    """Return the number of a handle or parent that tc writes as text."""
     if text == "root":
         return 0xFFFFFFFF
     major, _, minor = text.partition(":")
@@ -65,21 +65,23 @@ def handle_of(text: str) -> int:
 def main(argv: list[str]) -> None:
     """Install and read back. Raises OSError."""
     verb, device, parent, handle, *values = argv[1:]
-    asked = dict(zip(NUMBERS, map(int, values), strict=False))
+    requested = dict(zip(NUMBERS, map(int, values), strict=False))
     index = socket.if_nametoindex(device)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
         head = struct.pack("=BxxxiIII", 0, index, handle_of(handle), handle_of(parent), 0)
-        numbers = [attribute(NUMBERS[name], struct.pack("=I", asked[name])) for name in asked]
+        numbers = [
+            attribute(NUMBERS[name], struct.pack("=I", requested[name])) for name in requested
+        ]
         options = attribute(TCA_OPTIONS | 0x8000, b"".join(numbers))
         flags = ACK | CREATE | (REPLACE if verb == "replace" else 0)
         request(link, RTM_NEWQDISC, flags, head + attribute(TCA_KIND, KIND) + options)
         for body in request(link, RTM_GETQDISC, DUMP, struct.pack("=BxxxiIII", 0, index, 0, 0, 0)):
             _, its_index, its_handle = struct.unpack_from("=BxxxiI", body)
-            its = attributes(body[20:])
-            if (its_index, its_handle) != (index, handle_of(handle)) or its[TCA_KIND] != KIND:
+            qdisc = attributes(body[20:])
+            if (its_index, its_handle) != (index, handle_of(handle)) or qdisc[TCA_KIND] != KIND:
                 continue
-            there = attributes(its[TCA_OPTIONS])
-            for name, number in asked.items():
+            there = attributes(qdisc[TCA_OPTIONS])
+            for name, number in requested.items():
                 [installed] = struct.unpack("=I", there[NUMBERS[name]])
                 if installed != number:
                     sys.exit(f"dualpi2: {name} {number} asked, {installed} installed")

@@ -178,13 +178,13 @@ FLOW_MEASURES: Mapping[str, tuple[str, str, float]] = {
 
 def flow_measures(flow_row: Mapping[str, object]) -> dict[str, float]:
     """Return the FLOW_MEASURES that a flow's row has, such as the time that its transfer took."""
-    found = {}
+    by_name = {}
     for name, (part, key, divisor) in FLOW_MEASURES.items():
         values = flow_row.get(part)
         value = values.get(key) if isinstance(values, Mapping) else None
         if is_number(value):
-            found[name] = float(value) / divisor
-    return found
+            by_name[name] = float(value) / divisor
+    return by_name
 
 
 def jain_index(shares: Sequence[float]) -> float:

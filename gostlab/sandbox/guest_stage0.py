@@ -12,14 +12,14 @@ import os
 
 FOLDER = os.environ["GOSTLAB_BOOT"]
 libc = ctypes.CDLL(None, use_errno=True)
-for kind, place, options in (
+for kind, mount_point, options in (
     ("proc", "/proc", ""),
     ("tmpfs", "/run", ""),
     ("hostfs", "/run/gostlab", FOLDER),
     ("hostfs", "/run/init", f"{FOLDER}/.host/init"),
 ):
-    os.makedirs(place, exist_ok=True)
-    if libc.mount(b"none", place.encode(), kind.encode(), 0, options.encode()) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), place)
+    os.makedirs(mount_point, exist_ok=True)
+    if libc.mount(b"none", mount_point.encode(), kind.encode(), 0, options.encode()) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), mount_point)
 with open("/run/init/init.py", encoding="utf-8") as file:
     exec(compile(file.read(), "init.py", "exec"))

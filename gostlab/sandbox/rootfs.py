@@ -138,7 +138,7 @@ def sources_digest() -> str:
 
     The sources of another version may be older than these.
     """
-    found = [(str(TOPOLOGY_FILE), *time_and_size(os.stat(TOPOLOGY_FILE)))]
+    stamps = [(str(TOPOLOGY_FILE), *time_and_size(os.stat(TOPOLOGY_FILE)))]
     folders = [str(CODE / "gostlab")]
     while folders:  # Path.glob takes twice the time, which every run would spend
         with os.scandir(folders.pop()) as entries:
@@ -146,8 +146,8 @@ def sources_digest() -> str:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif entry.name.endswith(".py"):
-                    found.append((entry.path, *time_and_size(entry.stat())))
-    return hashlib.sha256(repr(sorted(found)).encode("utf-8", "replace")).hexdigest()
+                    stamps.append((entry.path, *time_and_size(entry.stat())))
+    return hashlib.sha256(repr(sorted(stamps)).encode("utf-8", "replace")).hexdigest()
 
 
 def time_and_size(stat: os.stat_result) -> tuple[int, int]:

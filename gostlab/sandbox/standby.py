@@ -108,9 +108,9 @@ class StandbyFolder:
 def remove_abandoned(within: Path) -> None:
     """Remove the folders of standby guests whose process has ended without removing them."""
     with suppress(OSError):
-        for place in list(within.iterdir()):
-            if is_abandoned(place):
-                shutil.rmtree(place, ignore_errors=True)
+        for entry in list(within.iterdir()):
+            if is_abandoned(entry):
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 def is_abandoned(place: Path) -> bool:
@@ -163,7 +163,9 @@ class StandbyPool:
     @property
     def ready(self) -> int:
         """Return the number of standby guests that have booted."""
-        return sum(bool(each.guest.held and each.guest.held.has_come()) for each in self._living())
+        return sum(
+            bool(standby.guest.held and standby.guest.held.has_come()) for standby in self._living()
+        )
 
     def start(self, boot: RunBoot, folder: Path, cpu: int) -> Guest:
         """Let a standby guest execute the run in a folder, or boot a guest that does.
@@ -254,18 +256,18 @@ class StandbyPool:
         """Boot a standby guest. After an error no more boot: the next run reports its cause."""
         channel = held_call.Channel()
         try:
-            place = StandbyFolder(self._folder)
+            standby_folder = StandbyFolder(self._folder)
             try:
-                guest = boot.boot(place.guest_folder, cpu, channel)
+                guest = boot.boot(standby_folder.guest_folder, cpu, channel)
             except BaseException:
-                place.remove()
+                standby_folder.remove()
                 raise
         except (MachineError, OSError):
             self._is_off = True
             return
         finally:
             channel.close()
-        self._standbys.append(Standby(guest, self._last_key, cpu, place))
+        self._standbys.append(Standby(guest, self._last_key, cpu, standby_folder))
         self._start_timer(self._idle_limit_s)
 
     def _idle_cpus(self) -> Iterator[int]:

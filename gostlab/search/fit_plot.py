@@ -78,15 +78,15 @@ def what_fits(axis: Axes, fitted: FitRecord) -> None:
     """Plot the equally good paths over the two parameters that trade off most, or the first two."""
     by_name = {parameter.name: parameter for parameter in fitted.parameters}
     pair = max(fitted.trade_offs, key=lambda trade_off: abs(trade_off.correlation), default=None)
-    shown = [by_name[name] for name in list(pair.between if pair else by_name)[:2]]
-    columns = [[amount(path[one.name]) for path in fitted.alike] for one in shown]
-    best = [[amount(one.value)] for one in shown]
-    if len(shown) == 1:
+    parameters = [by_name[name] for name in list(pair.between if pair else by_name)[:2]]
+    columns = [[amount(path[one.name]) for path in fitted.alike] for one in parameters]
+    best = [[amount(one.value)] for one in parameters]
+    if len(parameters) == 1:
         columns, best = [*columns, [0.0] * len(fitted.alike)], [*best, [0.0]]
         axis.set_yticks([])
     axis.plot(*columns, marker=".", color=FAINT, linestyle="", alpha=0.8)
     axis.plot(*best, marker="*", markersize=14, color=INK, linestyle="")
-    for parameter, axis_name in zip(shown, "xy", strict=False):
+    for parameter, axis_name in zip(parameters, "xy", strict=False):
         scale_axis(axis, parameter, axis_name)
     # The axis labels name the parameters.
     trade_off = ": one makes up for the other" if pair else ""

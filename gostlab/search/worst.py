@@ -206,9 +206,9 @@ def try_paths(
     folders = harness.make(run for runs in runs_of_path for run in runs)
     results: list[TriedPath | None] = []
     for settings, runs in zip(paths, runs_of_path, strict=True):
-        made = [folders[run.name] for run in runs if run.name in folders]
-        values = tuple(v for v in map(options.measure.of, made) if v is not None)
-        results.append(TriedPath(settings, values, str(made[0])) if values else None)
+        run_folders = [folders[run.name] for run in runs if run.name in folders]
+        values = tuple(v for v in map(options.measure.of, run_folders) if v is not None)
+        results.append(TriedPath(settings, values, str(run_folders[0])) if values else None)
     return results
 
 

@@ -82,9 +82,13 @@ class AccessGuard:
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in HEADERS}
-                kept = [pair for pair in message.get("headers", ()) if pair[0].lower() not in own]
-                message = {**message, "headers": [*kept, *self.headers(scope)]}
+                own_headers = {name for name, _ in HEADERS}
+                other_headers = [
+                    pair
+                    for pair in message.get("headers", ())
+                    if pair[0].lower() not in own_headers
+                ]
+                message = {**message, "headers": [*other_headers, *self.headers(scope)]}
             await send(message)
 
         await self.app(scope, bounded.receive, send_with_headers)
@@ -119,8 +123,8 @@ class AccessGuard:
             cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
         except CookieError:
             return []
-        found = cookies.get(self.cookie_name)
-        return [found.value] if found else []
+        cookie = cookies.get(self.cookie_name)
+        return [cookie.value] if cookie else []
 
     def headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """Return the headers of every answer; an address with the token sets the cookie."""
@@ -183,8 +187,8 @@ async def answer_text(
 ) -> None:
     """Answer a line of text, and close the connection."""
     body = f"{text}\n".encode()
-    plain = (b"content-type", b"text/plain; charset=utf-8")
+    content_type = (b"content-type", b"text/plain; charset=utf-8")
     length, close = (b"content-length", str(len(body)).encode()), (b"connection", b"close")
-    head = [plain, length, close, *headers]
+    head = [content_type, length, close, *headers]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})

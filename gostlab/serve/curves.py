@@ -112,10 +112,10 @@ class RunCurves:
 
     def sum_by_flow(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, SocketSum]:
         """Return the sums of the sockets that send each flow's data across the path."""
-        kept = list(rows)
-        crossing = path_leg(str(row.get("leg")) for row in kept)
+        all_rows = list(rows)
+        crossing = path_leg(str(row.get("leg")) for row in all_rows)
         sums: dict[str, SocketSum] = {}
-        for row in kept:
+        for row in all_rows:
             flow = self._kinds.get(row.get("flow") or self.run.flows[0].name)
             if flow is None or row.get("leg") != crossing:
                 continue

@@ -221,7 +221,10 @@ def profile_presets() -> list[dict[str, object]]:
     presets = []
     for name in list_profiles():
         profile = load_profile(name)
-        is_fast = max(way.rate_bps or 0 for way in (profile.forward, profile.reverse)) > FAST_BPS
+        is_fast = (
+            max(direction.rate_bps or 0 for direction in (profile.forward, profile.reverse))
+            > FAST_BPS
+        )
         slowed = {"rate": FAST_RATE} if is_fast else {}
         slowed_text = f"; here at {FAST_RATE}" if is_fast else ""
         presets.append(

@@ -81,9 +81,11 @@ class PathAnswer:
 
 def labels_of(flows: Sequence[FlowSpec], default_cc: str) -> dict[str, str]:
     """Return each flow's label; flows that would have the same one are told apart by name."""
-    plain = {flow.name: label_of(flow, default_cc) for flow in flows}
-    count = Counter(plain.values())
-    return {name: f"{label} {name}" if count[label] > 1 else label for name, label in plain.items()}
+    labels = {flow.name: label_of(flow, default_cc) for flow in flows}
+    count = Counter(labels.values())
+    return {
+        name: f"{label} {name}" if count[label] > 1 else label for name, label in labels.items()
+    }
 
 
 def label_of(flow: FlowSpec, default_cc: str) -> str:

@@ -368,22 +368,24 @@ def with_references(
     factor, level, flow = resolve(expectation, reference, cells, range(len(cells)), of_factor)
     check_flow_metric(expectation, reference.metric, flow)
     related = []
-    for each in bound:
-        own = cells[each.subject]
-        if flow and flow not in own.flows:
+    for one in bound:
+        cell_runs = cells[one.subject]
+        if flow and flow not in cell_runs.flows:
             raise expectation.node.bad_value(f"{reference}: no flow {flow} in every cell")
         if not factor:
-            related.append(replace(each, reference=each.subject, reference_flow=flow))
+            related.append(replace(one, reference=one.subject, reference_flow=flow))
             continue
         others = [
-            n for n, cell in enumerate(cells) if cell.factors == {**own.factors, factor: level}
+            n
+            for n, cell in enumerate(cells)
+            if cell.factors == {**cell_runs.factors, factor: level}
         ]
-        if each.subject in others and flow == each.flow:
+        if one.subject in others and flow == one.flow:
             continue  # a cell beside itself
         if not others:
-            beside = describe_levels({**own.factors, factor: level})
+            beside = describe_levels({**cell_runs.factors, factor: level})
             raise expectation.node.bad_value(f"{reference}: no cell has {beside}")
-        related.append(replace(each, reference=others[0], reference_flow=flow))
+        related.append(replace(one, reference=others[0], reference_flow=flow))
     if not related:
         raise expectation.node.bad_value(f"{reference}: compared with nothing but itself")
     return related

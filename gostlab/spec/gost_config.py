@@ -141,12 +141,15 @@ def read_command_lines(text: str, label: str, files: GostFiles) -> None:
             continue
         position = f"{label}:{first}"
         try:
-            words = shlex.split(line, comments=True)
+            arguments = shlex.split(line, comments=True)
         except ValueError as error:
             raise BadInput(f"{position}: {error}") from None
         line = ""
         add_urls(
-            list(option_values(words, "-L")), list(option_values(words, "-F")), position, files
+            list(option_values(arguments, "-L")),
+            list(option_values(arguments, "-F")),
+            position,
+            files,
         )
 
 

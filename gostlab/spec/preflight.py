@@ -562,7 +562,7 @@ def check_correlations(run: RunSpec) -> Iterator[Guard]:
 
 def check_duplicates(run: RunSpec) -> Iterator[Guard]:
     """Report duplicates of datagrams, which iperf3 and irtt take for datagrams of their own."""
-    in_tunnel = run.tunnel != "direct"  # whose ends deliver a duplicate once
+    in_tunnel = run.tunnel != "direct"  # its ends deliver a duplicate once
     counting = [
         flow.name
         for flow in run.flows

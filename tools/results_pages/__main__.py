@@ -24,8 +24,8 @@ def write_site(results: Path, experiments: Sequence[str], out: Path) -> Path:
     if find_spec("sphinx") is None:
         raise MissingPart("the site's generator is not there: run ./lab setup --with site")
     sources = site.write_site(results, names, out, keep=bool(experiments))
-    words = ("-m", "sphinx", "-q", "-b", "html")
-    argv: list[str | Path] = [sys.executable, *words, sources, out / "html"]
+    arguments = ("-m", "sphinx", "-q", "-b", "html")
+    argv: list[str | Path] = [sys.executable, *arguments, sources, out / "html"]
     process = subprocess.run(argv, capture_output=True, text=True)
     if process.returncode != 0:
         last_line = (process.stderr.strip().splitlines() or ["it says nothing"])[-1]

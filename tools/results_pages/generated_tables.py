@@ -235,7 +235,7 @@ def table_of(query: TableQuery, load: Load) -> list[str] | None:
             raise BadInput(f"{query.place}: {query.experiment} has no matrix {name}")
     matrices = load(query.experiment)
     selected = [with_level(matrices[name], query) for name in query.matrices if name in matrices]
-    if not any(len(cell.counted) >= MIN_RUNS for each in selected for cell in each.cells):
+    if not any(len(cell.counted) >= MIN_RUNS for drawing in selected for cell in drawing.cells):
         return None
     if query.tables:
         return [*plot_tables(study, selected), *foot_of(query, selected), ""]

@@ -204,8 +204,8 @@ def check_idle_rtt(
         tolerance += 0.5  # ping prints whole milliseconds from 100 ms up
     off = min_ms - min(max(min_ms, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
     cause = "; on the real clock a busy CPU adds to it" if not virtual and off > 0 else ""
-    asked, bad = round(asked_ms, 4), abs(off) > tolerance
-    return make_check("idle_rtt", bad, asked, min_ms, name=name, off=off, cause=cause)
+    requested, bad = round(asked_ms, 4), abs(off) > tolerance
+    return make_check("idle_rtt", bad, requested, min_ms, name=name, off=off, cause=cause)
 
 
 def check_cc(
@@ -253,13 +253,13 @@ def check_cc_by_end(legs: Sequence[LegRow], run: RunSpec) -> list[Check]:
             ("sender", leg["sender"], leg["cc"]),
             ("receiver", leg["receiver"], leg["receiver_cc"]),
         ):
-            asked = cc_at(run.cc, run.cc_by_end, host, leg["leg"])
+            requested_cc = cc_at(run.cc, run.cc_by_end, host, leg["leg"])
             name = f"cc_{leg['leg']}_{host}" + (f"_{end}" if leg["loopback"] else "")
             checks.append(
                 make_check(
                     "cc",
-                    seen != [asked],
-                    asked,
+                    seen != [requested_cc],
+                    requested_cc,
                     seen,
                     name,
                     seen=", ".join(seen) or "unseen",
@@ -447,16 +447,16 @@ def check_replay(run: RunSpec, samples: Sequence[QueueRow]) -> list[Check]:
     steps = [(0.0, base_bps), *run.rate_changes(link, direction)]
     if len(steps) <= REPLAY_CHANGES or len({row["dev"] for row in rows}) != 1:
         return []
-    asked = error = 0.0
+    requested = error = 0.0
     capacity = CapacityOf(steps)
     for before, after in itertools.pairwise(rows):
         wanted = capacity.bits(before["t_s"], after["t_s"])
         if 8 * before["backlog_bytes"] >= wanted:
-            asked += wanted
+            requested += wanted
             error += abs(8 * (after["sent_bytes"] - before["sent_bytes"]) - wanted)
-    if not asked:
+    if not requested:
         return []
-    off = error / asked
+    off = error / requested
     bad, changes, percent = off > REPLAY_ERROR, str(len(steps) - 1), f"{100 * off:.1f}"
     return [
         make_check(
@@ -527,13 +527,15 @@ def check_transfers(run: RunSpec, flows: Sequence[FlowResult]) -> list[Check]:
     for result in flows:
         if result.transfer is None:
             continue
-        asked = result.transfer["size_bytes"]
+        requested_bytes = result.transfer["size_bytes"]
         detail = (
-            f"{result.name} did not finish: {result.bytes} of {asked} bytes arrived by the end of"
-            f" its {durations_s[result.name]:g} s (a longer duration, or fewer bytes)"
+            f"{result.name} did not finish: {result.bytes} of {requested_bytes} bytes arrived by"
+            f" the end of its {durations_s[result.name]:g} s (a longer duration, or fewer bytes)"
         )
         unfinished, name = result.transfer["completion_s"] is None, f"transfer_{result.name}"
-        checks.append(make_check("transfer", unfinished, asked, result.bytes, name, detail=detail))
+        checks.append(
+            make_check("transfer", unfinished, requested_bytes, result.bytes, name, detail=detail)
+        )
     return checks
 
 
@@ -814,9 +816,9 @@ def check_kernel(run: RunSpec, described: KernelJson | None, release: str) -> li
         return check_own_kernel(run, release)
     mattering = [name for name in described["lacks"] if FEATURES[name].clock in (None, run.clock)]
     lacking = "; ".join(f"no {FEATURES[name].says}" for name in mattering)
-    asked = described["version"]
+    requested = described["version"]
     return [
-        make_check("kernel", release != asked, asked, release, kernel=run.kernel),
+        make_check("kernel", release != requested, requested, release, kernel=run.kernel),
         Check(
             "kernel_lacks",
             "ok" if set(DECIDING).isdisjoint(mattering) else "degraded",

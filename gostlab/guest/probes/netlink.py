@@ -335,8 +335,8 @@ def netem_counts(link: socket.socket) -> dict[int, dict[str, int]]:
             "drops": drops,
             "reordered": requeues,
         }
-        own = statistics.get(4, b"")  # TCA_STATS_APP
-        if len(own) >= 8 * len(NETEM_COUNTS):
-            counts |= zip(NETEM_COUNTS, struct.unpack_from("=6Q", own), strict=True)
+        qdisc_stats = statistics.get(4, b"")  # TCA_STATS_APP
+        if len(qdisc_stats) >= 8 * len(NETEM_COUNTS):
+            counts |= zip(NETEM_COUNTS, struct.unpack_from("=6Q", qdisc_stats), strict=True)
         counts_by_index[ifindex] = counts
     return counts_by_index
