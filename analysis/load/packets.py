@@ -1,7 +1,7 @@
-"""Read the captures of a run: the TCP connections that carry its flows' data, as they were sent.
+"""Read the time–sequence graphs of a run: of its captured connections, or of its ACKs.
 
-The sender's side of the path is read (gostlab.results.capture_files.main_file). Sequence numbers
-count from a connection's first byte; times count from the begin of the load.
+Of a capture, the sender's side of the path is read (gostlab.results.capture_files.main_file).
+Sequence numbers count from a connection's first byte; times count from the begin of the load.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gostlab import safe_read
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.results import BROKEN_RECORDS, pcapng, read_object, read_run
 from gostlab.results.capture_files import main_file
+from gostlab.results.samples import read_acks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +70,7 @@ class TimeSequence:
     acks: np.ndarray  # time, first byte that is not acknowledged
     window: np.ndarray  # time, end of the receive window
     sacks: np.ndarray
+    is_captured: bool = True  # False: from acks.csv.gz, which has neither segments nor SACK blocks
 
 
 def join_bars(rows: np.ndarray, most: int) -> np.ndarray:
@@ -175,7 +177,51 @@ def read_directions(segments: Iterator[TcpSegment]) -> dict[tuple[Address, Addre
 
 
 def time_sequences(run: RunFolder) -> list[TimeSequence]:
-    """Return the graph of each connection with much data, the largest first; [] without a capture.
+    """Return the graph of each connection with much data, the largest first.
+
+    Without a capture they are of acks.csv.gz, and without that [].
+    """
+    return captured_sequences(run) or acked_sequences(run)
+
+
+def acked_sequences(run: RunFolder) -> list[TimeSequence]:
+    """Return the graph of each flow with one connection, from acks.csv.gz.
+
+    A bar is what was sent between two ACKs, at the time of the second. Retransmissions cannot be
+    seen. The rows of several connections are not told apart, so such flows have no graph.
+    """
+    import numpy as np
+
+    columns = ("t_s", "flow", "cwnd_pkts", "acked_bytes", "inflight_bytes", "snd_wnd_bytes")
+    table = read_acks(run.folder, columns).dropna(subset=list(columns))
+    graphs = []
+    for flow in run.flows:
+        rows = table[table["flow"] == flow.name]
+        if flow.streams != 1 or len(rows) < 2 or not rows["acked_bytes"].is_monotonic_increasing:
+            continue
+        t_s, acked, in_flight, window = (
+            rows[name].to_numpy(float) for name in ("t_s", *columns[3:])
+        )
+        sent = np.maximum.accumulate(acked + in_flight)
+        bars = np.column_stack([t_s, np.concatenate(([0.0], sent[:-1])), sent])
+        nothing = np.empty((0, 3))
+        graphs.append(
+            TimeSequence(
+                name=flow.name,
+                segments=bars[bars[:, 2] > bars[:, 1]],
+                retransmissions=nothing,
+                acks=np.column_stack([t_s, acked]),
+                window=np.column_stack([t_s, acked + window]),
+                sacks=nothing,
+                is_captured=False,
+            )
+        )
+    graphs.sort(key=lambda graph: -float(graph.acks[-1, 1]))
+    return graphs[:MAX_CONNECTIONS]
+
+
+def captured_sequences(run: RunFolder) -> list[TimeSequence]:
+    """Return the graph of each captured connection with much data; [] without a capture.
 
     A segment is a retransmission if none of its bytes lies beyond all that were sent before.
     """

@@ -1,4 +1,4 @@
-"""Plot the time–sequence graph of one captured run per cell."""
+"""Plot the time–sequence graph of one run per cell, from its capture or its ACKs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
 DRAWING = Drawing(
     "time-sequence",
     caption=(
-        "Time–sequence graph of one run per cell, from its capture at the sender's side: a bar is a"
-        " segment from its first byte to its last."
+        "Time–sequence graph of one run per cell: a bar is a segment, first byte to last"
+        " (captured at the sender's side), or what was sent between two ACKs (acks: on)."
     ),
     draw=draw,
     metrics=("goodput",),

@@ -1,4 +1,4 @@
-"""Plot the time–sequence graph of TCP connections, as captured at the sender's side of the path."""
+"""Plot the time–sequence graph of TCP connections, from a capture or from the ACKs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def plot_time_sequences(
         ax.set_title(row.label)
         ax.set_ylabel("Sequence (MB)")
     axes[-1, 0].set_xlabel("Time (s)")
-    finish(figure, legend_entries(), footer, title, note)
+    is_captured = all(row.graph.is_captured for row in rows)
+    finish(figure, legend_entries(is_captured=is_captured), footer, title, note)
     return figure
 
 
@@ -99,20 +100,25 @@ def recovery_s(graph: TimeSequence, rtt_s: float) -> tuple[float, float]:
     return begin_s, begin_s + 8 * rtt_s
 
 
-def legend_entries() -> list[Any]:
+def legend_entries(*, is_captured: bool) -> list[Any]:
+    """Return the legend; the ACKs alone tell neither retransmissions nor SACK blocks."""
+    acks = key("ACKs", color=ACK, linewidth=1.2)
+    window = key("receive window", color=WINDOW, linewidth=1.2)
+    if not is_captured:
+        return [key("sent, by the next ACK", color=SEGMENT, linewidth=1.2), acks, window]
     return [
         key("segments", color=SEGMENT, linewidth=1.2),
         key("retransmissions", color=RETRANSMISSION, linewidth=1.8),
-        key("ACKs", color=ACK, linewidth=1.2),
+        acks,
         key("SACK blocks", color=SACK, linewidth=1.2),
-        key("receive window", color=WINDOW, linewidth=1.2),
+        window,
     ]
 
 
 def plot_run(run: RunFolder, footer: str = "") -> Figure | None:
     """Plot the largest connection of one run, whole and around its first retransmission.
 
-    Further connections are plotted whole. None without a capture of one.
+    Further connections are plotted whole. None without a capture or ACKs of one.
     """
     graphs, described = time_sequences(run), read_run(run.folder)
     if not graphs or described is None:

@@ -133,7 +133,7 @@ def state_panels(run: RunFolder) -> list[InteractivePanel]:
 
 
 def sequence_panels(run: RunFolder) -> list[InteractivePanel]:
-    """Return the time–sequence graph of each captured connection.
+    """Return the time–sequence graph of each connection that was captured, or whose ACKs were.
 
     A segment is a bar from its first byte to its last.
     """
@@ -142,7 +142,7 @@ def sequence_panels(run: RunFolder) -> list[InteractivePanel]:
         lines = [
             PanelLine(name, bars(rows), colour=colour, gaps=True)
             for name, rows, colour in (
-                ("segments", graph.segments, LINES[0][0]),
+                ("segments" if graph.is_captured else "sent", graph.segments, LINES[0][0]),
                 ("retransmissions", graph.retransmissions, LINES[2][0]),
                 ("SACK blocks", graph.sacks, LINES[1][0]),
             )

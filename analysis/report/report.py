@@ -225,9 +225,9 @@ def write_run(folder: Path, out: Path) -> Path:
 
 
 def save_time_sequence(run: RunFolder, file: Path) -> str | None:
-    """Save the time–sequence graph of a captured run, and return it as a data URI.
+    """Save the time–sequence graph of a run, and return it as a data URI.
 
-    None without a capture. Raises OSError.
+    None without a capture or ACKs. Raises OSError.
     """
     figure = plot_run(run) if run.state == "ok" else None
     if figure is None:

@@ -10,7 +10,7 @@ from gostlab.api.expectations import judge, write_junit
 from gostlab.api.experiment import Experiment, Progress, Run, Running, run_together
 from gostlab.api.lab import Lab
 from gostlab.api.plan import Plan, refusal
-from gostlab.api.report import compare, report, reported, write_run_page
+from gostlab.api.report import compare, report, reported, runs_called, write_run_page
 from gostlab.api.requirements import (
     add_cc,
     add_gost,

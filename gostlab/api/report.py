@@ -64,6 +64,13 @@ def report(
     return pages.write_report(results_folder, loaded, out or results_folder / REPORT, say)
 
 
+def runs_called(folder: Path, run: str) -> list[Path]:
+    """Return the folders of the runs of a name in the results: NAME, or EXPERIMENT/NAME."""
+    if "/" in run.strip("/"):
+        return [path for path in (folder / run,) if (path / "run.json").is_file()]
+    return sorted(file.parent for file in folder.glob(f"*/{glob.escape(run)}/run.json"))
+
+
 def write_run_page(folder: Path, run: Path, out: Path | None = None) -> Path:
     """Write a page of one run with every sample, and every ACK if recorded, and return the page.
 
@@ -73,21 +80,17 @@ def write_run_page(folder: Path, run: Path, out: Path | None = None) -> Path:
     """
     from gostlab.analysis.report import report as pages
 
-    known = [candidate for candidate in (run, folder / run) if candidate.is_dir()][:1]
-    if not known and run == Path(run.name):
-        known = sorted(folder.glob(f"*/{glob.escape(run.name)}/run.json"))
+    known = [run] if run.is_dir() else runs_called(folder, str(run))
     if len(known) != 1:
-        among = " and ".join(str(candidate.parent) for candidate in known[:3])
+        among = " and ".join(map(str, known[:3]))
         raise BadInput(
             f"{run}: several runs of that name: give its folder ({among})"
             if known
             else f"{run}: no run's folder, and no run of that name in {folder}"
         )
-    run_folder = known[0] if known[0].is_dir() else known[0].parent
-
     target = out or folder / REPORT
-    page = target if target.suffix == ".html" else target / f"{run_folder.resolve().name}.html"
-    return pages.write_run(run_folder, page)
+    page = target if target.suffix == ".html" else target / f"{known[0].resolve().name}.html"
+    return pages.write_run(known[0], page)
 
 
 def compare(

@@ -21,7 +21,7 @@ from gostlab.scheduler import summary
         "experiment",
         nargs="*",
         help="an experiment's name, or the path of its YAML file (default: every one with results);"
-        " a run's folder is a page of that run with every sample",
+        " a run's folder, or its name, is a page of that run with every sample",
     ),
     common.results("where the runs are"),
     common.word("--out", type=Path, help="the folder to write into (default: RESULTS/report)"),
@@ -40,7 +40,7 @@ from gostlab.scheduler import summary
 def report_verb(arguments: argparse.Namespace) -> int:
     run = arguments.open if isinstance(arguments.open, Path) else None
     named = arguments.experiment
-    if not run and len(named) == 1 and Path(named[0], "run.json").is_file():
+    if not run and len(named) == 1 and is_run(arguments.results, named[0]):
         run = Path(named.pop())
     if run:
         if named:
@@ -53,6 +53,11 @@ def report_verb(arguments: argparse.Namespace) -> int:
     if arguments.open and not arguments.json:
         open_page(page)
     return common.EXIT_OK
+
+
+def is_run(results: Path, name: str) -> bool:
+    """Return whether a name is a run's folder, or the name of a run in the results."""
+    return Path(name, "run.json").is_file() or bool(api.runs_called(results, name))
 
 
 def open_page(page: Path) -> None:

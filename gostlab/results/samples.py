@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_UNZIPPED_BYTES = 1 << 30
 ACK_COLUMNS = (
     *("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts", "current_ssthresh_pkts"),
-    *("srtt_ms", "snd_wnd_bytes", "inflight_bytes"),
+    *("srtt_ms", "snd_wnd_bytes", "inflight_bytes", "acked_bytes"),
 )
 # New names of the columns without a unit.
 WITH_UNITS = {

@@ -336,9 +336,9 @@ def write_acks(
 ) -> None:
     """acks.csv.gz from (t_s, flow, cwnd, ssthresh or ""); `ssthresh` is its column's name."""
     lines = [
-        f"t_s,flow,cwnd_pkts,{ssthresh},srtt_ms,snd_wnd_bytes,inflight_bytes",
+        f"t_s,flow,cwnd_pkts,{ssthresh},srtt_ms,snd_wnd_bytes,inflight_bytes,acked_bytes",
         *(
-            f"{t_s},{name},{cwnd},{threshold},10.0,65536,{cwnd * 1000}"
+            f"{t_s},{name},{cwnd},{threshold},10.0,65536,{cwnd * 1000},{round(t_s * 1e6)}"
             for t_s, name, cwnd, threshold in rows
         ),
     ]

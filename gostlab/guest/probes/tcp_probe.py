@@ -30,7 +30,10 @@ from gostlab.spec.run_spec import RunSpec
 
 TRACEFS = Path("/sys/kernel/tracing")
 SSTHRESH_COLUMN = "snd_ssthresh_pkts"
-HEADER = ("t_s", "flow", "cwnd_pkts", SSTHRESH_COLUMN, "srtt_ms", "snd_wnd_bytes", "inflight_bytes")
+HEADER = (
+    *("t_s", "flow", "cwnd_pkts", SSTHRESH_COLUMN, "srtt_ms", "snd_wnd_bytes", "inflight_bytes"),
+    "acked_bytes",
+)
 SSTHRESH_FIELD = "snd_ssthresh"
 OWN_SSTHRESH = "the socket's own (tcp_sock's snd_ssthresh)"
 NO_SSTHRESH = (
@@ -197,12 +200,17 @@ def write_acks(
     with raw.open(encoding="ascii", errors="replace") as lines:
         acks = [ack for ack in map(parse_line, lines) if ack is not None]
     flows = {socket: flow_of(socket) for socket in data_sockets(acks)}
-    rows = (
-        {**row, "t_s": f"{row['t_s'] - started_s:.6f}", "flow": flow}
-        for socket, row in acks
-        if (flow := flows.get(socket)) is not None
-    )
-    count = write_table(folder, rows, with_ssthresh)
+    first = {socket: row["una"] for socket, row in reversed(acks)}
+    acked = dict.fromkeys(first, 0)  # bytes, beyond 2^32 too
+
+    def rows() -> Iterator[dict[str, object]]:
+        for socket, row in acks:
+            if (flow := flows.get(socket)) is not None:
+                acked[socket] += (row["una"] - first[socket] - acked[socket]) % 2**32
+                t_s = f"{row['t_s'] - started_s:.6f}"
+                yield {**row, "t_s": t_s, "flow": flow, "acked_bytes": acked[socket]}
+
+    count = write_table(folder, rows(), with_ssthresh)
     raw.unlink()
     return count
 
@@ -226,6 +234,7 @@ def write_samples(folder: Path, sockets: Iterable[SocketRow]) -> int:
             **row,
             SSTHRESH_COLUMN: row["ssthresh_pkts"],
             "inflight_bytes": row["unacked_pkts"] * row["mss"],
+            "acked_bytes": row.get("bytes_acked"),
         }
         for row in sockets
         if row["leg"] == crossing

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import synthetic
 
 from gostlab.analysis.load import packets
 from gostlab.analysis.load.run_folder import RunFolder, load_run
@@ -132,6 +133,25 @@ def test_a_run_without_a_readable_capture_has_no_graph(run: RunFolder) -> None:
     assert packets.time_sequences(run) == []
     assert page_data.sequence_panels(run) == []
     assert plot_run(run) is None
+
+
+def test_without_a_capture_the_acks_have_a_graph(tmp_path: Path) -> None:
+    """A bar is what was sent between two ACKs; a window that shrinks sends nothing."""
+    asked = synthetic.description(cc="cubic", duration_s=4.0)
+    folder = synthetic.write_run(tmp_path, asked)
+    rows = [(1.0, "flow1", 10, ""), (1.01, "flow1", 12, ""), (1.02, "flow1", 2, "")]
+    synthetic.write_acks(folder, rows)
+    loaded = load_run(folder)
+    assert isinstance(loaded, RunFolder)
+    [graph] = packets.time_sequences(loaded)
+    assert graph.name == "flow1" and not graph.is_captured
+    assert graph.acks.tolist() == [[1.0, 1e6], [1.01, 1.01e6], [1.02, 1.02e6]]
+    assert graph.segments.tolist() == [[1.0, 0, 1.01e6], [1.01, 1.01e6, 1.022e6]]
+    assert graph.window[0].tolist() == [1.0, 1e6 + 65536]
+    assert [line.name for line in page_data.sequence_panels(loaded)[0].lines] == [
+        *("sent", "ACKs", "receive window")
+    ]
+    assert plot_run(loaded) is not None
 
 
 def test_neighbouring_bars_are_joined_over_all_their_bytes(run: RunFolder) -> None:

@@ -248,6 +248,9 @@ def test_the_command_opens_a_run_by_its_folder_and_by_its_name(
     folder_out = ["--out", str(tmp_path / "pages")]
     assert main(["report", "--open", "two/same", *here, *folder_out]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "pages/same.html")
+    for asked in ("main-one", "one/main-one"):
+        assert main(["report", asked, *here]) == 0
+        assert Path(capsys.readouterr().out.strip()) == tmp_path / "report/main-one.html"
     for asked, words in (
         ("same", "several runs"),
         ("/etc/passwd", "no run of that name"),

@@ -110,6 +110,7 @@ def test_the_control_connection_is_left_out_and_times_are_the_loads(tmp_path: Pa
     assert count == len(found) == 5
     assert [float(row["t_s"]) for row in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert {row["inflight_bytes"] for row in found} == {"2896"}
+    assert [int(row["acked_bytes"]) for row in found] == [0, 20_000, 40_000, 60_000, 80_000]
     assert not (tmp_path / "acks.raw").exists()
 
 
@@ -121,8 +122,10 @@ def test_a_socket_of_no_flow_is_left_out(tmp_path: Path) -> None:
 def test_samples_stand_in_where_there_is_no_tracepoint(tmp_path: Path) -> None:
     sample = {"t_s": 0.01, "flow": "a", "leg": "wan", "cwnd_pkts": 10, "ssthresh_pkts": None}
     sample |= {"srtt_ms": 20.0, "snd_wnd_bytes": 64000, "unacked_pkts": 3, "mss": 1448}
+    sample |= {"bytes_acked": 90_000}
     assert write_samples(tmp_path, [sample, {**sample, "leg": "app"}]) == 1
     assert Done(tmp_path).acks[0]["inflight_bytes"] == "4344"
+    assert Done(tmp_path).acks[0]["acked_bytes"] == "90000"
 
 
 @pytest.mark.parametrize(("acks", "asked_ms", "then_s"), [(False, 50.0, 0.05), (True, 50.0, 0.01)])
