@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
+import resource
 import socket
 import sys
+from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -108,27 +111,81 @@ def test_random_requests_leave_the_server_working(
     client: Client, capfd: pytest.CaptureFixture[str]
 ) -> None:
     draw = random.Random(58)
-    methods = "GET POST DELETE PUT HEAD OPTIONS PATCH TRACE BREW".split()
-    paths = ["/", "/runs", "/runs/x", "/runs/x/events", "/page/%ff", "/declarations", "*", "/" * 99]
-    for _ in range(300):
-        with socket.create_connection(("127.0.0.1", client.port), timeout=10) as raw:
-            length = draw.choice(["", "0", "5", "-1", "99999999999", "x"])
-            head = f"{draw.choice(methods)} {draw.choice(paths)} HTTP/1.{draw.randrange(3)}\r\n"
-            head += f"Host: localhost:{client.port}\r\nCookie: gostlab-{client.port}={TOKEN}\r\n"
-            head += f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-            sent = head.encode() + draw.randbytes(draw.randrange(40))
-            raw.sendall(sent[: draw.randrange(1, len(sent))] if draw.random() < 0.5 else sent)
+    send_random_requests(client, draw, 2000)
     assert client.send("GET", "/declarations").status == 200
+    resident_mib, files = held_by_this_process()
+
+    send_random_requests(client, draw, 8000)
+
+    answers = [client.send("GET", "/declarations").status for _ in range(20)]
+    assert answers == [200] * 20 and client.ask(BODY).status == 400
+    after_mib, files_after = held_by_this_process()
+    assert after_mib - resident_mib < 16 and files_after - files < http_server.MAX_WAITING
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_connections_that_ask_nothing_are_closed(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+def send_random_requests(client: Client, draw: random.Random, count: int) -> None:
+    """Send whole and broken requests, and leave the last hundred connections open."""
+    methods = "GET POST DELETE PUT HEAD OPTIONS PATCH TRACE BREW".split()
+    paths = ["/", "/runs", "/runs/x", "/runs/x/events", "/page/%ff", "/declarations", "*", "/" * 99]
+    kept: deque[socket.socket] = deque()
+    for _ in range(count):
+        raw = socket.create_connection(("127.0.0.1", client.port), timeout=30)
+        kept.append(raw)
+        length = draw.choice(["", "0", "5", "-1", "99999999999", "x"])
+        head = f"{draw.choice(methods)} {draw.choice(paths)} HTTP/1.{draw.randrange(3)}\r\n"
+        head += f"Host: localhost:{client.port}\r\nCookie: gostlab-{client.port}={TOKEN}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        sent = draw.randrange(1, 3) * (head.encode() + draw.randbytes(draw.randrange(40)))
+        raw.sendall(sent[: draw.randrange(1, len(sent))] if draw.random() < 0.5 else sent)
+        if len(kept) > 100:
+            kept.popleft().close()
+    for raw in kept:
+        raw.close()
+
+
+def held_by_this_process() -> tuple[float, int]:
+    """Return resident memory, MiB, and the number of open files."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20, len(os.listdir("/proc/self/fd"))
+
+
+def test_connections_that_are_left_open_keep_nobody_out(client: Client) -> None:
+    with ExitStack() as stack:
+        for number in range(2 * http_server.MAX_WAITING):
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", client.port), 30))
+            raw.sendall(b"GET / HTTP/1.1\r\nHost: loc"[: number % 20])
+        assert client.send("GET", "/declarations").status == 200
+
+
+@pytest.mark.parametrize("before", ["", "GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_headers_that_do_not_end_are_not_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     monkeypatch.setattr(http_server, "REQUEST_WITHIN_S", 0.1)
     with socket.create_connection(("127.0.0.1", client.port), timeout=30) as raw:
-        raw.sendall(b"GET / HTTP/1.1\r\n")
-        assert raw.recv(1) == b""
+        if before:
+            raw.sendall(before.encode())
+            assert raw.recv(4096)
+        raw.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        with suppress(ConnectionResetError):
+            while raw.recv(4096):
+                pass
+
+
+def test_an_answer_that_nobody_reads_is_dropped(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "READ_WITHIN_S", 0.1)
+    cookie = f"gostlab-{client.port}={TOKEN}"
+    one = f"GET /page/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}"
+    whole = f"{one}\r\n\r\n".encode() * 500
+    with (
+        socket.create_connection(("127.0.0.1", client.port), timeout=30) as raw,
+        pytest.raises(ConnectionError),
+    ):
+        while True:
+            raw.sendall(whole)
 
 
 def test_the_token_is_for_its_owner_alone_and_stays(tmp_path: Path) -> None:
