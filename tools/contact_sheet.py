@@ -62,7 +62,7 @@ const paper = (element) => {
   return [255, 255, 255];
 };
 let lowest = [21, ""];
-for (const element of document.body.querySelectorAll("*")) {
+for (const element of [document.body, ...document.body.querySelectorAll("*")]) {
   const own = [...element.childNodes].filter((node) => node.nodeType === 3)
     .map((node) => node.textContent.trim()).join("");
   const box = element.getBoundingClientRect();

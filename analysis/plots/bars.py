@@ -14,7 +14,7 @@ from gostlab.analysis.plotting.factors import (
     varying_factors,
 )
 from gostlab.analysis.plotting.plot import Drawing, Sheet, with_absent
-from gostlab.analysis.plotting.style import fits, wrapped
+from gostlab.analysis.plotting.style import fits, width_share, wrapped
 from gostlab.analysis.stats.text_table import cc_name
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Maximum conditions in a row, so that names do not overlap; longer rows are split.
 CONDITIONS_IN_A_ROW = 6
 LONE_BARS_IN_A_ROW = 8  # maximum conditions with one bar each
-ROW = 70  # characters below a row of bars
+ROW, BARS_IN_A_ROW = 70, 9  # characters below a row, bars with space for a number above
 WIDTH = 0.84
 
 
@@ -54,11 +54,12 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
     most = LONE_BARS_IN_A_ROW if alone(table) else CONDITIONS_IN_A_ROW
     abreast = conditions_abreast([text for text, _ in groups], most)
     room = min(abreast, len(groups))
-    how = "across" if room * len(series(table, table)) <= 9 else "upright"
+    letters, bars = letters_below(room), room * len(series(table, table))
+    how = "across" if bars <= BARS_IN_A_ROW * width_share() else "upright"
     value = facet.Value(facet.from_zero(1.22, least=0.0), mark=partial(facet.bar, how=how))
     lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
     return [
-        facet.in_groups("", [(wrapped(text, ROW // room), rows) for text, rows in line], value)
+        facet.in_groups("", [(wrapped(text, letters), rows) for text, rows in line], value)
         for line in lines
     ]
 
@@ -66,9 +67,15 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
 def conditions_abreast(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) -> int:
     """Return the conditions per row: two, or up to `most` if their names fit."""
     for count in range(most, 2, -1):
-        if all(fits(name, ROW // min(count, len(names))) for name in names):
-            return count
+        if all(fits(name, letters_below(min(count, len(names)))) for name in names):
+            rows = -(-len(names) // count)
+            return -(-len(names) // rows)  # rows of equal length
     return 2
+
+
+def letters_below(count: int) -> int:
+    """Return the characters that fit below each of so many conditions."""
+    return round(ROW * width_share()) // count
 
 
 def name_places(

@@ -152,6 +152,11 @@ FACET = facet.Facet(
 )
 
 
+def facet_of(figure: str) -> facet.Facet:
+    """Return the plot of a metric by loss."""
+    return replace(FACET, panels=partial(panels, figure=figure))
+
+
 def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     """Plot goodput by loss, and mean windows if the study publishes them."""
     study, rows = sheet.sweep.study, sheet.rows
@@ -164,10 +169,10 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     windows = "window_pkts" in published and rows["window_pkts"].notna().any()
     chosen = ["goodput"] if published != {"window_pkts"} or not windows else []
     for figure in [*chosen, *(["window_pkts"] if windows else [])]:
-        of_it = replace(FACET, panels=partial(panels, figure=figure))
         head = metric_of(figure).axis.partition(" (")[0]
         name = "" if figure == "goodput" else "window"
-        yield from of_it(sheet, f"{head} {DRAWING.caption}", name)
+        for picture in facet_of(figure)(sheet, f"{head} {DRAWING.caption}", name):
+            yield replace(picture, metric=figure)
 
 
 DRAWING = Drawing(

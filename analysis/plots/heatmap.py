@@ -69,8 +69,9 @@ def plot_heatmap(
 
     all_rows = pd.concat([rows for _, rows in facets])
     across, down = levels_of(all_rows, x), levels_of(all_rows, y)
-    abreast = columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2)
-    room = 60 // max(1, len(across) * abreast)
+    is_alone = len(across) > LEVELS_ABREAST or len(facets) == 1 or style.NARROW.get()
+    abreast = 1 if is_alone and not columns else columns or 2
+    room = round(60 * style.width_share()) // max(1, len(across) * abreast)
 
     def field(table: pd.DataFrame, column: int, line: int) -> MapTile:
         row = one_row(table, **{x: across[column], y: down[line]})

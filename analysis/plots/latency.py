@@ -149,8 +149,8 @@ DRAWING = Drawing(
     "latency",
     caption=(
         "Delays while the load ran, by condition. A point is the median over time, its line ends at"
-        " the 95 % value. Left: the smoothed round trip of the sockets that send across the WAN,"
-        " dashed the idle one. Right: the wait in the bottleneck's queue."
+        " the 95 % value. Round trips are smoothed, of the sockets that send across the WAN, dashed"
+        " the idle ones. The queue's delay is the wait in the bottleneck."
     ),
     draw=BY_CONDITION(panels=panels),
     rows=sampled_rows,

@@ -27,6 +27,7 @@ from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.plotting.style import (
     FAINT,
     INK,
+    WIDE,
     ArtistStyle,
     cc_colour,
     finish,
@@ -68,15 +69,21 @@ class TimelinePanel:
 
 
 @styled
-def plot_series(run: RunFolder, footer: str = "", note: str = "") -> Figure:
+def plot_series(
+    run: RunFolder, footer: str = "", note: str = "", tops: Mapping[str, float] | None = None
+) -> Figure:
     """Plot a run's rates, cwnd, RTT, queue and, with a tunnel, CPU idle share.
 
-    Starts, stops and changes are marked. `note` is added below.
+    Starts, stops and changes are marked. `note` is added below. tops: upper ends of the axes of
+    several figures, by label.
     """
     looks = looks_of(run.flows)
     rates = flow_rates(run, rate_window_s(run))
     panels = list(panels_of(run, rates, looks))
     figure, axes = over_time(run, panels, 1.2, 1.35)
+    for ax, panel in zip(axes[:, 0], panels, strict=False):
+        if tops and panel.label in tops:
+            ax.set_ylim(top=tops[panel.label])
     if not panels:
         nothing = {"ha": "center", "transform": axes[0, 0].transAxes}
         axes[0, 0].text(0.5, 0.5, "this run left no series", **nothing)
@@ -362,14 +369,29 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     runs = typical_runs(sheet.sweep.matrix.cells)
     formatted = runs if len(runs) <= MAX_SERIES else most_telling(runs)
     note = f"{len(formatted)} of {len(runs)} cells are shown." if len(formatted) < len(runs) else ""
+    tops = common_tops([run for _, run in formatted])
     for cell, run in formatted:
         text = cell_and_variant(cell)
         yield ReportFigure(
-            plot_series(run, made_by_line([run]), note),
+            plot_series(run, made_by_line([run]), note, tops),
             " ".join(filter(None, [f"{text}: {run.name} over time.", note, DRAWING.caption])),
             file_name(text),
             medians=False,
         )
+
+
+def common_tops(runs: Sequence[RunFolder]) -> dict[str, float]:
+    """Return the upper end of each axis for all runs; none for values that differ by WIDE."""
+    from matplotlib.figure import Figure
+
+    tops: dict[str, list[float]] = {}
+    for run in runs:
+        rates = flow_rates(run, rate_window_s(run))
+        for panel in panels_of(run, rates, looks_of(run.flows)):
+            ax = Figure().add_subplot()
+            panel.draw(ax)
+            tops.setdefault(panel.label, []).append(ax.get_ylim()[1])
+    return {label: max(of_it) for label, of_it in tops.items() if max(of_it) <= WIDE * min(of_it)}
 
 
 def cell_and_variant(cell: Cell) -> str:

@@ -56,7 +56,7 @@ def plot_shares(sheet: Sheet) -> Figure:
             style.note(ax, "Jain", (0, 107), (-4, 0), fontsize=9.5, **left)
         ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
-        room = 68 // len(rows) // shape[1]
+        room = round(68 * style.width_share()) // len(rows) // axes.shape[1]
         names = [
             "" if swept == "cell" else style.wrapped(level_label(swept, value), room)
             for value in rows[swept]

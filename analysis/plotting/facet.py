@@ -405,7 +405,8 @@ def name_axes(axes: np.ndarray, facet: Facet, panels: Sequence[FacetPanel], plac
     if facet.edges:
         style.label_edges(axes, len(panels), places, values[0])
     elif facet.flat:
-        for ax, axis_label in [*zip(axes.flat, values, strict=False)][-axes.shape[1] :]:
+        labelled = [*zip(axes.flat, values, strict=False)]
+        for ax, axis_label in labelled if len(set(values)) > 1 else labelled[-axes.shape[1] :]:
             ax.set_xlabel(axis_label)
         axes[0, 0].set_ylabel(places)
     else:

@@ -73,6 +73,8 @@ def panel_figure(
     gridspec_kw.
     """
     rows, columns = shape or style.grid(len(headings))
+    if style.NARROW.get():
+        rows, columns = len(headings), 1
     figure, axes = style.new_figure(around_in + panel_in * rows, rows, columns, **shared)
     more = {"pad": pad, "fontsize": fontsize}
     for ax, heading in zip(axes.flat, headings, strict=False):

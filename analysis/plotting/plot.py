@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting.factors import facets_of
+from gostlab.analysis.plotting.style import drawing_narrow
 from gostlab.analysis.stats.cells import Cell, MatrixResults, file_name, to_table
 from gostlab.analysis.stats.text_table import Table, n_note
 from gostlab.errors import BadInput
@@ -44,6 +45,8 @@ class ReportFigure:
     caption: str = ""  # "": caption of the plot
     name: str = ""  # suffix of the file name, to distinguish figures of one plot
     medians: bool = True  # it displays medians of cells: the caption states the number of runs
+    metric: str = ""  # its metric, if it is not the plot's first
+    narrow: Figure | None = None  # drawn for a phone, with stacked panels
 
 
 @dataclass(frozen=True)
@@ -205,8 +208,11 @@ def words_for(matrix: MatrixResults) -> tuple[str, ...]:
     return ("cells", "series")
 
 
-def draw_matrix(drawing: Drawing, sweep: Sweep, name: str) -> Drawn:
-    """Plot a matrix: figures and tables; `name` is the prefix of files."""
+def draw_matrix(drawing: Drawing, sweep: Sweep, name: str, *, with_narrow: bool = False) -> Drawn:
+    """Plot a matrix: figures and tables; `name` is the prefix of files.
+
+    with_narrow: draw the first figure for a phone, too.
+    """
     joined = drawing.cells(sweep)
     table = sweep.table(joined.cells, borrows=drawing.borrows)
     drawn = Drawn(tables=list(drawing.tables(sweep, table, name) if drawing.tables else ()))
@@ -219,6 +225,10 @@ def draw_matrix(drawing: Drawing, sweep: Sweep, name: str) -> Drawn:
             finished(picture, drawing, sheet, f"{name}-{drawing.word}")
             for picture in drawing.draw(sheet)
         ]
+        if with_narrow and drawn.pictures and drawn.pictures[0].narrow is None:
+            with drawing_narrow():
+                narrow = next(iter(drawing.draw(sheet))).figure
+            drawn.pictures[0] = replace(drawn.pictures[0], narrow=narrow)
     if not drawn.pictures and (table["n"] > 0).any():
         drawn.note = f"No figure {drawing.word}: it needs {drawing.needs}."
     return drawn

@@ -73,7 +73,8 @@ STYLE: ArtistStyle = {
 }
 # Minimum ratio of values for a log axis.
 WIDE = 12.0
-WIDTH_IN = 7.0  # readable on a phone: 10.5 pt is more than 8 px at 390 px
+WIDTH_IN = 7.0
+NARROW_IN = 4.1  # width on a phone: as many px as it has
 F = TypeVar("F", bound="Callable[..., Figure]")
 
 
@@ -131,6 +132,25 @@ class Canvas:
 CANVAS: ContextVar[Canvas | None] = ContextVar("CANVAS", default=None)
 
 
+# Whether figures are drawn for a phone: narrow, with one panel below the other.
+NARROW: ContextVar[bool] = ContextVar("NARROW", default=False)
+
+
+@contextmanager
+def drawing_narrow() -> Iterator[None]:
+    """Draw for a phone in the block."""
+    token = NARROW.set(True)
+    try:
+        yield
+    finally:
+        NARROW.reset(token)
+
+
+def width_share() -> float:
+    """Return the width of a figure as a share of the usual width."""
+    return NARROW_IN / WIDTH_IN if NARROW.get() else 1.0
+
+
 @contextmanager
 def drawing_on(canvas: Canvas) -> Iterator[None]:
     """Draw on a user's canvas, in the user's style, in the block."""
@@ -152,10 +172,24 @@ def styled(draw: F) -> F:
             return draw(*args, **kwargs)
         with matplotlib.rc_context(STYLE):
             figure = draw(*args, **kwargs)
+            name_log_scales(figure)
             lay_out(figure)
             return figure
 
     return cast(F, inner)
+
+
+def name_log_scales(figure: Figure) -> None:
+    """Name the logarithmic axes of a figure that has linear ones in the same direction."""
+    for way in ("x", "y"):
+        axes = [getattr(ax, f"{way}axis") for ax in figure.axes if ax.get_visible()]
+        if len({axis.get_scale() == "linear" for axis in axes}) < 2:
+            continue
+        for axis in axes:
+            text = axis.label.get_text()
+            if text and axis.get_scale() != "linear":
+                named = text.removesuffix(")")
+                axis.label.set_text(f"{named}{', ' if named != text else ' ('}log scale)")
 
 
 def lay_out(figure: Figure) -> None:
@@ -218,7 +252,8 @@ def new_figure(
     canvas = CANVAS.get()
     if canvas is not None:
         return canvas.take(rows, columns, **kwargs)
-    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    width_in = NARROW_IN if NARROW.get() else WIDTH_IN
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **kwargs)
     for ax in axes.flat:
@@ -250,12 +285,17 @@ def finish(
         if handles and canvas.legend:
             canvas.drawn[0].legend(handles=handles)
         return
-    height = figure.get_figheight()
-    lines = [*textwrap.wrap(note, 112), *textwrap.wrap(footer, 112)[:3]]
+    height, letters = figure.get_figheight(), round(112 * width_share())
+    lines = [*textwrap.wrap(note, letters), *textwrap.wrap(footer, letters)[:3]]
+    # Never truncated: it may state the number of cells that are not plotted.
+    titles = textwrap.wrap(title, round(0.75 * letters))
+    longest = max((len(str(handle.get_label())) for handle in handles), default=0)
+    columns = max(1, round((3 if longest < 27 else 2) * width_share()))
+    if NARROW.get():  # more lines around the panels, which keep their height
+        height += 0.19 * len(titles) + 0.15 * len(lines) + 0.12 * math.ceil(len(handles) / columns)
+        figure.set_figheight(height)
     top_in, bottom_in = 0.05, 0.12 + 0.15 * len(lines)
     if title:
-        # Never truncated: it may state the number of cells that are not plotted.
-        titles = textwrap.wrap(title, 84)
         figure.text(
             0.012,
             1 - top_in / height,
@@ -267,7 +307,6 @@ def finish(
         )
         top_in += 0.26 + 0.19 * (len(titles) - 1)
     if handles:
-        columns = 3 if max(len(str(handle.get_label())) for handle in handles) < 27 else 2
         figure.legend(
             handles=handles,
             loc="upper left",

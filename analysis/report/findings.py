@@ -53,6 +53,8 @@ class FirstScreen:
 
     rates: a study's rates with the lab's
     spread: range of the runs that the headline rests on
+    agreement: the number of published values that agree
+    contrast: the condition in which the congestion controls differ most
     """
 
     question: str
@@ -61,6 +63,8 @@ class FirstScreen:
     rests: str
     rates: Table | None = None
     spread: str = ""
+    agreement: str = ""
+    contrast: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,15 +111,20 @@ class Chapter:
         ]
 
 
-def to_chapter(study: Study, results: ExperimentFolders) -> Chapter:
+def to_chapter(study: Study, results: ExperimentFolders, *, with_narrow: bool = False) -> Chapter:
     """Evaluate an experiment's results.
 
+    with_narrow: draw each matrix's first figure for a phone, too.
     Raises BadInput, before anything is plotted, if its file names an unknown plot.
     """
     matrices = to_matrices(results.runs, study)
     drawings = [[plot.drawing_of(word) for word in plot.words_for(matrix)] for matrix in matrices]
     parts = [
-        to_part(plot.Sweep(matrix, matrices, study, made_by_line(matrix.runs)), drawn_by)
+        to_part(
+            plot.Sweep(matrix, matrices, study, made_by_line(matrix.runs)),
+            drawn_by,
+            with_narrow=with_narrow,
+        )
         for matrix, drawn_by in zip(matrices, drawings, strict=True)
     ]
     name = file_name(study.name)
@@ -161,7 +170,7 @@ def first_screen(
     parts: Sequence[MatrixSection],
     judged: Sequence[published_targets.Target],
 ) -> FirstScreen:
-    """Return the agreement with the study, if there is one, else the first matrix's headline."""
+    """Return the first matrix's headline, and the agreement with the study if there is one."""
     rates = published_targets.rates_table(judged, study.called)
     lead = next((part for part in parts if part.headline), None)
     if lead is None or lead.headline is None:
@@ -169,11 +178,13 @@ def first_screen(
     spread = lead.headline.spread
     return FirstScreen(
         study.question,
-        published_targets.agreement_sentence(judged, study.called) or lead.headline.sentence,
+        lead.headline.sentence,
         next(iter(lead.pictures), None),
         rests_line(results, spread),
         rates,
         spread,
+        published_targets.agreement_sentence(judged, study.called),
+        lead.headline.contrast,
     )
 
 
@@ -195,21 +206,18 @@ def rests_line(results: ExperimentFolders, spread: str = "") -> str:
     return f"{text}; {count_of(states.total(), 'run')}: {states_text}."
 
 
-def to_part(sweep: plot.Sweep, drawings: Sequence[plot.Drawing]) -> MatrixSection:
+def to_part(
+    sweep: plot.Sweep, drawings: Sequence[plot.Drawing], *, with_narrow: bool
+) -> MatrixSection:
     """Collect the figures and tables of one matrix."""
     matrix = sweep.matrix
-    part = MatrixSection(
-        sweep.title,
-        matrix=matrix.name,
-        runs=len(matrix.runs),
-        headline=write_headline(matrix, drawings[0].metrics),
-    )
+    part = MatrixSection(sweep.title, matrix=matrix.name, runs=len(matrix.runs))
     part.expected = expected_table(sweep.study, matrix)
     notes = [sweep.study.matrix_note(matrix.name), states_note(matrix) + traps_note(matrix)]
     name = f"{file_name(sweep.study.name)}-{matrix.key}"
     own_tables: list[Table] = []
     for drawing in drawings:
-        drawn = plot.draw_matrix(drawing, sweep, name)
+        drawn = plot.draw_matrix(drawing, sweep, name, with_narrow=with_narrow)
         part.pictures += drawn.pictures
         own_tables += drawn.tables
         notes.append(drawn.note)
@@ -225,6 +233,8 @@ def to_part(sweep: plot.Sweep, drawings: Sequence[plot.Drawing]) -> MatrixSectio
     first = [picture for picture in part.pictures if picture.medians][:1]
     part.pictures = [*first, *(picture for picture in part.pictures if picture not in first)]
     part.note = " ".join(note for note in notes if note)
+    metrics = [first[0].metric] if first and first[0].metric else drawings[0].metrics
+    part.headline = write_headline(matrix, metrics)
     return part
 
 

@@ -1,14 +1,16 @@
-"""Write the headline of a matrix: the range of its main metric over its cells."""
+"""Write the headline of a matrix: its main metric over its cells and congestion controls."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gostlab.analysis.load.run_json import FlowRecord
-from gostlab.analysis.stats.cells import Cell, MatrixResults
+from gostlab.analysis.stats.cells import Cell, MatrixResults, spoken_order, without_names
 from gostlab.analysis.stats.metrics import Metric, metric_of
 from gostlab.analysis.stats.statistics import Summary
 from gostlab.analysis.stats.text_table import NBSP, cc_name, span_words
 from gostlab.results.metrics import states_words
+from gostlab.spec.labels import cell_label
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,11 @@ class Headline:
 
     sentence: str
     spread: str = ""  # "" if one of them has a single run
+    contrast: str = ""  # a sentence on the condition where the congestion controls differ most
+
+    @property
+    def text(self) -> str:
+        return f"{self.sentence} {self.contrast}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,38 @@ def write_headline(matrix: MatrixResults, metrics: Sequence[str]) -> Headline | 
     for name in dict.fromkeys((*metrics, "goodput")):
         entries = sorted(entries_of(matrix, name), key=lambda entry: entry.summary.median)
         if entries:
-            return to_headline(metric_of(name), entries)
+            headline = to_headline(metric_of(name), entries)
+            return replace(headline, contrast=contrast_sentence(metric_of(name), entries))
     return None
+
+
+def contrast_sentence(metric: Metric, entries: Sequence[HeadlineEntry]) -> str:
+    """Name the condition in which the congestion controls differ most, and their values.
+
+    "" if there is one condition or one congestion control, or if flows have the metric.
+    """
+    by_condition: dict[Any, dict[str, HeadlineEntry]] = {}
+    for entry in entries:
+        if entry.flow is None:
+            by_condition.setdefault(entry.cell.but_cc, {})[entry.cell.example.cc] = entry
+    several = [list(of_cc.values()) for of_cc in by_condition.values() if len(of_cc) > 1]
+    if len(by_condition) < 2 or not several:
+        return ""
+    found = max(several, key=lambda alike: alike[-1].summary.median - alike[0].summary.median)
+    low, high = found[0].summary.median, found[-1].summary.median
+    cell = found[0].cell
+    levels = cell_label(spoken_order(without_names(cell.factors, "cc")), cc_name)
+    values = ", ".join(
+        f"{cc_name(entry.cell.example.cc)} {amount(metric, entry)}" for entry in reversed(found)
+    )
+    factor = f", a factor of {high / low:.3g}" if low > 0 else ""
+    return f"The congestion controls differ most at {levels}: {values}{factor}."
+
+
+def amount(metric: Metric, entry: HeadlineEntry) -> str:
+    """Format a value with its unit."""
+    states = states_words(entry.summary.states, metric.show)
+    return f"{states or metric.show(entry.summary.median)}{NBSP}{metric.unit}".rstrip(NBSP)
 
 
 def entries_of(matrix: MatrixResults, name: str) -> Iterator[HeadlineEntry]:
@@ -59,11 +96,7 @@ def entries_of(matrix: MatrixResults, name: str) -> Iterator[HeadlineEntry]:
 def to_headline(metric: Metric, entries: Sequence[HeadlineEntry]) -> Headline:
     """Format the headline of entries by rising value."""
     named = entries if len(entries) == 1 else [entries[0], entries[-1]]
-    values = [
-        f"{states_words(entry.summary.states, metric.show) or metric.show(entry.summary.median)}"
-        f"{NBSP}{metric.unit}".rstrip(NBSP)
-        for entry in named
-    ]
+    values = [amount(metric, entry) for entry in named]
     sizes = [entry.summary.n for entry in entries]
     runs = f"n{NBSP}={NBSP}{span_words(min(sizes), max(sizes))}"
     cells = {entry.cell.key: entry.cell for entry in entries}

@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS
 from gostlab.analysis.plotting.style import FAINT
 from gostlab.analysis.stats.cells import cell_key
 from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.throughput_model import payload_mbit
 from gostlab.registry.palette import cc_colour
 from gostlab.results import read_object
 from gostlab.results.samples import read_acks
@@ -75,12 +76,15 @@ class InteractivePanel:
 
     title: str  # with the unit
     lines: tuple[PanelLine, ...]
+    from_zero: bool = False  # the axis begins at zero
+    limits: tuple[tuple[str, float], ...] = ()  # (name, value) of horizontal lines
 
 
 def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePanel]:
     """Return a run's panels over time: rate, window, RTT, queue and drops.
 
-    Lines are per flow, and with a tunnel per leg; panels without a line are omitted. every_ack:
+    Lines are per flow, and with a tunnel per leg; panels without a line are omitted. A path that
+    does not change has its full rate, BDP, idle RTT and queue limit as horizontal lines. every_ack:
     read window and RTT from acks.csv.gz if it exists.
     """
     window_s = max(1.0, run.duration_s / 600)
@@ -110,7 +114,30 @@ def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePan
             "Dropped there so far (packets)", single_line(PanelLine("drops", dropped))
         ),
     ]
-    return [panel for panel in panels if panel.lines]
+    limits = limits_of(run)
+    return [
+        replace(panel, from_zero=True, limits=limits.get(panel.title, ()))
+        for panel in panels
+        if panel.lines
+    ]
+
+
+def limits_of(run: RunFolder) -> dict[str, tuple[tuple[str, float], ...]]:
+    """Return the limits of a path that does not change, by the panel's title."""
+    limits = {
+        "Rate (Mbit/s)": (
+            "full link",
+            None if run.rate_bps is None else payload_mbit(run.rate_bps, run.mtu_bytes),
+        ),
+        "Congestion window (segments)": ("BDP", run.bdp_pkts),
+        "Round trip (ms)": ("idle", run.rtt_ms),
+        "Bottleneck's queue (packets)": ("limit", run.buffer_pkts),
+    }
+    return {
+        title: ((name, float(value)),)
+        for title, (name, value) in limits.items()
+        if value and not run.changes
+    }
 
 
 def state_panels(run: RunFolder) -> list[InteractivePanel]:
@@ -322,7 +349,12 @@ def run_json(
         "commands": run.commands,
         "changes": [[at_s, ", ".join(labels)] for at_s, labels in marks],
         "panels": [
-            {"title": panel.title, "lines": [line_json(line) for line in panel.lines]}
+            {
+                "title": panel.title,
+                "lines": [line_json(line) for line in panel.lines],
+                "zero": panel.from_zero,
+                "limits": [list(limit) for limit in panel.limits],
+            }
             for panel in panels
         ],
     }

@@ -60,6 +60,31 @@
     }
     plot.ctx.restore();
   };
+  // Horizontal lines with names: what the path can carry or hold.
+  const limitLines = (limits) => (plot) => {
+    const {ctx, bbox} = plot, px = devicePixelRatio;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = css("--soft");
+    ctx.setLineDash([7 * px, 3 * px]);
+    ctx.font = `${11 * px}px system-ui, sans-serif`;
+    ctx.textAlign = "right";
+    ctx.textBaseline = "bottom";
+    for (const [name, level] of limits) {
+      const y = plot.valToPos(level, "y", true);
+      if (y < bbox.top || y > bbox.top + bbox.height) continue;
+      ctx.beginPath();
+      ctx.moveTo(bbox.left, y);
+      ctx.lineTo(bbox.left + bbox.width, y);
+      ctx.stroke();
+      ctx.fillText(`${name} ${value(level)}`, bbox.left + bbox.width - 4 * px, y - 2 * px);
+    }
+    ctx.restore();
+  };
+  // From zero; a limit far above all values would press them to the ground, so it is left out.
+  const fromZero = (limits) => (_, low, high) => {
+    const near = limits.map(([, level]) => level).filter((level) => level <= 3 * high);
+    return [Math.min(0, low || 0), 1.12 * Math.max(...near, high || 0) || 1];
+  };
   // The darkest lines of the page's colours are not seen on dark paper.
   const seen = (colour) => {
     const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
@@ -81,6 +106,8 @@
     for (const title of titles) {
       const lines = linesOf(title);
       if (!lines.length) continue;
+      const {zero, limits} = both.flatMap(([one]) => one.panels)
+        .find((panel) => panel.title === title);
       const joined = uPlot.join(lines.map((line) => [numbers(line.t), numbers(line.v)]))
         .map((column) => [...column]);
       // all charts of a run have one stretch of time
@@ -96,7 +123,7 @@
           drag: {x: true, y: false, setScale: false},
           bind: {dblclick: () => () => { onZoom(null); return null; }},
         },
-        scales: {x: {time: false}},
+        scales: {x: {time: false}, ...(zero ? {y: {range: fromZero(limits)}} : {})},
         axes: [
           {stroke: ink, grid, ticks: grid, size: 34, values: (_, ticks) => ticks.map((tick) =>
             `${tick} s`)},
@@ -110,7 +137,7 @@
               value(number)})),
         ],
         hooks: {
-          draw: [marks(run.changes.map(([time]) => time))],
+          draw: [marks(run.changes.map(([time]) => time)), limitLines(limits)],
           setSelect: [(plot) => {
             const {left, width} = plot.select;
             if (width < 3) return;

@@ -72,7 +72,9 @@ def write_report(
 
     `say` is called with each study's agreement with the lab. Raises OSError, BadInput.
     """
-    chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
+    chapters = [
+        to_chapter(study, load_results(results, study.name), with_narrow=True) for study in studies
+    ]
     for chapter in chapters:
         if sentence := agreement_sentence(chapter.targets, chapter.study.called):
             say(sentence)
@@ -81,9 +83,9 @@ def write_report(
     written = Writer(out)
     drawn: dict[str, tuple[bytes, bytes]] = {}
     spots: dict[str, list[Spot]] = {}
-    pictures = {
-        picture.name: picture.figure for chapter in chapters for picture in chapter.pictures
-    }
+    shown = [picture for chapter in chapters for picture in chapter.pictures]
+    pictures = {picture.name: picture.figure for picture in shown}
+    pictures |= {narrow_name(each.name): each.narrow for each in shown if each.narrow is not None}
     for name, (svg, png, pdf, cell_spots) in zip(
         pictures, save_figures(list(pictures.values())), strict=True
     ):
@@ -175,6 +177,11 @@ class Writer:
 # -- the page
 
 
+def narrow_name(name: str) -> str:
+    """Return the name of a figure's form for a phone."""
+    return f"{name}-narrow"
+
+
 def render(
     chapters: Sequence[Chapter], images: Mapping[str, str], spots: Mapping[str, Sequence[Spot]]
 ) -> str:
@@ -200,6 +207,7 @@ def render(
         anchors=anchors,
         # a data URI has neither quotation marks nor &, so it cannot end an attribute
         image=lambda name: Markup(images[name]),
+        narrow=lambda name: narrow_name(name) if narrow_name(name) in images else "",
         spots=lambda name: links_of(spots[name], tooltips, linked),
         rows=lambda chapter: rows[anchors[chapters.index(chapter)]],
         folders=lambda chapter: len(chapter.results.runs) + len(chapter.results.broken),

@@ -163,6 +163,7 @@ def bdp_words(value: float) -> str:
 METRICS_OF_PLOTS: Mapping[str, frozenset[str]] = {
     "by-loss": frozenset({"window_pkts"}),
     "cwnd": frozenset({"window_pkts"}),
+    "window-by-loss": frozenset({"window_pkts"}),
 }
 
 

@@ -338,7 +338,7 @@ def write_acks(
     lines = [
         f"t_s,flow,cwnd_pkts,{ssthresh},srtt_ms,snd_wnd_bytes,inflight_bytes,acked_bytes",
         *(
-            f"{t_s},{name},{cwnd},{threshold},10.0,65536,{cwnd * 1000},{round(t_s * 1e6)}"
+            f"{t_s},{name},{cwnd},{threshold},10.0,65536,{cwnd * 1000},{round(1e6 * float(t_s))}"
             for t_s, name, cwnd, threshold in rows
         ),
     ]

@@ -137,7 +137,7 @@ def section_of(chapter: Chapter, folder: str) -> str:
 def headline_of(chapter: Chapter) -> str:
     """Return the first headline; the footer counts the published values."""
     headlines = (part.headline for part in chapter.parts if part.headline)
-    return next((headline.sentence for headline in headlines), chapter.first.answer)
+    return next((headline.text for headline in headlines), chapter.first.answer)
 
 
 def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:

@@ -238,6 +238,11 @@ DRAWN: dict[str, tuple[str, pd.DataFrame, dict[str, Any]]] = {
         loss_sweep(3, ("cubic", "reno"), rtts=(10, 100)),
         {"published": WINDOWS},
     ),
+    "window-by-loss": (
+        "window-by-loss",
+        loss_sweep(3, ("cubic", "reno"), rtts=(10, 100)),
+        {"published": WINDOWS},
+    ),
     "by-loss-linear": ("by-loss", near_losses(), LI_2018),
     "by-loss-students": ("by-loss", students(), {}),
     "by-rtt": ("by-rtt", rtt_sweep(), LI_2018),
@@ -255,6 +260,11 @@ DRAWN: dict[str, tuple[str, pd.DataFrame, dict[str, Any]]] = {
 @pytest.fixture(scope="module")
 def drawn() -> dict[str, Figure]:
     return {name: figure_of(word, table, **study) for name, (word, table, study) in DRAWN.items()}
+
+
+def test_windows_are_drawn_alike_by_their_own_plot(drawn: dict[str, Figure]) -> None:
+    for figure in (drawn["by-loss-window"], drawn["window-by-loss"]):
+        assert "Mean window (segments)" in [ax.get_ylabel() for ax in figure.axes]
 
 
 def test_a_facet_per_round_trip_time(drawn: dict[str, Figure]) -> None:

@@ -69,7 +69,8 @@ def test_every_axis_that_is_named_has_a_unit(drawn: dict[str, Figure], name: str
     assert len(labels) >= 2 or name == "cells"
     assert all(
         re.search(
-            r"\((Mbit/s|ratio|number|segments|packets|ms|s|µs|%|% of a second|BDP; .*)\)$", label
+            r"\((Mbit/s|ratio|number|segments|packets|ms|s|µs|%|% of a second|BDP; .*)(, log scale)?\)$",
+            label,
         )
         for label in labels
     ), labels

@@ -87,3 +87,23 @@ def test_a_matrix_without_a_run_that_counts_has_none(tmp_path: Path) -> None:
 def test_a_fixed_rate_is_named_by_its_rate() -> None:
     assert cc_name("fixedrate(rate_kbit=30000)").replace("\u00a0", " ") == "a fixed 30 Mbit/s"
     assert cc_name("bbr(gain=2)+dctcp") == "BBR (gain=2) + DCTCP"
+
+
+def test_it_names_where_the_congestion_controls_differ_most(tmp_path: Path) -> None:
+    for streams, cc, mbit in ((1, "cubic", 90.0), (1, "bbr", 80.0), (4, "cubic", 50.0)):
+        write(tmp_path, mbit, streams=streams, cc=cc)
+    write(tmp_path, 400.0, streams=4, cc="bbr")
+    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    result = write_headline(matrix, ("goodput",))
+    assert result is not None and result.contrast.replace("\u00a0", " ") == (
+        "The congestion controls differ most at 4 streams: BBR 400 Mbit/s, CUBIC 50 Mbit/s,"
+        " a factor of 8."
+    )
+
+
+def test_one_condition_needs_no_second_sentence(tmp_path: Path) -> None:
+    for cc, mbit in (("cubic", 90.0), ("bbr", 80.0)):
+        write(tmp_path, mbit, cc=cc)
+    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    result = write_headline(matrix, ("goodput",))
+    assert result is not None and result.contrast == ""

@@ -1,0 +1,15 @@
+"""Plot mean congestion windows by loss."""
+
+from __future__ import annotations
+
+from gostlab.analysis.plots import by_loss
+from gostlab.analysis.plotting.plot import Drawing, known_rows
+
+DRAWING = Drawing(
+    "window-by-loss",
+    caption="Mean window by packet loss, after the start-up. Broken lines are models.",
+    draw=by_loss.facet_of("window_pkts"),
+    rows=known_rows("window_pkts"),
+    needs="a run that counts and sampled its sockets",
+    metrics=("window_pkts",),
+)
