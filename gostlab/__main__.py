@@ -1,10 +1,9 @@
 """Run `python3 -m gostlab VERB`, or `gostlab VERB` if installed, like `./lab VERB`."""
 
-import os
 import signal
 import sys
 
-from gostlab.startup import BLOCKED, EXIT_INTERRUPTED, exit_on_signals, open_streams
+from gostlab.startup import BLOCKED, EXIT_INTERRUPTED, exit_on_signals, flush_output, open_streams
 
 exit_on_signals()
 open_streams()
@@ -23,17 +22,6 @@ def command() -> int:
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     return flush_output(status)
-
-
-def flush_output(status: int) -> int:
-    """Flush the standard streams; return the status, or a failure if the output is closed."""
-    for stream in (sys.stderr, sys.stdout):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            status = status or int(stream is sys.stdout)
-    return status
 
 
 if __name__ == "__main__":

@@ -45,6 +45,22 @@ def raise_on_interrupt() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def discard_output() -> None:
+    """Send what is still to be printed to /dev/null: its reader has gone (`./lab … | head`)."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def flush_output(status: int) -> int:
+    """Flush the standard streams; return the status, or a failure if the output is closed."""
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            status = status or int(stream is sys.stdout)
+    return status
+
+
 def open_streams() -> None:
     """Ensure that the process has all three standard streams.
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from gostlab import sandbox
 from gostlab.api.run import check_jobs
-from gostlab.install import gost_versions, kernel_modules, kernels, locate, main, rootfs
+from gostlab.install import gost_versions, kernel_modules, locate, main, rootfs
+from gostlab.install import kernels as kernel_builds
 from gostlab.install.build_env import Workbench
 from gostlab.install.locate import MissingPart
 from gostlab.registry import congestion_controls as controls
@@ -29,7 +30,7 @@ from gostlab.spec.yaml_source import BadInput
 
 # Functions of the install package that the API offers unchanged.
 add_gost, remove_gost = gost_versions.add, gost_versions.remove
-remove_cc, remove_kernel = kernel_modules.remove, kernels.remove
+remove_cc, remove_kernel = kernel_modules.remove, kernel_builds.remove
 
 
 def missing_parts(
@@ -104,29 +105,56 @@ def provide_parts(needed: RunRequirements, *, jobs: int, quiet: bool = False) ->
         raise MissingPart("; ".join(f"{name}: {why}" for name, why in failed.items()))
 
 
-def gost_lines() -> list[str]:
-    """Return a line on every available GOST, and one on the default GOST."""
+@dataclass(frozen=True)
+class ListedPart:
+    """Represent a kernel, GOST or congestion control that an experiment may name."""
+
+    name: str
+    version: str | None  # None: not built yet, or without a version
+    origin: str  # "Linux", "gostlab", or the file or folder that the user added
+    details: Mapping[str, object]  # of its type
+    line: str  # the same for a person
+
+    def to_json(self) -> dict[str, object]:
+        values = {"name": self.name, "version": self.version, "origin": self.origin}
+        return {**values, **self.details}
+
+
+def gosts() -> tuple[list[ListedPart], str]:
+    """Return every available GOST, and a line on the one of runs that name none."""
     parts = locate.find_parts()
-    lines = [
-        f"{name:10} {gost.version}  SHA-256 {gost.sha256[:12]}…  {gost.path}"
+    default = locate.tunnel_binary(parts)
+    listed = [
+        ListedPart(
+            name,
+            gost.version,
+            str(gost.path),
+            {"sha256": gost.sha256, "default": gost.path == default.path},
+            f"{name:10} {gost.version}  SHA-256 {gost.sha256[:12]}…  {gost.path}",
+        )
         for name, gost in parts.gosts.items()
     ]
-    default = locate.tunnel_binary(parts)
-    return [*lines, f"without gost: … runs take {default.version} ({parts.tunnel_why})"]
+    return listed, f"without gost: … runs take {default.version} ({parts.tunnel_why})"
 
 
-def congestion_controls() -> list[str]:
-    """Return a line on every congestion control that an experiment may name."""
-    lines = [f"{', '.join(controls.IN_LINUX)}: Linux's own"]
+def congestion_controls() -> list[ListedPart]:
+    """Return every congestion control that an experiment may name."""
+    listed = [
+        ListedPart(name, None, "Linux", {"parameters": []}, f"{name}: Linux's own")
+        for name in controls.IN_LINUX
+    ]
     for control in controls.module_controls().values():
         parameters = f" ({', '.join(control.parameters)})" if control.parameters else ""
-        if not control.own:
-            origin = from_root(control.source)
-        else:
-            changed = "; changed since: ./lab cc add it again" * kernel_modules.has_changed(control)
-            origin = f"yours, from {control.origin}{changed}"
-        lines.append(f"{control.name}{parameters}: {origin}")
-    return lines
+        origin = says = from_root(control.source)
+        details: dict[str, object] = {"parameters": control.parameters, "sha256": control.sha256}
+        if control.own:
+            changed = kernel_modules.has_changed(control)
+            again = "; changed since: ./lab cc add it again" * changed
+            origin, says = control.origin, f"yours, from {control.origin}{again}"
+            details["changed"] = changed
+        line = f"{control.name}{parameters}: {says}"
+        listed.append(ListedPart(control.name, None, origin, details, line))
+    return listed
 
 
 def add_cc(path: Path, name: str | None = None, *, keep: bool = True) -> kernel_modules.AddedModule:
@@ -158,30 +186,31 @@ def borrowed_cc(path: Path, name: str) -> Iterator[controls.Control]:
 
 def add_kernel(
     what: str, name: str | None, *, jobs: int, say: Callable[[str], None]
-) -> kernels.AddedKernel:
+) -> kernel_builds.AddedKernel:
     """Build a declared version of Linux, or the user's tree or tarball under a name.
 
     Raises BadInput, SetupError, OSError.
     """
     bench = Workbench(folders.cache_folder(), jobs, say, -1)
-    return kernels.add(bench, what, name)
+    return kernel_builds.add(bench, what, name)
 
 
-def kernel_lines() -> list[str]:
-    """Return a line on every kernel that an experiment may name."""
-    parts = locate.find_parts()
-    lines = [f"{SHIPPED}: {parts.kernel_version or 'not built: ./lab setup'}"]
+def kernels() -> list[ListedPart]:
+    """Return every kernel that an experiment may name."""
+    shipped = locate.find_parts().kernel_version
+    line = f"{SHIPPED}: {shipped or 'not built: ./lab setup'}"
+    listed = [ListedPart(SHIPPED, shipped, "gostlab", {"lacks": []}, line)]
     for name, declared in declared_kernels().items():
         built = locate.built_version(name)
-        if built is None:
-            status = f"not built: ./lab kernel add {name}"
-        else:
-            status = str(locate.kernel_record(built)["version"])
-        lines.append(f"{name}: {status}{without(declared)}")
+        version = None if built is None else str(locate.kernel_record(built)["version"])
+        line = f"{name}: {version or f'not built: ./lab kernel add {name}'}{without(declared)}"
+        listed.append(ListedPart(name, version, "gostlab", {"lacks": declared.lacks}, line))
     for name, user_kernel in own_kernels().items():
         version = ".".join(map(str, user_kernel.version))
-        lines.append(f"{name}: {version}, yours, from {user_kernel.origin}{without(user_kernel)}")
-    return lines
+        line = f"{name}: {version}, yours, from {user_kernel.origin}{without(user_kernel)}"
+        details = {"lacks": user_kernel.lacks}
+        listed.append(ListedPart(name, version, user_kernel.origin, details, line))
+    return listed
 
 
 def without(kernel: Kernel) -> str:

@@ -22,7 +22,10 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--name", help="name of the congestion control (default: the one in the file)"
         )
-    actions.add_parser("list", help="every congestion control that an experiment may name")
+    listing = actions.add_parser(
+        "list", help="every congestion control that an experiment may name"
+    )
+    common.JSON(listing)
     remove = actions.add_parser("remove", help="remove one of your own (results are kept)")
     remove.add_argument("name")
 
@@ -33,7 +36,11 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
 )
 def cc_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
-        print("\n".join(api.congestion_controls()))
+        listed = api.congestion_controls()
+        of_linux = [control.name for control in listed if control.origin == "Linux"]
+        lines = [control.line for control in listed[len(of_linux) :]]
+        text = "\n".join([f"{', '.join(of_linux)}: Linux's own", *lines])
+        common.print_either(arguments, listed, text)
         return common.EXIT_OK
     if arguments.action == "remove":
         control = api.remove_cc(arguments.name)
@@ -61,7 +68,8 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
     add.add_argument("what", help="5.10, 6.1, 6.12, 7.3; or a tree or tarball, 4.9 or later")
     add.add_argument("--name", help="name of a tree or tarball of your own")
     common.jobs("number of compiler processes (default: one per CPU)")(add)
-    actions.add_parser("list", help="every kernel that an experiment may name, and what it lacks")
+    summary = "every kernel that an experiment may name, and what it lacks"
+    common.JSON(actions.add_parser("list", help=summary))
     remove = actions.add_parser("remove", help="delete an added kernel (results are kept)")
     remove.add_argument("name")
 
@@ -72,7 +80,8 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
 )
 def kernel_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
-        print("\n".join(api.kernel_lines()))
+        listed = api.kernels()
+        common.print_either(arguments, listed, "\n".join(kernel.line for kernel in listed))
         return common.EXIT_OK
     if arguments.action == "remove":
         for folder in api.remove_kernel(arguments.name):
@@ -100,7 +109,7 @@ def gost_arguments(verb: argparse.ArgumentParser) -> None:
     add = actions.add_parser("add", help=summary, description=summary)
     add.add_argument("what", help="a file, or the version of an official release (3.2.6)")
     add.add_argument("--name", help="name of the GOST (default: its version)")
-    actions.add_parser("list", help="every GOST that an experiment may name")
+    common.JSON(actions.add_parser("list", help="every GOST that an experiment may name"))
     remove = actions.add_parser("remove", help="delete an added GOST (results are kept)")
     remove.add_argument("name")
 
@@ -108,7 +117,9 @@ def gost_arguments(verb: argparse.ArgumentParser) -> None:
 @common.verb(gost_arguments, example="./lab gost add gost-3.2.6-linux-amd64.xz")
 def gost_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
-        print("\n".join(api.gost_lines()))
+        listed, default = api.gosts()
+        text = "\n".join([*(gost.line for gost in listed), default])
+        common.print_either(arguments, listed, text)
     elif arguments.action == "remove":
         print(f"{arguments.name}: {api.remove_gost(arguments.name)} is deleted; its results stay")
     else:

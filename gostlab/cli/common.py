@@ -224,6 +224,10 @@ def results(purpose: str) -> AddArgument:
     return word("--results", type=folder, default=RESULTS, help=says)
 
 
+QUIET = word("-q", "--quiet", action="store_true", help="no progress on standard error")
+VERBOSE = word(
+    "-v", "--verbose", action="store_true", help="a line for each run that starts and ends"
+)
 JSON = flag("--json", "the table as JSON and nothing else")
 MACHINE = word(
     "--machine",

@@ -95,14 +95,17 @@ def _packages() -> Finding:
     missing = setup.missing_packages(wanted) if has_dpkg else setup.missing_programs()
     if missing:
         return Finding("packages", "missing", f"not installed: {' '.join(missing)}", SETUP)
-    mininet = locate.output_of(
-        [sys.executable, "-c", "import mininet.net as net; print(net.VERSION)"]
-    ).strip()
+    ask: list[str | Path] = [sys.executable, "-c", "import mininet.net as net; print(net.VERSION)"]
+    mininet = re.fullmatch(r"[\d.]+\w*", locate.output_of(ask).strip())
+    if mininet is None:
+        detail = f"{sys.executable} has no Mininet, which only --machine native needs"
+        to_do = "for that: python3 -m venv --system-site-packages, after apt-get install mininet"
+        return Finding("packages", "absent", detail, to_do)
     iperf3 = re.search(r"iperf ([\d.]+)", locate.output_of(["iperf3", "--version"]))
     return Finding(
         "packages",
         "there",
-        f"Mininet {mininet or '?'}, iperf3 {iperf3[1] if iperf3 else '?'}, "
+        f"Mininet {mininet[0]}, iperf3 {iperf3[1] if iperf3 else '?'}, "
         f"Python {platform.python_version()}",
     )
 
@@ -341,6 +344,9 @@ if __name__ == "__main__":
     try:
         startup.unblock()
         startup.open_streams()
-        sys.exit(main())
+        sys.exit(startup.flush_output(main()))
     except KeyboardInterrupt:
         sys.exit(startup.EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        startup.discard_output()
+        sys.exit(1)

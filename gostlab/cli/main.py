@@ -17,7 +17,7 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
-from gostlab import startup
+from gostlab import __version__, startup
 from gostlab.cli import common
 from gostlab.errors import COMMAND, Complaint
 from gostlab.terminal_escape import Visible
@@ -173,10 +173,15 @@ def main(argv: Sequence[str]) -> int:
         if not argv:
             print(INTRODUCTION)
             return common.EXIT_BAD_INPUT
+        if argv[0] == "help" and argv[1:2] not in (["-h"], ["--help"]):
+            argv = [*argv[1:], "--help"]
         if argv[0] in ("setup", "doctor"):  # these two work without Debian's packages
             module = "gostlab.install.main" if argv[0] == "setup" else "gostlab.cli.doctor"
             try:
                 return int(import_module(module).main(list(argv[1:])))
+            except BrokenPipeError:
+                startup.discard_output()
+                return common.EXIT_FAILED
             except OSError as error:
                 return complain_of_system(error)
         return run_verb_with_errors(argv)
@@ -204,7 +209,7 @@ def run_verb_with_errors(argv: Sequence[str]) -> int:
         common.complain(str(error))
         return error.exit_status
     except BrokenPipeError:  # `./lab … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        startup.discard_output()
         return common.EXIT_FAILED
     except OSError as error:
         return complain_of_system(error)
@@ -230,9 +235,12 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
         description="A testbed for congestion control, through tunnels or without: ask, run, read.",
         epilog="Each verb has --help with an example.",
     )
+    version = f"gostlab {__version__}"
+    top.add_argument("-V", "--version", action="version", version=version, help="print the version")
     verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
     verbs.add_parser("setup", help="install, build and fetch what the lab needs", add_help=False)
     verbs.add_parser("doctor", help="what is there, what is missing, what to do", add_help=False)
+    verbs.add_parser("help", help="print the help of all verbs, or of one: ./lab help run")
     for entry in VERBS:
         if verb in (None, entry.name):
             entry.declared().add_to(verbs, entry.name, entry.says)

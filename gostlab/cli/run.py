@@ -102,6 +102,8 @@ RUN_OPTIONS = (  # options that `run` and topo.py share
     common.flag("--json", "print the outcome as JSON and nothing else"),
     JUNIT,
     *LIVE,
+    common.QUIET,
+    common.VERBOSE,
     common.GOST,
 )
 
@@ -141,9 +143,12 @@ def progress_observer(
 ) -> AbstractContextManager[queue.RunObserver]:
     """Return the observer that shows the runs' progress. Raises BadInput."""
     experiment, *others = experiments
+    if arguments.verbose and (arguments.live or arguments.quiet):
+        raise BadInput(f"--verbose and {'--live' if arguments.live else '--quiet'}: only one")
     if not arguments.live:
         title = f"{len(experiments)} experiments" if others else experiment.name
-        return progress.progress_on_stderr(title, quiet=quiet)
+        hidden = quiet or arguments.quiet
+        return progress.progress_on_stderr(title, quiet=hidden, verbose=arguments.verbose)
     if quiet:
         raise BadInput("--live and --json or --csv: only one of them")
     if others:
@@ -244,7 +249,8 @@ def execute_runs(
     if missing and missing.any:
         build_time = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
         common.complain(f"{missing.words}: not there yet: fetched and built now, once{build_time}")
-        api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=quiet)
+        hidden = quiet or arguments.quiet
+        api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=hidden)
     workers = dask_cluster.join_cluster(dask, experiments, gost, jobs, check_hosts=check_hosts)
     options = {"jobs": jobs, "gost": gost, "retry_failed": arguments.retry_failed}
     with progress_observer(arguments, experiments, quiet=quiet) as observer:
@@ -296,6 +302,8 @@ def execute_runs(
     common.flag("--dry-run", "list the runs and stop"),
     common.flag("--retry-failed", "run failed runs again"),
     *LIVE,
+    common.QUIET,
+    common.VERBOSE,
     common.jobs(),
     common.results("where results go"),
     common.MACHINE,

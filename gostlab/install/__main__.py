@@ -2,11 +2,15 @@
 
 import sys
 
-from gostlab.startup import exit_on_signals, open_streams
+from gostlab.startup import discard_output, exit_on_signals, flush_output, open_streams
 
 exit_on_signals()
 open_streams()
 
 from gostlab.install.main import main  # noqa: E402
 
-sys.exit(main(sys.argv[1:]))
+try:
+    sys.exit(flush_output(main(sys.argv[1:])))
+except BrokenPipeError:
+    discard_output()
+    sys.exit(1)

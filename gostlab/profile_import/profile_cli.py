@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from gostlab.cli.common import EXIT_OK, add_actions, verb
+from gostlab.cli.common import EXIT_OK, JSON, add_actions, print_json, verb
 from gostlab.profile_import import import_cli, record_cli
 from gostlab.spec import profile as profiles
 
@@ -17,6 +17,8 @@ def profile_arguments(verb: argparse.ArgumentParser) -> None:
     ):
         action_parser = actions.add_parser(action, help=text, description=text)
         action_parser.add_argument("name", nargs=nargs, help="a name in netem_profiles/ or a path")
+        if action == "list":
+            JSON(action_parser)
     record = actions.add_parser(
         "record",
         help="make a path of your own from ping",
@@ -42,6 +44,9 @@ def profile_verb(arguments: argparse.Namespace) -> int:
     if arguments.action == "record":
         return record_cli.run_record(arguments)
     names: Sequence[str] = [arguments.name] if arguments.name else profiles.list_profiles()
+    if arguments.action == "list" and arguments.json:
+        print_json([profiles.summary_json(profiles.load_profile(name)) for name in names])
+        return EXIT_OK
     for name in names:
         loaded = profiles.load_profile(name)
         if arguments.action == "show":

@@ -60,6 +60,13 @@ class LineProgress(RunObserver):
         return f"{prefix}{done.run.name}: {result} ({done.status.get('wall_s', 0):.1f} s)"
 
 
+class VerboseProgress(LineProgress):
+    """Print a line per run that starts, too."""
+
+    def started(self, run: RunSpec) -> None:
+        self.say(f"starting {f'{run.experiment}/' * self._several}{run.name}")
+
+
 # States of runs in the grid, and their signs: blocks, or letters on a terminal without Unicode.
 WAITING, RUNNING, OK, DEGRADED, NO_ANSWER = range(5)
 ENDED = {"good": OK, "degraded": DEGRADED}  # any other state is NO_ANSWER
@@ -221,10 +228,13 @@ def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> 
 
 
 @contextmanager
-def progress_on_stderr(title: str, *, quiet: bool) -> Iterator[RunObserver]:
+def progress_on_stderr(title: str, *, quiet: bool, verbose: bool = False) -> Iterator[RunObserver]:
     """Give an observer for standard error: a live display, lines, or nothing if `quiet`."""
     if quiet:
         yield RunObserver()
+        return
+    if verbose:
+        yield VerboseProgress()
         return
     if not sys.stderr.isatty():
         yield LineProgress()

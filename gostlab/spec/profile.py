@@ -702,3 +702,22 @@ def summary(profile: Profile) -> str:
             f"{name} {units.show_rate(direction.rate_bps)}, {loss}, buffer {direction.buffer}"
         )
     return " · ".join(parts)
+
+
+def summary_json(profile: Profile) -> dict[str, object]:
+    """Summarize a profile for programs: its file, round-trip time, and each direction."""
+    directions: dict[str, ProfileDirection] = {name: getattr(profile, name) for name in DIRECTIONS}
+    return {
+        "name": profile.name,
+        "file": str(profile.path_on_disk),
+        "rtt_ms": float(profile.rtt_ms),
+        **{
+            name: {
+                "rate_bps": direction.rate_bps,
+                "loss_model": direction.loss.model,
+                "loss": float(direction.loss.p),
+                "buffer": str(direction.buffer),
+            }
+            for name, direction in directions.items()
+        },
+    }
