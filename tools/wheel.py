@@ -3,7 +3,7 @@
 It has the lab's package, the sandbox's kernel with its modules and headers, the relay and the
 packed root, as the set-up built them on this machine. Nothing in it needs the host's C library:
 kernel and relay are linked statically, and the root's programs have their own. So it fits every
-Linux on x86_64 for which pip has a tag.
+Linux on x86_64 for which pip has a tag, with glibc or musl.
 """
 
 import contextlib
@@ -25,7 +25,8 @@ from gostlab.install.rootfs import Root, find_root, moment_of, pack, read_lock
 from gostlab.registry import congestion_controls
 from gostlab.registry.folders import CODE, ROOT, cache_folder
 
-TAG = "py3-none-manylinux_2_17_x86_64"  # the oldest such tag that pip of Python 3.11 accepts
+# The oldest tags of either C library that pip of Python 3.11 accepts.
+TAG = "py3-none-manylinux_2_17_x86_64.musllinux_1_1_x86_64"
 PAGE = Path(__file__).with_name("wheel-licences.md")
 DOCUMENTS = "usr/share/doc"
 # A package's copyright file has fields with licences, or refers to Debian's copies of them.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,21 @@ def said(installed: Path, here: Path, *words: object) -> subprocess.CompletedPro
     environ = {**os.environ, "GOSTLAB_CACHE": str(folders.cache_folder())}
     environ.pop("PYTHONPATH", None)
     return said_by(installed, *words, cwd=here, env=environ)
+
+
+def test_its_metadata_have_the_licences_and_links_that_hold_anywhere(wheel: Path) -> None:
+    archive = ZipFile(wheel)
+    [metadata] = [name for name in archive.namelist() if name.endswith("dist-info/METADATA")]
+    fields, _, description = archive.read(metadata).decode().partition("\n\n")
+    assert "License-Expression: MIT AND GPL-2.0-only" in fields
+    assert {"Author", "Classifier", "Keywords", "Project-URL"} <= set(
+        re.findall(r"^([\w-]+):", fields, re.MULTILINE)
+    )
+    licences = {name.rpartition("/")[2] for name in archive.namelist() if "licenses/" in name}
+    assert licences == {"LICENSE", "MIT.txt", "GPL-2.0-only.txt"}
+    links = re.findall(r"\]\(([^)]+)\)", description)
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
 
 
 def test_it_has_what_people_write_and_no_tests_of_it(wheel: Path) -> None:

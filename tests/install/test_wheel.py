@@ -153,6 +153,11 @@ def test_a_full_disk_is_one_line_and_the_next_try_goes_on(
 # -- how it is made
 
 
+def test_the_wheel_is_for_machines_of_either_c_library() -> None:
+    tags = wheel.TAG.removeprefix("py3-none-").split(".")
+    assert [tag.partition("_")[0] for tag in tags] == ["manylinux", "musllinux"]
+
+
 def test_a_program_that_asks_for_the_hosts_loader_is_known() -> None:
     assert wheel.asks_for_loader(Path(os.path.realpath(sys.executable)))
     kernels = locate.built_kernels()
