@@ -40,6 +40,7 @@ BEGAN = pytest.StashKey[float]()
 CPU_S = "cpu_s"
 LONG_S = 3.0
 
+os.environ["GOSTLAB_CONFIG"] = ""  # a developer's own defaults
 os.environ.pop("COLUMNS", None)  # a newer pytest-xdist says 80, and tables are wider
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more spin for work on a few numbers
 gc.set_threshold(50_000)  # what looks for garbage looks at all the tests: an eighth of the time

@@ -107,13 +107,13 @@ def provide_parts(needed: RunRequirements, *, jobs: int, quiet: bool = False) ->
 
 @dataclass(frozen=True)
 class ListedPart:
-    """Represent a kernel, GOST or congestion control that an experiment may name."""
+    """Represent a kernel, GOST or congestion control that an experiment may name, and its line."""
 
     name: str
     version: str | None  # None: not built yet, or without a version
-    origin: str  # "Linux", "gostlab", or the file or folder that the user added
-    details: Mapping[str, object]  # of its type
-    line: str  # the same for a person
+    origin: str  # "Linux", "gostlab", or the path of what the user added
+    details: Mapping[str, object]  # further keys of its JSON
+    line: str
 
     def to_json(self) -> dict[str, object]:
         values = {"name": self.name, "version": self.version, "origin": self.origin}

@@ -14,6 +14,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_CODES: Mapping[int, str] = {
+    EXIT_OK: "every run is good, but for what this kernel cannot do",
+    EXIT_FAILED: "a run failed, none was possible, an expectation does not hold, or the reader of"
+    " the output went away",
+    EXIT_BAD_INPUT: "bad input: one line says what is wrong, where, and what to do",
+    EXIT_INVALID: "all ran, and some are invalid: no answer to their question",
+    EXIT_INTERRUPTED: "interrupted; what was finished is kept",
+}
 RESULTS = Path("results")
 
 # argparse's message for a value that is not among the choices.
@@ -152,12 +160,12 @@ class Verb:
     example: str = ""
     parser: Mapping[str, object] = field(default_factory=dict)  # extra arguments of add_parser
 
-    def add_to(self, verbs: Any, name: str, says: str) -> argparse.ArgumentParser:
+    def add_to(self, verbs: Any, name: str, says: str) -> ArgumentParser:
         """Add a parser for the verb."""
         options: dict[str, object] = {"help": says, "description": says}
         if self.example:
             options["epilog"] = f"example: {self.example}"
-        parser: argparse.ArgumentParser = verbs.add_parser(name, **{**options, **self.parser})
+        parser: ArgumentParser = verbs.add_parser(name, **{**options, **self.parser})
         parser.set_defaults(verb=self.run)
         self.add_arguments(parser)
         return parser

@@ -1,9 +1,4 @@
-"""Run the command line `./lab VERB`: assemble the verbs and print their errors.
-
-Exit codes: 0 all runs good (but for what this kernel cannot do), 1 some run failed, or none was
-possible, 2 bad input, 3 all ran, and some are invalid: no answer to their question, and said to be
-none; 130 interrupted.
-"""
+"""Run the command line `./lab VERB`: assemble the verbs and print their errors."""
 
 import argparse
 import errno
@@ -18,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from gostlab import __version__, startup
-from gostlab.cli import common
+from gostlab.cli import common, user_config
 from gostlab.errors import COMMAND, Complaint
 from gostlab.terminal_escape import Visible
 
@@ -195,7 +190,7 @@ def escape_output(stream: Any) -> Any:
 def run_verb_with_errors(argv: Sequence[str]) -> int:
     """Run one verb, print any error in one line, and return the exit code."""
     try:
-        arguments = parser(argv[0]).parse_args(argv)
+        arguments = parser(argv[0], user_defaults=True).parse_args(argv)
         raise_on_signals()
         return int(arguments.verb(arguments))
     except SystemExit as stop:  # argparse has printed the error
@@ -228,8 +223,11 @@ def complain_of_system(error: OSError) -> int:
     return common.EXIT_FAILED
 
 
-def parser(verb: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the command line, with the options of one verb or of all."""
+def parser(verb: str | None = None, *, user_defaults: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the options of one verb or of all.
+
+    user_defaults: whether options have the user's defaults. Raises BadInput for a wrong one.
+    """
     top = common.ArgumentParser(
         prog="./lab",
         description="A testbed for congestion control, through tunnels or without: ask, run, read.",
@@ -243,7 +241,9 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     verbs.add_parser("help", help="print the help of all verbs, or of one: ./lab help run")
     for entry in VERBS:
         if verb in (None, entry.name):
-            entry.declared().add_to(verbs, entry.name, entry.says)
+            parser_of_verb = entry.declared().add_to(verbs, entry.name, entry.says)
+            if user_defaults:
+                user_config.set_user_defaults(parser_of_verb)
         else:
             verbs.add_parser(entry.name, help=entry.says)
     return top

@@ -1,11 +1,9 @@
 """Generate the tables of declarations and fill them into the pages' templates."""
 
-import argparse
 import json
-import re
 import textwrap
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gostlab.analysis.stats.metrics import METRICS
 from gostlab.analysis.stats.throughput_model import MODELS
-from gostlab.cli import main
-from gostlab.cli.common import ArgumentParser
+from gostlab.cli import main, user_config
+from gostlab.cli.common import EXIT_CODES, ArgumentParser
+from gostlab.cli.environment_variables import VARIABLES
 from gostlab.cli.settings_help import as_code, default_of, meaning
 from gostlab.registry.congestion_controls import IN_LINUX, shipped_controls
 from gostlab.registry.folders import ROOT, from_root
@@ -54,6 +53,8 @@ from gostlab.spec.settings import CHANGE_FIELDS, FLOW_FIELDS, PATH_FIELDS, SETTI
 from gostlab.spec.trace import COLUMN_SAYS
 from gostlab.spec.yaml_source import KeySchema, document_schema, keys_of
 from tools.reference import public
+from tools.reference.arguments import list_arguments, sentence
+from tools.reference.man_page import man_page
 
 COMMAND = "python3 -m tools.reference"
 FOLDER = ROOT / "docs" / "reference"
@@ -61,7 +62,6 @@ CONTROLS = Path(__file__).with_name("congestion_controls.toml")
 EXPERIMENT_SCHEMA = ROOT / "schemas" / "experiment.json"
 PROFILE_SCHEMA = ROOT / "schemas" / "profile.json"
 WIDTH = 100
-ANY_SETTING = "any other setting"  # group of options that settings.md describes
 
 
 def generated() -> dict[Path, str]:
@@ -69,6 +69,7 @@ def generated() -> dict[Path, str]:
     schemas = {EXPERIMENT_SCHEMA: experiment_schema(), PROFILE_SCHEMA: profile_schema()}
     encode = partial(json.dumps, indent=1, ensure_ascii=False)
     files = {path: encode(schema) + "\n" for path, schema in schemas.items()}
+    files[FOLDER / "gostlab.1"] = man_page()
     tables = page_tables()
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -149,6 +150,15 @@ def page_tables() -> dict[str, Any]:
         ),
         "deciding": as_code(DECIDING),
         "verbs": "\n\n".join(verb_section(entry) for entry in main.VERBS),
+        "exit_codes": table(
+            ("code", "what"), ((code(str(status)), says) for status, says in EXIT_CODES.items())
+        ),
+        "variables": table(
+            ("variable", "what"), ((code(n), says) for n, says in VARIABLES.items())
+        ),
+        "defaults": table(
+            ("key", "what"), ((code(name), says) for name, says in user_config.OPTIONS.items())
+        ),
         "python": public.to_markdown(),
         "format": results_format.SCHEMA,
         "files": table(
@@ -280,48 +290,3 @@ def verb_section(entry: main.VerbEntry) -> str:
         lines += ["", f"    {verb.example}"]
     lines += ["", table(("word", "what"), list_arguments(parser_of_verb, ""))]
     return "\n".join(lines)
-
-
-def list_arguments(parser: argparse.ArgumentParser, before: str) -> Iterator[tuple[str, str]]:
-    """Yield the arguments of a command, or its actions with their arguments."""
-    for group in parser._action_groups:
-        if (group.title or "").startswith(ANY_SETTING):
-            yield "`--SETTING`", "any other setting: [settings](settings.md)"
-            continue
-        for action in group._group_actions:
-            if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:
-                continue
-            if isinstance(action, argparse._SubParsersAction):
-                says = {action.dest: action.help for action in action._choices_actions}
-                for name, inner in action.choices.items():
-                    yield code(f"{before}{name}"), format_help(says.get(name), action)
-                    yield from list_arguments(inner, f"{before}{name} ")
-                continue
-            yield code(before + argument_syntax(action)), format_help(action.help, action)
-
-
-def argument_syntax(action: argparse.Action) -> str:
-    """Return the syntax of an option or argument."""
-    value = action.metavar or (
-        "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
-    )
-    if isinstance(value, tuple):
-        value = " ".join(value)
-    if not action.option_strings:
-        return str(value)
-    names = ", ".join(action.option_strings)
-    if action.nargs == 0:
-        return names
-    return f"{names} [{value}]" if action.nargs == "?" else f"{names} {value}"
-
-
-def format_help(text: str | None, action: argparse.Action) -> str:
-    """Return a help text on one line, as argparse shows it."""
-    text_line = re.sub(r"\s+", " ", text or "").replace(
-        ", ".join(SETTINGS), "[settings](settings.md)"
-    )
-    return text_line % {**vars(action), "prog": "./lab"} if "%" in text_line else text_line
-
-
-def sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}".rstrip("?.") + ("?" if text.endswith("?") else ".")

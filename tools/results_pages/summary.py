@@ -37,6 +37,7 @@ from tools.results_pages.generated_tables import (
 HERE = Path(__file__).parent
 COMMAND = "make results"
 SINGLE_PAGES = ("l4s", "which-tunnel")
+TRANSLATED_PAGES = ("which-tunnel.zh",)  # with the same runs
 COLOURS = 64  # colours of a picture: a third of the size without visible change
 COLUMNS = 100
 MAX_NAMED = 2  # matrices listed in a command; more are counted
@@ -82,11 +83,11 @@ def write_matrix_pictures(chapter: Chapter, page: Path, folder: Path) -> None:
 
 
 def update_pages(folder: Path) -> None:
-    """Rewrite the text of the pages of single experiments.
+    """Rewrite the text of the pages of single experiments, and of their translations.
 
     Raises OSError.
     """
-    for name in SINGLE_PAGES:
+    for name in (*SINGLE_PAGES, *TRANSLATED_PAGES):
         text = page_template(f"{name}.md.j2", HERE).render(command=COMMAND)
         update_text(folder / f"{name}.md", text.rstrip("\n") + "\n")
 
