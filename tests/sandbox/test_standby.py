@@ -81,6 +81,8 @@ def executed(lab: Lab, run: RunSpec, within: Path, pool: StandbyPool | None = No
     boot.write_parts(folder, None)
     guest = pool.start(boot, folder, cpu) if pool else boot.boot(folder, cpu)
     assert guest.wait() == 0, (folder / "log.txt").read_text("utf-8")
+    if pool:
+        pool.refill()
     return folder
 
 
@@ -202,6 +204,18 @@ def test_a_run_that_needs_another_guest_boots_it(
     larger = replace(direct(), memory_mib=direct().memory_mib + 64)
     executed(lab, larger, tmp_path / "results", ready)
     assert ready.taken == 0
+
+
+@pytest.mark.sandbox
+def test_guests_of_a_kind_that_is_not_used_any_more_make_room(
+    lab: Lab, tmp_path: Path, pools: Pools
+) -> None:
+    pool = pools()
+    pool.prepare(boot_of(lab, replace(direct(), memory_mib=direct().memory_mib + 64)))
+    for seed in range(1, 4):
+        executed(lab, direct(seed), tmp_path / "results", pool)
+    assert {standby.key for standby in pool._living()} == {boot_of(lab, direct()).key}
+    assert pool.waiting == len(sandboxes()) == len(sandbox.usable_cpus())
 
 
 @pytest.mark.sandbox
