@@ -47,7 +47,7 @@ FEATURES = {
     "packetdrill": "cli.common",
     "pytest_plugin": "",
     "reproduce": "",
-    "serve": "apply cli cli.common",
+    "serve": "apply classroom cli cli.common",
     "shell": "",
     "cli": "apply bench cli.common cluster classroom packetdrill profile_import reproduce search"
     " shell",

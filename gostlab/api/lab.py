@@ -20,6 +20,8 @@ from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.results.run_result import RunResult
 from gostlab.sandbox import uml
+from gostlab.sandbox.host_limits import cpus_allowed
+from gostlab.sandbox.standby import StandbyPool
 from gostlab.scheduler.queue import RunObserver
 
 
@@ -48,7 +50,8 @@ class Lab:
         check_jobs(jobs)
         self.results = Path(results)
         self._jobs = jobs
-        self.kept = Kept.within(self.results, gost)
+        cpus = list(machines.usable_cpus())[: cpus_allowed()]
+        self.kept = Kept(locate.find_parts(gost), StandbyPool(self.results, cpus))
         self._is_closed = False
         self._prepare_default()
 
@@ -75,7 +78,7 @@ class Lab:
     def close(self) -> None:
         """End the waiting sandboxes. The lab executes no more runs."""
         self._is_closed = True
-        self.kept.close()
+        self.kept.standby.close()
 
     def run(self, run: Run | None = None, *, seed: int = 1, **settings: Levels) -> RunResult:
         """Execute one run, unless it is finished, and return its result.

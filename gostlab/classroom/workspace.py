@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gostlab import results
+from gostlab.atomic_write import write_whole
 from gostlab.classroom.answers import (
     SEALED,
     Answers,
@@ -54,13 +55,13 @@ def begin(assignment: Assignment, folder: Path) -> None:
         task, sheet = task_of(assignment), empty_sheet(assignment)
     folder.mkdir(parents=True, exist_ok=True)
     results.write_json(folder / ASSIGNMENT, assignment.to_json())
-    (folder / TASK).write_text(task, encoding="utf-8")
+    write_whole(folder / TASK, task)
     # The lab's own folder may be in an image that the student cannot open.
     for name in (GUIDE, FIGURE):
         if (assignment.lab.folder / name).is_file():
             shutil.copyfile(assignment.lab.folder / name, folder / name)
     if not (folder / ANSWERS).exists():
-        (folder / ANSWERS).write_text(sheet, encoding="utf-8")
+        write_whole(folder / ANSWERS, sheet)
     rank = assignment.lab.rank
     if rank and not (folder / rank.file).exists():
         shutil.copyfile(ROOT / rank.start, folder / rank.file)

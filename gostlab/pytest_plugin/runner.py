@@ -114,16 +114,12 @@ class FlowMetrics:
 RUNS = pytest.StashKey[list[CheckedRun]]()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Runner:
-    """Execute runs in one results folder, with other processes in parallel.
-
-    Without others, the sandbox of the next run boots when a run ends.
-    """
+    """Execute runs in one results folder, with other processes in parallel."""
 
     results: Path
     is_worker: bool  # an xdist worker, beside others
-    kept: api.Kept | None = None
 
     def of_test(self, item: pytest.Item) -> TestLab:
         return TestLab(self, item)
@@ -140,17 +136,8 @@ class Runner:
             folder = Path(tempfile.mkdtemp(prefix="gostlab-uncached-"))
         shared = replace(experiment, shard=WHOLE)
         with self.turn():
-            if self.is_worker:  # there is no CPU to boot sandboxes on meanwhile
-                outcome = shared.run(folder, jobs=1).wait()
-            else:
-                self.kept = self.kept or api.Kept.within(self.results)
-                outcome = shared.run(folder, kept=self.kept).wait()
+            outcome = shared.run(folder, jobs=1 if self.is_worker else None).wait()
         return list(outcome.in_order)
-
-    def close(self) -> None:
-        """End the sandboxes that wait for a run."""
-        if self.kept is not None:
-            self.kept.close()
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
-from urllib.parse import parse_qs
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.exceptions import HTTPException
 
@@ -38,8 +39,9 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
+POLICY_HEADER = b"content-security-policy"
 HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
+    (POLICY_HEADER, POLICY.encode()),  # the first: an answer may have a policy of its own
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -48,6 +50,22 @@ HEADERS = (
 )
 # What is served without a token: nothing that says who runs what.
 OPEN_PATHS = ("/favicon.ico",)
+OPEN_IN_CLASS = ("/class", "/class/join")
+OPEN_FOLDER = "/page/"  # the page's files
+OWNER, STUDENT = "gostlab.owner", "gostlab.student"  # keys of an ASGI scope
+# Concurrent requests of a student; the owner has four times as many, and all who have not joined.
+MAX_ANSWERING = 24
+
+
+class ClassDoor(Protocol):
+    """Know a class's students by their sessions."""
+
+    @property
+    def address(self) -> str:
+        """Return the origin that students open, or ""."""
+
+    @property
+    def students_by_session(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -56,11 +74,15 @@ class AccessGuard:
 
     port: the port in the server's address; the one that a virtual machine forwards may differ, so
     that any port of a loopback name is accepted. The browser compares Origin with Host exactly.
+    The scope of a request that passes says who asks: OWNER (who has the token: in a class the
+    teacher) and STUDENT.
     """
 
     app: App
     token: str
     port: int
+    door: ClassDoor | None = None
+    answering: Counter[str] = field(default_factory=Counter)
 
     @property
     def cookie_name(self) -> str:
@@ -78,6 +100,13 @@ class AccessGuard:
             status, text = refusal
             await answer_text(send, status, text, self.headers(scope))
             return
+        student = self.student_of(headers)
+        scope[OWNER], scope[STUDENT] = self.has_token(scope, headers), student
+        who = "the owner" if scope[OWNER] else student or "nobody yet"
+        if self.answering[who] >= (MAX_ANSWERING if student else 4 * MAX_ANSWERING):
+            text = "too many requests at once: ask again in a moment"
+            await answer_text(send, 429, text, self.headers(scope))
+            return
         bounded = BoundedBody(receive)
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
@@ -91,18 +120,42 @@ class AccessGuard:
                 message = {**message, "headers": [*other_headers, *self.headers(scope)]}
             await send(message)
 
-        await self.app(scope, bounded.receive, send_with_headers)
+        self.answering[who] += 1
+        try:
+            await self.app(scope, bounded.receive, send_with_headers)
+        finally:
+            self.answering[who] -= 1
 
     def refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         """Return the status and the line that refuse a request, or None if it may pass."""
         host = headers.get(b"host", b"").decode("latin-1")
-        if not is_loopback(host):
-            return 421, "this server answers to localhost and 127.0.0.1 alone"
-        if not comes_from_here(headers, host, str(scope["method"])):
+        address = self.door.address if self.door else ""
+        if not is_loopback(host) and (not address or host.lower() != urlsplit(address).netloc):
+            return 421, f"this server answers to {address or 'localhost and 127.0.0.1'} alone"
+        if not comes_from_here(
+            headers, [f"http://{host}", *filter(None, [address])], str(scope["method"])
+        ):
             return 403, "a request from another site"
         if scope["path"] in OPEN_PATHS or self.has_token(scope, headers):
             return None
-        return 403, "the token is missing: open the address that ./lab serve printed"
+        if self.door is None:
+            return 403, "the token is missing: open the address that ./lab serve printed"
+        if scope["path"] in OPEN_IN_CLASS or scope["path"].startswith(OPEN_FOLDER):
+            return None
+        if self.student_of(headers) and not scope["path"].startswith("/teacher"):
+            return None
+        return 403, "join the class first: open /class"
+
+    def student_of(self, headers: dict[bytes, bytes]) -> str:
+        """Return the student whose session a request's cookie has, or ""."""
+        if self.door is None:
+            return ""
+        cookie = self.cookies(headers).get(self.session_name)
+        return self.door.students_by_session.get(cookie.value, "") if cookie else ""
+
+    @property
+    def session_name(self) -> str:
+        return f"{self.cookie_name}-student"
 
     def has_token(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         given = [*self.tokens_in_address(scope), *self.tokens_in_cookie(headers)]
@@ -119,20 +172,30 @@ class AccessGuard:
             return []
 
     def tokens_in_cookie(self, headers: dict[bytes, bytes]) -> Iterable[str]:
-        try:
-            cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
-        except CookieError:
-            return []
-        cookie = cookies.get(self.cookie_name)
+        cookie = self.cookies(headers).get(self.cookie_name)
         return [cookie.value] if cookie else []
+
+    def cookies(self, headers: dict[bytes, bytes]) -> SimpleCookie:
+        try:
+            return SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
+        except CookieError:
+            return SimpleCookie()
 
     def headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """Return the headers of every answer; an address with the token sets the cookie."""
         added = list(HEADERS)
         if any(map(self.is_token, self.tokens_in_address(scope))):
-            cookie = f"{self.cookie_name}={self.token}; Path=/; HttpOnly; SameSite=Strict"
-            added.append((b"set-cookie", cookie.encode()))
+            added.append((b"set-cookie", self.cookie(self.cookie_name, self.token).encode()))
         return added
+
+    def session_cookie(self, session: str) -> str:
+        """Return the Set-Cookie header of a student who joined; "" ends the session."""
+        cookie = self.cookie(self.session_name, session)
+        return cookie if session else f"{cookie}; Max-Age=0"
+
+    def cookie(self, name: str, value: str) -> str:
+        is_secure = self.door is not None and self.door.address.startswith("https:")
+        return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' * is_secure}"
 
 
 def is_loopback(host: str) -> bool:
@@ -143,14 +206,14 @@ def is_loopback(host: str) -> bool:
     return name.lower() in LOOPBACK_NAMES
 
 
-def comes_from_here(headers: dict[bytes, bytes], host: str, method: str) -> bool:
+def comes_from_here(headers: dict[bytes, bytes], origins: Iterable[str], method: str) -> bool:
     """Return whether a browser's request comes from the server's own page, or from no page.
 
     Browsers send Origin with every request that may change something, and Sec-Fetch-Site with all.
     Opening a link in another site's page is allowed: that only shows the page.
     """
     origin = headers.get(b"origin")
-    if origin is not None and origin.decode("latin-1").lower() != f"http://{host}".lower():
+    if origin is not None and origin.decode("latin-1").lower() not in map(str.lower, origins):
         return False
     site = headers.get(b"sec-fetch-site", b"none")
     if site in (b"none", b"same-origin"):

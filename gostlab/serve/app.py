@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +18,9 @@ from gostlab.apply.tc_text import tc_lines
 from gostlab.errors import PACKAGE, BadInput, Complaint
 from gostlab.results.capture_files import main_file
 from gostlab.scheduler.queue import run_folder
-from gostlab.serve.access import AccessGuard
+from gostlab.serve.access import STUDENT, AccessGuard
+from gostlab.serve.class_app import ClassRoutes, json_response
+from gostlab.serve.class_work import ClassWork
 from gostlab.serve.declarations import declarations
 from gostlab.serve.questions import parse_question, setting_named
 from gostlab.serve.run_pool import Busy, RunPool, ServedRun
@@ -37,11 +39,6 @@ NOT_JSON = "not JSON that this server reads"
 TC_DEVICE = "eth0"
 
 
-def json_response(value: Any, status: int = 200) -> Response:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return Response(text, status, media_type="application/json")
-
-
 def refused(error: Complaint, status: int = 400) -> Response:
     text = str(error)
     return json_response({"key": setting_named(text), "text": text}, status)
@@ -57,6 +54,12 @@ class Pages:
 
     async def index(self, _request: Request) -> Response:
         return self.response("index.html")
+
+    async def lab(self, _request: Request) -> Response:
+        return self.response("class.html")
+
+    async def teacher(self, _request: Request) -> Response:
+        return self.response("teacher.html")
 
     async def file(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -87,7 +90,7 @@ class Runs:
             return Response(status_code=400)
         try:
             question = await run_in_threadpool(parse_question, body)
-            run = self._pool.ask(question, client_of(request))
+            run = self._pool.ask(question, client_of(request), request.scope[STUDENT])
         except Busy as error:
             return refused(error, 429)
         except Complaint as error:
@@ -138,17 +141,19 @@ async def stream(run: ServedRun, first: int) -> AsyncIterator[str]:
 
 
 def client_of(request: Request) -> str:
-    return request.headers.get(CLIENT, "")[:MAX_CLIENT]
+    """Return who asks: a tab, of a class's student one of his own."""
+    return f"{request.scope[STUDENT]} {request.headers.get(CLIENT, '')[:MAX_CLIENT]}"
 
 
 async def no_icon(_request: Request) -> Response:
     return Response(status_code=204)
 
 
-def make_app(pool: RunPool, token: str, port: int) -> AccessGuard:
-    """Return the application: the routes behind their guard."""
+def make_app(pool: RunPool, token: str, port: int, work: ClassWork | None = None) -> AccessGuard:
+    """Return the application: the routes behind their guard; `work` is a class's."""
     pages, runs = Pages(), Runs(pool)
-    offered = json_response(declarations())
+    course = work.course if work else None
+    offered = json_response({**declarations(), "course": course.course if course else None})
 
     async def declared(_request: Request) -> Response:
         return offered
@@ -169,4 +174,9 @@ def make_app(pool: RunPool, token: str, port: int) -> AccessGuard:
         Route("/runs/{id}/tc", runs.tc),
         Route("/runs/{id}/packets", runs.packets),
     ]
-    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), token, port)
+    guard = AccessGuard(Starlette(routes=routes, lifespan=lifespan), token, port, course)
+    if work is not None:
+        routes += [Route("/class", pages.lab), Route("/teacher", pages.teacher)]
+        routes += ClassRoutes(work, guard.session_cookie).routes()
+        guard = replace(guard, app=Starlette(routes=routes, lifespan=lifespan))
+    return guard

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 import threading
 import time
 from collections import OrderedDict
@@ -25,6 +26,7 @@ from gostlab.serve.answers import answer_of
 from gostlab.serve.curves import RunCurves
 from gostlab.serve.questions import AskedQuestion, setting_named
 from gostlab.serve.sentences import labels_of
+from gostlab.serve.turn_queue import TurnQueue
 from gostlab.spec.run_spec import RunSpec
 
 TAIL_INTERVAL_S = 0.025
@@ -32,7 +34,7 @@ KEEP_ALIVE_S = 15.0
 MAX_WALL_S = 120.0  # one question; a sandbox has one CPU, so this bounds its CPU seconds too
 ABANDONED_S = 10.0  # without a listener, after which a run is cancelled
 READERS = 2  # threads that read finished runs
-MAX_ACTIVE = 16  # questions that run or wait
+MAX_ACTIVE = 16  # questions of one who asks that run or wait
 MAX_KEPT = 64  # ended questions whose events are kept
 LAST_EVENTS = ("answer", "refused", "cancelled")
 FRAME_BYTES = 1514  # a full packet on the wire
@@ -50,6 +52,7 @@ class ServedRun:
 
     id: str
     question: AskedQuestion
+    who: str = ""  # student of a class, or ""
     clients: set[str] = field(default_factory=set)
     events: list[Event] = field(default_factory=list)
     ended: bool = False
@@ -148,13 +151,16 @@ class CurveObserver(RunObserver):
 
 
 class RunPool:
-    """Execute questions in a results folder, as many in parallel as there are slots."""
+    """Execute questions in a results folder, as many in parallel as there are slots.
 
-    def __init__(self, folder: Path, slots: int) -> None:
+    keeps_results: whether the results of questions stay when their events are forgotten.
+    """
+
+    def __init__(self, folder: Path, slots: int, *, keeps_results: bool = True) -> None:
         self.folder = folder
+        self.queue = TurnQueue(slots)
         self._slot_count = slots
-        # A sandbox that waits for its run ends with the thread that booted it: these stay.
-        self._runners = ThreadPoolExecutor(slots, "run")
+        self._keeps_results = keeps_results
         self._readers = ThreadPoolExecutor(READERS, "read")
         self._lock = threading.Lock()
         self._lab: api.Lab | None = None
@@ -166,8 +172,11 @@ class RunPool:
     def get(self, run_id: str) -> ServedRun | None:
         return self._runs.get(run_id)
 
-    def ask(self, question: AskedQuestion, client: str) -> ServedRun:
-        """Return the run that answers a question, begun unless it is there. Raises Busy."""
+    def ask(self, question: AskedQuestion, client: str, who: str = "") -> ServedRun:
+        """Return the run that answers a question, begun unless it is there.
+
+        who: whose turn it takes; "": the question's own. Raises Busy.
+        """
         with self._lock:
             same = self.find(question.key)
             for run in self._runs.values():
@@ -179,12 +188,15 @@ class RunPool:
                 same.clients.add(client)
                 self._runs.move_to_end(same.id)
                 return same
-            if self._closed or sum(not run.ended for run in self._runs.values()) >= MAX_ACTIVE:
+            active = sum(not run.ended and run.who == who for run in self._runs.values())
+            if self._closed or active >= MAX_ACTIVE:
                 raise Busy("too many questions at once: ask again in a moment")
-            run = ServedRun(secrets.token_urlsafe(9), question, {client})
+            run = ServedRun(secrets.token_urlsafe(9), question, who, {client})
             self._runs[run.id] = run
             for old in [old for old in self._runs.values() if old.ended][:-MAX_KEPT]:
                 del self._runs[old.id]
+                if not self._keeps_results:
+                    self._readers.submit(self.remove_results, old.question.question.name)
             self._readers.submit(self.step, run, self.accept)
         return run
 
@@ -213,21 +225,27 @@ class RunPool:
         for run in active:
             run.cancel()
         self._readers.shutdown()
-        self._runners.shutdown()
+        self.queue.shutdown()
         if self._lab is not None:
             self._lab.close()
 
+    def remove_results(self, name: str) -> None:
+        """Remove the results of a question that nobody has asked lately."""
+        with self._lock:
+            if all(run.question.question.name != name for run in self._runs.values()):
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+
     def warm_up(self) -> None:
         """Boot a sandbox for the first question, and import what reads its results."""
-        self._runners.submit(self.open_lab)
+        self.queue.submit("", self.open_lab)
         self._readers.submit(import_readers)
 
     # -- in other threads
 
-    def step(self, run: ServedRun, work: Callable[[ServedRun], None]) -> None:
+    def step(self, run: ServedRun, work: Callable[[ServedRun], object]) -> object:
         """Work on a question; if that fails, this is the question's last event."""
         try:
-            work(run)
+            return work(run)
         except Complaint as error:
             run.publish("refused", {"key": setting_named(str(error)), "text": str(error)})
         except OSError as error:
@@ -236,6 +254,7 @@ class RunPool:
         except Exception as error:
             run.publish("refused", {"key": None, "text": f"the lab failed: {type(error).__name__}"})
             raise
+        return None
 
     def accept(self, run: ServedRun) -> None:
         """Publish the answer of finished runs, or let a runner execute the missing ones."""
@@ -248,7 +267,7 @@ class RunPool:
         )
         if not settled:
             self.require_parts(question)
-            self._runners.submit(self.step, run, self.execute)
+            self.queue.submit(run.who or run.id, self.step, run, self.execute)
             return
         ends = [read_result(one, self.folder) for one in runs]
         CurveObserver(run, self.folder).planned(runs, ends)
@@ -272,10 +291,10 @@ class RunPool:
             raise BadInput(f"{missing.words}: not there yet: {command:.400}")
         self._provided.add(needed)
 
-    def execute(self, run: ServedRun) -> None:
-        """Execute the missing runs, and publish the answer of all."""
-        if run.has_ended():  # it was cancelled while it waited
-            return
+    def execute(self, run: ServedRun) -> bool:
+        """Execute the missing runs, and publish the answer of all; False: it was cancelled."""
+        if run.has_ended():
+            return False
         observer = CurveObserver(run, self.folder)
         run.running = self.run_in_lab(run.question.experiment, observer)
         done = threading.Event()
@@ -289,13 +308,15 @@ class RunPool:
         finally:
             done.set()
             tail.join()
-        if not run.has_ended():
+        if not (run.cancelled or run.has_ended()):  # `cancel` publishes last
             self.answer(run, ends, kept=False)
+        return True
 
     def run_in_lab(self, experiment: api.Experiment, observer: RunObserver) -> api.Running:
-        """Begin an experiment's runs, in sandboxes that have booted if there are some."""
-        jobs, kept = min(self._slot_count, len(experiment.runs)), self.open_lab().kept
-        return experiment.run(self.folder, jobs=jobs, progress=observer, kept=kept)
+        """Begin an experiment's runs: a single one in a sandbox that has booted."""
+        if len(experiment.runs) == 1:
+            return self.open_lab().execute(experiment, progress=observer)
+        return experiment.run(self.folder, jobs=self._slot_count, progress=observer)
 
     def open_lab(self) -> api.Lab:
         """Return the lab that keeps sandboxes booted. Raises MissingPart, MachineError."""

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import secrets
+import shutil
 import socket
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gostlab.cli import common
 from gostlab.errors import BadInput
 from gostlab.install.locate import MissingPart
 from gostlab.registry.folders import cache_folder
 
+if TYPE_CHECKING:
+    from gostlab.serve.class_file import ClassFile
+
 LIBRARIES = ("starlette", "uvicorn")
 DEFAULT_PORT = 8420
 MAX_PORT = 65535
 TOKEN_FILE = "serve-token"
+TEACHER_TOKEN = "teacher-token"  # in a class's folder
+KNOBS = "knobs"  # results of what students ask, in a class's folder
 TOKEN_BYTES = 24
 LOOPBACK = "127.0.0.1"
 
@@ -33,10 +42,23 @@ def port(text: str) -> int:
 
 @common.verb(
     common.word(
+        "--class",
+        dest="class_file",
+        type=Path,
+        metavar="FILE",
+        help="class.yaml of a course: the labs as pages for its students, and a teacher's view",
+    ),
+    common.word(
+        "--host",
+        default=LOOPBACK,
+        help="address to listen on; another than the loopback needs --class, and TLS before it"
+        f" (default: {LOOPBACK})",
+    ),
+    common.word(
         "--port",
         type=port,
         default=DEFAULT_PORT,
-        help=f"TCP port on {LOOPBACK}; 0: any that is free (default: {DEFAULT_PORT})",
+        help=f"TCP port; 0: any that is free (default: {DEFAULT_PORT})",
     ),
     common.word(
         "--browser",
@@ -47,7 +69,8 @@ def port(text: str) -> int:
     common.jobs("questions that run in parallel (default: one per CPU)"),
     common.results("where results go"),
     example="./lab serve",
-    usage="./lab serve [--port N] [--browser none] [--jobs N] [--results FOLDER]",
+    usage="./lab serve [--class FILE [--host ADDRESS]] [--port N] [--browser none] [--jobs N]"
+    " [--results FOLDER]",
     description="Serve a page on this machine, on which a knob is turned and a real TCP stack"
     " answers. It prints its address, which has a token: whoever has that may ask. Ctrl-C ends it.",
 )
@@ -57,33 +80,86 @@ def serve_verb(arguments: argparse.Namespace) -> int:
         raise MissingPart(f"{' and '.join(missing)}: not there: run ./lab setup")
     from gostlab.sandbox import usable_cpus
     from gostlab.serve import app, http_server
+    from gostlab.serve.class_file import load_class
+    from gostlab.serve.class_work import ClassWork
     from gostlab.serve.run_pool import RunPool
 
-    with open_socket(arguments.port) as listening:
+    course = load_class(arguments.class_file) if arguments.class_file else None
+    check_host(arguments.host, course)
+    with ExitStack() as stack:
+        listening = stack.enter_context(open_socket(arguments.port, arguments.host))
+        if course:
+            stack.enter_context(held_folder(course.folder))
         bound_port = listening.getsockname()[1]
-        token = read_token(cache_folder() / TOKEN_FILE)
-        pool = RunPool(arguments.results, arguments.jobs or len(list(usable_cpus())))
-        address = f"http://{LOOPBACK}:{bound_port}/?token={token}"
+        token_file = course.folder / TEACHER_TOKEN if course else cache_folder() / TOKEN_FILE
+        token = read_token(token_file)
+        results = course.folder / KNOBS if course else arguments.results
+        if course:
+            shutil.rmtree(results, ignore_errors=True)  # answers that nobody asks for any more
+        slots = arguments.jobs or len(list(usable_cpus()))
+        pool = RunPool(results, slots, keeps_results=course is None)
+        work = ClassWork(course, pool) if course else None
+        here = f"http://{LOOPBACK}:{bound_port}"
+        page = f"{(course and course.address) or here}/{'teacher' if course else ''}?token={token}"
 
         def started() -> None:
-            print(f"open {address}", flush=True)
-            common.complain("results go to " + str(arguments.results) + "; Ctrl-C ends the server")
+            print(f"open {page}", flush=True)
+            if course is None:
+                common.complain(f"results go to {results}; Ctrl-C ends the server")
+            else:
+                common.complain(f"students open {course.address or here}/class; the teacher's page")
+                common.complain(f"has their codes. Work goes to {course.folder}; Ctrl-C ends it")
             if arguments.browser == "auto":
-                open_in_browser(address)
+                open_in_browser(page)
             pool.warm_up()
 
         with suppress(KeyboardInterrupt):  # Ctrl-C is how a server ends
-            asgi_app = app.make_app(pool, token, bound_port)
-            http_server.make_server(asgi_app, started).run(sockets=[listening])
+            made = app.make_app(pool, token, bound_port, work)
+            http_server.make_server(made, started).run(sockets=[listening])
     return common.EXIT_OK
 
 
-def open_socket(wanted_port: int) -> socket.socket:
-    """Return a listening socket on the loopback. Raises BadInput."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+@contextmanager
+def held_folder(folder: Path) -> Iterator[None]:
+    """Hold a class's folder, which nobody else may read, for one server. Raises BadInput."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(f"{folder}: another ./lab serve --class works there") from None
+        yield
+
+
+def check_host(host: str, course: ClassFile | None) -> None:
+    """Reject an address that others reach, unless a class is served. Raises BadInput."""
+    if host in (LOOPBACK, "localhost"):
+        return
+    if course is None:
+        raise BadInput(f"--host {host}: only with --class: without it the page is for one person")
+    if not course.address:
+        raise BadInput(
+            f"--host {host}: name in class.yaml the address that students open"
+            " (address: https://lab.example.org)"
+        )
+    common.complain(
+        f"--host {host}: names, codes and answers go in clear from here: put TLS before it (nginx,"
+        " Caddy), and let nobody reach this port otherwise"
+    )
+
+
+def open_socket(wanted_port: int, host: str = LOOPBACK) -> socket.socket:
+    """Return a socket bound to an address of this machine. Raises BadInput."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, wanted_port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise BadInput(f"--host {host:.80}: {error.strerror}") from None
+    listening = socket.socket(family, kind, protocol)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((LOOPBACK, wanted_port))
+        listening.bind(address)
     except OSError as error:
         listening.close()
         raise BadInput(
@@ -113,8 +189,6 @@ def read_token(file: Path) -> str:
 
 def open_in_browser(address: str) -> None:
     """Open an address in the desktop's browser, if there is a desktop; nothing waits for it."""
-    import shutil
-
     opener = shutil.which("xdg-open")
     if opener and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         quiet = subprocess.DEVNULL

@@ -13,6 +13,7 @@ from typing import Any
 
 from gostlab.scheduler.queue import RunObserver, run_folder
 from gostlab.serve import run_pool
+from gostlab.serve.class_work import ClassWork
 from gostlab.serve.questions import AskedQuestion, parse_question
 from gostlab.serve.run_pool import RunPool
 
@@ -89,14 +90,14 @@ class Client:
 
 
 @contextmanager
-def serving(pool: RunPool) -> Iterator[Client]:
+def serving(pool: RunPool, work: ClassWork | None = None) -> Iterator[Client]:
     """A server in a thread of this process."""
     from gostlab.serve import app, http_server, serve_cli
 
     with serve_cli.open_socket(0) as listening:
         port = listening.getsockname()[1]
         started = threading.Event()
-        server = http_server.make_server(app.make_app(pool, TOKEN, port), started.set)
+        server = http_server.make_server(app.make_app(pool, TOKEN, port, work), started.set)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         assert started.wait(60)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.analysis.browser import Browser
+from tests.serve.server_process import ServerProcess
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "rate=10mbit&rtt=20ms&buffer=2bdp&duration=3s&flows={a:{cc:cubic},b:{cc:bbr}}"
 STATE = "document.documentElement.dataset.state"
 ANSWERED = f"{STATE} === 'answered'"
@@ -25,29 +21,12 @@ SENTENCE = "document.getElementById('says-text').textContent"
 NUMBERS = "document.querySelector('table.now tbody').innerText"
 
 
-class Server:
-    """`./lab serve` as a process, which goes and comes back at the same port."""
+class Server(ServerProcess):
+    """The page of one person."""
 
     def __init__(self, results: Path) -> None:
         self.results = results
-        self.port, self.address = 0, ""
-        self.start()
-
-    def start(self) -> None:
-        argv = [sys.executable, "-m", "gostlab", "serve", "--port", str(self.port)]
-        argv += ["--browser", "none", "--results", str(self.results)]
-        self.process = subprocess.Popen(
-            argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        address = re.fullmatch(r"open (http://127\.0\.0\.1:(\d+)/)\?(token=\S+)\n", line)
-        assert address is not None, line
-        self.port, self.address = int(address[2]), f"{address[1]}?{address[3]}&"
-
-    def stop(self, by: int = signal.SIGINT) -> str:
-        self.process.send_signal(by)
-        return self.process.communicate(timeout=60)[1]
+        super().__init__("--results", str(results))
 
 
 @pytest.fixture(scope="module")

@@ -124,6 +124,7 @@ def test_an_error_of_the_lab_is_the_last_event(
     until(lambda: run.ended)
     assert run.events[-1] == ("refused", {"key": None, "text": "results: No space left on device"})
     assert pool.ask(question(1), "tab") is not run  # it is asked again
+    pool.close()
 
 
 def test_who_reconnects_gets_what_was_missed(

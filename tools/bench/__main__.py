@@ -33,6 +33,7 @@ from gostlab.sandbox.rootfs import plain_root
 from gostlab.scheduler.eta import last_instant_s
 from gostlab.spec.run_spec import RunSpec
 from tools.bench import compare_commits, cost_model_check, dask_overhead, packet_cost
+from tools.bench.class_load import measure_class
 from tools.bench.compare_commits import TimedLoad, packets_sent
 from tools.bench.harness import Bench, check, load
 from tools.bench.metrics import FAILURES, HEAD, PASS, BenchMetric, failed_metric, print_metric
@@ -264,6 +265,7 @@ PARTS: Mapping[str, Part] = {
     "growth": measure_growth,
     "overhead": measure_overhead,
     "lab": measure_lab,
+    "class": measure_class,
     "root": measure_root,
 }
 # Inputs and checks of the machine model, which are measured only if they are named.

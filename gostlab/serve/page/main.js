@@ -225,6 +225,10 @@ async function start() {
     note("bad", "The server does not answer:", error.message);
     return;
   }
+  if (declared.course) {
+    $("to-class").hidden = false;
+    $("to-class").textContent = `Labs of ${declared.course}`;
+  }
   declareColours(declared.controls);
   buildControls(declared, ask);
   buildExports(() => (active ? null : now));

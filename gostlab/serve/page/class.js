@@ -1,0 +1,265 @@
+// A student's page: join, read, predict, run, explain. The server has all that is written.
+
+import { $, el, NB } from "./dom.js";
+
+const STEPS = ["Read", "Predict", "Run", "Explain", "Handed in"];
+const STEP_OF = { new: 0, predicting: 1, predicted: 2, running: 2, explaining: 3, "handed in": 4 };
+const SAYS = { new: "not begun", predicting: "to predict", predicted: "to run",
+  running: "running", explaining: "to explain", "handed in": "handed in",
+  broken: "needs your teacher" };
+const SAVE_MS = 500, POLL_MS = 1000, REST_MS = 15000, RETRY_MS = 1000;
+let lab = null, timer = 0, wasRunning = false;
+const unsaved = new Map(); // "section key" -> {timer, text}
+
+class Refused extends Error {}
+class NotJoined extends Error {}
+
+async function send(method, path, body) {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(path, { method, headers, body: body && JSON.stringify(body) });
+  if (response.status === 403 && path !== "/class/join") throw new NotJoined();
+  const text = await response.text();
+  if (!response.ok) {
+    let reason = text.trim();
+    try { reason = JSON.parse(text).text; } catch { /* a line of text */ }
+    throw new Refused(reason);
+  }
+  return text ? JSON.parse(text) : null;
+}
+
+// Send, and try again until the server answers.
+async function sendSurely(method, path, body) {
+  for (;;) {
+    try {
+      const answer = await send(method, path, body);
+      if (document.body.classList.contains("away")) { say(""); }
+      document.body.classList.remove("away");
+      return answer;
+    } catch (error) {
+      if (error instanceof NotJoined) { showJoin(); throw error; }
+      if (error instanceof Refused) throw error;
+      document.body.classList.add("away");
+      say("The server does not answer. Trying again; nothing that you write is lost.");
+      await new Promise(done => setTimeout(done, RETRY_MS));
+    }
+  }
+}
+
+function say(text) {
+  $("note").textContent = text;
+  $("note").hidden = !text;
+}
+
+const here = path => `/class/labs/${lab.name}${path}`;
+
+// Act for a button: what the server refuses is said, not thrown.
+async function act(button, work) {
+  button.disabled = true;
+  say("");
+  try { await work(); } catch (error) {
+    if (error instanceof Refused) say(error.message.replace(/^.*answers\.yaml: /, ""));
+    else if (!(error instanceof NotJoined)) throw error;
+  }
+  button.disabled = false;
+  if (lab) await refresh();
+}
+
+function showJoin() {
+  clearTimeout(timer);
+  lab = null;
+  $("joined").hidden = true;
+  $("join").hidden = false;
+  document.documentElement.dataset.state = "joining";
+  $("name").focus();
+}
+
+async function join(event) {
+  event.preventDefault();
+  const body = { name: $("name").value, code: $("code").value };
+  try {
+    await send("POST", "/class/join", body);
+    $("join-note").hidden = true;
+    $("code").value = "";
+    await start();
+    $("main").focus();
+  } catch (error) {
+    $("join-note").textContent = error instanceof Refused ? `${error.message}.`
+      : "The server does not answer.";
+    $("join-note").hidden = false;
+  }
+}
+
+async function start() {
+  const me = await sendSurely("GET", "/class/me");
+  $("join").hidden = true;
+  $("joined").hidden = false;
+  $("who").textContent = me.name;
+  $("course").textContent = me.course;
+  showLabs(me.labs);
+  const named = me.labs.find(one => one.name === decodeURIComponent(location.hash.slice(1)));
+  await openLab((named || me.labs.find(one => one.stage !== "handed in") || me.labs[0]).name);
+}
+
+function showLabs(labs) {
+  $("labs").replaceChildren(...labs.map(one => el("li", {}, Object.assign(
+    el("a", { href: `#${one.name}` }, el("b", { textContent: one.title }),
+      el("span", { textContent: SAYS[one.stage] })), { id: `to-${one.name}` }))));
+}
+
+async function openLab(name) {
+  clearTimeout(timer);
+  await saveAll();
+  lab = await sendSurely("GET", `/class/labs/${encodeURIComponent(name)}`);
+  wasRunning = lab.is_requested;
+  document.title = `${lab.title} – gostlab`;
+  $("title").textContent = lab.title;
+  $("guide").innerHTML = lab.guide; // made by the server from the lab's page, without its markup
+  for (const table of $("guide").querySelectorAll("table, pre")) table.tabIndex = 0;
+  for (const image of $("guide").querySelectorAll("img")) image.loading = "lazy";
+  $("read").open = lab.stage === "predicting";
+  $("values").replaceChildren(...Object.entries(lab.values).map(([key, value]) => el("div", {},
+    el("dt", { textContent: key.replace(/_/g, " ") }), el("dd", { textContent: value }))));
+  for (const section of ["predictions", "answers"]) {
+    $(section).replaceChildren(...lab.questions.filter(one => one.section === section)
+      .map(question));
+  }
+  say(lab.has_own ? `This lab needs ${lab.has_own} of your own: write it on the command line`
+    + " (./lab lab)." : "");
+  for (const link of document.querySelectorAll("#labs a")) {
+    link.removeAttribute("aria-current");
+    if (link.id === `to-${lab.name}`) link.setAttribute("aria-current", "page");
+  }
+  show(lab);
+  document.documentElement.dataset.state = "lab";
+  document.documentElement.dataset.lab = lab.name;
+}
+
+function question(asked) {
+  const id = `${asked.section}-${asked.key}`, isLong = asked.kind === "text";
+  const field = el(isLong ? "textarea" : "input", { id, className: "field", value: asked.text,
+    spellcheck: isLong });
+  if (!isLong) Object.assign(field, { type: "text", autocomplete: "off" });
+  if (asked.kind === "number") field.inputMode = "decimal";
+  field.addEventListener("input", () => later(asked, field.value, SAVE_MS));
+  field.addEventListener("change", () => later(asked, field.value, 0));
+  const points = el("span", { textContent: ` ${asked.points}${NB}point${asked.points > 1
+    ? "s" : ""}` });
+  return el("div", { className: isLong ? "question long" : "question" },
+    el("label", { htmlFor: id }, asked.says, points), field);
+}
+
+function later(asked, text, waitMs) {
+  const key = `${asked.section} ${asked.key}`, before = unsaved.get(key);
+  if (before) clearTimeout(before.timer);
+  const own = { asked, text, path: here("/answers"), timer: 0 };
+  own.timer = setTimeout(() => save(key, own), waitMs);
+  unsaved.set(key, own);
+  document.documentElement.dataset.saved = "no";
+}
+
+async function save(key, own) {
+  clearTimeout(own.timer);
+  const { section, key: name } = own.asked;
+  try {
+    await sendSurely("POST", own.path, { section, key: name, text: own.text });
+  } catch (error) {
+    if (error instanceof Refused) say(error.message);
+  }
+  own.asked.text = own.text;
+  if (unsaved.get(key) === own) unsaved.delete(key);
+  if (!unsaved.size) {
+    document.documentElement.dataset.saved = "yes";
+    $("live").textContent = "Saved.";
+  }
+}
+
+const saveAll = () => Promise.all([...unsaved].map(([key, own]) => save(key, own)));
+
+// Show what changes: stage, runs, what is sealed and handed in.
+function show(now) {
+  Object.assign(lab, now);
+  const at = STEP_OF[lab.stage] ?? 0, sealed = Boolean(lab.sealed_at);
+  $("steps").replaceChildren(...STEPS.map((name, i) => {
+    const item = el("li", { textContent: name, className: i < at || at === 4 ? "done" : "" });
+    if (i === at) item.setAttribute("aria-current", "step");
+    return item;
+  }));
+  const of = document.getElementById(`to-${lab.name}`);
+  if (of) of.lastElementChild.textContent = SAYS[lab.stage];
+  for (const field of $("predictions").querySelectorAll(".field")) field.readOnly = sealed;
+  $("seal").hidden = sealed;
+  $("sealed").textContent = sealed ? `Sealed ${local(lab.sealed_at)}. The seed of your runs is made`
+    + " of them." : "They cannot be changed then: the seed of your runs is made of them.";
+  const done = lab.runs.filter(run => !["running", "waiting"].includes(run.state)).length;
+  $("run").disabled = !sealed || lab.is_requested;
+  $("run").hidden = sealed && done === lab.runs.length && !lab.is_requested;
+  $("run-says").textContent = !sealed ? "After the predictions."
+    : lab.is_requested && done === lab.runs.length ? "Writing tables and figures …"
+    : lab.is_requested ? `${done} of ${lab.runs.length} runs`
+    : done ? `${done} of ${lab.runs.length} runs are done.` : "";
+  $("runs").hidden = !lab.runs.length;
+  $("runs").tBodies[0].replaceChildren(...lab.runs.map(row));
+  $("report").hidden = !lab.has_report;
+  $("report").href = here("/report");
+  $("archive").hidden = !lab.handed_in_s;
+  $("archive").href = here("/hand-in.zip");
+  $("handed-in").textContent = lab.handed_in_s
+    ? `Handed in ${local(lab.handed_in_s * 1000)}. You can hand in again.` : "";
+  if (lab.complaint) say(lab.complaint);
+  if (wasRunning && !lab.is_requested) $("live").textContent = "All runs are done.";
+  wasRunning = lab.is_requested;
+  document.documentElement.dataset.stage = lab.stage;
+  clearTimeout(timer);
+  timer = setTimeout(refresh, lab.is_requested ? POLL_MS : REST_MS);
+}
+
+const local = time => new Date(time).toLocaleString([], { dateStyle: "medium",
+  timeStyle: "short" });
+
+function row(run) {
+  const levels = Object.values(run.levels).join(", ") || run.matrix;
+  const state = el("td", { textContent: run.state, className: `v-${run.state}` });
+  return el("tr", {}, el("td", { textContent: levels }), el("td", { textContent:
+    run.goodput_mbit ?? "" }), state);
+}
+
+async function refresh() {
+  clearTimeout(timer);
+  const asked = lab;
+  try {
+    const now = await sendSurely("GET", here("/progress"));
+    if (asked === lab) show(now);
+  } catch (error) {
+    if (error instanceof Refused) say(error.message);
+    else if (!(error instanceof NotJoined)) throw error;
+  }
+}
+
+async function handIn(asItIs) {
+  await saveAll();
+  const { left, is_handed_in } = await sendSurely("POST", here("/hand-in"), { as_it_is: asItIs });
+  $("left").hidden = is_handed_in;
+  $("left").replaceChildren(el("b", { textContent: "Still missing:" }),
+    el("ul", {}, ...left.map(line => el("li", { textContent: line }))),
+    el("button", { type: "button", className: "button", textContent: "Hand in as it is",
+      onclick: () => act($("hand-in"), () => handIn(true)) }));
+  if (is_handed_in) $("live").textContent = "Handed in.";
+}
+
+$("join").onsubmit = join;
+$("seal").onclick = () => act($("seal"), async () => {
+  await saveAll();
+  await sendSurely("POST", here("/seal"), {});
+});
+$("run").onclick = () => act($("run"), () => sendSurely("POST", here("/run"), {}));
+$("hand-in").onclick = () => act($("hand-in"), () => handIn(false));
+$("leave").onclick = async () => { await saveAll(); await send("POST", "/class/leave");
+  showJoin(); };
+addEventListener("hashchange", () => {
+  const name = decodeURIComponent(location.hash.slice(1));
+  if (lab && name && name !== lab.name) openLab(name);
+});
+addEventListener("beforeunload", event => { if (unsaved.size) event.preventDefault(); });
+
+document.documentElement.dataset.ready = "";
+start().catch(error => { if (!(error instanceof NotJoined)) throw error; });

@@ -1,0 +1,93 @@
+"""Execute calls in a few threads so that nobody waits for another's second call."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Call = Callable[[], object]
+MAX_REMEMBERED = 1000  # queues, after which the idle ones are forgotten
+
+
+@dataclass
+class Queuing:
+    """Represent one who asks: the calls that wait, and when the last one began."""
+
+    calls: deque[Call] = field(default_factory=deque)
+    served: int = 0  # number of the call that began last, of all
+    active: int = 0
+
+
+class TurnQueue:
+    """Execute calls by those who were served longest ago; each has one call at a time.
+
+    A sandbox that waits for its run ends with the thread that booted it: the threads stay.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._changed = threading.Condition()
+        self._queues: dict[str, Queuing] = {}
+        self._served = 0
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self.work, name=f"run {number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, who: str, function: Callable[..., object], *arguments: Any) -> None:
+        """Let a call wait for its turn. One that returns False has not used it."""
+        with self._changed:
+            if not self._closed:
+                self.forget_idle()
+                queue = self._queues.setdefault(who, Queuing())
+                queue.calls.append(lambda: function(*arguments))
+                self._changed.notify()
+
+    def shutdown(self) -> None:
+        """Execute no other call, and wait for those that go on."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def work(self) -> None:
+        while True:
+            with self._changed:
+                while (queue := self.next_queue()) is None and not self._closed:
+                    self._changed.wait()
+                if self._closed or queue is None:
+                    return
+                call = queue.calls.popleft()
+                self._served += 1
+                before, queue.served = queue.served, self._served
+                queue.active += 1
+            has_worked = True
+            try:
+                has_worked = call() is not False
+            except Exception:
+                traceback.print_exc()  # the thread goes on with the next call
+            finally:
+                with self._changed:
+                    queue.active -= 1
+                    if not has_worked:
+                        queue.served = before
+                    self._changed.notify()
+
+    def next_queue(self) -> Queuing | None:
+        """Return the queue whose turn it is, or None if no call can begin."""
+        waiting = [queue for queue in self._queues.values() if queue.calls and not queue.active]
+        return min(waiting, key=lambda queue: queue.served, default=None)
+
+    def forget_idle(self) -> None:
+        if len(self._queues) > MAX_REMEMBERED:
+            busy = {
+                who: queue for who, queue in self._queues.items() if queue.calls or queue.active
+            }
+            self._queues = busy
