@@ -44,7 +44,7 @@ def draw_rungs(ax: Axes, run: RunFolder) -> None:
 @style.styled
 def plot_playbacks(facets: Sequence[panel_layout.ConditionRuns], title: str, footer: str) -> Figure:
     """Plot a facet per condition with a line per run."""
-    x, y = "Time since the load began (s)", "Bit rate of the segment (Mbit/s)"
+    x, y = "Time since the load began (s)", "Bit rate (Mbit/s)"
     figure, axes = panel_layout.condition_figure(facets, 2.2, x, y)
     highest_mbit = 0.0
     for ax, (_, runs) in zip(axes.flat, facets, strict=False):

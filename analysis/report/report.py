@@ -30,7 +30,7 @@ from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, load_run
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
 from gostlab.analysis.plotting.image_map import Spot, spots_of
-from gostlab.analysis.plotting.style import save
+from gostlab.analysis.plotting.style import drawing_narrow, save
 from gostlab.analysis.plotting.time_sequence_graph import plot_run
 from gostlab.analysis.report import page_data, tables
 from gostlab.analysis.report.dark_mode import add_dark_mode
@@ -227,22 +227,24 @@ def write_run(folder: Path, out: Path) -> Path:
         **template_globals(page_data.whole_run("run", run)),
         anchor="run",
         row=row_of_run(run),
-        picture=save_time_sequence(run, out.with_name(f"{out.stem}-time-sequence.svg")),
+        pictures=time_sequence_uris(run, out.with_name(f"{out.stem}-time-sequence.svg")),
     )
     return write_whole(out, page.encode("utf-8", "replace"))
 
 
-def save_time_sequence(run: RunFolder, file: Path) -> str | None:
-    """Save the time–sequence graph of a run, and return it as a data URI.
+def time_sequence_uris(run: RunFolder, file: Path) -> dict[str, str]:
+    """Save the time–sequence graph of a run, and return its forms as data URIs, by their class.
 
-    None without a capture or ACKs. Raises OSError.
+    {} without a capture or ACKs. Raises OSError.
     """
     figure = plot_run(run) if run.state == "ok" else None
     if figure is None:
-        return None
+        return {}
     svg = save(figure, "svg")
     write_whole(file, svg)
-    return svg_uri(svg)
+    with drawing_narrow():
+        narrow = save(plot_run(run) or figure, "svg")
+    return {"wide": svg_uri(svg), "narrow": svg_uri(narrow)}
 
 
 @cache

@@ -349,7 +349,9 @@ UNIT_SCALE = {
 
 
 def natural(words: str) -> list[tuple[bool, float, str]]:
-    """Return a sort key: 365MiB before 1460MiB, 100mbit before 1gbit, numbers first."""
+    """Return a sort key: off, 365MiB before 1460MiB, 100mbit before 1gbit, numbers first."""
+    if words == "off":
+        return []
     quantity = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]+)", words)
     if quantity and quantity[2].lower() in UNIT_SCALE:
         return [(False, float(quantity[1]) * UNIT_SCALE[quantity[2].lower()], "")]
