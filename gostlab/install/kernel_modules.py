@@ -18,8 +18,9 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from gostlab.atomic_write import write_json
@@ -327,17 +328,19 @@ def lab_sources_sha256() -> str:
     return hashlib.sha256(b"\0".join([*texts, KBUILD.encode()])).hexdigest()
 
 
-def provide_shipped(kernel: Path, say: Callable[[str], None]) -> str:
+def provide_shipped(kernel: Path, jobs: int, say: Callable[[str], None]) -> str:
     """Compile the lab's own controls and its capture; return the controls' names.
 
-    Raises MissingPart, CompileError.
+    Raises MissingPart, CompileError, OSError.
     """
-    for control in congestion_controls.shipped_controls().values():
-        say(f"compiling {from_root(control.source)} as {control.name}")
-        provide(control, kernel)
     say("compiling the capture")
-    provide_capture(kernel)
-    return ", ".join(sorted(congestion_controls.shipped_controls()))
+    provide_capture(kernel)  # it unpacks the headers, which the others share
+    controls = congestion_controls.shipped_controls()
+    say(f"compiling {', '.join(sorted(controls))}")
+    with ThreadPoolExecutor(jobs) as threads:
+        for _ in threads.map(partial(provide, kernel=kernel), controls.values()):
+            pass  # raises the error of the first that failed
+    return ", ".join(sorted(controls))
 
 
 # -- the user's own

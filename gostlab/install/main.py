@@ -321,7 +321,7 @@ def provide_controls(bench: Workbench) -> str:
     """Compile the lab's own congestion controls for the sandbox's kernel."""
     for kernel in locate.built_kernels(bench.cache):
         try:
-            return kernel_modules.provide_shipped(kernel, bench.say)
+            return kernel_modules.provide_shipped(kernel, bench.jobs, bench.say)
         except (kernel_modules.CompileError, locate.MissingPart) as error:
             raise SetupError(str(error)) from error
     return "none: another kernel is named by GOSTLAB_KERNEL"
