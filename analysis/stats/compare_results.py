@@ -4,6 +4,7 @@ This shows the effect of a change of the kernel, a tunnel or a setting.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ from gostlab.analysis.stats.text_table import (
 )
 from gostlab.errors import BadInput
 
+# The settings that say which version of a user's own source a run was made with.
+VERSION_KEY = re.compile(r"own_cc\.|kernel_sha256$|plugins$|.*\.(programs|files)\.")
 # Thresholds by which a single run with another seed, or through a tunnel, may differ by chance.
 FEW_RUNS_FACTOR = 3
 BETTER, WORSE, SAME, UNSURE = "better", "worse", "same", "unsure"
@@ -160,7 +163,7 @@ def partners(cells: Sequence[Cell], others: Sequence[Cell]) -> list[tuple[Cell, 
 
 def is_version(key: str) -> bool:
     """Return whether a setting says which version of a user's own source a run was made with."""
-    return key.startswith("own_cc.") or key == "kernel_sha256"
+    return VERSION_KEY.match(key) is not None
 
 
 def question_of(cell: Cell) -> Any:

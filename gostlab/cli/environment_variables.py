@@ -21,5 +21,5 @@ VARIABLES: Mapping[str, str] = {
 # What gostlab passes to processes of its own.
 INTERNAL = frozenset(
     f"GOSTLAB_{name}"
-    for name in "ALLOW_PIPE BOOT BROUGHT HOST MEMORY NOT_LOADED WHEEL_TAG WORKER".split()
+    for name in "ALLOW_PIPE BOOT BROUGHT HOST MEMORY NOT_LOADED PLUGINS WHEEL_TAG WORKER".split()
 )

@@ -30,7 +30,6 @@ from gostlab.install.locate import (
     tunnel_program,
 )
 from gostlab.install.parts_json import PartsJson, TunnelJson
-from gostlab.registry.folders import TUNNELS
 from gostlab.registry.plugins import module_of
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.run_spec import RunSpec
@@ -46,7 +45,7 @@ def start_tunnel(
     files that are no results. Raises TunnelError or NetworkError.
     """
     kind = tunnel_kind(run.tunnel)
-    start = module_of(TUNNELS, kind.module).start
+    start = module_of(kind).start
     # Reset the clock, so that the tunnel's timers and random numbers do not depend on calls of the
     # lab before its start.
     if not kind.is_direct:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 
 from gostlab.guest.qdisc import CLASS, Qdisc, ShapedDirection, ShapingMismatch
-from gostlab.registry.folders import QDISCS
 from gostlab.registry.plugins import module_of
 from gostlab.registry.qdiscs import bottleneck_kinds
 
@@ -20,8 +19,7 @@ def build_bottleneck(
 ) -> list[Qdisc]:
     """Return a bottleneck's qdiscs from the root down: its rate, and its queue if it takes one."""
     return [
-        module_of(QDISCS, kind.module).build(kind, direction, seed)
-        for kind in bottleneck_kinds(bottleneck, queue)
+        module_of(kind).build(kind, direction, seed) for kind in bottleneck_kinds(bottleneck, queue)
     ]
 
 

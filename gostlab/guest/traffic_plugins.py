@@ -6,7 +6,8 @@ defines:
     server_command(context, flow, port) -> argv
     client_command(context, flow) -> argv
     read(flow, report, ran)            the flow's row from its client's report; raises TrafficError,
-                                       or KeyError, TypeError or ValueError for one it cannot read
+                                       or LookupError, TypeError or ValueError for one it cannot
+                                       read
     part(flow, report, from_s, to_s)   if it is not tcp and has no rows: the receiver's counts in a
                                        part of the load
     rows(report)                       if it declares `rows`: each measurement's time in seconds
@@ -27,14 +28,13 @@ from gostlab.guest.flow_result import (
     TrafficError,
     server_report,
 )
-from gostlab.registry.folders import TRAFFIC_KINDS
 from gostlab.registry.plugins import module_of
 from gostlab.registry.traffic import TrafficKind, traffic_kind, traffic_kinds
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
 # All plugins are imported here: an import during the load would take some of the run's time.
-CARRIERS = {name: module_of(TRAFFIC_KINDS, kind.module) for name, kind in traffic_kinds().items()}
+CARRIERS = {name: module_of(kind) for name, kind in traffic_kinds().items()}
 MAX_READ_BYTES = 2**24  # maximum number of bytes read to find a report's last line
 MAX_LINE = 300  # maximum length of the last line in a message
 # The error of an iperf3 client whose flow is over, and which had no results from its server for 10
@@ -81,7 +81,7 @@ def result_of(
         text = "" if kind.is_counted else report.read_text(encoding="utf-8", errors="replace")
         result: FlowResult = carrier(kind).read(flow, text, ran)
         return result
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, LookupError, TypeError, OSError) as error:
         raise TrafficError(
             f"{flow.name}: {kind.program}'s report cannot be read ({type(error).__name__}: {error})"
         ) from error

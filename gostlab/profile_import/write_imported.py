@@ -18,6 +18,7 @@ from gostlab.importers.base import (
     Probe,
     Recording,
 )
+from gostlab.profile_import.formats import reader_notes
 from gostlab.profile_import.profile_writer import (
     direction_values,
     profile_text,
@@ -424,7 +425,7 @@ def evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, object]:
 
 
 def notes(order: ImportOrder, replay: ImportedPath) -> list[str]:
-    sentences = source_notes(replay.sources)
+    sentences = [*reader_notes(order.format), *source_notes(replay.sources)]
     if replay.trace.empty:
         return [*sentences, "Nothing changes over time, and there is no trace."]
     sentences.append(

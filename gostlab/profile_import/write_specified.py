@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gostlab.importers.base import SpecifiedDirection, SpecifiedPath
 from gostlab.importers.tc_lines import DISTRIBUTIONS
+from gostlab.profile_import.formats import reader_notes
 from gostlab.profile_import.profile_writer import (
     ImportedProfile,
     profile_text,
@@ -70,7 +71,11 @@ def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedPro
         {
             "name": order.name,
             "title": f"{order.name}, from {order.format.name}",
-            "notes": [f"From {files}, SHA-256 {digest}.", *source_notes(sources)],
+            "notes": [
+                f"From {files}, SHA-256 {digest}.",
+                *reader_notes(order.format),
+                *source_notes(sources),
+            ],
             **document,
         },
     )

@@ -11,7 +11,8 @@ from typing import Any
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import ANALYSIS, DRAWINGS, from_root
-from gostlab.registry.plugins import import_file
+from gostlab.registry.installed import installed
+from gostlab.registry.plugins import import_file, import_installed
 
 # The folders of plots, one plot per file. A test may add a folder.
 DRAWING_FOLDERS: tuple[Path, ...] = (DRAWINGS,)
@@ -22,17 +23,25 @@ WITH_FACTORS = re.compile(r"([a-z0-9-]+)\((.+), (.+)\)")
 
 
 def drawing_files() -> dict[str, Path]:
-    """Return the file of every plot by name: by_loss.py is by-loss. No file is opened."""
-    return {
-        path.stem.replace("_", "-"): path
-        for folder in DRAWING_FOLDERS
-        for path in sorted(folder.glob("[!_]*.py"))
-    }
+    """Return the file of every plot by name: by_loss.py is by-loss. No file is opened.
+
+    Raises BadInput for two of one name.
+    """
+    files = [path for folder in DRAWING_FOLDERS for path in sorted(folder.glob("[!_]*.py"))]
+    by_name = {path.stem.replace("_", "-"): path for path in files}
+    for plugin in installed(DRAWINGS.name):
+        path = plugin.file
+        if (name := path.stem.replace("_", "-")) in by_name:
+            raise BadInput(f"plugin {plugin} and {from_root(by_name[name])} are both called {name}")
+        by_name[name] = path
+    return by_name
 
 
 def drawing_in(plot: str, path: Path) -> Any:
     """Return the plot that a file is named after. Raises BadInput if it does not declare it."""
-    drawing = getattr(import_file(path), "DRAWING", None)
+    plugin = next((one for one in installed(DRAWINGS.name) if one.file == path), None)
+    module = import_file(path) if plugin is None else import_installed(plugin)
+    drawing = getattr(module, "DRAWING", None)
     if getattr(drawing, "word", None) != plot:
         raise BadInput(
             f'{from_root(path)}: no drawing {plot}: it must have DRAWING = Drawing("{plot}", …)'

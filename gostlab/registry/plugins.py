@@ -1,12 +1,13 @@
 """Import plugins, and collect what they declare.
 
-A plugin is one file. It declares `CONSTANT = Kind(...)`, or a tuple of several, and defines a
-function that the kind of plugin requires. Whatever goes wrong in the file is reported in one line
-that names it: this module is where the files of users are first imported.
+A plugin is one file, or a module of another package (registry.installed). It declares
+`CONSTANT = Kind(...)`, or a tuple of several, and defines a function that the kind of plugin
+requires. Whatever goes wrong in the file is reported in one line that names it: this module is
+where the files of users are first imported.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from importlib import import_module
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import CODE, from_root
+from gostlab.registry.installed import InstalledPlugin, UsedPlugin, all_installed, installed, used
 
 T = TypeVar("T", bound="Declaration")
 Value = TypeVar("Value")
@@ -44,16 +46,48 @@ class Declaration:
         return ""
 
 
-def module_of(folder: Path, name: str) -> ModuleType:
-    """Return the module of a plugin's file, which no other code names. Raises what it raises."""
-    return import_module(".".join((*folder.relative_to(CODE).parts, name)))
+def module_of(declaration: Declaration) -> ModuleType:
+    """Return the module of a plugin, which no other code names. Raises what it raises."""
+    return import_module(declaration.module)
+
+
+def origin_of(declaration: Declaration) -> str:
+    """Return the file of a plugin, or its package, for messages."""
+    for plugin in all_installed():
+        if plugin.module == declaration.module:
+            return str(plugin)
+    return f"{declaration.module.replace('.', '/')}.py"
+
+
+def plugin_of(group: str, module: str) -> InstalledPlugin | None:
+    """Return the plugin of another package that a module is, or None for one of the lab's own."""
+    return next((plugin for plugin in installed(group) if plugin.module == module), None)
+
+
+def plugins_used(declarations: Iterable[tuple[str, str]]) -> list[UsedPlugin]:
+    """Return the plugins of other packages among modules, each given with its group.
+
+    Raises BadInput.
+    """
+    found = (plugin_of(group, module) for group, module in dict.fromkeys(declarations))
+    return [used(plugin) for plugin in found if plugin is not None]
+
+
+def import_installed(plugin: InstalledPlugin) -> ModuleType:
+    """Import a plugin of another package. Raises BadInput with its line for what it raises."""
+    try:
+        return import_module(plugin.module)
+    except (Exception, SystemExit) as error:
+        reason = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
+        line = last_line(error)
+        raise BadInput(f"plugin {plugin}{line}: {reason}: mend or uninstall it") from error
 
 
 def import_file(path: Path) -> ModuleType:
     """Import a plugin's file. Raises BadInput with its line for whatever the file raises."""
     try:
         if path.is_relative_to(CODE):
-            return module_of(path.parent, path.stem)
+            return import_module(module_name(path))
         from importlib.util import module_from_spec, spec_from_file_location
 
         spec: Any = spec_from_file_location(path.stem, path)
@@ -63,6 +97,25 @@ def import_file(path: Path) -> ModuleType:
         reason = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
         raise BadInput(f"{from_root(path)}{line_in(path, error)}: {reason}") from error
     return module
+
+
+def last_line(error: BaseException) -> str:
+    """Return the file and line in which an exception was raised, like " (plugin.py:12)"."""
+    if isinstance(error, SyntaxError):
+        return f" ({Path(error.filename or '?').name}:{error.lineno})"
+    frame, where = error.__traceback__, ""
+    while frame is not None:
+        file = frame.tb_frame.f_code.co_filename
+        where = where if file.startswith("<frozen") else f" ({Path(file).name}:{frame.tb_lineno})"
+        frame = frame.tb_next
+    return where
+
+
+def module_name(path: Path) -> str:
+    """Return the module of a plugin's file; outside the lab it is the file's stem."""
+    if not path.is_relative_to(CODE):
+        return path.stem
+    return ".".join(path.relative_to(CODE).with_suffix("").parts)
 
 
 def line_in(path: Path, error: BaseException) -> str:
@@ -80,32 +133,44 @@ def line_in(path: Path, error: BaseException) -> str:
 def declared_in(folder: Path, constant: str, kind: type[T], function: str) -> dict[str, T]:
     """Return the declarations of a folder's modules by each of their names.
 
-    Raises BadInput for an incomplete declaration, or two of one name.
+    The lab's own folder has those of other packages besides. Raises BadInput for an incomplete
+    declaration, or two of one name.
     """
+    modules = [
+        (module_name(path), import_file(path), from_root(path))
+        for path in sorted(folder.glob("[!_]*.py"))
+    ]
+    if folder.is_relative_to(CODE):
+        modules += [
+            (plugin.module, import_installed(plugin), f"plugin {plugin}")
+            for plugin in installed(folder.name)
+        ]
     by_name: dict[str, T] = {}
     declarations = [
-        declaration
-        for path in sorted(folder.glob("[!_]*.py"))
-        for declaration in declarations_in(path, constant, kind, function)
+        replace(declaration, module=name)  # type: ignore[type-var]
+        for name, module, origin in modules
+        for declaration in declarations_in(module, origin, constant, kind, function)
     ]
     # The order does not depend on the files.
     for declaration in sorted(declarations, key=lambda declaration: declaration.name):
         for name in (declaration.name, *getattr(declaration, "spellings", ())):
             if name in by_name:
                 raise BadInput(
-                    f"{from_root(folder)}: {declaration.module}.py and {by_name[name].module}.py"
-                    f" are both called {name}"
+                    f"{from_root(folder)}: {origin_of(declaration)} and"
+                    f" {origin_of(by_name[name])} are both called {name}"
                 )
             by_name[name] = declaration
     return by_name
 
 
-def declarations_in(path: Path, constant: str, kind: type[T], function: str) -> Iterator[T]:
+def declarations_in(
+    imported: ModuleType, origin: str, constant: str, kind: type[T], function: str
+) -> Iterator[T]:
     """Yield the declarations of a module. Raises BadInput for an incomplete one.
 
     A module with neither the constant nor the function is a helper of others.
     """
-    module, origin = vars(import_file(path)), from_root(path)
+    module = vars(imported)
     if constant not in module and function not in module:
         return
     if constant not in module:
@@ -119,7 +184,7 @@ def declarations_in(path: Path, constant: str, kind: type[T], function: str) -> 
     for declaration in declared if isinstance(declared, tuple) else (declared,):
         if not isinstance(declaration, kind):
             raise BadInput(f"{origin}: {constant} is not {kind.__name__}(name=..., ...)")
-        yield replace(declaration, module=path.stem)  # type: ignore[type-var]
+        yield declaration
 
 
 def records(folder: Path, file: str, read: Callable[[Path, Any], Value]) -> Iterator[Value]:

@@ -28,7 +28,7 @@ class QdiscKind(Declaration):
     # The option in kernel/kconfig.fragment that builds it, NET_SCH_…; NET_SCHED if every kernel
     # has it.
     option: str = ""
-    module: str = ""  # The file in gostlab/qdiscs/, without .py.
+    module: str = ""  # The module, in dotted form.
     use: str = QUEUE  # QUEUE (it queues packets) | BOTTLENECK (it enforces the rate).
     # Whether any queue may be attached to a bottleneck, not only its own.
     takes_queue: bool = False

@@ -11,7 +11,14 @@ from typing import Any
 from gostlab.errors import BadInput
 from gostlab.registry import graph_topologies
 from gostlab.registry.folders import TOPOLOGY_FILE, from_root
-from gostlab.registry.plugins import Declaration, import_file, one_called
+from gostlab.registry.installed import TOPOLOGIES, installed
+from gostlab.registry.plugins import (
+    Declaration,
+    import_file,
+    import_installed,
+    one_called,
+    plugin_of,
+)
 
 SIZES = ("senders", "receivers", "sites", "nodes", "hops")
 
@@ -103,14 +110,28 @@ class Topology(Declaration):
 @cache
 def topology_classes(file: Path = TOPOLOGY_FILE) -> dict[str, type[Any]]:
     """Return the class of every topology by name, in the file's order. Raises BadInput."""
-    module, by_name = import_file(file), {}
-    for topology in vars(module).values():
-        if isinstance(topology, type) and module.Topo in topology.__mro__[1:]:
-            name = vars(topology).get("name", "")
-            if name in by_name:
-                raise BadInput(f"{from_root(file)}: two topologies are called {name}")
-            by_name[name] = topology
+    own, by_name = import_file(file), {}
+    plugins = installed(TOPOLOGIES) if file == TOPOLOGY_FILE else ()
+    for module in (own, *map(import_installed, plugins)):
+        for topology in vars(module).values():
+            if (
+                isinstance(topology, type)
+                and own.Topo in topology.__mro__[1:]
+                and topology.__module__ == module.__name__
+            ):
+                name = vars(topology).get("name", "")
+                if name in by_name:
+                    raise BadInput(
+                        f"{origin_of_class(file, topology)}: two topologies are called {name}"
+                    )
+                by_name[name] = topology
     return by_name
+
+
+def origin_of_class(file: Path, topology: type[Any]) -> str:
+    """Return the file of a topology's class, or its package, for messages."""
+    plugin = plugin_of(TOPOLOGIES, topology.__module__)
+    return from_root(file) if plugin is None else f"plugin {plugin}"
 
 
 @cache
@@ -126,7 +147,7 @@ def topology_of(name: str) -> Topology:
 
 def declared_by(file: Path, topology: type[Any]) -> Topology:
     """Return the declaration of a class. Raises BadInput."""
-    origin = f"{from_root(file)}: {topology.__name__}"
+    origin = f"{origin_of_class(file, topology)}: {topology.__name__}"
     attributes = {key: value for key, value in vars(topology).items() if key[0] != "_"}
     if not callable(attributes.pop("build", None)):
         raise BadInput(f"{origin}: no function build(): it cannot be built")

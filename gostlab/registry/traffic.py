@@ -56,7 +56,7 @@ class TrafficKind(Declaration):
     # The names under which the sender's and the receiver's program are charged.
     charged: tuple[str, ...] = ("", "")
     rows: str = ""  # The file of its measurements, one per row, without .jsonl; "" means none.
-    module: str = ""  # The file in gostlab/traffic/, without .py.
+    module: str = ""  # The module, in dotted form.
 
 
 @cache

@@ -77,7 +77,7 @@ class TunnelKind(Declaration):
 
     name: str
     says: str
-    module: str = ""  # The file in gostlab/tunnels/, without .py.
+    module: str = ""  # The module, in dotted form.
     # GOST (found or built by the installation), the name of a program on PATH, or a path; "" means
     # no tunnel.
     program: str = ""

@@ -36,12 +36,14 @@ from gostlab.install.locate import (
 )
 from gostlab.install.parts_json import PartsJson, TunnelJson
 from gostlab.install.rootfs import Root, require_root
+from gostlab.registry.file_copies import copy_of, digest_of
 from gostlab.registry.folders import CODE
+from gostlab.registry.installed import PLUGINS, told_to_guests
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import SHIPPED
 from gostlab.registry.programs import OF_FLOWS
 from gostlab.registry.tunnels import GOST, tunnel_kind
-from gostlab.spec.command_files import cached_folder, changed_programs
+from gostlab.spec.command_files import changed_programs
 from gostlab.spec.run_spec import RunSpec
 
 CHECKOUT = CODE
@@ -375,7 +377,29 @@ def require_own_files(run: RunSpec) -> dict[str, Path]:
     for flow in flows:
         if changed := changed_programs([flow.server, flow.client], flow.programs, flow.files):
             raise MachineError(f"{run.name}: {flow.name}: {changed}: ask for the run again here")
-    return {flow.name: cached_folder(flow.files) for flow in flows if flow.files}
+    return {flow.name: copy_of(digest_of(flow.files)) for flow in flows if flow.files}
+
+
+def require_plugins(run: RunSpec) -> dict[str, Path]:
+    """Return the folders of a run's plugins of other packages, by a name for each.
+
+    Raises MachineError if one is not on this machine as the run was compiled with it.
+    """
+    for plugin in run.plugins:
+        if not plugin.folder.is_dir():
+            raise MachineError(
+                f"{run.name}: plugin {plugin} is not on this machine as the run was asked for"
+                f" ({plugin.sha256}): install it, and ask for the run again here"
+            )
+    return {f"plugin-{plugin.sha256}": plugin.folder for plugin in run.plugins}
+
+
+def plugin_environ(run: RunSpec, python_path: str, folders: Sequence[str]) -> dict[str, str]:
+    """Return the variables by which a run's Python finds its plugins, none without one."""
+    if not run.plugins:
+        return {}
+    paths = os.pathsep.join([python_path, *folders])
+    return {"PYTHONPATH": paths, PLUGINS: told_to_guests(run.plugins)}
 
 
 def require_kernels(runs: Iterable[RunSpec], parts: Parts) -> None:

@@ -15,7 +15,9 @@ from gostlab.sandbox import (
     RUN,
     TimedProcess,
     guest_argv,
+    plugin_environ,
     require_own_files,
+    require_plugins,
     start_logged,
     time_limit_s,
 )
@@ -35,11 +37,13 @@ def start_run(run: RunSpec, folder: Path, parts: PartsJson, commit: str | None) 
     """Start a run on this kernel. Raises OSError."""
     files = {name: str(folder) for name, folder in require_own_files(run).items()}
     handed: PartsJson = {**parts, "commit": commit, "files": files}
+    plugins = require_plugins(run)
     (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
     environ = {
         **os.environ,
         **QUICK_IMPORTS,
         "PYTHONPATH": PYTHON_PATH,
+        **plugin_environ(run, PYTHON_PATH, [str(path) for path in plugins.values()]),
         "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),
     }
     process = start_logged([*CONTAINMENT, *guest_argv(RUN, str(folder))], folder, environ)

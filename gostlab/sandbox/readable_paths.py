@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from gostlab.spec.command_files import cached_folder, paths_in
+from gostlab.registry.file_copies import copy_of, digest_of
+from gostlab.spec.command_files import paths_in
 from gostlab.spec.run_spec import RunSpec
 
 # Folders with files of packages, which everybody may read. /usr has too many files to check each.
@@ -67,7 +68,7 @@ def named_by_commands(run: RunSpec) -> list[Path]:
     Programs among them that others may execute count, wherever they lie.
     """
     host_flows = [flow for flow in run.flows if flow.traffic.of_the_host]
-    readable = [cached_folder(flow.files).resolve() for flow in host_flows if flow.files]
+    readable = [copy_of(digest_of(flow.files)).resolve() for flow in host_flows if flow.files]
     for path in paths_in([text for flow in host_flows for text in (flow.server, flow.client)]):
         if is_reachable(path) or is_program(path):
             readable += public_paths(path)

@@ -20,6 +20,7 @@ from gostlab.install.kernel_modules import Module
 from gostlab.install.rootfs import Root, require_root
 from gostlab.registry.folders import CODE, ROOT, TOPOLOGY_FILE, cache_folder
 from gostlab.registry.folders import PYTHON_PATH as HOST_PYTHON_PATH
+from gostlab.registry.installed import PLUGINS
 from gostlab.sandbox import root_of
 from gostlab.spec.run_spec import RunSpec
 
@@ -169,7 +170,8 @@ def provide_bundle(root: Root, digest: str) -> dict[str, Path]:
     digest_file = folder / SOURCES_DIGEST
     if not (file.exists() and digest_file.exists() and digest_file.read_text("ascii") == digest):
         argv, environ = root.python("-m", "gostlab.sandbox.module_bundle", file)
-        environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS}
+        # Other packages' plugins are not among the lab's modules.
+        environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS, PLUGINS: "[]"}
         if subprocess.run(argv, env=environ, capture_output=True, check=False).returncode == 0:
             write_whole(digest_file, digest)
         else:

@@ -48,7 +48,9 @@ from gostlab.sandbox import (
     TimedProcess,
     guest_argv,
     held_call,
+    plugin_environ,
     require_own_files,
+    require_plugins,
     start_logged,
 )
 from gostlab.sandbox.guest_init import REBOOTED
@@ -651,10 +653,14 @@ def run_boot(
     OSError.
     """
     own_files = require_own_files(run)
-    keep = [*keep, *own_files.values()]
+    plugins = require_plugins(run)
+    keep = [*keep, *own_files.values(), *plugins.values()]
     root = own_root(parts, run)
     if root is not None:
         parts = cast(PartsJson, root.parts)
+        root = replace(root, shared={**root.shared, **plugins})
+    python_path = root.environ["PYTHONPATH"] if root else PYTHON_PATH
+    folders = [root.inside(name) if root else str(path) for name, path in plugins.items()]
     modules = compile_modules(run, kernel)
     capture = capture_module(kernel) if run.capture != "off" else None
     run_parts = parts.copy()
@@ -667,7 +673,7 @@ def run_boot(
     facts = host_facts(str(available_isolation()))
     if root is not None:
         facts["root"] = root.root.says()
-    environ = {"GOSTLAB_HOST": json.dumps(facts)}
+    environ = {"GOSTLAB_HOST": json.dumps(facts), **plugin_environ(run, python_path, folders)}
     if prompt:
         environ["TERM"] = os.environ.get("TERM", "dumb")
     return RunBoot(

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 
 from gostlab.errors import SandboxOnly
 from gostlab.registry.congestion_controls import needs_accurate_ecn, own_controls, parse_control
+from gostlab.registry.folders import QDISCS, TRAFFIC_KINDS, TUNNELS
+from gostlab.registry.installed import TOPOLOGIES, UsedPlugin
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import FEATURES, Kernel
+from gostlab.registry.plugins import plugins_used
 from gostlab.registry.qdiscs import bottleneck_kinds, marking_kinds, qdisc_kinds
+from gostlab.registry.topologies import topology_classes
 from gostlab.registry.tunnels import GOST, IP_TCP_BYTES, tunnel_kind, tunnel_kinds
 from gostlab.spec.cc_placement import resolve_ends
 from gostlab.spec.cpu_cost_tables import resolve_costs
@@ -151,6 +155,7 @@ def resolve(
         rx_usecs=reception.rx_usecs,
         memory_mib=memory_mib,
         tcp_memory_mib=tcp_memory_mib,
+        plugins=plugins_of(request, flows),
         sample_ms=request["sample"],
         start_spread_s=request["start_spread"],
         measure_from_s=measure_from_s,
@@ -197,6 +202,19 @@ def own_cc(ccs: Iterable[str]) -> dict[str, str]:
     user_controls = own_controls()
     names = sorted({parse_control(cc).name for cc in ccs})
     return {name: user_controls[name].sha256[:12] for name in names if name in user_controls}
+
+
+def plugins_of(request: RunRequest, flows: Sequence[FlowSpec]) -> list[UsedPlugin]:
+    """Return the plugins of other packages that a run uses. Raises BadInput."""
+    queues = bottleneck_kinds(request["bottleneck"], request["queue"])
+    return plugins_used(
+        [
+            (TOPOLOGIES, topology_classes()[request["topology"]].__module__),
+            (TUNNELS.name, request.tunnel.module),
+            *((QDISCS.name, kind.module) for kind in queues),
+            *((TRAFFIC_KINDS.name, flow.traffic.module) for flow in flows),
+        ]
+    )
 
 
 def target_ms(request: RunRequest) -> float:

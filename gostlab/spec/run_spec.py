@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from gostlab.errors import BadInput
+from gostlab.registry.installed import UsedPlugin
 from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.compatible_json import JsonObject, added_later, from_json, to_json
@@ -136,6 +137,8 @@ class RunSpec:
     # each.
     capture: str = added_later("off")
     snaplen_bytes: int = added_later(96)
+    # The plugins of other packages that the run uses.
+    plugins: list[UsedPlugin] = added_later([])
     allow: list[str] = added_later([])  # The traps that the user explicitly allows.
 
     def to_json(self) -> JsonObject:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from gostlab.registry.file_copies import provide_copy
 from gostlab.registry.topologies import Topology
 from gostlab.registry.traffic import (
     BOTH_WAYS,
@@ -21,7 +22,7 @@ from gostlab.registry.traffic import (
     traffic_kinds,
 )
 from gostlab.registry.tunnels import IP_TCP_BYTES, WAN, tunnel_kinds
-from gostlab.spec.command_files import program_digests, provide_files
+from gostlab.spec.command_files import program_digests
 from gostlab.spec.flow import DATAGRAM_BYTES, FlowSpec
 from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
@@ -360,7 +361,7 @@ def files_of(flow: RequestedFlow) -> dict[str, str]:
         beside = Path(node.origin).parent / path if node.line is not None else path
         paths.append(Path(os.path.abspath(beside if beside.exists() else path)))
     try:
-        return provide_files(paths) if paths else {}
+        return provide_copy(paths) if paths else {}
     except (BadInput, OSError) as error:
         raise flow.bad(f"files: {error}") from None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gostlab.guest.namespaces import inside
-from gostlab.registry.folders import QDISCS, from_root
+from gostlab.registry.plugins import origin_of
 from gostlab.registry.qdiscs import marking_kinds
 
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
@@ -266,7 +266,7 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     if any(len(part) < max(offsets) + 4 for part in parts):
         raise ValueError(
             f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
-            f" marks where {from_root(QDISCS / f'{kind.module}.py')} says (marks_at, marks_in)"
+            f" marks where {origin_of(kind)} says (marks_at, marks_in)"
         )
     return sum(
         int(struct.unpack_from("=I", part, part_offset)[0])
