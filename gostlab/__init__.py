@@ -34,6 +34,7 @@ PUBLIC = dict.fromkeys(
     "MissingPart": "gostlab.install.locate",
     "ResultsError": "gostlab.results",
     "SAMPLES": "gostlab.results",
+    "check_plugin": "gostlab.plugin_check.battery",
     "fit": "gostlab.search.api",
 }
 __all__ = [*PUBLIC, "__version__"]  # noqa: PLE0604

@@ -10,6 +10,7 @@ from gostlab.api import load as load
 from gostlab.api import report as report
 from gostlab.errors import BadInput as BadInput
 from gostlab.install.locate import MissingPart as MissingPart
+from gostlab.plugin_check.battery import check_plugin as check_plugin
 from gostlab.results import SAMPLES as SAMPLES
 from gostlab.results import ResultsError as ResultsError
 from gostlab.sandbox import MachineError as MachineError

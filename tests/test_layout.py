@@ -46,14 +46,15 @@ FEATURES = {
     "bench": "cli.common",
     "packetdrill": "cli.common",
     "pytest_plugin": "",
+    "plugin_check": "cli.common importers profile_import",
     "reproduce": "",
     "serve": "apply classroom cli cli.common",
     "shell": "",
-    "cli": "apply bench cli.common cluster classroom packetdrill profile_import reproduce search"
-    " shell",
+    "cli": "apply bench cli.common cluster classroom packetdrill plugin_check profile_import reproduce"
+    " search shell",
 }
 # Features with a part that runs in a guest and needs what is there.
-IN_GUEST = {"reproduce", "shell"}
+IN_GUEST = {"plugin_check", "reproduce", "shell"}
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.registry"},
     "gostlab": set(),  # the version
@@ -203,6 +204,7 @@ INSIDE = {
     " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.experiment_result scheduler.eta",
     "cluster": "sandbox.uml install.rootfs",
     "packetdrill": "sandbox.cpu_claims sandbox.rootfs sandbox.uml install.apt install.build_env",
+    "plugin_check": "guest.flow_result results.duplicate_runs",
     "pytest_plugin": "api.experiment results.duplicate_runs results.run_result sandbox.cpu_claims"
     " sandbox.host_limits scheduler.shard",
     "reproduce": "guest.reset_clock guest.traffic_plugins guest.host_config guest.flow_result"

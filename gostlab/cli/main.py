@@ -97,6 +97,11 @@ VERBS = (
         "gostlab.cli.assets",
         "the sandbox's kernels: other versions of Linux, and trees of your own",
     ),
+    VerbEntry(
+        "plugin",
+        "gostlab.plugin_check.plugin_cli",
+        "tunnels, queues, traffic and more that there are, and the battery that checks one",
+    ),
     VerbEntry("gost", "gostlab.cli.assets", "GOSTs of several versions, side by side"),
     VerbEntry(
         "replay",

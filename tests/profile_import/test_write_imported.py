@@ -3,7 +3,6 @@
 Every file is made here, in the form that its program writes.
 """
 
-import contextlib
 import gzip
 import itertools
 import json
@@ -17,8 +16,6 @@ import numpy as np
 import pytest
 
 from gostlab.cli import main
-from gostlab.importers.base import Recording, UnreadableRecording
-from gostlab.profile_import.formats import FORMATS
 from gostlab.profile_import.rate_steps import packet_bits, rate_steps, replay_error
 from gostlab.spec.profile import load_profile
 from gostlab.spec.trace import changes_of
@@ -26,7 +23,6 @@ from gostlab.tcpmodel.rate_steps import CapacityOf
 from netem_profiles import make_starlink_like
 from tests.asked import runs_of
 from tests.lab_command import Refused
-from tests.spec.test_fuzz import spoil
 
 BITS = packet_bits(1500)
 IMPORT = ("profile", "import")
@@ -232,22 +228,6 @@ def test_what_is_wrong_is_said_in_a_line(
     (tmp_path / "bad.txt").write_text(text)
     assert says in refused(*IMPORT, tmp_path / "bad.txt", *words, "--out", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.txt"]
-
-
-@pytest.mark.parametrize("name", sorted(FORMATS))
-def test_no_text_makes_a_reader_stumble(name: str) -> None:
-    draw, one = random.Random(name), FORMATS[name]
-    good = {
-        "irtt": irtt_json([1.0, None]),
-        "csv": "timestamp,rtt\n1,2\n2,\n",
-        "iperf3": '{"intervals": [{"streams": [{"rtt": 1}], "sum": {"start": 0}}]}',
-        "flent": '{"x_values": [1], "results": {"Ping (ms)": [1], "TCP upload": [1]}}',
-    }.get(name, "1\n2\n3\n")
-    for _ in range(300):
-        text = spoil(good, draw)
-        one.recognises(text)
-        with contextlib.suppress(UnreadableRecording):
-            one.read([Recording("x", text)] * len(one.files))
 
 
 def test_a_profile_that_is_there_is_not_replaced(tmp_path: Path, refused: Refused) -> None:

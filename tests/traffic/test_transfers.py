@@ -112,16 +112,3 @@ def test_what_arrives_after_a_burst_is_that_bursts(tmp_path: Path) -> None:
     assert row.on_off["max_late_s"] == pytest.approx(0.004)
     assert row.on_off["on_bps"] == pytest.approx(8 * 500 / 1.996)
     assert (row.bytes, row.goodput_bps) == (500, 1000.0)
-
-
-@pytest.mark.sandbox
-def test_each_kind_of_traffic_repeats_to_the_bit(lab: Lab) -> None:
-    asked = (
-        "{topology: dumbbell, rate: 10mbit, duration: 4s, flows: {film: {kind: video},"
-        " file: {bytes: 500kB, direction: both}, web: {on: 1s, off: 1s, rate: 1mbit},"
-        " call: {rate: 500kbit}}}"
-    )
-    first, second = lab.run(asked), lab.run(asked)
-
-    assert first.unlike(second) == []
-    assert first.lines("segments.jsonl") == second.lines("segments.jsonl")

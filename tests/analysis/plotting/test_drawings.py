@@ -80,13 +80,6 @@ def experiment_that_draws(folder: Path, word: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("word", WORDS)
-def test_every_drawing_is_named_after_its_file_and_says_what_it_shows(word: str) -> None:
-    drawing = drawing_of(word)
-    assert drawing.word == word
-    assert drawing.caption.endswith(".") and len(drawing.caption) > 20
-
-
 @pytest.mark.rendered
 def test_a_new_drawing_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_drawing(monkeypatch, tmp_path / "drawings", "pies", PIES)

@@ -1,0 +1,1 @@
+"""Check plugins by one battery, which the lab's own and those of other packages must pass."""

@@ -1,0 +1,71 @@
+"""Find every plugin that there is, and the battery of its group."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gostlab.plugin_check import drawings, formats, networks, queues, traffic, tunnels
+from gostlab.plugin_check.bench import PluginBench
+from gostlab.profile_import.formats import FORMATS
+from gostlab.registry import folders
+from gostlab.registry.installed import GROUPS, TOPOLOGIES
+from gostlab.registry.plots import drawing_files, drawing_in
+from gostlab.registry.plugins import one_called
+from gostlab.registry.qdiscs import qdisc_kinds
+from gostlab.registry.topologies import topologies, topology_classes
+from gostlab.registry.traffic import traffic_kinds
+from gostlab.registry.tunnels import tunnel_kinds
+
+STEPS = ("declares", "starts", "carries", "ends", "refuses", "repeats")
+BATTERIES = {
+    folders.TUNNELS.name: tunnels,
+    folders.QDISCS.name: queues,
+    folders.TRAFFIC_KINDS.name: traffic,
+    folders.FORMATS.name: formats,
+    folders.DRAWINGS.name: drawings,
+    TOPOLOGIES: networks,
+}
+
+
+def declared_in(group: str) -> Mapping[str, Any]:
+    """Return the declaration of every plugin of a group by name. Raises BadInput."""
+    if group == folders.TUNNELS.name:
+        return {kind.name: kind for kind in tunnel_kinds().values()}
+    if group == folders.FORMATS.name:
+        return FORMATS
+    if group == folders.DRAWINGS.name:
+        return {word: drawing_in(word, file) for word, file in drawing_files().items()}
+    known: dict[str, Callable[[], Mapping[str, Any]]] = {
+        folders.QDISCS.name: qdisc_kinds,
+        folders.TRAFFIC_KINDS.name: traffic_kinds,
+        TOPOLOGIES: topologies,
+    }
+    return one_called(group, known, "group of plugins")()
+
+
+def all_plugins() -> list[tuple[str, str]]:
+    """Return every plugin, of the lab and of other packages, as its group and name."""
+    return [(group, name) for group in GROUPS for name in declared_in(group)]
+
+
+def steps_of(group: str) -> dict[str, Callable[[PluginBench], None]]:
+    return {step: getattr(BATTERIES[group], step) for step in STEPS}
+
+
+def bench_for(group: str, name: str, folder: Path, samples: Sequence[Path]) -> PluginBench:
+    """Return the bench of a plugin. Raises BadInput if there is none of that name."""
+    declared = one_called(name, declared_in(group), f"plugin among {group}")
+    return PluginBench(
+        name, importlib.import_module(module_of(group, name, declared)), declared, folder, samples
+    )
+
+
+def module_of(group: str, name: str, declared: Any) -> str:
+    if group == TOPOLOGIES:
+        return str(topology_classes()[name].__module__)
+    if group == folders.FORMATS.name:
+        return str(declared.read.__module__)
+    return str(declared.draw.__module__ if group == folders.DRAWINGS.name else declared.module)

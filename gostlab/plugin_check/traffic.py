@@ -1,0 +1,121 @@
+"""Check a type of traffic: its flow, its report, the fields that it needs."""
+
+from pathlib import Path
+from typing import Any
+
+from gostlab.guest.flow_result import FlowResult, Ran, TrafficError
+from gostlab.plugin_check.bench import (
+    PluginBench,
+    PluginFault,
+    check_good,
+    check_left_behind,
+    check_same,
+    check_text,
+    flows_of,
+    require,
+)
+from gostlab.registry.traffic import DOWNLOAD, traffic_kinds
+
+PATH = {
+    "rate": "5mbit",
+    "rtt": "20ms",
+    "buffer": "50pkts",
+    "cc": "cubic",
+    "sample": "100ms",
+    "duration": "2s",
+}
+DURATION_S, LATE_S = 2.0, 1.0
+# A value of each field that some type needs.
+VALUES: dict[str, Any] = {
+    "size": "300kB",
+    "bytes": "1MB",
+    "rate": "2mbit",
+    "on": "500ms",
+    "off": "200ms",
+    "ladder": ["300kbit", "1mbit"],
+    "segment": "500ms",
+    "server": "exec iperf3 -s -1 -p $PORT",
+    "client": "iperf3 -c $HOST -p $PORT -t $SECONDS",
+}
+# What no program reports.
+HOSTILE = ("", "no report of anybody's", "{}", "[]", '{"end": null}', "\x00\xff", "[1/2] 1e999 nan")
+
+
+def flow_of(bench: PluginBench, **more: object) -> dict[str, Any]:
+    kind = bench.declared
+    usual: dict[str, Any] = {"direction": DOWNLOAD} if kind.direction == DOWNLOAD else {}
+    if "sizes" in kind.may:  # the last download goes on to its end
+        usual["sizes"] = ["10kB", "100kB"]
+    needed = {field: VALUES[field] for field in kind.must}
+    return {"kind": bench.name, **usual, **needed, **more}
+
+
+def load_of(bench: PluginBench) -> dict[str, Any]:
+    return {**PATH, "flows": {"a": flow_of(bench)}}
+
+
+def declares(bench: PluginBench) -> None:
+    kind = bench.declared
+    check_text(bench, bench.name, kind.says)
+    functions = ("server_command", "client_command", "read")
+    missing = [name for name in functions if not hasattr(bench.module, name)]
+    require(not missing, f"no function {', '.join(missing)}")
+    of_the_lab = bench.module.__name__.startswith("gostlab.")
+    named = kind.report[0].startswith("plugin-")
+    require(of_the_lab or named, f'report: {kind.report[0]!r}: write ("plugin-{kind.name}", …)')
+    require(not kind.rows or hasattr(bench.module, "rows"), "rows declared without rows()")
+    unknown = [field for field in kind.must if field not in VALUES]
+    require(not unknown, f"must: {', '.join(unknown)}: no field of a flow that a type may need")
+
+
+def starts(bench: PluginBench) -> None:
+    run = bench.run(load_of(bench))
+    stem, suffix = bench.declared.report
+    require((run.folder / f"{stem}{suffix}").is_file(), f"no report {stem}{suffix}")
+    [flow] = flows_of(run)
+    require(flow["kind"] == bench.name, f"its flow is of kind {flow['kind']}")
+
+
+def carries(bench: PluginBench) -> None:
+    run = bench.run(load_of(bench))
+    check_good(run)
+    [flow] = flows_of(run)
+    require(flow["bytes"] > 0, "its flow carried nothing")
+    require(flow["goodput_bps"] < 5e6, f"{flow['goodput_bps']:.0f} bit/s through 5 Mbit/s")
+
+
+def ends(bench: PluginBench) -> None:
+    run = bench.run(load_of(bench))
+    check_left_behind(run)
+    [flow] = flows_of(run)
+    late = flow["ended_s"] - DURATION_S
+    require(late < LATE_S, f"its flow ended {late:.1f} s after its time")
+
+
+def refuses(bench: PluginBench) -> None:
+    kind = bench.declared
+    for field in kind.must:
+        flow = {name: value for name, value in flow_of(bench).items() if name != field}
+        bench.refuses(f"a flow without {field}", {**PATH, "flows": {"a": flow}})
+    others = {field for other in traffic_kinds().values() for field in (*other.must, *other.may)}
+    for field in sorted((others & VALUES.keys()) - {*kind.must, *kind.may}):
+        flow = flow_of(bench, **{field: VALUES[field]})
+        bench.refuses(f"a flow with {field}", {**PATH, "flows": {"a": flow}})
+    [flow_spec] = bench.run(load_of(bench)).run.flows
+    for number, text in enumerate(() if kind.is_counted else HOSTILE):
+        report = bench.folder / f"hostile-{number}"
+        report.write_bytes(text.encode("utf-8", "replace"))
+        ran = Ran("a", kind.name, 0.0, DURATION_S, report=Path(report))
+        try:
+            result = bench.module.read(flow_spec, text, ran)
+        except (TrafficError, LookupError, TypeError, ValueError, OSError) as error:
+            require("\n" not in str(error), f"a bad report is told in more than a line: {error}")
+        except Exception as error:
+            raise PluginFault(f"report {text!r}: {type(error).__name__}: {error}") from error
+        else:
+            nothing = isinstance(result, FlowResult) and result.bytes == 0
+            require(nothing, f"report {text!r} is read as a result")
+
+
+def repeats(bench: PluginBench) -> None:
+    check_same(bench.run(load_of(bench)), bench.run(load_of(bench), again=True))

@@ -1,0 +1,119 @@
+"""Check a tunnel: its legs, what it carries, its bytes on the wire, its evidence."""
+
+import re
+from typing import Any
+
+from gostlab.plugin_check.bench import (
+    NotApplicable,
+    PluginBench,
+    check_good,
+    check_left_behind,
+    check_same,
+    check_text,
+    checks_of,
+    flows_of,
+    require,
+)
+from gostlab.registry.topologies import topologies
+from gostlab.registry.tunnels import WAN, WAN2, TunnelKind
+from gostlab.results import read_object, read_series
+from gostlab.results.metrics import wire_ratio
+
+PATH = {"rate": "10mbit", "rtt": "20ms", "buffer": "50pkts", "cc": "cubic", "sample": "100ms"}
+STREAMS, RATE_BPS, MTU_BYTES = 2, 10e6, 1500
+# The goodput that a tunnel reaches at least; one whose program sends by itself may lose its window.
+MIN_SHARE, MIN_SHARE_OF_DATAGRAMS = 0.75, 0.4
+# The measured and the declared bytes on the wire differ at most by this share: data under way at a
+# sample, and ACKs that share a packet with data.
+WIRE_BOUND = 0.015
+
+
+def load_of(bench: PluginBench) -> dict[str, Any]:
+    streams = STREAMS if bench.declared.most_streams in (0, *range(3, 65)) else 1
+    return {**PATH, "tunnel": bench.name, "streams": streams, "duration": "3s"}
+
+
+def tunnelled(bench: PluginBench) -> TunnelKind:
+    """Return the tunnel's declaration. Raises NotApplicable for none."""
+    kind: TunnelKind = bench.declared
+    if kind.is_direct:
+        raise NotApplicable("no tunnel")
+    return kind
+
+
+def declares(bench: PluginBench) -> None:
+    check_text(bench, bench.name, bench.declared.says)
+    kind = tunnelled(bench)
+    if kind.is_vpn:
+        require(kind.packet_bytes > 0 and kind.mtu_less > 0, "a VPN's packet_bytes and mtu_less")
+
+
+def starts(bench: PluginBench) -> None:
+    kind, run = tunnelled(bench), bench.run(load_of(bench))
+    streams = run.run.streams
+    found = (read_object(run.folder / "legs.json") or {})["legs"]
+    legs = {row["leg"]: row["sockets"] for row in found}
+    shared = (WAN, WAN2) if kind.one_connection else ()
+    # iperf3 has a control connection besides its streams.
+    declared = {leg: 1 if leg in shared else streams + 1 for leg in kind.legs}
+    require(legs == declared, f"sockets by leg: {legs}, and it declares {declared}")
+    sampled = {row["leg"] for row in read_series(run.folder, "sockets") if row["end"] == "near"}
+    require(sampled >= set(kind.legs), f"legs sampled at the near end: {sorted(sampled)}")
+    sent_by = [each for each in checks_of(run) if each["name"].startswith("guard_sent_by_")]
+    if kind.sent_by:
+        said = any(kind.sent_by in str(each["reason"]) for each in sent_by)
+        require(said, f"its run does not say that {kind.sent_by} sends")
+
+
+def carries(bench: PluginBench) -> None:
+    run = bench.run(load_of(bench))
+    kind = bench.declared
+    least = MIN_SHARE_OF_DATAGRAMS if kind.sent_by else MIN_SHARE
+    share = (run.goodput_bps or 0.0) / RATE_BPS
+    require(least < share < 0.98, f"goodput is {share:.2f} of the rate, not {least} to 0.98")
+    check_good(run)
+    samples = (read_series(run.folder, name) for name in ("queues", "sockets"))
+    measured, declared = wire_ratio(run.run, *samples), kind.wire_ratio(MTU_BYTES)
+    require(
+        measured is not None and abs(measured / declared - 1) <= WIRE_BOUND,
+        f"bytes on the wire per byte carried: measured {measured}, declared {declared:.4f}"
+        " (frames, packet_bytes)",
+    )
+    if "udp" in kind.carries and not kind.is_direct:
+        pings = {"kind": "ping", "interval": "50ms"}
+        load = {**PATH, "tunnel": bench.name, "duration": "2s", "flows": {"lag": pings}}
+        [row] = flows_of(bench.run(load))
+        trips = row["round_trips"]
+        good = trips["over"] == "udp" and trips["sent"] > trips["lost"] == 0
+        require(good, f"datagrams: {trips['lost']} of {trips['sent']} lost over {trips['over']}")
+
+
+def ends(bench: PluginBench) -> None:
+    kind, run = tunnelled(bench), bench.run(load_of(bench))
+    check_left_behind(run)
+    program = (read_object(run.folder / "env.json") or {})["tunnel"]
+    version = str(program["version"])
+    require(re.search(r"\d+(\.\w+)+", version) is not None, f"its program's version: {version}")
+    require(len(program["sha256"]) == 64, "no SHA-256 of its program")
+    helpers = set(program.get("helpers", {}))
+    require(helpers == set(kind.helpers), f"helpers: {helpers}, and it declares {kind.helpers}")
+
+
+def refuses(bench: PluginBench) -> None:
+    kind = tunnelled(bench)
+    asked = {**PATH, "tunnel": bench.name}
+    for name, topology in topologies().items():
+        if not topology.tunnel_near and not topology.path_per_site:
+            bench.refuses(f"topology {name}", {**asked, "topology": name})
+    if "udp" not in kind.carries:
+        flow = {"kind": "udp", "rate": "2mbit", "through": "tunnel"}
+        bench.refuses("datagrams", {**asked, "flows": {"a": flow}})
+    if "sndbuf" not in kind.options:
+        bench.refuses("sndbuf", {**asked, "sndbuf": "64KiB"})
+    if not kind.chain:
+        bench.refuses("two hops", {**asked, "hops": "2"})
+
+
+def repeats(bench: PluginBench) -> None:
+    load = load_of(bench)
+    check_same(bench.run(load), bench.run(load, again=True))
