@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.registry.folders import ROOT, cache_folder
+from gostlab.registry import congestion_controls, folders
+from gostlab.registry.folders import ROOT
 from tests.lab_command import Gost, Typed
 from tests.sandboxed import Lab
 from tests.skips import require_programs
@@ -14,19 +15,13 @@ from tests.skips import require_programs
 EXAMPLES = ROOT / "examples"
 FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
 MAX_LINES = 40  # a screen
-# What another machine's cache must not get from a test, or would not have.
-OWN = ("cc", "files", "byte-code", "log")
 
 
 @pytest.fixture
-def own_cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache with this machine's parts, and nothing of the user's own."""
-    mine = here / "cache"
-    mine.mkdir()
-    for part in cache_folder().iterdir():
-        if part.name not in OWN:
-            (mine / part.name).symlink_to(part)
-    monkeypatch.setenv("GOSTLAB_CACHE", str(mine))
+def own_controls(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No control of the user's own but those that the test adds."""
+    for module in (folders, congestion_controls):
+        monkeypatch.setattr(module, "own_cc_folder", lambda: here / "controls")
 
 
 @pytest.fixture
@@ -62,7 +57,7 @@ def test_an_example_fits_a_screen_and_is_listed(folder: str) -> None:
 @pytest.mark.sandbox
 @pytest.mark.parametrize("copied", ["quic-paths"], indirect=True)
 def test_a_quic_program_reaches_its_goodput_on_five_paths(
-    lab: Lab, own_cache: None, copied: None, typed: Typed
+    lab: Lab, copied: None, typed: Typed
 ) -> None:
     require_programs("gtlsclient", "gtlsserver", "openssl", path="/usr/bin:/usr/sbin")
     for words in commands_in("quic-paths"):
@@ -79,7 +74,7 @@ def test_a_quic_program_reaches_its_goodput_on_five_paths(
 @pytest.mark.sandbox
 @pytest.mark.parametrize("copied", ["cc-module"], indirect=True)
 def test_a_module_is_not_worse_than_its_last_version(
-    lab: Lab, own_cache: None, copied: None, typed: Typed
+    lab: Lab, own_controls: None, copied: None, typed: Typed
 ) -> None:
     for words in commands_in("cc-module"):
         check(typed, *words)
@@ -89,7 +84,7 @@ def test_a_module_is_not_worse_than_its_last_version(
 @pytest.mark.real_gost
 @pytest.mark.parametrize("copied", ["gost-versions"], indirect=True)
 def test_a_gost_is_as_fast_as_the_one_before(
-    lab: Lab, gost: Gost, own_cache: None, copied: None, typed: Typed
+    lab: Lab, gost: Gost, copied: None, typed: Typed
 ) -> None:
     for version in ("2.11.5", "3.2.6"):
         gost(version)
