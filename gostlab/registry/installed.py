@@ -10,7 +10,9 @@ for none.
 
 import json
 import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -84,7 +86,7 @@ def installed(group: str) -> tuple[InstalledPlugin, ...]:
 def all_installed() -> tuple[InstalledPlugin, ...]:
     if (told := os.environ.get(PLUGINS)) is not None:
         return tuple(InstalledPlugin(**each) for each in json.loads(told))
-    if any(name in os.environ for name in OF_RUNS):
+    if any(name in os.environ for name in OF_RUNS) or not any(map(declares_plugins, sys.path)):
         return ()
     from importlib.metadata import distributions
 
@@ -96,6 +98,20 @@ def all_installed() -> tuple[InstalledPlugin, ...]:
         if entry.group.startswith(PREFIX) and entry.group.removeprefix(PREFIX) in GROUPS
     }
     return tuple(sorted(found, key=lambda plugin: (plugin.group, plugin.module, plugin.version)))
+
+
+def declares_plugins(folder: str) -> bool:
+    """Return whether a package in a folder has an entry point of the lab's.
+
+    Importing importlib.metadata would take each command ten times as long as this.
+    """
+    with suppress(OSError), os.scandir(folder or ".") as entries:
+        for entry in entries:
+            if entry.name.endswith((".dist-info", ".egg-info")):
+                with suppress(OSError):
+                    if f"[{PREFIX}" in Path(entry, "entry_points.txt").read_text("utf-8"):
+                        return True
+    return False
 
 
 @dataclass(frozen=True)
