@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 LAB_IN_GUEST = "/run/host/lab"
-PACKAGE = Path(__file__).resolve().parent
-if not PACKAGE.is_dir():  # a guest imports a zip file (gostlab.sandbox.module_bundle)
-    PACKAGE = Path(LAB_IN_GUEST, "gostlab")
+# A guest imports byte code without its sources (gostlab.sandbox.module_bundle).
+IS_BUNDLED = __file__.endswith(".pyc")
+PACKAGE = Path(LAB_IN_GUEST, "gostlab") if IS_BUNDLED else Path(__file__).resolve().parent
 # An installed package has its data beside this file, a checkout has them at its top.
 COMMAND = "gostlab" if (PACKAGE / "data").is_dir() else "./lab"
 Number = TypeVar("Number", bound=Any)  # A type whose values can be ordered.

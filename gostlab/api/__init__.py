@@ -26,6 +26,6 @@ from gostlab.api.requirements import (
     remove_kernel,
 )
 from gostlab.api.results import Results, load
-from gostlab.api.run import Gathered, contests, execute, starter, summary
+from gostlab.api.run import Gathered, Kept, contests, execute, starter, summary
 from gostlab.results import SAMPLES
 from gostlab.results.run_result import RunResult as Result

@@ -20,8 +20,6 @@ from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.results.run_result import RunResult
 from gostlab.sandbox import uml
-from gostlab.sandbox.host_limits import cpus_allowed
-from gostlab.sandbox.standby import StandbyPool
 from gostlab.scheduler.queue import RunObserver
 
 
@@ -50,8 +48,7 @@ class Lab:
         check_jobs(jobs)
         self.results = Path(results)
         self._jobs = jobs
-        cpus = list(machines.usable_cpus())[: cpus_allowed()]
-        self.kept = Kept(locate.find_parts(gost), StandbyPool(self.results, cpus))
+        self.kept = Kept.within(self.results, gost)
         self._is_closed = False
         self._prepare_default()
 
@@ -78,7 +75,7 @@ class Lab:
     def close(self) -> None:
         """End the waiting sandboxes. The lab executes no more runs."""
         self._is_closed = True
-        self.kept.standby.close()
+        self.kept.close()
 
     def run(self, run: Run | None = None, *, seed: int = 1, **settings: Levels) -> RunResult:
         """Execute one run, unless it is finished, and return its result.

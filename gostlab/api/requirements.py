@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gostlab import sandbox
 from gostlab.api.run import check_jobs
-from gostlab.install import gost_versions, kernel_modules, locate, main, rootfs
+from gostlab.install import gost_versions, kernel_modules, locate, rootfs
 from gostlab.install import kernels as kernel_builds
 from gostlab.install.build_env import Workbench
 from gostlab.install.locate import MissingPart
@@ -99,6 +99,8 @@ def provide_parts(needed: RunRequirements, *, jobs: int, quiet: bool = False) ->
 
     Raises MissingPart, OSError.
     """
+    from gostlab.install import main
+
     steps = [step for step in main.steps(needed) if step.name not in ("tools", "packages")]
     failed = main.run_locked(steps, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
     if failed:

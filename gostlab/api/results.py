@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gostlab.api import tables
 from gostlab.install.locate import MissingPart
 from gostlab.results.samples import read_samples
 from gostlab.spec.yaml_source import BadInput
@@ -68,30 +70,52 @@ class Results:
         return cell_results.to_matrices(self.read.runs, self.study)
 
     @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """Return the names of the factors that the runs differ in."""
+        return tuple(dict.fromkeys(name for run in self.read.runs for name, _ in run.factors))
+
+    @property
     def runs(self) -> pd.DataFrame:
-        """Return a table with a row per run, of any outcome.
+        """Return a table with a row per run, of any outcome; `full_runs` has every column.
 
         Columns are the requested levels, how the run ended (`state`, `verdict`), its goodput,
         delays and retransmissions. Column names end in their unit (_mbit, _ms, _s, _pkts, _bdp,
         _segments; _p a probability, _share of one); streams, flows, repetition and seed are
-        numbers. Unknown values are empty.
+        numbers, loss is a share of one. Levels that are no numbers are categories. Unknown values
+        are empty.
         """
-        from gostlab.analysis.load import runs as run_folders
-
-        return run_folders.to_frame(self.read.runs).rename(columns=WITH_UNITS)
+        return tables.short_runs(self.full_runs, self.factors)
 
     @cached_property
+    def full_runs(self) -> pd.DataFrame:
+        """Return `runs` with each direction of the path, all legs, and what made the run."""
+        from gostlab.analysis.load import runs as run_folders
+
+        frame = run_folders.to_frame(self.read.runs).rename(columns=WITH_UNITS)
+        return tables.with_types(frame, self.factors)
+
+    @property
     def cells(self) -> pd.DataFrame:
         """Return a table with a row per cell: runs that differ only in repetition and seed.
 
         Columns are the cell's levels, `n` runs that count, the worst verdict, and for each metric
-        the median over those runs. METRIC_low and METRIC_high are the 95 % interval of the median,
-        empty below six runs; METRIC_values has the value of every run. Metrics of one flow end in
-        :FLOW. Units as in `runs`.
+        that was measured the median over those runs. METRIC_low and METRIC_high are the 95 %
+        interval of the median, empty below six runs. Metrics of one flow end in :FLOW. Units as in
+        `runs`. pandas, Polars and Arrow take it by the dataframe interchange.
         """
+        return tables.short_cells(self.full_cells)
+
+    @cached_property
+    def full_cells(self) -> pd.DataFrame:
+        """Return `cells` with every metric; METRIC_values has the value of every run."""
         import pandas as pd
 
-        return pd.DataFrame([self._row(cell) for matrix in self.matrices for cell in matrix.cells])
+        rows = [self._row(cell) for matrix in self.matrices for cell in matrix.cells]
+        return tables.with_types(pd.DataFrame(rows), self.factors)
+
+    def _repr_html_(self) -> str:
+        """Return the cells as HTML, which notebooks show."""
+        return f"<h4>{escape(self.name)}</h4>{self.cells.round(3).to_html(index=False)}"
 
     def _row(self, cell: cell_results.Cell) -> dict[str, object]:
         from gostlab.analysis.load import published as studies
@@ -128,7 +152,7 @@ class Results:
         """
         import pandas as pd
 
-        tables = []
+        series = []
         for run in self.read.runs:
             if not run.counts:
                 continue
@@ -137,8 +161,11 @@ class Results:
             for index, (name, value) in enumerate(about.items()):
                 column = f"factor:{name}" if name in table else name
                 table.insert(index, column, [value] * len(table))
-            tables.append(table)
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+            series.append(table)
+        if not series:
+            return pd.DataFrame()
+        levels = {*self.factors, *(f"factor:{name}" for name in self.factors)}
+        return tables.with_types(pd.concat(series, ignore_index=True), levels)
 
     # -- draw
 
@@ -223,13 +250,13 @@ class Results:
         """
         if find_spec("pyarrow") is None:
             raise MissingPart("Parquet needs pyarrow: pip install pyarrow (or write runs.to_csv)")
-        tables = {"runs": self.runs, "cells": self.cells}
-        tables |= {of: self.samples(of) for of in samples}
+        frames = {"runs": self.full_runs, "cells": self.full_cells}
+        frames |= {of: self.samples(of) for of in samples}
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        for name, table in tables.items():
+        for name, table in frames.items():
             table.to_parquet(target / f"{name}.parquet", engine="pyarrow", index=False)
-        return [target / f"{name}.parquet" for name in tables]
+        return [target / f"{name}.parquet" for name in frames]
 
 
 def has(cell: cell_results.Cell, where: Mapping[str, object]) -> bool:

@@ -24,6 +24,7 @@ from gostlab.results.metrics import RunCluster, format_window
 from gostlab.results.run_result import RunResult
 from gostlab.sandbox import native, uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
+from gostlab.sandbox.host_limits import cpus_allowed
 from gostlab.sandbox.standby import StandbyPool
 from gostlab.scheduler import exec_one, queue
 from gostlab.scheduler.cell_result import CellResult, CellStatistics, cells_of
@@ -43,10 +44,20 @@ FinishedRuns = Generator[RunResult, None, list[ExperimentResult]]
 
 @dataclass
 class Kept:
-    """Keep the parts and the standby guests from one experiment to the next."""
+    """Keep the parts and the standby guests from one experiment to the next, until `close`."""
 
     parts: locate.Parts
     standby: StandbyPool
+
+    @classmethod
+    def within(cls, results_folder: Path, gost: Path | None = None) -> Kept:
+        """Find the parts for runs in a folder. Raises MissingPart."""
+        cpus = list(sandbox.usable_cpus())[: cpus_allowed()]
+        return cls(locate.find_parts(gost), StandbyPool(results_folder, cpus))
+
+    def close(self) -> None:
+        """End the standby guests."""
+        self.standby.close()
 
 
 def make(
@@ -124,6 +135,7 @@ def make(
                 more=more,
                 look=look,
                 wake_fd=wake_fd,
+                none_waits=standby.refill if standby else lambda: None,
                 beside=shared or workers is not None,
             )
         return [result_of(plan, ends) for plan in plans]

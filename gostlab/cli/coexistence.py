@@ -1,7 +1,6 @@
 """Print how competing flows share a path: a row per flow with a bar, and a summary sentence."""
 
 from collections.abc import Iterable, Sequence
-from statistics import median
 from typing import TYPE_CHECKING, TextIO
 
 from gostlab.cli.result_table import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_text
@@ -9,6 +8,7 @@ from gostlab.registry.palette import cc_colour
 from gostlab.results.coexistence import Competitor
 from gostlab.scheduler import summary
 from gostlab.scheduler.cell_result import CellResult, typical
+from gostlab.tcpmodel.averages import median
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -15,11 +15,11 @@ STYLES = {"passed": "green", "failed": "bold red"}
 
 def print_judgements(judged: Sequence[Judgement], file: TextIO) -> None:
     """Print a row per expectation and cell, then their number; nothing without expectations."""
-    from gostlab.analysis.stats.expectations import summary_line
-
     if not judged:
         return
     from rich.text import Text
+
+    from gostlab.analysis.stats.expectations import summary_line
 
     console, table = summary.console_on(file), summary.plain_table()
     names_runs = any(judgement.run and not judgement.passed for judgement in judged)

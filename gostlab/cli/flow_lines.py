@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from gostlab.results import BROKEN_RECORDS, metrics, read_object, read_run
 from gostlab.scheduler.cell_result import CellResult
+from gostlab.tcpmodel.averages import median
 
 UP_MBIT, DOWN_MBIT = "up_mbit", "down_mbit"
 # How a value reads in a sentence; {} is its number.

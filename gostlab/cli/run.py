@@ -241,8 +241,6 @@ def execute_runs(
     check_hosts: bool = False,
 ) -> list[ExperimentResult]:
     """Provide missing parts, execute the experiments' runs, and return their outcomes."""
-    from gostlab.cluster import dask_cluster
-
     jobs, gost = arguments.jobs, arguments.gost
     runs = [run for experiment in experiments for run in experiment.runs]
     missing = None if dask else api.missing_parts(runs, jobs=jobs, gost=gost)
@@ -251,7 +249,11 @@ def execute_runs(
         common.complain(f"{missing.words}: not there yet: fetched and built now, once{build_time}")
         hidden = quiet or arguments.quiet
         api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=hidden)
-    workers = dask_cluster.join_cluster(dask, experiments, gost, jobs, check_hosts=check_hosts)
+    workers = None
+    if dask or check_hosts:
+        from gostlab.cluster import dask_cluster
+
+        workers = dask_cluster.join_cluster(dask, experiments, gost, jobs, check_hosts=check_hosts)
     options = {"jobs": jobs, "gost": gost, "retry_failed": arguments.retry_failed}
     with progress_observer(arguments, experiments, quiet=quiet) as observer:
         return api.run_together(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, median
 
 from gostlab.registry.congestion_controls import parse_control
 from gostlab.results import metrics, read_object, read_run, read_series
@@ -14,6 +13,7 @@ from gostlab.scheduler import summary
 from gostlab.scheduler.cell_result import CellResult
 from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.run_spec import RunSpec
+from gostlab.tcpmodel.averages import mean, median
 from gostlab.tcpmodel.constants import MTU_BYTES
 from gostlab.tcpmodel.response import bdp_bytes, cubic_epoch_s
 
@@ -91,15 +91,15 @@ def settling(
     step = (len(inside) - 1) / slices
     edges = [inside[round(index * step)] for index in range(slices + 1)]
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(edges)]
-    late = fmean(rates[slices // 2 :])
+    late = mean(rates[slices // 2 :])
     if not late:
         return None
     after = (
         index
         for index in range(slices // 2 + 1)
-        if abs(fmean(rates[index:]) - late) <= TOLERANCE * late
+        if abs(mean(rates[index:]) - late) <= TOLERANCE * late
     )
-    return Settling(edges[next(after)][0] - first_s, late / fmean(rates))
+    return Settling(edges[next(after)][0] - first_s, late / mean(rates))
 
 
 def epoch_of(run: RunSpec) -> float | None:

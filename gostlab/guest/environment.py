@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from gostlab import __version__
+from gostlab.errors import IS_BUNDLED
 from gostlab.guest.network import NetworkError
 from gostlab.install.locate import OwnProgram, TunnelBinary, file_sha256
 from gostlab.install.parts_json import PartsJson
@@ -93,7 +94,7 @@ def modules_read() -> str:
 
     If not, the samples depend on the number of the lab's files.
     """
-    return "together" if ".zip/" in __file__ else "each from its own file"
+    return "together" if IS_BUNDLED else "each from its own file"
 
 
 @dataclass(frozen=True)

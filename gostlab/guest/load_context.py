@@ -1,18 +1,24 @@
 """Define the context in which the load of a run is started."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen
+from typing import TYPE_CHECKING
 
-from gostlab.guest.environment import Programs
-from gostlab.guest.network import Command, Network
-from gostlab.guest.shaping import ChangedQdisc
-from gostlab.guest.tunnel_context import Tunnel
 from gostlab.registry.tunnels import tunnel_kind
-from gostlab.spec.flow import FlowSpec
-from gostlab.spec.path_spec import ChangeSpec
-from gostlab.spec.run_spec import RunSpec
+
+if TYPE_CHECKING:  # reading an experiment imports the plugins, and starts nothing
+    from subprocess import Popen
+
+    from gostlab.guest.environment import Programs
+    from gostlab.guest.network import Command, Network
+    from gostlab.guest.shaping import ChangedQdisc
+    from gostlab.guest.tunnel_context import Tunnel
+    from gostlab.spec.flow import FlowSpec
+    from gostlab.spec.path_spec import ChangeSpec
+    from gostlab.spec.run_spec import RunSpec
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[RUNNER].close()
     baseline = session.config.stash[BASELINE]
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput[WORKER_OUTPUT] = baseline.added

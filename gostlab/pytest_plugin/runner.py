@@ -114,12 +114,16 @@ class FlowMetrics:
 RUNS = pytest.StashKey[list[CheckedRun]]()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Runner:
-    """Execute runs in one results folder, with other processes in parallel."""
+    """Execute runs in one results folder, with other processes in parallel.
+
+    Without others, the sandbox of the next run boots when a run ends.
+    """
 
     results: Path
     is_worker: bool  # an xdist worker, beside others
+    kept: api.Kept | None = None
 
     def of_test(self, item: pytest.Item) -> TestLab:
         return TestLab(self, item)
@@ -136,8 +140,17 @@ class Runner:
             folder = Path(tempfile.mkdtemp(prefix="gostlab-uncached-"))
         shared = replace(experiment, shard=WHOLE)
         with self.turn():
-            outcome = shared.run(folder, jobs=1 if self.is_worker else None).wait()
+            if self.is_worker:  # there is no CPU to boot sandboxes on meanwhile
+                outcome = shared.run(folder, jobs=1).wait()
+            else:
+                self.kept = self.kept or api.Kept.within(self.results)
+                outcome = shared.run(folder, kept=self.kept).wait()
         return list(outcome.in_order)
+
+    def close(self) -> None:
+        """End the sandboxes that wait for a run."""
+        if self.kept is not None:
+            self.kept.close()
 
     @contextmanager
     def turn(self) -> Iterator[None]:

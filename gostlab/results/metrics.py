@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_run, read_series
 from gostlab.results.rows import FlowRow, HostRow, QueueRow, SocketRow
 from gostlab.spec.run_spec import RunSpec
+from gostlab.tcpmodel.averages import median
 from gostlab.tcpmodel.rate_steps import CapacityOf
 
 # A bottleneck with at least this utilisation counts as full.

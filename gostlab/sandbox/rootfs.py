@@ -8,13 +8,12 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gostlab.atomic_write import write_whole
 from gostlab.errors import LAB_IN_GUEST
 from gostlab.install.kernel_modules import Module
 from gostlab.install.rootfs import Root, require_root
@@ -28,8 +27,7 @@ INIT = Path(__file__).with_name("guest_init.py")
 # Folder of a run with links to what the guest sees; the names are those in HOST_FOLDERS.
 LINKS = ".host"
 HOST_FOLDERS = "/run/host"  # path in the guest (gostlab/sandbox/guest_init.py)
-# The folder and file of the module bundle, and the file with the digest of its sources.
-BUNDLE_FOLDER, BUNDLE, SOURCES_DIGEST = "kept", "modules.zip", "made-of"
+BUNDLE_FOLDER = "kept"  # name of the module bundle in HOST_FOLDERS
 UNUSED_AFTER_S = 86400.0
 PYTHON_PATH = ":".join(
     dict.fromkeys((LAB_IN_GUEST, f"{LAB_IN_GUEST}/{ROOT.relative_to(CODE)}".removesuffix("/.")))
@@ -129,7 +127,7 @@ def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
 def bundle_folder(root: Root) -> dict[str, Path]:
     """Return the folder of the module bundle (gostlab.sandbox.module_bundle) of a root.
 
-    The cache has one per checkout and root, of today's sources; {} if the cache is not writable.
+    The cache has one per checkout, root and sources; {} if the cache is not writable.
     """
     return provide_bundle(root, sources_digest())
 
@@ -155,42 +153,44 @@ def time_and_size(stat: os.stat_result) -> tuple[int, int]:
     return stat.st_mtime_ns, stat.st_size
 
 
-@cache
 def provide_bundle(root: Root, digest: str) -> dict[str, Path]:
     """Return `bundle_folder` of sources with a digest, which are bundled if they are not yet."""
-    key = hashlib.sha256(f"{CODE}\0{root.tree}".encode()).hexdigest()[:12]
+    key = hashlib.sha256(f"{CODE}\0{root.tree}\0{digest}".encode()).hexdigest()[:12]
     folder = cache_folder() / "byte-code" / key
-    file = folder / BUNDLE
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_dir():
+            make_bundle(root, folder)
+            remove_orphaned_bundles(folder)
         os.utime(folder)
-        remove_orphaned_bundles(folder)
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         return {}
-    digest_file = folder / SOURCES_DIGEST
-    if not (file.exists() and digest_file.exists() and digest_file.read_text("ascii") == digest):
-        argv, environ = root.python("-m", "gostlab.sandbox.module_bundle", file)
-        # Other packages' plugins are not among the lab's modules.
-        environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS, PLUGINS: "[]"}
-        if subprocess.run(argv, env=environ, capture_output=True, check=False).returncode == 0:
-            write_whole(digest_file, digest)
-        else:
-            file.unlink(missing_ok=True)  # made from other sources
     return {BUNDLE_FOLDER: folder}
 
 
-def remove_orphaned_bundles(folder: Path) -> None:
-    """Note the checkout of a bundle, and remove orphaned bundles beside it.
+def make_bundle(root: Root, folder: Path) -> None:
+    """Bundle the modules in a folder. Raises OSError or SubprocessError."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as scratch:
+        part = Path(scratch) / "bundle"
+        argv, environ = root.python("-m", "gostlab.sandbox.module_bundle", part)
+        # Other packages' plugins are not among the lab's modules.
+        environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS, PLUGINS: "[]"}
+        subprocess.run(argv, env=environ, capture_output=True, check=True)
+        (part / "of").symlink_to(CODE)
+        with contextlib.suppress(OSError):  # another lab has made it meanwhile
+            part.rename(folder)
 
-    A bundle is orphaned if its checkout is gone or has another root by now, and it was not used for
-    a day: a lab in a container may share the cache, and its checkout is not visible here. Raises
-    OSError.
+
+def remove_orphaned_bundles(folder: Path) -> None:
+    """Remove the orphaned bundles beside one.
+
+    A bundle is orphaned if its checkout is gone or has another root or other sources by now, and it
+    was not used for a day: a lab in a container may share the cache, and its checkout is not
+    visible here. Raises OSError.
     """
     oldest_used_s = (
         folder.stat().st_mtime - UNUSED_AFTER_S
     )  # the file system's clock, which is also that of the others
-    with contextlib.suppress(FileExistsError):
-        (folder / "of").symlink_to(CODE)
     for other in folder.parent.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another lab removes it at this moment
             checkout = other / "of"

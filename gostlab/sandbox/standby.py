@@ -149,6 +149,7 @@ class StandbyPool:
         self._active: dict[Guest, int] = {}  # guests with a run, and the CPU of each
         self._last: RunBoot | None = None  # how the last guest has booted
         self._last_key: Hashable = None
+        self._is_repeated = False  # whether the last two guests have booted alike
         self._is_off = not held_call.is_available()
         self._mutex = threading.RLock()
         self._timer: threading.Timer | None = None
@@ -173,11 +174,11 @@ class StandbyPool:
         Raises MachineError or OSError.
         """
         with self._mutex:
-            is_repeated = self._expect(boot)
+            self._expect(boot)
             guest = self._taken_over(boot, folder, cpu) or self._booted(boot, folder, cpu)
             guest.at_end = partial(self._handle_end, guest)
             self._active[guest] = cpu
-            if is_repeated and not self._standbys:
+            if self._is_repeated and not self._standbys:
                 self._fill(1)
             return guest
 
@@ -188,6 +189,18 @@ class StandbyPool:
             if all(standby.key != self._last_key for standby in self._standbys):
                 self._fill(len(self._standbys) + 1)
 
+    def refill(self) -> None:
+        """Boot a standby guest like the last one for each CPU without a run.
+
+        Guests that the last two runs could not use make room.
+        """
+        with self._mutex:
+            for standby in self._living() if self._is_repeated else ():
+                if standby.key != self._last_key:
+                    self._standbys.remove(standby)
+                    standby.discard()
+            self._fill(len(self._cpus))
+
     def close(self) -> None:
         """End all standby guests, and boot no more."""
         with self._mutex:
@@ -196,19 +209,19 @@ class StandbyPool:
             if self._timer is not None:
                 self._timer.cancel()
 
-    def _expect(self, boot: RunBoot) -> bool:
-        """Expect runs that boot like this one; return whether the last one did so, or was none.
+    def _expect(self, boot: RunBoot) -> None:
+        """Expect runs that boot like this one.
 
-        No guest boots ahead where two kinds of guests alternate: half of them would be in vain.
+        During a run no guest boots ahead where two kinds of guests alternate: half of them would be
+        in vain.
         """
         try:
             key = boot.key if boot.can_wait else None
         except OSError:
             key = None
-        is_repeated = key is not None and self._last_key in (None, key)
+        self._is_repeated = key is not None and self._last_key in (None, key)
         self._last, self._last_key = (None if key is None else boot), key
         self._used_s = time.monotonic()
-        return is_repeated
 
     def _taken_over(self, boot: RunBoot, folder: Path, cpu: int) -> Guest | None:
         """Return a standby guest that executes the run in a folder; None if none can."""
@@ -236,11 +249,9 @@ class StandbyPool:
         return boot.boot(folder, cpu)
 
     def _handle_end(self, guest: Guest) -> None:
-        """Boot the next guest while the folder of a run that has ended is completed."""
         with self._mutex:
             self._active.pop(guest, None)
             self._used_s = time.monotonic()
-            self._fill(len(self._cpus))
 
     def _fill(self, count: int) -> None:
         """Boot standby guests like the last one, until there are `count` or no CPU is idle."""

@@ -64,7 +64,7 @@ from gostlab.sandbox.guest_memory import (
 from gostlab.sandbox.host_limits import memory_left
 from gostlab.sandbox.kernel_log import explain_kernel_death, read_log
 from gostlab.sandbox.readable_paths import named_by_commands, readable_as_root
-from gostlab.sandbox.rootfs import BUNDLE, BUNDLE_FOLDER, LINKS, OwnRoot, own_root
+from gostlab.sandbox.rootfs import LINKS, OwnRoot, own_root
 from gostlab.spec.cpu_model import CpuModel, MachineModel
 from gostlab.spec.run_spec import RunSpec
 
@@ -627,8 +627,6 @@ class RunBoot:
         assert self.root is not None
         files = [self.kernel, *(module.file for module in self.modules)]
         files += [self.capture] if self.capture is not None else []
-        if BUNDLE_FOLDER in self.root.shared:
-            files.append(self.root.shared[BUNDLE_FOLDER] / BUNDLE)  # the lab's own code
         stats = [os.stat(file) for file in files]
         return (
             tuple(map(str, files)),

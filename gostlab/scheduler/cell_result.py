@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from statistics import median
 
 from gostlab import results
 from gostlab.results import metrics
@@ -19,6 +18,7 @@ from gostlab.results.run_result import RunResult
 from gostlab.spec.checks import VERDICTS
 from gostlab.spec.experiment import Until
 from gostlab.spec.labels import cell_label
+from gostlab.tcpmodel.averages import median
 
 # Verdicts that come with reasons.
 EXPLAINED = ("degraded", "invalid")

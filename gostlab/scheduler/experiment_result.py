@@ -1,7 +1,9 @@
 """Represent the result of an experiment: how every run ended."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
+from html import escape
 
 from gostlab.results import failure_line
 from gostlab.results.run_result import RunResult
@@ -74,6 +76,18 @@ class ExperimentResult:
         """Map each matrix that compares congestion controls to the first one in its file."""
         controls = {matrix: factors.get("cc", ()) for matrix, factors in self.levels.items()}
         return {matrix: known[0] for matrix, known in controls.items() if len(known) > 1}
+
+    def _repr_html_(self) -> str:
+        """Return a table of the runs as HTML, which notebooks show."""
+        columns = ("run", "verdict", "Mbit/s")
+        rows = [
+            (end.run.name, str(end.error or end.verdict), f"{end.goodput_mbit or math.nan:.4g}")
+            for end in self.in_order
+        ]
+        cells = ["".join(f"<td>{escape(text)}</td>" for text in row) for row in rows]
+        head = "".join(f"<th>{name}</th>" for name in columns)
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        return f"<p>{escape(self.counts_line)}</p><table><tr>{head}</tr>{body}</table>"
 
     def to_json(self) -> dict[str, object]:
         runs = [

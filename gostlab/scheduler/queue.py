@@ -110,6 +110,7 @@ def ends_of(
     beside: bool = False,
     look: Callable[[], None] = lambda: None,
     wake_fd: int | None = None,
+    none_waits: Callable[[], None] = lambda: None,
 ) -> Generator[RunResult, None, list[RunResult]]:
     """Execute the missing runs block by block, one per slot (CPU or worker), and give every end.
 
@@ -120,16 +121,20 @@ def ends_of(
         beside  execute every run in a temporary folder, so that others may write there too
         look    called periodically; an exception that it raises ends everything
         wake_fd a file descriptor that is readable when `look` is to be called at once
+        none_waits  called when a run of a block has ended and none is left to start
 
-    Runs on the real clock execute alone. A run whose machine went away is retried in another slot.
-    On an interrupt, an error or `close` every active guest is ended and its folder left unfinished;
-    finished runs are kept. Raises ResultsError, OSError.
+    The next run starts before the folder of the one that has ended is completed. Runs on the real
+    clock execute alone. A run whose machine went away is retried in another slot. On an interrupt,
+    an error or `close` every active guest is ended and its folder left unfinished; finished runs
+    are kept. Raises ResultsError, OSError.
     """
     done: list[RunResult] = []
     number = 1
     while runs:
         todo = missing(runs, folder, retry_failed=retry_failed)
-        block = Block(folder, slots, start, progress, retry_failed, beside, todo, look, wake_fd)
+        block = Block(
+            folder, slots, start, progress, retry_failed, beside, todo, look, none_waits, wake_fd
+        )
         ahead = {run.name for run in todo}
         there = [read_result(run, folder) for run in runs if run.name not in ahead]
         progress.planned(runs, there)
@@ -155,6 +160,7 @@ class Block:
     beside: bool
     todo: Sequence[RunSpec]
     look: Callable[[], None]
+    none_waits: Callable[[], None]
     wake_fd: int | None = None
     running: dict[Slot, RunningJob] = field(default_factory=dict)
     lost: Counter[str] = field(default_factory=Counter)
@@ -162,6 +168,7 @@ class Block:
 
     def __post_init__(self) -> None:
         self.waiting = deque(self.todo)
+        self.is_virtual = all(run.clock == "virtual" for run in self.todo)
         self.forecast = Forecast(self.todo, max(1, len(self.slots)))
 
     def run(self) -> Iterator[RunResult]:
@@ -236,7 +243,18 @@ class Block:
             active.job.kill()
             complaint = f"it cannot be watched: {error}"
         del self.running[slot]
-        return self.end(active, complaint)
+        try:
+            self.start_next()
+        finally:
+            end = self.end(active, complaint)
+        return end
+
+    def start_next(self) -> None:
+        """Start the next run; one on the real clock only when nothing else is to do."""
+        if self.is_virtual:
+            self.start_what_fits()
+        if not self.waiting:
+            self.none_waits()
 
     def end(self, active: RunningJob, complaint: str | None) -> RunResult:
         """Finish the folder of a run that has ended, report it, and return its end."""

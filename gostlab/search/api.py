@@ -124,8 +124,8 @@ def fit_to(order: FitOrder, choice: machines.Choice, *, quiet: bool, **runs: Any
     """Make the runs of a fit and write its profile. Raises the same exceptions as fit()."""
     progress = SearchProgress(*order.most(), quiet=quiet)
     document = experiment_document(order)
-    harness = SearchHarness("fit", document, order.results, choice, progress, **runs)
-    fitted = fit_order(order, harness)
+    with SearchHarness("fit", document, order.results, choice, progress, **runs) as harness:
+        fitted = fit_order(order, harness)
     return Fit(fitted, order, write_fitted(order, fitted))
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -72,7 +72,11 @@ class SearchProgress(RunObserver):
 
 
 class SearchHarness:
-    """The experiment of a search, and the runs that were made of it."""
+    """The experiment of a search, and the runs that were made of it.
+
+    Sandboxes for the next runs boot while the search works on the answers of the last ones; they
+    end with the `with` block.
+    """
 
     def __init__(
         self,
@@ -92,6 +96,15 @@ class SearchHarness:
         self.complaint = ""  # why the last impossible run was refused
         self.runs: set[str] = set()  # names of all runs with an answer
         self._results, self._run_options = results, run_options
+        self._gost: Path | None = run_options.pop("gost", None)
+        self._kept: api.Kept | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._kept is not None:
+            self._kept.close()
 
     def make(self, runs: Iterable[RunSpec]) -> dict[str, Path]:
         """Make runs and return the folders of those that count, by name.
@@ -107,7 +120,10 @@ class SearchHarness:
         if not once:
             return {}
         experiment = api.Experiment(file=self.file, machine=self.machine, runs=tuple(once.values()))
-        started = experiment.run(self._results, progress=self.progress, **self._run_options)
+        self._kept = self._kept or api.Kept.within(self._results, self._gost)
+        started = experiment.run(
+            self._results, progress=self.progress, kept=self._kept, **self._run_options
+        )
         ends = started.wait().runs
         self.progress.answered(ends)
         self.runs |= {end.run.name for end in ends}

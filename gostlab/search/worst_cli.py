@@ -78,7 +78,8 @@ def worst_verb(arguments: argparse.Namespace) -> int:
             f" worst; {options.measure.name}: {options.measure.summary}"
         )
         return 0
-    result = worst.search(options, harness)
+    with harness:
+        result = worst.search(options, harness)
     texts = {".yaml": profile_text(options, name, result)}
     written = writer.write_profile(arguments.out, name, texts)
     if arguments.json:

@@ -313,10 +313,9 @@ class RunPool:
         return True
 
     def run_in_lab(self, experiment: api.Experiment, observer: RunObserver) -> api.Running:
-        """Begin an experiment's runs: a single one in a sandbox that has booted."""
-        if len(experiment.runs) == 1:
-            return self.open_lab().execute(experiment, progress=observer)
-        return experiment.run(self.folder, jobs=self._slot_count, progress=observer)
+        """Begin an experiment's runs, in sandboxes that have booted if there are some."""
+        jobs, kept = min(self._slot_count, len(experiment.runs)), self.open_lab().kept
+        return experiment.run(self.folder, jobs=jobs, progress=observer, kept=kept)
 
     def open_lab(self) -> api.Lab:
         """Return the lab that keeps sandboxes booted. Raises MissingPart, MachineError."""

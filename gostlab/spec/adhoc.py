@@ -119,13 +119,18 @@ class Question:
 
     @property
     def text(self) -> str:
+        """Return the question as an experiment file."""
+        return self.text_with(["shares", "series"] if self.is_contest else ["bars", "latency"])
+
+    def text_with(self, plots: Sequence[str]) -> str:
+        """Return the question as an experiment file that draws some plots."""
         matrix: JsonObject = {"name": MATRIX}
         if self.factors:
             matrix["factors"] = {name: list(levels) for name, levels in self.factors.items()}
         matrix["repetitions"] = self.repetitions
         if self.expect:
             matrix["expect"] = [dict([split_text(text)]) for text in self.expect]
-        matrix["draw"] = ["shares", "series"] if self.is_contest else ["bars", "latency"]
+        matrix["draw"] = list(plots)
         document = {
             "name": self.name,
             "title": self.title,
@@ -140,7 +145,8 @@ class Question:
 
     def to_experiment(self, path: Path) -> ExperimentFile:
         """Return the experiment with its future path; errors name the option. Raises BadInput."""
-        return read_experiment(naming_options(parse_document(self.text, "try")), path)
+        # Reading the name of a plot imports it, and only the report draws.
+        return read_experiment(naming_options(parse_document(self.text_with(()), "try")), path)
 
 
 def takes_all(flow: Mapping[str, object]) -> bool:

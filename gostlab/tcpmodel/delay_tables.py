@@ -7,7 +7,6 @@ them by the formulas below.
 
 import math
 from functools import cache
-from statistics import NormalDist
 
 from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE
 
@@ -34,6 +33,8 @@ def table_name_of(table: tuple[int, ...]) -> str | None:
 
 def normal_entry(quantile: int) -> int:
     """Return the largest x on the grid whose distribution function rounds to the quantile."""
+    from statistics import NormalDist
+
     highest = (quantile + 0.5) / QUANTILES
     steps = math.floor(NormalDist().inv_cdf(highest) / NORMAL_STEP)
     return round(steps * NORMAL_STEP * DISTRIBUTION_SCALE)

@@ -4,7 +4,6 @@ The echo runs where irtt is missing, or where UDP does not pass.
 """
 
 import json
-import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import BOTH_WAYS, TrafficKind
 from gostlab.spec.flow import FlowSpec
+from gostlab.tcpmodel.averages import mean, median
 
 TRAFFIC = TrafficKind(
     name="ping",
@@ -87,8 +87,8 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
         sent=len(pings),
         lost=len(pings) - len(rtts_ms),
         min_ms=round(min(rtts_ms), 6),
-        mean_ms=round(statistics.fmean(rtts_ms), 6),
-        median_ms=round(statistics.median(rtts_ms), 6),
+        mean_ms=round(mean(rtts_ms), 6),
+        median_ms=round(median(rtts_ms), 6),
         p95_ms=round(percentile(rtts_ms, 0.95), 6),
         p99_ms=round(percentile(rtts_ms, 0.99), 6),
         max_ms=round(max(rtts_ms), 6),

@@ -1,7 +1,6 @@
 """short: downloads from nginx one after another, or at an interval, of alternating sizes."""
 
 import json
-import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypedDict
@@ -11,6 +10,7 @@ from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
 from gostlab.spec.flow import FlowSpec
+from gostlab.tcpmodel.averages import median
 from gostlab.traffic._nginx import server_argv
 
 TRAFFIC = TrafficKind(
@@ -62,7 +62,7 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
         FetchTimes(
             size_bytes=size,
             count=len(took_s),
-            median_s=round(statistics.median(took_s), 6),
+            median_s=round(median(took_s), 6),
             p95_s=round(percentile(took_s, 0.95), 6),
             max_s=max(took_s),
         )

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import TypedDict
 
 from gostlab.guest.flow_result import FlowInterval, FlowResult, Ran, server_report, share_inside
@@ -12,6 +11,7 @@ from gostlab.guest.load_context import LoadContext
 from gostlab.install.locate import OwnProgram, version_tuple
 from gostlab.registry.traffic import TrafficKind
 from gostlab.spec.flow import FlowSpec
+from gostlab.tcpmodel.averages import median
 from gostlab.tcpmodel.constants import UDP_BURST_PKTS
 from gostlab.traffic._iperf3 import client_argv, server_argv
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from statistics import fmean
 from typing import TypedDict
 
 from gostlab.guest.flow_result import FlowResult, Playback, Ran, TrafficError
@@ -12,6 +11,7 @@ from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
 from gostlab.spec.flow import FlowSpec
+from gostlab.tcpmodel.averages import mean
 from gostlab.traffic import _nginx
 
 TRAFFIC = TrafficKind(
@@ -87,7 +87,7 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
         startup_s=round(first["at_s"] + first["seconds"], 6),
         stalls=len(stalls_s),
         stalled_s=round(sum(stalls_s), 6),
-        mean_bitrate_bps=fmean(rates_bps) if rates_bps else None,
+        mean_bitrate_bps=mean(rates_bps) if rates_bps else None,
         switches=sum(before != after for before, after in pairwise(rates_bps)),
     )
     return replace(ran.over_all_its_time(round(total)), playback=playback)

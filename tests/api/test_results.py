@@ -1,6 +1,7 @@
 """`gostlab.load`: tables whose columns say their units, and drawings on somebody's own axes."""
 
 import re
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import gostlab
+from gostlab.api import tables
+from gostlab.scheduler.experiment_result import ExperimentResult
 from tests.analysis import synthetic
 
 UNIT = re.compile(
@@ -38,8 +41,8 @@ def test_runs_cells_and_samples_say_their_units(results: Path) -> None:
     found = gostlab.load(results)
 
     assert len(found.runs) > len(found.cells) > 1
-    assert without_unit(found.runs.columns) <= PLAIN
-    assert without_unit(found.cells.columns) <= PLAIN
+    assert without_unit(found.full_runs.columns) <= PLAIN
+    assert without_unit(found.full_cells.columns) <= PLAIN
     real = gostlab.load(synthetic.FIXTURE / "made-up")
     for of in gostlab.SAMPLES:
         table = real.samples(of)
@@ -52,7 +55,7 @@ def test_a_cell_is_the_median_of_its_runs_that_count_and_its_interval_holds_it(
     results: Path,
 ) -> None:
     found = gostlab.load(results)
-    cell = found.cells[found.cells["n"] >= 6].iloc[0]
+    cell = found.full_cells[found.full_cells["n"] >= 6].iloc[0]
     own = found.runs[
         (found.runs["tunnel"] == cell["tunnel"])
         & (found.runs["cc"] == cell["cc"])
@@ -113,4 +116,58 @@ def test_parquet_holds_the_tables_or_says_what_to_install(results: Path, tmp_pat
 
     files = found.to_parquet(tmp_path / "new")
     assert [each.name for each in files] == ["runs.parquet", "cells.parquet", "sockets.parquet"]
-    assert list(pd.read_parquet(files[0])["goodput_mbit"]) == list(found.runs["goodput_mbit"])
+    assert list(pd.read_parquet(files[0])["goodput_mbit"]) == list(found.full_runs["goodput_mbit"])
+
+
+def test_levels_are_numbers_with_units_or_categories(results: Path) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame(
+        {
+            "loss": ["0%", "1%"],
+            "forward.rate": ["10mbit", "1gbit"],
+            "rtt": ["40ms", "1s"],
+            "buffer": ["1bdp", "50pkts"],
+            "streams": ["1", "16"],
+            "rate": ["10mbit", "20mbit"],
+            "rate_mbit": [10.0, 20.0],
+            "ping_ms": [None, None],
+            "error": [None, None],
+        }
+    )
+    typed = tables.with_types(table, {*table.columns} - {"rate_mbit", "ping_ms", "error"})
+    assert list(typed["loss"]) == [0, 0.01] and list(typed["rtt_ms"]) == [40, 1000]
+    assert list(typed["forward.rate_mbit"]) == [10, 1000] and list(typed["streams"]) == [1, 16]
+    assert not {"rate", "rtt"} & {*typed.columns}
+    assert typed["buffer"].dtype == "category" and typed["ping_ms"].dtype == float
+    assert isinstance(typed["error"].dtype, pd.StringDtype)
+
+
+def test_few_columns_come_first_and_none_of_them_is_empty_or_of_objects(results: Path) -> None:
+    found = gostlab.load(results)
+    for short, full in ((found.cells, found.full_cells), (found.runs, found.full_runs)):
+        assert {*short.columns} < {*full.columns} and len(short) == len(full)
+        assert [name for name in short if short[name].dtype == object] == []
+    empty = found.cells.columns[~found.cells.notna().any()]
+    assert [name for name in empty if not name.endswith(("_low", "_high"))] == []
+    assert [n for n in found.full_cells if found.full_cells[n].dtype == object] == [
+        name for name in found.full_cells if "_values" in name
+    ]
+
+
+def test_tables_go_to_other_libraries_by_the_dataframe_interchange(results: Path) -> None:
+    found = gostlab.load(results)
+    for table in (found.cells, found.runs):
+        exchanged = table.__dataframe__()
+        for name in table.columns:
+            assert exchanged.get_column_by_name(name).dtype
+    samples = gostlab.load(synthetic.FIXTURE / "made-up").samples()
+    assert samples["flow"].dtype == "category" and list(samples.columns[:1]) == ["run"]
+
+
+def test_a_notebook_shows_results_and_outcomes(results: Path) -> None:
+    found = gostlab.load(results)
+    page = found._repr_html_()
+    assert "<table" in page and "goodput_mbit" in page and escape(found.name) in page
+    outcome = ExperimentResult("x", ())
+    assert "0 runs" in outcome._repr_html_()

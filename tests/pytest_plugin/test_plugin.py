@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 
 from gostlab.registry.folders import ROOT, cache_folder
+from gostlab.sandbox import held_call
+from gostlab.sandbox.standby import StandbyPool
+from tests.offspring import sandboxes
+from tests.skips import require_root_tree
 
 pytest_plugins = ["pytester"]
 
@@ -155,3 +159,28 @@ def test_a_baseline_that_is_none_is_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_plain(): pass")
     said = pytester.runpytest_inprocess(*PLUGIN)
     said.stderr.fnmatch_lines(["ERROR: *gostlab-baseline.json: no baseline of gostlab's: *"])
+
+
+@pytest.mark.sandbox
+def test_the_sandbox_of_a_test_s_run_boots_when_the_last_one_ends(
+    pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_root_tree()
+    if not held_call.is_available():
+        pytest.skip("no seccomp listener here")
+    taken: list[int] = []
+    close = StandbyPool.close
+    monkeypatch.setattr(
+        StandbyPool, "close", lambda pool: (taken.append(pool.taken), close(pool))[1]
+    )
+    pytester.makepyfile(
+        f"""
+import pytest
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_fills_the_link(lab, seed):
+    assert lab.run(cc="cubic", seed=seed, {PATH}).goodput_mbit >= 2
+"""
+    )
+    run(pytester, tmp_path).assert_outcomes(passed=3)
+    assert taken == [2] and sandboxes() == []

@@ -19,6 +19,7 @@ from gostlab import results, sandbox
 from gostlab.registry.kernels import SHIPPED
 from gostlab.sandbox import held_call, standby, uml
 from gostlab.sandbox.host_limits import Memory
+from gostlab.sandbox.rootfs import BUNDLE_FOLDER
 from gostlab.sandbox.standby import StandbyPool
 from gostlab.spec.run_spec import RunSpec
 from tests.asked import runs_of
@@ -81,6 +82,8 @@ def executed(lab: Lab, run: RunSpec, within: Path, pool: StandbyPool | None = No
     boot.write_parts(folder, None)
     guest = pool.start(boot, folder, cpu) if pool else boot.boot(folder, cpu)
     assert guest.wait() == 0, (folder / "log.txt").read_text("utf-8")
+    if pool:
+        pool.refill()
     return folder
 
 
@@ -183,16 +186,15 @@ def test_changed_code_of_the_lab_is_not_run_by_a_guest_that_has_read_the_old_one
 ) -> None:
     boot, pool = boot_of(lab, direct()), pools()
     assert boot.root is not None
-    bundle = tmp_path / "kept" / uml.BUNDLE
-    shutil.copytree(boot.root.shared[uml.BUNDLE_FOLDER], bundle.parent, symlinks=True)
-    boot = replace(boot, root=replace(boot.root, shared={uml.BUNDLE_FOLDER: bundle.parent}))
-    pool.prepare(boot)
-    first = boot.key
+    bundle = tmp_path / "other-sources"
+    shutil.copytree(boot.root.shared[BUNDLE_FOLDER], bundle, symlinks=True)
+    changed = replace(boot, root=replace(boot.root, shared={BUNDLE_FOLDER: bundle}))
 
-    os.utime(bundle, ns=(0, 0))
     pool.prepare(boot)
+    pool.prepare(changed)
 
-    assert boot.key != first and [each.key for each in pool._living()] == [first, boot.key]
+    assert boot.key != changed.key
+    assert [each.key for each in pool._living()] == [boot.key, changed.key]
 
 
 @pytest.mark.sandbox
@@ -202,6 +204,18 @@ def test_a_run_that_needs_another_guest_boots_it(
     larger = replace(direct(), memory_mib=direct().memory_mib + 64)
     executed(lab, larger, tmp_path / "results", ready)
     assert ready.taken == 0
+
+
+@pytest.mark.sandbox
+def test_guests_of_a_kind_that_is_not_used_any_more_make_room(
+    lab: Lab, tmp_path: Path, pools: Pools
+) -> None:
+    pool = pools()
+    pool.prepare(boot_of(lab, replace(direct(), memory_mib=direct().memory_mib + 64)))
+    for seed in range(1, 4):
+        executed(lab, direct(seed), tmp_path / "results", pool)
+    assert {standby.key for standby in pool._living()} == {boot_of(lab, direct()).key}
+    assert pool.waiting == len(sandboxes()) == len(sandbox.usable_cpus())
 
 
 @pytest.mark.sandbox

@@ -85,6 +85,42 @@ def test_the_longest_of_the_last_runs_does_not_end_up_alone(tmp_path: Path) -> N
     assert started.index(20) < 10
 
 
+@pytest.mark.parametrize(("clock", "is_complete"), [("virtual", False), ("real", True)])
+def test_the_next_run_starts_before_the_folder_of_the_last_one_is_complete(
+    tmp_path: Path, clock: str, is_complete: bool
+) -> None:
+    todo, complete = runs(2, clock), []
+
+    def start(run: RunSpec, folder: Path, slot: int) -> Job:
+        if run.repetition == 2:
+            complete.append((queue.run_folder(todo[0], tmp_path) / "status.json").exists())
+        return well(run, folder, slot)
+
+    run_all(tmp_path, todo, start, slots=(0,))
+    assert complete == [is_complete]
+
+
+def test_a_run_that_has_ended_is_kept_where_the_next_one_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    todo, checks = runs(2), iter([None, results.ResultsError("no space")])
+
+    def check_space(*_: object) -> None:
+        if (error := next(checks)) is not None:
+            raise error
+
+    monkeypatch.setattr(results, "check_space", check_space)
+    with pytest.raises(results.ResultsError):
+        run_all(tmp_path, todo, well, slots=(0,))
+    assert results.is_finished(queue.run_folder(todo[0], tmp_path), todo[0])
+
+
+def test_a_slot_that_stays_free_is_reported_at_each_end(tmp_path: Path) -> None:
+    calls: list[None] = []
+    run_all(tmp_path, runs(4), well, none_waits=lambda: calls.append(None))
+    assert len(calls) == 3  # the fourth run has started, and none waits
+
+
 @pytest.mark.parametrize("damage", ["", "{", "null", '{"outcome": "splendid"}'])
 def test_a_half_written_status_means_unfinished(tmp_path: Path, damage: str) -> None:
     first = run_all(tmp_path, runs(1), well)[0]

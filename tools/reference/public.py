@@ -14,7 +14,8 @@ PARTS = {
     "Lab": "run execute close",
     "Progress": "done total left_s running",
     "Result": "name folder levels repetition outcome verdict error counts goodput_mbit samples",
-    "Results": "name runs cells samples drawings figures draw to_parquet",
+    "Results": "name factors runs full_runs cells full_cells samples drawings figures draw"
+    " to_parquet",
     "Run": "description run",
     "Running": "cancel wait outcome",
 }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gostlab.registry.folders import ROOT
 from tests.analysis.report.test_generated_tables import write_runs
 from tools.results_pages import __main__ as results_pages
 from tools.results_pages.__main__ import main
@@ -40,6 +41,11 @@ def test_the_command_line_builds_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     page = Path(capsys.readouterr().out.strip())
     assert page == tmp_path / "site/html/index.html" and "validation.html" in page.read_text()
     assert "<table" in (page.parent / "findings.html").read_text()
+    index = (page.parent / "searchindex.js").read_text()
+    assert '"manual/docs/reference/settings"' in index and "pareto" in index
+    assert 'action="search.html"' in page.read_text()
+    made = {path.stem for path in (page.parent / "manual/docs/how-to").glob("*.html")}
+    assert made == {path.stem for path in (ROOT / "docs/how-to").glob("*.md")}
 
 
 def test_without_the_generator_it_says_what_to_do(
