@@ -12,13 +12,16 @@ from gostlab.results.coexistence import Competitor, Contest
 
 
 def contest_of(folder: Path) -> Contest | None:
-    """Return the results of competing flows in a run's folder.
+    """Return the results of competing flows in a run's folder, as `contest_of_run` does."""
+    run = load_run(folder)
+    return contest_of_run(run) if isinstance(run, RunFolder) else None
+
+
+def contest_of_run(run: RunFolder) -> Contest | None:
+    """Return the results of competing flows.
 
     None for a single competing flow, or for flows that are never active together.
     """
-    run = load_run(folder)
-    if not isinstance(run, RunFolder):
-        return None
     rates, part, even = active_rates(run), shares(run), jain(run)
     if len(rates) < 2 or not part or even is None:
         return None

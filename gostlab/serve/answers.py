@@ -55,13 +55,13 @@ def figures_of(folder: Path, run: RunSpec) -> dict[str, Any]:
     """Return the metrics of one run, by flow. Raises OSError."""
     from gostlab.analysis.load.run_folder import RunFolder, load_run
     from gostlab.analysis.load.series import flow_srtt_ms
-    from gostlab.analysis.stats.coexistence import contest_of, resent_of
+    from gostlab.analysis.stats.coexistence import contest_of_run, resent_of
 
     delays = metrics.latency(folder)
     rows = {row["name"]: row for row in (results.read_object(folder / "flows.json") or {})["flows"]}
-    contest = contest_of(folder)
-    shares = {flow.name: flow for flow in contest.flows} if contest else {}
     loaded = load_run(folder)
+    contest = contest_of_run(loaded) if isinstance(loaded, RunFolder) else None
+    shares = {flow.name: flow for flow in contest.flows} if contest else {}
     flows: dict[str, dict[str, float | None]] = {}
     for flow in run.flows:
         row: Mapping[str, Any] = rows.get(flow.name, {})

@@ -111,10 +111,11 @@ function pointFigure(point) {
   const near = known.filter(one => one.is_near).length;
   const summary = known.length ? `${near} of ${known.length} right${point.band
     ? ` (${point.band})` : ""}` : "not measured yet";
+  const says = point.says.replace(/<([^<>]+)>/g, "$1"); // formulas of each student's values
   const figure = el("figure", { className: "histogram" }, el("figcaption", {},
     el("b", { textContent: point.name.replace(/^predict-/, "")
       .replace(/-/g, " ") }),
-    el("span", { textContent: ` ${point.says} · ${summary}` })));
+    el("span", { textContent: ` ${says} · ${summary}` })));
   if (!point.given.length) return figure;
   if (!point.is_number) { figure.append(words(point.given)); return figure; }
   const picture = histogram(point.given);
