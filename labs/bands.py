@@ -1,22 +1,25 @@
 #!/usr/bin/python3
-"""Measure the tolerance bands of labs: run them for students whose values cover the ranges.
+"""Test the bands and claims of labs on many drawn students, each with runs of their own.
 
-    labs/bands.py 3 4 --results FOLDER [--write]      (without numbers: all of them)
+    labs/bands.py 3 4 --results FOLDER [--students 30]     (without numbers: all of them)
+    labs/bands.py 7 --results FOLDER --seeds 10 --matrix lossy --set tunnel=relay+ws
+    labs/bands.py                                          (makes no runs: writes bands.md again)
 
-It prints the range of every metric and formula, and the points that a student earns with the
-answers of another. Every level of every drawn value occurs if --students allows it; all predictions
-are those of check.yaml. Results stay in FOLDER, and the same command continues from there. --write
-puts each lab's table and its row of *Copied work* into labs/bands.md.
+It keeps each student's drawn and measured values in labs/bands.json, and writes the tables of
+labs/bands.md from there: what each claim of a lab's page came to, and the points of who answers
+from the run, by the page's formula, by the textbook's better one, and by a guess. Runs stay in
+FOLDER, and the same command continues from there. --seeds runs other seeds of the first student,
+of one matrix, to show what chance alone does. Predictions are those of check.yaml.
 """
 
 import argparse
+import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from textwrap import wrap
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -24,126 +27,176 @@ sys.path.insert(0, str(ROOT))
 from gostlab import api  # noqa: E402
 from gostlab.classroom.answers import Sealed  # noqa: E402
 from gostlab.classroom.assignment import Assignment, assigned  # noqa: E402
-from gostlab.classroom.expressions import FormulaError, Value, evaluate, format_value  # noqa: E402
+from gostlab.classroom.expressions import Value, format_value  # noqa: E402
 from gostlab.classroom.grading import collect_values, find_runs  # noqa: E402
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab  # noqa: E402
 from gostlab.scheduler.progress import progress_on_stderr  # noqa: E402
-from tools.answer_sharing import score_copied_answers  # noqa: E402
+from tools.answer_sharing import (  # noqa: E402
+    ANSWERERS,
+    TABLE,
+    Row,
+    claimed_values,
+    guessed_share,
+    read_table,
+    rows_of,
+    score_answerer,
+)
 
-TRIED = 400  # made-up students from whom those with the most levels are chosen
-BANDS = ROOT / "labs/bands.md"
-COLUMNS = 100
-
-
-def chosen(lab: CourseLab, wanted: int) -> list[Assignment]:
-    """Return students whose values cover the ranges; each next one adds the most levels."""
-    pool = [
-        assigned(lab, name, "bands") for name in (f"student-{number}" for number in range(TRIED))
-    ]
-    taken: list[Assignment] = []
-    seen: set[tuple[str, object]] = set()
-    for _ in range(wanted):
-        best = max(pool, key=lambda each: len(set(each.values.items()) - seen))
-        taken.append(best)
-        seen |= set(best.values.items())
-    return taken
+PAGE = "bands.md"
+COURSE = "bands"
+MATES = 100
+MARK = re.compile(r"(?s)(<!-- from: labs/bands\.py -->\n).*?(?=<!-- end of bands -->)")
 
 
-def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[str, Value]:
-    """Return all values that check.yaml names of one student's runs, making missing runs."""
-    lab, seed = assignment.lab, assignment.seed({})
-    places = [(lab.experiment_path, assignment.sets)]
-    if lab.own:
+def student(number: int) -> str:
+    return f"student-{number}"
+
+
+def measure(
+    assignment: Assignment,
+    results: Path,
+    jobs: int | None,
+    seed: str = "",
+    matrices: Sequence[str] = (),
+    sets: Mapping[str, str] = {},
+) -> Row:
+    """Return the drawn and measured values of one student, making missing runs."""
+    lab, predictions = assignment.lab, {"pilot": seed} if seed else {}
+    places = [(lab.experiment_path, {**assignment.sets, **sets})]
+    if lab.own and not matrices:
         places.append((lab.folder / lab.own.reference, assignment.fill_settings(lab.own.sets)))
-    for path, sets in places:
-        experiment = api.Experiment.from_file(path, settings=sets, machine="sandbox", seed=seed)
-        with progress_on_stderr(f"{lab.name} {assignment.student}", quiet=False) as progress:
+    for path, settings in places:
+        experiment = api.Experiment.from_file(
+            path,
+            settings=settings,
+            matrices=matrices,
+            machine="sandbox",
+            seed=assignment.seed(predictions),
+        )
+        title = f"{lab.name} {assignment.student} {seed}"
+        with progress_on_stderr(title, quiet=False) as progress:
             experiment.run(results, jobs=jobs, progress=progress).wait()
-    runs = find_runs(assignment, Sealed({}, datetime.fromtimestamp(0, UTC)), results)
+    runs = find_runs(assignment, Sealed(predictions, datetime.fromtimestamp(0, UTC)), results)
     names, lacking = collect_values(assignment, runs)
-    for line in (*runs.problems, *lacking.values()):
-        print(f"{assignment.student}: {line}", file=sys.stderr)
+    if not matrices:
+        for line in (*runs.problems, *lacking.values()):
+            print(f"{assignment.student}: {line}", file=sys.stderr)
     return names
 
 
-def table(
-    lab: CourseLab, assignments: Sequence[Assignment], rows: Sequence[dict[str, Value]]
-) -> str:
-    """Return a table of the range of each measured value and each point's formula."""
-    values = [
-        ", ".join(f"{name} {format_value(value)}" for name, value in assignment.values.items())
-        for assignment in assignments
+def keep(folder: Path, lab: CourseLab, kind: str, rows: Sequence[Row]) -> None:
+    """Write a lab's rows into the table, one a line."""
+    table = read_table(folder)
+    table.setdefault(lab.name, {})[kind] = [
+        {name: rounded(value) for name, value in row.items()} for row in rows
     ]
-    lines = [*wrap(f"{len(rows)} students: {'; '.join(values)}.", COLUMNS), ""]
-    lines += ["| | least | median | most | band |", "|---|---|---|---|---|"]
-    formulas = [(name, name, "") for name in lab.measured]
-    formulas += [
-        (point.name, point.got, f"{point.least or '–'} to {point.most or '–'}")
-        for point in lab.points
-        if point.got
-    ]
-    formulas += [
-        (f"{point.name}, expected", point.expect, point.within.text)
-        for point in lab.points
-        if point.is_prediction and point.expect and point.within
-    ]
-    for name, formula, band in formulas:
-        came_to = []
-        for row in rows:
-            try:
-                came_to.append(float(evaluate(formula, row)))
-            except (FormulaError, ValueError):
-                continue
-        if came_to:
-            cells = [
-                format_value(float(f"{value:.4g}"))
-                for value in (min(came_to), median(came_to), max(came_to))
-            ]
-            lines.append(f"| {name} | {' | '.join(cells)} | {band} |")
-    return "\n".join(lines) + "\n"
+    labs = []
+    for name in sorted(table):
+        kinds = (
+            f"  {json.dumps(kind)}: [\n   "
+            + ",\n   ".join(json.dumps(row) for row in rows)
+            + "\n  ]"
+            for kind, rows in sorted(table[name].items())
+        )
+        labs.append(f" {json.dumps(name)}: {{\n" + ",\n".join(kinds) + "\n }")
+    (folder / TABLE).write_text("{\n" + ",\n".join(labs) + "\n}\n", encoding="utf-8")
 
 
-def copied_row(lab: CourseLab, rows: Sequence[dict[str, Value]]) -> str:
-    """Return a row of the points that copied answers earn: numbers, words, own runs, all."""
-    points = [point for point in lab.points if not point.by_hand]
-    numbers = [point for point in points if point.answer and point.within]
-    word_points = [point for point in points if point.answer and not point.within]
-    kinds = (numbers, word_points, [point for point in points if not point.answer], points)
-    scores = [score_copied_answers(lab, rows, group) for group in kinds]
-    cells = [f"{score.mean:.1f} of {score.of}" if score.of else "–" for score in scores]
-    return f"| {lab.number} | {' | '.join(cells)} | {scores[-1].most} |\n"
+def rounded(value: Value) -> Value:
+    """Return a number with six significant digits."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def write(lab: CourseLab, text: str, row: str) -> None:
-    """Write the table and the row into labs/bands.md. Raises SystemExit."""
-    page = BANDS.read_text(encoding="utf-8")
-    below = re.escape(f"<!-- from: labs/bands.py {lab.number} --write -->\n")
-    page, count = re.subn(rf"(?s)({below}).*?(?=\n## |\Z)", lambda at: at[1] + text, page)
-    page, there = re.subn(rf"(?m)^\| {lab.number} \|.*\n", lambda _: row, page, count=1)
-    if not (count and there):
-        sys.exit(f"{BANDS}: no mark, or no row of copied work, of {lab.title}")
-    BANDS.write_text(page, encoding="utf-8")
+# -- the tables
+
+
+def classmates(lab: CourseLab) -> list[Mapping[str, Value]]:
+    """Return the drawn values of students who guess with their own right answers."""
+    return [assigned(lab, student(number), COURSE).values for number in range(MATES)]
+
+
+def answerers_table(folder: Path) -> Iterator[str]:
+    """Yield the lines of the table of who earns what."""
+    yield "| lab | students | " + " | ".join(ANSWERERS) + " | other seeds | a guess |"
+    yield "|---|---|" + "---|" * (len(ANSWERERS) + 2)
+    for lab in map(load_lab, map(str, list_labs())):
+        rows, seeds = rows_of(folder, lab), rows_of(folder, lab, "seeds")
+        if len(rows) < 2:
+            continue
+        scores = [score_answerer(lab, rows, answerer) for answerer in ANSWERERS.values()]
+        pilots = score_answerer(lab, rows[:1], ANSWERERS["the run"], seeds) if seeds else None
+        guess = guessed_share(lab, rows, classmates(lab))
+        cells = [f"{score.least:.0f} of {score.of}" for score in scores]
+        cells.append(f"{pilots.least:.0f} of {pilots.of} ({len(seeds)})" if pilots else "–")
+        cells.append(f"{100 * guess:.0f} %")
+        yield f"| {lab.number} | {len(rows)} | {' | '.join(cells)} |"
+
+
+def claims_table(folder: Path, lab: CourseLab) -> Iterator[str]:
+    """Yield the lines of a table of what each claim came to."""
+    rows = rows_of(folder, lab)
+    yield f"\n## {lab.title}\n"
+    yield f"{len(rows)} students.\n"
+    yield "| claim | least | median | most | holds in | from |"
+    yield "|---|---|---|---|---|---|"
+    for claim in lab.claims:
+        values = [claimed_values(claim, row) for row in rows]
+        if not values:
+            continue
+        cells = [
+            format_value(float(f"{take(got for got, _ in values):.3g}"))
+            for take in (min, median, max)
+        ]
+        holds = f"{sum(is_met for _, is_met in values)} of {len(values)}"
+        band = f"{claim.least or '–'} to {claim.most or '–'}"
+        yield f"| {claim.says} ({band}) | {' | '.join(cells)} | {holds} | {claim.source} |"
+
+
+def write_page(folder: Path) -> None:
+    """Write the tables into bands.md. Raises SystemExit without the mark."""
+    labs = [load_lab(str(path)) for path in list_labs()]
+    claims = (line for lab in labs for line in claims_table(folder, lab))
+    text = "\n".join([*answerers_table(folder), *claims]) + "\n"
+    page, count = MARK.subn(lambda at: at[1] + text, (folder / PAGE).read_text(encoding="utf-8"))
+    if not count:
+        sys.exit(f"{folder / PAGE}: no <!-- from: labs/bands.py -->")
+    (folder / PAGE).write_text(page, encoding="utf-8")
+    print(text, end="")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lab", nargs="*")
-    parser.add_argument("--students", type=int, default=5, help="two at least")
-    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--students", type=int, default=30)
+    parser.add_argument("--results", type=Path, help="where the runs are; without it none is made")
     parser.add_argument("--jobs", type=int)
-    parser.add_argument("--write", action="store_true", help="into labs/bands.md")
+    parser.add_argument("--seeds", type=int, help="so many other seeds of the first student")
+    parser.add_argument("--matrix", action="append", default=[], help="of --seeds: these alone")
+    parser.add_argument("--set", action="append", default=[], help="of --seeds: NAME=LEVELS")
+    parser.add_argument("--out", type=Path, default=ROOT / "labs", help="of bands.json, bands.md")
     arguments = parser.parse_args()
-    for word in arguments.lab or [str(folder) for folder in list_labs()]:
+    out = arguments.out
+    for word in (arguments.lab or [str(folder) for folder in list_labs()]) * bool(
+        arguments.results
+    ):
         lab = load_lab(word)
-        assignments = chosen(lab, arguments.students)
-        rows = [
-            values_of(assignment, arguments.results / lab.name, arguments.jobs)
-            for assignment in assignments
-        ]
-        text, row = table(lab, assignments, rows), copied_row(lab, rows)
-        print(f"## {lab.title}\n\n{text}\n{row}", flush=True)
-        if arguments.write:
-            write(lab, text, row)
+        results = arguments.results / lab.name
+        if arguments.seeds:
+            sets = dict(pair.partition("=")[::2] for pair in arguments.set)
+            first = assigned(lab, student(0), COURSE)
+            rows = [
+                measure(first, results, arguments.jobs, str(seed), arguments.matrix, sets)
+                for seed in range(1, arguments.seeds + 1)
+            ]
+            keep(out, lab, "seeds", rows)
+            continue
+        rows = []
+        for number in range(arguments.students):
+            assignment = assigned(lab, student(number), COURSE)
+            there = [row for row in rows_of(out, lab) if row.get("student") == number]
+            rows += there or [{"student": number, **measure(assignment, results, arguments.jobs)}]
+            keep(out, lab, "students", rows)
+    write_page(out)
     return 0
 
 

@@ -4,7 +4,7 @@
     labs/times.py 3 4 --work FOLDER [--write] [--projector]     (without numbers: all of them)
 
 A made-up student makes each step from `start` to `hand-in`. His predictions are the formulas'
-values, or a guess; his answers are read from his own runs, which are made one at a time. It prints
+values, or a guess; the answers are read from the runs, which are made one at a time. It prints
 a table per lab; --write puts both into the lab's plan.md, --projector only the projector's. Reading
 and thinking are not included. The exit code is 1 if a lab's hand-in earns less than all points but
 its guesses.

@@ -4,7 +4,7 @@ A ticket is HMAC-SHA256(key, course, student, lab). If the key is the course's s
 teacher can make tickets. Without a secret the key is public and anybody can make them, but each
 student still gets different numbers. Everything else follows from the ticket: the values and,
 together with the predictions, the seed of all random number generators of the runs. A student can
-therefore not change his predictions without making new runs.
+therefore not change their predictions without making new runs.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from gostlab.classroom.expressions import Value, fill_formulas
 from gostlab.classroom.lab import CourseLab, formulas_of
+from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.safe_read import read_named
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import MAX_SEED, load_experiment
@@ -27,6 +28,7 @@ from gostlab.spec.yaml_source import BadInput
 PUBLIC_COURSE = "public"
 PUBLIC_KEY = b"gostlab's public key for courses without a secret"
 MIN_SECRET_BYTES = 16
+AUTO = "auto"  # the setting gost: whichever program the machine has
 TICKET = re.compile(r"[0-9a-f]{32}")
 # A ticket as the teacher hands it out has the lab, 32 hex digits, and 4 hex digits of a checksum.
 HANDED_OUT = re.compile(r"([a-z0-9-]+)-([0-9a-f]{32})-([0-9a-f]{4})")
@@ -56,6 +58,11 @@ class Assignment:
 
     def seed(self, predictions: Mapping[str, str]) -> int:
         return seed_of(digest_of(predictions), self.ticket)
+
+    def receipt(self, predictions: Mapping[str, str]) -> str:
+        """Return eight hex digits that show later which predictions were sealed first."""
+        digest = hmac.new(self.ticket.encode(), digest_of(predictions).encode(), hashlib.sha256)
+        return f"{digest.hexdigest()[:4]}-{digest.hexdigest()[4:8]}"
 
     def runs(self, seed: int) -> list[RunSpec]:
         """Return every run of the lab's experiment. Raises BadInput."""
@@ -106,6 +113,11 @@ def expand_runs(path: Path, sets: tuple[tuple[str, str], ...], seed: int) -> tup
     runs = expand(experiment, overrides=dict(sets), machine="sandbox", clock="virtual")
     if any(run.measures_part for run in runs):
         raise BadInput(f"{path}: measure, skip: a lab's runs are taken over their whole load")
+    if any(run.gost == AUTO and tunnel_kind(run.tunnel).program == GOST for run in runs):
+        raise BadInput(
+            f"{path}: gost: {AUTO}: students with a GOST and without would run other programs:"
+            " write gost: relay (the lab's own), or a version"
+        )
     return tuple(runs)
 
 

@@ -34,14 +34,14 @@ from gostlab.classroom.grading import (
     normalize_word,
     score_answer,
 )
-from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab
+from gostlab.classroom.lab import ANSWERS, GUIDE, CourseLab, load_lab
 from gostlab.classroom.lms_downloads import Download, HandedIn
 from gostlab.classroom.roster import Pupil, Roster
 from gostlab.classroom.safe_extract import NoHandIn, only_bad_input
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.install.locate import hash_of_files
 from gostlab.results import BROKEN_RECORDS, EPOCH, read_object
-from gostlab.spec.yaml_source import BadInput
+from gostlab.spec.yaml_source import MAX_BYTES, BadInput, load_text
 
 CACHE_FOLDER = "graded"  # the folder of the cached results
 
@@ -54,6 +54,14 @@ class Course:
     name: str
     secret: bytes | None
     roster: Roster
+    receipts: Mapping[str, str] | None = None  # by student, in lower case
+
+    def receipt_of(self, *names: str) -> str | None:
+        """Return a student's receipt, "" if there is none, and None if none was collected."""
+        if self.receipts is None:
+            return None
+        known = (self.receipts.get(name.casefold(), "") for name in names)
+        return next(filter(None, known), "")
 
 
 @dataclass(frozen=True)
@@ -64,9 +72,11 @@ class Record:
     refused: str = ""  # reason for not grading it; "" if it was graded
     grade: Grade | None = None
     # Answer texts by section and key, and whether each is right for this student's path, as far as
-    # that can be decided without his runs.
+    # that can be decided without their runs.
     answers: Mapping[str, str] = field(default_factory=dict)
     right: Mapping[str, bool] = field(default_factory=dict)
+    # Expected values by section and key, as far as they are known.
+    expected: Mapping[str, str] = field(default_factory=dict)
     is_kept: bool = False  # read from the cache instead of graded now
 
 
@@ -104,7 +114,9 @@ def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record
             secret = hashlib.sha256(course.secret or b"").hexdigest()
             made_by = [__version__, str(EPOCH), grader_digest(course.lab), course.name, secret]
             files = (path for path in folder.rglob("*") if not path.is_symlink())
+            receipt = course.receipt_of(*owners, read_claimed_student(folder))
             made_of = [hash_of_files(folder, files), *made_by, repr(owners), handed.label]
+            made_of.append(repr(receipt))
             key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
             cached = read_record(file, key)
             if cached is not None:
@@ -159,26 +171,29 @@ def grade_hand_in(folder: Path, handed: HandedIn, pupil: Pupil | None, course: C
     )
     if lacking:
         return Record(handed.label, student, claims, lacking)
-    result = grade(assignment, folder)
+    names = owner.identifiers if owner else (student,)
+    result = grade(assignment, folder, course.receipt_of(*names))
     answers = read_answer_texts(folder, lab)
-    right = {}
+    right, expected = {}, {}
+    asked = {scored.name: scored.asked for scored in result.scored}
     passed = {point.name: point.passed for point in result.scored} if not result.problems else {}
     for point in lab.points:
         if point.answer and not point.by_hand:
             name = ".".join(point.answer)
             # An answer that depends on runs which do not count is never right.
             with contextlib.suppress(FormulaError):
-                right[name] = (
-                    passed.get(point.name)
-                    or not (score_answer(point, answers.get(name, ""), assignment.values)[-1])
-                )
-    return Record(handed.label, student, claims, "", result, answers, right)
+                alone = score_answer(point, answers.get(name, ""), assignment.values)
+                right[name] = passed.get(point.name) or not alone[-1]
+                expected[name] = alone[0]
+            if asked.get(point.name):
+                right[name], expected[name] = passed.get(point.name, False), asked[point.name]
+    return Record(handed.label, student, claims, "", result, answers, right, expected)
 
 
 def find_owner_doubt(handed: HandedIn, pupil: Pupil | None, claims: str) -> str:
     """Return why a hand-in may not belong to the student it names, or "" if its owner is confirmed.
 
-    The owner is confirmed if the platform names him, or if the hand-in's own folder or archive is
+    The owner is confirmed if the platform names them, or if the hand-in's own folder or archive is
     named after the student whom it names.
     """
     if pupil is not None or not claims:
@@ -297,7 +312,7 @@ STATES = ("graded", "not graded", "missing")
 
 @dataclass(frozen=True)
 class GradeRow:
-    """A student of the class and his hand-ins."""
+    """A student of the class and their hand-ins."""
 
     pupil: Pupil | None  # None if not on the roster
     student: str
@@ -341,7 +356,7 @@ def make_rows(download: Download, records: Sequence[Record], roster: Roster) -> 
 def make_row(
     pupil: Pupil | None, student: str, handed: Sequence[tuple[HandedIn, Record]]
 ) -> GradeRow:
-    """Return the row of a student: his last hand-in counts, preferably one that can be graded."""
+    """Return the row of a student: their last hand-in counts, preferably one that can be graded."""
     ranked = sorted(handed, key=lambda pair: (pair[1].grade is not None, pair[0].order))
     records = [record for _, record in ranked]
     if not records:
@@ -360,12 +375,14 @@ MIN_NUMBERS = 3  # minimum equal numbers of a pair to be reported
 def find_similar_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[str]:
     """Yield a sentence for each pair of students with suspiciously equal answers.
 
-    Each student has a path of his own, so equal digits of numbers that are not right for both are
-    suspicious. A pair is reported from three such numbers, or one equal text, on. The sentence
-    counts and does not judge: two who work together may share a wrong formula.
+    Each student has a path of their own, so equal digits of numbers that are not right for both
+    are suspicious. Where both were to give the same number, equal mistakes are no sign: the same
+    wrong formula makes them. A text that the lab's page has is no sign either. A pair is reported
+    from three such numbers, or one equal text, on. The sentence counts and does not judge.
     """
     numbers = {".".join(p.answer) for p in lab.points if p.answer and p.within and not p.by_hand}
     texts = {".".join(p.answer) for p in lab.points if p.answer and p.by_hand}
+    page = normalize_word(load_text(lab.folder / GUIDE, MAX_BYTES))
     read = []
     for line in lines:
         if record := line.counts:
@@ -380,9 +397,12 @@ def find_similar_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[
             if gave[name] == theirs[name]
             and count_digits(first.answers[name]) >= MIN_DIGITS
             and not (first.right.get(name) and second.right.get(name))
+            and first.expected.get(name) != second.expected.get(name)
         ]
         equal = sum(
-            text == text_of[name] for name, text in wrote.items() if len(text) >= MIN_CHARACTERS
+            text == text_of[name] and text not in page
+            for name, text in wrote.items()
+            if len(text) >= MIN_CHARACTERS
         )
         if len(same) >= MIN_NUMBERS or equal:
             predictions = sum(name.startswith("predictions.") for name in same)

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from gostlab.atomic_write import write_whole
-from gostlab.classroom import gradebooks, lms_downloads, pages
+from gostlab.classroom import gradebooks, lms_downloads, marking, pages
 from gostlab.classroom.assignment import assigned, read_secret
 from gostlab.classroom.batch_grading import (
     Course,
@@ -22,7 +22,7 @@ from gostlab.classroom.feedback import expected_text
 from gostlab.classroom.grading import fill_or_keep, grade
 from gostlab.classroom.lab import CourseLab, load_lab
 from gostlab.classroom.lms_downloads import Download
-from gostlab.classroom.roster import read_roster
+from gostlab.classroom.roster import Roster, read_receipts, read_roster
 from gostlab.classroom.safe_extract import only_bad_input, open_upload
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK
@@ -49,13 +49,19 @@ def grade_class(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path(f"graded-{lab.name}")
     if out.exists() and not out.is_dir():
         raise BadInput(f"--out {out}: a file (name a folder)")
-    course = Course(str(lab.folder.resolve()), arguments.course, secret, roster)
+    receipts = read_receipts(arguments.receipts)
+    course = Course(str(lab.folder.resolve()), arguments.course, secret, roster, receipts)
     records = grade_all(download, course, out, jobs)
     refuse_wrong_command(records)
-    lines = make_rows(download, records, roster)
+    marks = marking.read_marks(out / marking.MARKS, lab)
+    refuse_wrong_roster(records, roster)
+    lines = [marking.marked(line, marks) for line in make_rows(download, records, roster)]
     alike = list(find_similar_answers(lines, lab))
     index = pages.class_page(lab, arguments.course, str(path), lines, alike, download.passed_over)
     write(out, lab, arguments.assignment or lab.title, lines, index)
+    texts = pages.marking_page(lab, arguments.course, str(out / marking.MARKS), lines)
+    write_whole(out / pages.MARKING, texts)
+    write_whole(out / marking.MARKS, marking.marks_table(lines, lab))
     print_class(lines, lab)
     for pair in alike:
         print(f"resembling: {pair}")
@@ -63,6 +69,12 @@ def grade_class(arguments: argparse.Namespace) -> int:
         print(f"no hand-in: {name}")
     cached = sum(record.is_kept for record in records)
     print(f"{pages.summary(lines)}{f' ({cached} already graded)' if cached else ''}")
+    to_mark = sum(line.grade.to_mark > 0 for line in lines if line.grade)
+    if to_mark:
+        print(
+            f"{to_mark} students' texts are still to be marked: read {out / pages.MARKING}, write"
+            f" points into {out / marking.MARKS}, and grade again"
+        )
     names = ", ".join(gradebooks.GRADEBOOKS)
     print(f"{out / pages.INDEX} · {names} · {pages.FEEDBACK}/ has a page for each student")
     if lab.rank:
@@ -109,6 +121,19 @@ def refuse_wrong_command(records: list[Record]) -> None:
         raise BadInput(f"none is graded: {refused[0]}")
 
 
+def refuse_wrong_roster(records: list[Record], roster: Roster) -> None:
+    """Reject a roster that has none of the students of all hand-ins. Raises BadInput."""
+    named = [record.student for record in records if record.student]
+    if len(named) >= MIN_REFUSED_HAND_INS and not any(
+        roster.known_as(student) for student in named
+    ):
+        raise BadInput(
+            f"--roster: none of its students (like {roster.pupils[0].primary}) handed in anything,"
+            f" and the hand-ins are of others (like {named[0]}): add a column `student` with the"
+            " names that they started with"
+        )
+
+
 def write(out: Path, lab: CourseLab, title: str, lines: list[GradeRow], index: str) -> None:
     """Write the pages and the gradebook files, each atomically. Raises OSError."""
     feedback = out / pages.FEEDBACK
@@ -134,7 +159,8 @@ def print_class(lines: list[GradeRow], lab: CourseLab) -> None:
     shown_table = plain_table()
     shown_table.add_column("student", overflow="fold")
     shown_table.add_column("name", overflow="fold")
-    shown_table.add_column(f"of {lab.most}", justify="right", no_wrap=True)
+    shown_table.add_column(f"of {lab.whole}", justify="right", no_wrap=True)
+    shown_table.add_column("to mark", justify="right", no_wrap=True)
     shown_table.add_column("", overflow="fold")
     for line in lines:
         state = pages.remark(line)
@@ -142,6 +168,7 @@ def print_class(lines: list[GradeRow], lab: CourseLab) -> None:
             Text(line.student),
             Text(line.name if line.name != line.student else ""),
             str(line.grade.points) if line.grade else "–",
+            str(line.grade.to_mark or "") if line.grade else "",
             Text("" if state == "graded" else state),
         )
     Console(sys.stdout).print(shown_table)
@@ -150,8 +177,6 @@ def print_class(lines: list[GradeRow], lab: CourseLab) -> None:
 def key(arguments: argparse.Namespace) -> int:
     """Print the right answers of one student. Raises BadInput."""
     lab = load_lab(arguments.lab)
-    if arguments.secret is None:
-        raise BadInput("--secret is missing: only a holder of the course's secret gets a key")
     secret = read_secret(arguments.secret)
     assignment = assigned(lab, arguments.student, arguments.course, secret)
     print(f"{lab.title} · {arguments.student} · course {arguments.course}")

@@ -46,9 +46,8 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     start.add_argument("--ticket", help="ticket from your teacher, in a course with a secret")
     start.add_argument("--folder", type=Path, help="folder to create (default: coursework/LAB)")
     add_course(start)
-    says = "seal your predictions, from which the seed of the runs follows"
-    predict = action(student, "predict", says, "3")
-    flag("--again", "replace the predictions that are sealed already")(predict)
+    says = "seal your predictions, once: the seed of the runs follows from them"
+    action(student, "predict", says, "3")
     says = "run the lab's experiment, and your own experiment if the lab has one"
     jobs()(action(student, "run", says, "3"))
     action(student, "report", "write tables, figures and a page about your runs", "3")
@@ -68,14 +67,15 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
 
     says = "print the tickets of a course with a secret, as CSV"
     ticket = action(teacher, "ticket", says, "3 --secret F --students T")
-    add_course(ticket)
+    add_course(ticket, is_secret=True)
     says = "file with one student per line"
     ticket.add_argument("--students", type=Path, required=True, help=says)
     secret = action(teacher, "secret", "create a course's secret", "course.secret")
     secret.add_argument("file", type=Path, help="file to write; keep it secret")
     example = "3 --student alice --course C --secret F"
-    key = action("class_cli", "key", "print the right answers of one student", example)
-    add_course(key)
+    says = "print the right answers of one student, in a course with a secret"
+    key = action("class_cli", "key", says, example)
+    add_course(key, is_secret=True)
     key.add_argument("--student", required=True, help="student's identifier")
     says = "hand-in to read, for the answers that depend on its runs"
     key.add_argument("--hand-in", type=Path, help=says)
@@ -87,10 +87,11 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     autograder.add_argument("--out", type=Path, help="zip to write")
 
 
-def add_course(verb: argparse.ArgumentParser) -> None:
-    """Add the options that identify a course."""
+def add_course(verb: argparse.ArgumentParser, *, is_secret: bool = False) -> None:
+    """Add the options that identify a course; `is_secret` if it needs one."""
     verb.add_argument("--course", default=PUBLIC_COURSE, help="name of the course and year")
-    verb.add_argument("--secret", type=Path, help="file with the course's secret")
+    says = "file with the course's secret" + (" (needed)" if is_secret else "")
+    verb.add_argument("--secret", type=Path, help=says, required=is_secret)
 
 
 def grade_arguments(grade: argparse.ArgumentParser) -> None:
@@ -108,6 +109,8 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
     says = "Gradescope's submission_metadata.json, which names the student"
     add("--metadata", type=Path, help=says)
     add_course(grade)
+    says = "CSV file with each student's receipt of `predict`: other predictions earn nothing"
+    add("--receipts", type=Path, help=says)
     flag("--rerun", "repeat one of its runs in the sandbox and compare")(grade)
     forms = ("text", "json", "junit", "gradescope", "classroom50")
     add("--format", choices=forms, default="text", help="output format (default: text)")
@@ -116,13 +119,15 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
 
 
 def new_arguments(new: argparse.ArgumentParser) -> None:
-    new.add_argument("kind", choices=["lab", "classroom"], help="what to write")
+    new.add_argument("kind", choices=["course", "lab", "classroom"], help="what to write")
     new.add_argument("name", help="folder to create")
     new.add_argument("--lab", help="number, name or folder of the lab of a classroom")
     new.add_argument("--course", help="name of the course and year of a classroom")
+    says = "roster of a course: writes each student's tickets"
+    new.add_argument("--students", type=Path, help=says)
 
 
-new_verb = Verb(new_arguments, late("scaffold", "new_verb"), "./lab new lab my-lab")
+new_verb = Verb(new_arguments, late("scaffold", "new_verb"), "./lab new course net-2027")
 labs_verb = Verb(JSON, late("student_cli", "labs_verb"))
 lab_verb = Verb(
     lab_arguments, late("student_cli", "ACTION"), parser={"description": "Work on a lab."}

@@ -49,6 +49,11 @@ def cubic_window(loss: float, rtt_ms: float) -> float:
     return response.cubic_window(loss, rtt_ms / 1000)
 
 
+def pftk_window(loss: float, rtt_ms: float) -> float:
+    """Return Reno's mean window under random loss, with timeouts (RFC 5348, section 3.1)."""
+    return response.pftk_window(loss, rtt_ms / 1000)
+
+
 def cubic_leaves_reno(rtt_ms: float) -> float:
     """Return the loss rate below which CUBIC's window exceeds Reno's.
 
@@ -71,6 +76,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "reno_window": response.reno_window,
     "cubic_window": cubic_window,
     "cubic_leaves_reno": cubic_leaves_reno,
+    "pftk_window": pftk_window,
 }
 TWO_SIDED: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

@@ -1,4 +1,4 @@
-"""Write a student's feedback on each point: his answer, the expected value and the reason.
+"""Write a student's feedback on each point: their answer, the expected value and the reason.
 
 The feedback contains no formula of check.yaml.
 """

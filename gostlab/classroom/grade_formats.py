@@ -15,15 +15,16 @@ CLASSROOM50 = "classroom50/result/v1"
 
 
 def to_text(grade: Grade) -> str:
-    lines = [f"{grade.title} · {grade.student} · {grade.points} of {grade.most} points"]
+    lines = [f"{grade.title} · {grade.student} · {grade.total}"]
     lines += [f"problem: {problem}" for problem in grade.problems]
     lines += [f"note: {note}" for note in grade.notes]
     for point in grade.scored:
         lines.append(f"{point.points:3} of {point.most:2}  {point.name}: {point.says}")
         lines += [f"           {line}" for line in sentences(point)]
     for paper in grade.by_hand:
-        lines.append(f" -- of {paper.most:2}  {paper.name} (read by a person): {paper.says}")
-        lines.append(f"           {' '.join(paper.text.split()) or '(nothing format_grade)'}")
+        points = " --" if paper.points is None else f"{paper.points:3}"
+        lines.append(f"{points} of {paper.most:2}  {paper.name} (read by a person): {paper.says}")
+        lines.append(f"           {' '.join(paper.text.split()) or '(nothing written)'}")
     lines += [f"rerun: {line}" for line in grade.reran]
     return "\n".join(lines)
 
@@ -34,6 +35,7 @@ def to_json(grade: Grade) -> dict[str, object]:
         "schema": 1,
         "points": grade.points,
         "most": grade.most,
+        "to_mark": grade.to_mark,
         "scored": [{**asdict(point), "passed": point.passed} for point in grade.scored],
     }
 
@@ -68,7 +70,7 @@ def to_gradescope(grade: Grade) -> dict[str, object]:
         "score": grade.points,
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "output": head or f"{grade.points} of {grade.most} points",
+        "output": "\n".join(filter(None, (head, grade.total))),
         "extra_data": {"lab": grade.lab, "student": grade.student, "values": grade.values},
         "tests": [
             {

@@ -44,9 +44,10 @@ def points(line: GradeRow) -> object:
 
 
 def by_point(line: GradeRow, lab: CourseLab) -> list[object]:
-    """Return the points earned on each point that is graded by machine, in the lab's order."""
-    earned = {point.name: point.points for point in line.grade.scored} if line.grade else {}
-    return [earned.get(point.name, "") for point in lab.points if not point.by_hand]
+    """Return the points earned on each point, in the lab's order; "" where still to be marked."""
+    judged = (*line.grade.scored, *line.grade.by_hand) if line.grade else ()
+    earned = {point.name: point.points for point in judged if point.points is not None}
+    return [earned.get(point.name, "") for point in lab.points]
 
 
 def to_moodle(lines: Sequence[GradeRow], _lab: CourseLab, assignment: str) -> str:
@@ -62,19 +63,23 @@ def to_moodle(lines: Sequence[GradeRow], _lab: CourseLab, assignment: str) -> st
 def feedback_text(grade: Grade | None) -> str:
     if grade is None:
         return ""
-    lines = [f"{grade.points} of {grade.most} points"]
+    lines = [grade.total]
     lines += [f"Nothing counts: {problem}" for problem in grade.problems]
     if not grade.problems:
         lines += [
             f"{point.points} of {point.most}: {point.says}: {sentences(point)[0]}"
             for point in grade.scored
         ]
+        lines += [
+            f"{'to mark' if paper.points is None else paper.points} of {paper.most}: {paper.says}"
+            for paper in grade.by_hand
+        ]
     return "\n".join(lines)
 
 
 def to_canvas(lines: Sequence[GradeRow], lab: CourseLab, assignment: str) -> str:
     head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
-    rows: list[Row] = [["    Points Possible", "", "", "", "", lab.most]]
+    rows: list[Row] = [["    Points Possible", "", "", "", "", lab.whole]]
     for line in lines:
         if pupil := line.pupil:
             login = pupil.login or pupil.student or pupil.email
@@ -84,12 +89,12 @@ def to_canvas(lines: Sequence[GradeRow], lab: CourseLab, assignment: str) -> str
 
 
 def to_gradescope(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str:
-    scored = [point for point in lab.points if not point.by_hand]
     head = ["First Name", "Last Name", "SID", "Email", "Sections", "Total Score", "Max Points"]
     head += ["Status", "Submission ID", "Submission Time", "Lateness (H:M:S)", "View Count"]
     head += ["Submission Count"]
     head += [
-        f"{number}: {point.name} ({point.points:.1f} pts)" for number, point in enumerate(scored, 1)
+        f"{number}: {point.name} ({point.points:.1f} pts)"
+        for number, point in enumerate(lab.points, 1)
     ]
     states = {"graded": "Graded", "missing": "Missing", "not graded": "Ungraded"}
     rows: list[Row] = []
@@ -99,21 +104,22 @@ def to_gradescope(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -
         if not first and not last:
             first, _, last = pupil.name.rpartition(" ")
         who = [first, last, pupil.number, pupil.email or line.student, pupil.section]
-        what = [points(line), lab.most, states[line.state], *[""] * 4, line.hand_ins]
+        what = [points(line), lab.whole, states[line.state], *[""] * 4, line.hand_ins]
         rows.append([*who, *what, *by_point(line, lab)])
     return table(head, rows)
 
 
 def to_plain(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str:
     """Return gostlab's own table, with one row per student."""
-    head = ["student", "name", "on_the_roster", "state", "points", "most", "hand_ins", "counts"]
-    head += [point.name for point in lab.points if not point.by_hand]
+    head = ["student", "name", "on_the_roster", "state", "points", "most", "to_mark"]
+    head += ["hand_ins", "counts", *(point.name for point in lab.points)]
     rows: list[Row] = []
     for line in lines:
         refused, label = (line.counts.refused, line.counts.label) if line.counts else ("", "")
         why = "; ".join(line.grade.problems) if line.grade else refused
         who = [line.student, line.name, "yes" if line.pupil else "no", line.state]
-        what = [points(line), lab.most, line.hand_ins, label]
+        to_mark = line.grade.to_mark if line.grade else ""
+        what = [points(line), lab.whole, to_mark, line.hand_ins, label]
         rows.append([*who, *what, *by_point(line, lab), why])
     return table([*head, "why_nothing_counts"], rows)
 

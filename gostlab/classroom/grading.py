@@ -7,6 +7,7 @@ counts only if it was made before its runs, an answer only with them.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -30,6 +31,8 @@ from gostlab.spec.yaml_source import BadInput
 RESULTS = "results"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 MAX_OWN_FOLDERS = 500
+NO_RECEIPT = "no receipt of predictions that were sealed before the runs"
+OTHER_RECEIPT = "not the predictions that were sealed first (receipt {})"
 Take = Callable[[list[float]], float]
 TAKES: Mapping[str, Take] = {"one": min, "least": min, "most": max, "median": median}
 
@@ -62,6 +65,8 @@ class ByHand:
     most: int
     says: str
     text: str
+    scheme: tuple[str, ...] = ()  # The scheme has a line for what earns a point.
+    points: int | None = None  # None until a person has marked it
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,28 @@ class Grade:
 
     @property
     def points(self) -> int:
-        return sum(scored.points for scored in self.scored)
+        """Return the points so far: the machine's, and those that a person has given."""
+        marked = sum(paper.points or 0 for paper in self.by_hand)
+        return sum(scored.points for scored in self.scored) + marked
 
     @property
     def most(self) -> int:
-        """Return the maximum number of points without the answers that a person reads."""
-        return sum(scored.most for scored in self.scored)
+        """Return the maximum number of points without the answers that are still to be marked."""
+        marked = sum(paper.most for paper in self.by_hand if paper.points is not None)
+        return sum(scored.most for scored in self.scored) + marked
+
+    @property
+    def to_mark(self) -> int:
+        """Return the points of the answers that a person has still to mark."""
+        return sum(paper.most for paper in self.by_hand if paper.points is None)
+
+    @property
+    def total(self) -> str:
+        """Return a sentence such as "15 of 20 points, and 3 of them still to be marked"."""
+        whole = self.most + self.to_mark
+        if not self.to_mark:
+            return f"{self.points} of {whole} points"
+        return f"{self.points} of {whole} points so far: {self.to_mark} are still to be marked"
 
 
 @dataclass
@@ -98,10 +119,12 @@ class StudentRuns:
     problems: list[str] = field(default_factory=list)
 
 
-def grade(assignment: Assignment, folder: Path) -> Grade:
+def grade(assignment: Assignment, folder: Path, receipt: str | None = None) -> Grade:
     """Grade the hand-in in a folder that is safe to read.
 
-    Problems of the hand-in are part of its grade. Raises BadInput for an incomplete lab.
+    `receipt` is that of the predictions which the student sealed first ("": of none); None if
+    nobody collected it. Problems of the hand-in are part of its grade. Raises BadInput for an
+    incomplete lab.
     """
     lab = assignment.lab
     try:
@@ -116,7 +139,9 @@ def grade(assignment: Assignment, folder: Path) -> Grade:
     names, lacking = collect_values(assignment, runs)
     # The sealed predictions count: answers.yaml may have been changed later.
     answers = replace(answers, predictions=sealed.predictions)
-    return grade_of(assignment, answers, names, lacking=lacking)
+    is_first = receipt in (None, assignment.receipt(sealed.predictions))
+    unsealed = "" if is_first else NO_RECEIPT if not receipt else OTHER_RECEIPT.format(receipt)
+    return grade_of(assignment, answers, names, lacking=lacking, unsealed=unsealed)
 
 
 def grade_nothing(
@@ -132,11 +157,15 @@ def grade_of(
     names: Mapping[str, Value],
     problems: Sequence[str] = (),
     lacking: Mapping[str, str] = {},
+    unsealed: str = "",
 ) -> Grade:
+    """Return the grade of these answers; `unsealed` says why the predictions earn nothing."""
     lab, no_points = assignment.lab, ("", "", "", "the hand-in does not count: see the problems")
     scored = [
         make_scored(point, names, no_points, point.source)
         if problems or answers is None
+        else make_scored(point, names, ("", "", "", unsealed), SEALED)
+        if unsealed and point.is_prediction
         else score(point, answers, names, lacking)
         for point in lab.points
         if not point.by_hand
@@ -148,18 +177,30 @@ def grade_of(
         assignment.course,
         assignment.values,
         tuple(scored),
-        by_hand(lab, answers, names) if answers else (),
+        by_hand(lab, answers, names, is_lost=bool(problems)),
         tuple(problems),
     )
 
 
-def by_hand(lab: CourseLab, answers: Answers, names: Mapping[str, Value]) -> tuple[ByHand, ...]:
+def by_hand(
+    lab: CourseLab, answers: Answers | None, names: Mapping[str, Value], *, is_lost: bool
+) -> tuple[ByHand, ...]:
+    """Return the answers that a person marks: 0 points if nothing is there, or nothing counts."""
+    texts = {
+        point.name: answers.text(*point.answer) for point in lab.points if point.answer and answers
+    }
     return tuple(
         ByHand(
-            point.name, point.points, fill_or_keep(point.says, names), answers.text(*point.answer)
+            point.name,
+            point.points,
+            fill_or_keep(point.says, names),
+            text,
+            point.scheme,
+            0 if is_lost or not text.strip() else None,
         )
         for point in lab.points
-        if point.by_hand and point.answer
+        if point.by_hand
+        for text in [texts.get(point.name, "")]
     )
 
 
@@ -207,7 +248,7 @@ def find_wrong_student(assignment: Assignment, answers: Answers, folder: Path) -
     if metadata.get("ticket") != assignment.ticket:
         problems.append(
             "assignment.json: its ticket is not this student's of course"
-            f" {assignment.course}: ask him to start with the ticket that he was given"
+            f" {assignment.course}: it must be started with the ticket that the teacher gave"
         )
     return problems
 
@@ -349,7 +390,7 @@ def score(
             else score_answer(point, answers.text(*point.answer), names)
         )
     except FormulaError as error:
-        # A formula is not shown to the student, who reads only what his runs lack.
+        # A formula is not shown to the student, who reads only what the runs lack.
         find_mismatch = [text for name, text in lacking.items() if name in str(error)]
         judged = (
             "",
@@ -384,7 +425,10 @@ def score_run(point: Point, names: Mapping[str, Value]) -> Judged:
 
 
 def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> Judged:
-    """Score an answer against its expected value. Raises FormulaError."""
+    """Score an answer against its expected value. Raises FormulaError.
+
+    Where several values are right, so is each one between them.
+    """
     expected = evaluate(point.expect or "", names)
     band = point.within.text if point.within else "the same word"
     if not text.strip():
@@ -395,8 +439,20 @@ def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> Judged:
     got = as_number(text)
     if got is None:
         return format_value(expected), text[:80], band, "not a number (like 41.2, without a unit)"
-    near = point.within.holds(got, float(expected))
+    right = [float(expected), *also_right(point, names)]
+    nearest = min(max(got, min(right)), max(right))
+    near = point.within.holds(got, nearest)
+    if len(right) > 1:
+        lowest, highest = (format_rounded(end) for end in (min(right), max(right)))
+        band = f"{band}, or between {lowest} and {highest}"
     return format_value(expected), format_value(got), band, "" if near else "outside its band"
+
+
+def also_right(point: Point, names: Mapping[str, Value]) -> Iterator[float]:
+    """Yield the other right values of a point, without those of runs that do not count."""
+    for formula in point.also:
+        with suppress(FormulaError):
+            yield number_of(formula, names)
 
 
 def number_of(formula: str, names: Mapping[str, Value]) -> float:

@@ -135,6 +135,11 @@ class Point:
     source: str = key(text_of, "where the number comes from", named="from")
     answer: tuple[str, str] | None = key(read_answer, "section and key in it", default=None)
     expect: str | None = key(read_formula, "of an answer: what it should be", default=None)
+    also: tuple[str, ...] = key(
+        list_of(read_formula),
+        "what is right as well: the run's own value, a better formula, and all between them",
+        default=(),
+    )
     within: Tolerance | None = key(
         read_tolerance, "how near; without it a word, the same or not", default=None
     )
@@ -143,11 +148,20 @@ class Point:
     most: str | None = key(read_formula, "its band", default=None)
     because: str = key(text_of, "why it is so, in words; <formulas> are filled in", default="")
     by_hand: bool = key(yes_no, "a person reads it", default=False)
+    scheme: tuple[str, ...] = key(
+        list_of(text_of), "for who reads it: what earns a point, one line each", default=()
+    )
 
     @property
     def is_prediction(self) -> bool:
         """Return whether the answer had to be written before the runs."""
         return self.answer is not None and self.answer[0] == "predictions"
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """Return every formula that judges the answer or the runs."""
+        written = (self.expect, *self.also, self.got, self.least, self.most)
+        return tuple(formula for formula in written if formula is not None)
 
 
 def check_point(node: Node, point: Point) -> None:
@@ -158,6 +172,26 @@ def check_point(node: Node, point: Point) -> None:
         raise node.bad("an answer without expect")
     if point.got and point.least is None and point.most is None:
         raise node.bad("got without least or most")
+    if point.scheme and not point.by_hand:
+        raise node.bad("scheme: only for an answer that a person reads (by_hand)")
+    if point.also and point.within is None:
+        raise node.bad("also without within")
+
+
+@dataclass(frozen=True)
+class PageClaim:
+    """A sentence of the lab's page about its runs, which labs/bands.py checks on many runs."""
+
+    says: str = key(text_of, "the sentence")
+    got: str = key(read_formula, "a figure of the runs")
+    source: str = key(text_of, "what says so: an RFC, a paper, arithmetic", named="from")
+    least: str | None = key(read_formula, "its band", default=None)
+    most: str | None = key(read_formula, "its band", default=None)
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        written = (self.got, self.least, self.most)
+        return tuple(formula for formula in written if formula is not None)
 
 
 @dataclass(frozen=True)
@@ -208,6 +242,9 @@ class CourseLab:
         default={},
     )
     rank: Rank | None = key(record(Rank), "how congestion controls are ranked", default=None)
+    claims: tuple[PageClaim, ...] = key(
+        list_of(record(PageClaim)), "what the page claims of the runs; earns nothing", default=()
+    )
     points: tuple[Point, ...] = key(list_of(record(Point, check_point), least=1), "what earns them")
     folder: Path = Path()
 
@@ -234,6 +271,11 @@ class CourseLab:
         """Return the number of points that the grader can give."""
         return sum(point.points for point in self.points if not point.by_hand)
 
+    @property
+    def whole(self) -> int:
+        """Return the number of points with those of the answers that a person reads."""
+        return sum(point.points for point in self.points)
+
     def keys(self, section: str) -> tuple[str, ...]:
         """Return the keys that a section of answers.yaml must have."""
         return tuple(
@@ -250,14 +292,18 @@ def check_names(node: Node, lab: CourseLab) -> None:
         if point.name in seen:
             raise point_node.bad(f"{point.name} is there twice")
         seen.add(point.name)
-        formulas = (point.expect, point.got, point.least, point.most)
-        for text in (*formulas, *FORMULA_IN_TEXT.findall(point.because)):
-            unknown = names_in(text) - known if text is not None else set()
+        for text in (*point.formulas, *FORMULA_IN_TEXT.findall(point.because)):
+            unknown = names_in(text) - known
             if unknown:
                 name = sorted(unknown)[0]
                 raise point_node.bad(
                     f"{point.name}: {name}: neither drawn nor measured ({meant(name, known)})"
                 )
+    for claim in lab.claims:
+        unknown = {name for text in claim.formulas for name in names_in(text)} - known
+        if unknown:
+            name = sorted(unknown)[0]
+            raise node.bad(f"claims: {name}: neither drawn nor measured ({meant(name, known)})")
 
 
 READ_LAB = record(CourseLab, check_names)

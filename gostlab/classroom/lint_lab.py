@@ -79,10 +79,9 @@ def check_formulas(lab: CourseLab, assignment: Assignment, root: Mapping[str, No
     nodes = root["points"].items or ()
     names: dict[str, Value] = {**assignment.values, **dict.fromkeys(lab.measured, 1.0)}
     for point, node in zip(lab.points, nodes, strict=True):
-        for formula in (point.expect, point.got, point.least, point.most):
-            try:
-                if formula is not None:
-                    evaluate(formula, names)
-                fill_formulas(point.says, assignment.visible_values)
-            except FormulaError as error:
-                raise node.bad(f"{point.name}: {error}") from None
+        try:
+            for formula in point.formulas:
+                evaluate(formula, names)
+            fill_formulas(point.says, assignment.visible_values)
+        except FormulaError as error:
+            raise node.bad(f"{point.name}: {error}") from None

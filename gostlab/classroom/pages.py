@@ -12,7 +12,7 @@ from gostlab.classroom.grading import Grade
 from gostlab.classroom.lab import CourseLab
 from gostlab.text_safety import escape_controls
 
-FEEDBACK, INDEX = "feedback", "index.html"
+FEEDBACK, INDEX, MARKING = "feedback", "index.html", "marking.html"
 HERE = Path(__file__).parent
 
 
@@ -74,6 +74,24 @@ def class_page(
         digits=MIN_DIGITS,
         least=MIN_NUMBERS,
     )
+
+
+def marking_page(lab: CourseLab, course: str, marks: str, lines: Sequence[GradeRow]) -> str:
+    """Render the sheet of everybody's texts, question by question, with the marking scheme."""
+    questions = [
+        (
+            point,
+            [
+                (line.student, paper)
+                for line in lines
+                for paper in (line.grade.by_hand if line.grade else ())
+                if paper.name == point.name
+            ],
+        )
+        for point in lab.points
+        if point.by_hand
+    ]
+    return page("marking.html.j2", lab=lab, course=course, marks=marks, questions=questions)
 
 
 def remark(line: GradeRow) -> str:

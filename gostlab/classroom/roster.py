@@ -1,11 +1,12 @@
 """Read a course's roster from a CSV file, with a header or without.
 
 The file may be written by a person or exported by Moodle, Canvas or Gradescope. A student may use
-any of his identifiers at `start`.
+any of their identifiers at `start`.
 """
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
     "last": ("last name", "surname", "last", "family name"),
     "section": ("section", "sections"),
 }
+RECEIPT = re.compile(r"[0-9a-f]{4}-[0-9a-f]{4}")
 IDENTIFIERS = ("student", "login", "email", "number")
 # "Student" is a name in a Canvas export, which has one of these headings, and else an identifier.
 CANVAS = ("sis login id", "sis user id")
@@ -57,6 +59,11 @@ class Pupil:
     @property
     def primary(self) -> str:
         return self.identifiers[0]
+
+    @property
+    def mailbox(self) -> str:
+        """Return the part of the address before @ in lower case, or "" without an address."""
+        return self.email.partition("@")[0].casefold()
 
     @property
     def shown_name(self) -> str:
@@ -96,12 +103,16 @@ class Roster:
     pupils: tuple[Pupil, ...]
 
     def known_as(self, *identifiers: str) -> Pupil | None:
-        """Return the student with one of these identifiers; an empty one matches nobody."""
+        """Return the student with one of these identifiers; an empty one matches nobody.
+
+        The part of an address before @ counts as well, if one student alone has it.
+        """
         wanted = {identifier.casefold() for identifier in identifiers if identifier}
         for pupil in self.pupils:
             if wanted & {identifier.casefold() for identifier in pupil.identifiers}:
                 return pupil
-        return None
+        known = [pupil for pupil in self.pupils if pupil.mailbox in wanted]
+        return known[0] if len(known) == 1 else None
 
     def named(self, name: str) -> Pupil | None:
         """Return the only student with a name, or None if there is none, or several."""
@@ -176,6 +187,24 @@ def parse_row_without_header(number: int, row: Sequence[str]) -> Pupil:
     )
 
 
+def read_receipts(path: Path | None) -> dict[str, str] | None:
+    """Return the first receipt of each student in a CSV file, by name in lower case.
+
+    None without a file. Raises BadInput.
+    """
+    if path is None:
+        return None
+    receipts: dict[str, str] = {}
+    for number, row in enumerate(csv.reader(io.StringIO(load_text(path, MAX_BYTES))), 1):
+        found = [cell.strip().lower() for cell in row if RECEIPT.fullmatch(cell.strip().lower())]
+        if len(found) != 1 and any(cell.strip() for cell in row) and number > 1:
+            raise BadInput(f"{path}:{number}: {len(found)} receipts (like 3f9a-1c0e) of a student")
+        for name in (cell.strip().casefold() for cell in row):
+            if found and name and name != found[0]:
+                receipts.setdefault(name, found[0])
+    return receipts
+
+
 def check(pupils: Iterable[Pupil], path: Path) -> None:
     """Reject students without a valid identifier, and duplicates. Raises BadInput."""
     seen: dict[str, int] = {}
@@ -186,7 +215,7 @@ def check(pupils: Iterable[Pupil], path: Path) -> None:
             )
             raise BadInput(
                 f"{path}:{pupil.line}: student {given!r:.80}: letters, digits and . _ @ + - only,"
-                " 64 at most: as he typed it at ./lab lab start"
+                " 64 at most: as typed at ./lab lab start"
             )
         for identifier in pupil.identifiers:
             if identifier.casefold() in seen:

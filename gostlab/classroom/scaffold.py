@@ -1,4 +1,4 @@
-"""Write a teacher's lab, or a repository for hand-ins: `./lab new lab`, `./lab new classroom`.
+"""Write a course, a teacher's lab, or a repository for hand-ins: `./lab new course|lab|classroom`.
 
 The parts of the lab are to be written by the teacher. The repository's check is an exit code.
 """
@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gostlab.classroom.assignment import PUBLIC_COURSE
-from gostlab.classroom.autograder_zip import program_files
+from gostlab.classroom.autograder_zip import SECRET, program_files
 from gostlab.classroom.lab import list_labs, load_lab
+from gostlab.classroom.roster import read_roster
+from gostlab.classroom.tickets import ticket_lines, write_private, write_secret
 from gostlab.classroom.workspace import FIGURE
 from gostlab.cli.common import EXIT_OK
 from gostlab.errors import BadInput
 
 TEMPLATES = Path(__file__).with_name("templates")
-LAB, CLASSROOM = "lab", "classroom"
+LAB, CLASSROOM, COURSE_FOLDER = "lab", "classroom", "course"
+TICKETS = "tickets.csv"
 LAB_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 COURSE = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 PRIVATE_LAB_NUMBER = 99  # number of a lab that is called by its folder
@@ -28,6 +31,14 @@ FORGE_PATHS = {"github.yml": ".github/workflows/check.yml", "gitlab.yml": ".gitl
 
 def new_verb(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.name)
+    if arguments.kind == COURSE_FOLDER:
+        if arguments.lab or arguments.course:
+            raise BadInput(
+                "--lab and --course are for a classroom: a course is named as its folder"
+            )
+        return new_course(folder, arguments.students)
+    if arguments.students:
+        raise BadInput(f"--students: for a course, not for a {arguments.kind}")
     if arguments.kind == CLASSROOM:
         if arguments.lab is None:
             raise BadInput("--lab is missing: the lab that the classroom hands in (like --lab 3)")
@@ -42,6 +53,31 @@ def new_verb(arguments: argparse.Namespace) -> int:
         print(f"to fill in: {path}")
     start = f"./lab lab start {as_path_argument(folder)} --student somebody"
     print(f"then: {start}: says what is left")
+    return EXIT_OK
+
+
+def new_course(folder: Path, students: Path | None) -> int:
+    """Write a course's secret, and every student's ticket of every lab.
+
+    Raises BadInput, OSError.
+    """
+    course = folder.name
+    check_course_name(course, "a course's name")
+    roster = read_roster(students) if students else None
+    check_new(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    secret = write_secret(folder / SECRET)
+    print(f"{folder / SECRET}: readable by you alone; its holder can make tickets and keys")
+    options = f"--course {course} --secret {folder / SECRET}"
+    if roster is None:
+        print(f"tickets: ./lab lab ticket 3 {options} --students NAMES")
+    else:
+        names = [pupil.primary for pupil in roster.pupils]
+        labs = [load_lab(str(path)) for path in list_labs()]
+        tickets = "".join(ticket_lines(labs, names, course, secret))
+        write_private(folder / TICKETS, tickets)
+        print(f"{folder / TICKETS}: {len(names)} students, {len(labs)} labs: give each their own")
+    print(f"to grade: ./lab grade HAND-INS --roster ROSTER {options}")
     return EXIT_OK
 
 
@@ -72,8 +108,7 @@ def write_classroom(folder: Path, lab_word: str, course: str) -> list[Path]:
 
     Raises BadInput, OSError.
     """
-    if not COURSE.fullmatch(course):
-        raise BadInput(f"--course {course!r:.80}: not a course (letters, digits and ._@+- between)")
+    check_course_name(course, "--course")
     lab = load_lab(lab_word)
     check_new(folder)
     marks = {
@@ -92,6 +127,12 @@ def write_classroom(folder: Path, lab_word: str, course: str) -> list[Path]:
     if (lab.folder / FIGURE).is_file():
         shutil.copyfile(lab.folder / FIGURE, folder / "grader/labs" / lab.name / FIGURE)
     return written
+
+
+def check_course_name(course: str, what: str) -> None:
+    """Reject a course's name with other characters. Raises BadInput."""
+    if not COURSE.fullmatch(course):
+        raise BadInput(f"{what} {course!r:.80}: not a course (letters, digits and ._@+- between)")
 
 
 def check_new(folder: Path) -> None:

@@ -30,14 +30,14 @@ def labs_verb(arguments: argparse.Namespace) -> int:
     if arguments.json:
         fields = ("name", "title", "goals", "minutes")
         rows = [
-            {"lab": lab.number, **{key: getattr(lab, key) for key in fields}, "points": lab.most}
+            {"lab": lab.number, **{key: getattr(lab, key) for key in fields}, "points": lab.whole}
             | {"folder": str(lab.folder)}
             for lab in labs
         ]
         print_json(rows)
         return EXIT_OK
     for lab in labs:
-        print(f"{lab.number}  {lab.title} ({lab.minutes:g} min of runs, {lab.most} points)")
+        print(f"{lab.number}  {lab.title} ({lab.minutes:g} min of runs, {lab.whole} points)")
         for goal in lab.goals:
             print(f"     {goal}")
     print("begin: ./lab lab start 0 --student NAME · labs/README.md")
@@ -68,10 +68,11 @@ def start(arguments: argparse.Namespace) -> int:
 
 def predict(arguments: argparse.Namespace) -> int:
     folder, assignment = find_coursework(arguments.lab)
-    sealed = seal_predictions(folder, assignment, again=arguments.again)
+    sealed = seal_predictions(folder, assignment)
     for key, text in sealed.predictions.items():
         print(f"  {key}: {text}")
     print(f"sealed {sealed.at.strftime(TIME)}: the seed of your runs is made of them")
+    print(f"receipt: {assignment.receipt(sealed.predictions)} (your teacher may ask for it)")
     print(f"next: ./lab lab run {arguments.lab}")
     return EXIT_OK
 

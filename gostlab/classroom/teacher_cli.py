@@ -4,11 +4,9 @@ Grading needs only Python and PyYAML, unless a run is to be repeated.
 """
 
 import argparse
-import csv
 import json
 import os
 import secrets
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,21 +16,16 @@ from tempfile import TemporaryDirectory
 from gostlab import api
 from gostlab.classroom import class_cli
 from gostlab.classroom.answers import SEALED, read_sealed
-from gostlab.classroom.assignment import (
-    STUDENT,
-    Assignment,
-    assigned,
-    format_ticket,
-    read_secret,
-    ticket_of,
-)
+from gostlab.classroom.assignment import STUDENT, Assignment, assigned, read_secret
 from gostlab.classroom.autograder_zip import write_bundle
 from gostlab.classroom.grade_formats import format_grade
 from gostlab.classroom.grading import RESULTS, Grade, find_mismatch, find_runs, grade, grade_nothing
 from gostlab.classroom.lab import load_lab
 from gostlab.classroom.raw_metrics import Records
 from gostlab.classroom.rerun import compare
+from gostlab.classroom.roster import read_receipts
 from gostlab.classroom.safe_extract import NoHandIn, only_bad_input, open_upload
+from gostlab.classroom.tickets import ticket_lines, write_secret
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_OK
 from gostlab.results import ResultsError, read_object
@@ -41,27 +34,16 @@ from gostlab.spec.yaml_source import BadInput, load_text
 
 def ticket(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
-    if arguments.secret is None:
-        raise BadInput("--secret is missing: without one students need no tickets")
     key = read_secret(arguments.secret)
     names = load_text(arguments.students, MAX_STUDENTS_BYTES).split("\n")
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["student", "lab", "course", "ticket"])
-    for student in dict.fromkeys(name.strip() for name in names if name.strip()):
-        handed_out = format_ticket(
-            lab, student, arguments.course, ticket_of(lab, student, arguments.course, key)
-        )
-        table.writerow([student, lab.name, arguments.course, handed_out])
+    students = dict.fromkeys(name.strip() for name in names if name.strip())
+    for line in ticket_lines([lab], students, arguments.course, key):
+        print(line, end="")
     return EXIT_OK
 
 
 def secret(arguments: argparse.Namespace) -> int:
-    try:
-        handle = os.open(arguments.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise BadInput(f"{arguments.file}: there already, and a course keeps its secret") from None
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(32) + "\n")
+    write_secret(arguments.file)
     print(f"{arguments.file}: readable by you alone; its holder can make tickets")
     return EXIT_OK
 
@@ -98,6 +80,7 @@ def grade_submission(arguments: argparse.Namespace) -> Grade:
     lab = load_lab(arguments.lab)
     key = read_secret(arguments.secret)
     known = arguments.student or student_of(arguments.metadata)
+    receipts = read_receipts(arguments.receipts)
     if not arguments.submission.exists():
         raise BadInput(f"{arguments.submission}: no such folder, zip or tar")
 
@@ -117,7 +100,8 @@ def grade_submission(arguments: argparse.Namespace) -> Grade:
                 lacking = find_mismatch(assignment, metadata, key, arguments.submission)
                 if is_interactive and lacking:
                     raise NotGraded(lacking)
-                result = grade(assignment, folder)
+                receipt = None if receipts is None else receipts.get(student.casefold(), "")
+                result = grade(assignment, folder, receipt)
             if known is None:
                 note = "the student is whom the hand-in names: --student says who it must be"
                 result = replace(result, notes=(note,))

@@ -135,10 +135,10 @@ def to_flow_yaml(node: Node) -> str:
     return node.text or ""
 
 
-def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Sealed:
-    """Seal the predictions in answers.yaml, unless others are sealed already and not `again`.
+def seal_predictions(folder: Path, assignment: Assignment) -> Sealed:
+    """Seal the predictions in answers.yaml, once: what was sealed first counts.
 
-    Raises BadInput.
+    Raises BadInput, also if others are sealed already.
     """
     answers = read_answers(folder / ANSWERS, assignment.lab)
     for point, why in find_unanswered(assignment.lab, answers):
@@ -146,10 +146,10 @@ def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Se
             raise BadInput(f"{folder / ANSWERS}: {'.'.join(point.answer)}: {why}")
     before = results.read_object(folder / SEALED)
     is_same = before is not None and before.get("predictions") == answers.predictions
-    if before is not None and not is_same and not again:
+    if before is not None and not is_same:
         raise BadInput(
-            f"{folder / SEALED}: other predictions are sealed already, and the runs belong to them"
-            " (--again seals these instead; then everything is run again)"
+            f"{folder / SEALED}: other predictions are sealed already, and those count: write them"
+            f" back into {ANSWERS}"
         )
     if not is_same:
         sealed = seal(answers.predictions, assignment.lab, assignment.student, datetime.now(UTC))
@@ -175,8 +175,8 @@ def sealed_seed(folder: Path, assignment: Assignment) -> int:
     answers = read_answers(folder / ANSWERS, assignment.lab)
     if answers.predictions != sealed.predictions:
         raise BadInput(
-            f"{folder / ANSWERS}: the predictions are others than the sealed ones: write those"
-            f" back, or seal these (./lab lab predict {assignment.lab.word} --again)"
+            f"{folder / ANSWERS}: the predictions are others than the sealed ones in {SEALED}:"
+            " write those back"
         )
     return assignment.seed(sealed.predictions)
 

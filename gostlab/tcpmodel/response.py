@@ -9,6 +9,7 @@ CUBIC_BETA = 0.7
 CUBIC_FACTOR = (CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA))) ** 0.25
 # An Ethernet packet of 1500 bytes minus IPv4 (20), TCP (20) and its timestamp option (12).
 MSS_BYTES = 1448
+MIN_RTO_S = 0.2  # Linux's TCP_RTO_MIN
 
 
 def reno_window(loss: float) -> float:
@@ -40,6 +41,20 @@ def cubic_window(loss: float, rtt_s: float) -> float:
     loss <= 1, rtt_s > 0.
     """
     return max(cubic_region_window(loss, rtt_s), reno_window(loss))
+
+
+def pftk_window(loss: float, rtt_s: float) -> float:
+    """Return Reno's mean window in segments under random loss, with the time lost in timeouts.
+
+    It is the rate of RFC 5348, section 3.1 (Padhye et al., SIGCOMM 1998), times the round trip, for
+    b = 1 segment per acknowledgement and a timeout of one round trip and Linux's 200 ms. Raises
+    ValueError outside 0 < loss <= 1, rtt_s > 0.
+    """
+    check_loss(loss)
+    check_rtt(rtt_s)
+    in_recovery = rtt_s * math.sqrt(2 * loss / 3)
+    timeouts = 3 * math.sqrt(3 * loss / 8) * loss * (1 + 32 * loss**2)
+    return rtt_s / (in_recovery + (rtt_s + MIN_RTO_S) * timeouts)
 
 
 def cubic_throughput_bps(loss: float, rtt_s: float) -> float:

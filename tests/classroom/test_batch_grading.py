@@ -93,12 +93,13 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
     done = grade(everybody)
     told = done.stdout
     assert done.returncode == 0
-    assert re.search(rf"dora\s+{lab.most}\s+not on the roster", told)
-    assert re.search(rf"alice\s+Alice Smith\s+{lab.most}\b", told)
+    to_mark = lab.whole - lab.most
+    assert re.search(rf"dora\s+{lab.most}\s+{to_mark}\s+not on the roster", told)
+    assert re.search(rf"alice\s+Alice Smith\s+{lab.most}\s+{to_mark}\b", told)
     assert re.search(r"carol\s+Carol Uhl\s+–\s+missing", told)
     assert "3 graded, 1 missing" in told
     most = str(lab.most)
-    assert points(out) == {"alice": most, "bob": str(lab.most - 2), "carol": "", "dora": most}
+    assert points(out) == {"alice": most, "bob": str(lab.most - 1), "carol": "", "dora": most}
     assert {path.stem for path in (out / "feedback").iterdir()} == {"alice", "bob", "dora"}
     page = (out / "index.html").read_text("utf-8")
     assert 'href="feedback/bob.html"' in page and "Carol Uhl" in page
@@ -112,11 +113,12 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
     # Canvas: its five columns, and a row of points possible before the students
     canvas = rows(out / "canvas.csv")
     assert list(canvas[0])[:5] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
-    assert canvas[0]["Student"].strip() == "Points Possible" and canvas[0][lab.title] == most
+    assert canvas[0]["Student"].strip() == "Points Possible"
+    assert canvas[0][lab.title] == str(lab.whole)
     assert [row["SIS Login ID"] for row in canvas[1:]] == ["alice", "bob", "carol"]
     # Gradescope: as its own Download Grades
     by_address = {row["Email"]: row for row in rows(out / "gradescope.csv")}
-    assert by_address["bob@x.org"]["Total Score"] == str(lab.most - 2)
+    assert by_address["bob@x.org"]["Total Score"] == str(lab.most - 1)
     assert by_address["carol@x.org"]["Status"] == "Missing"
 
 
@@ -155,7 +157,7 @@ def test_what_was_graded_is_not_graded_again_and_what_changed_is(
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     rewrite(everybody / "bob/answers.yaml", "^  sawtooth_of: .*$", '  sawtooth_of: "rate"')
     assert "1 already graded" in grade(everybody).stdout
-    assert points(everybody.parent / "out")["bob"] == str(lab.most - 4)
+    assert points(everybody.parent / "out")["bob"] == str(lab.most - 2)
     # another course is another grade
     assert "graded before" not in grade(everybody, "--course", "other").stdout
 
@@ -244,6 +246,52 @@ def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
     assert found is not None and int(found[2]) + int(found[3]) >= 3
     page = (everybody.parent / "out/index.html").read_text("utf-8")
     assert "no verdict" in page and "bob and carol" in page
+
+
+def test_equal_mistakes_where_both_were_to_say_the_same_are_no_sign(
+    everybody: Path, grade: Typed
+) -> None:
+    # the made-up runs give both the same round trips, and so both were to say the same
+    for student in ("alice", "bob"):
+        sheet = everybody / student / "answers.yaml"
+        for key in ("p95_rtt_ms", "sawtooth_of"):
+            rewrite(sheet, f"^  {key}: .*$", f'  {key}: "123.4"')
+    assert "alice and bob" not in grade(everybody).stdout
+
+
+def test_marks_are_written_beside_the_texts_and_counted_in_the_total(
+    lab: CourseLab, everybody: Path, grade: Typed
+) -> None:
+    assert "still to be marked" in grade(everybody).stdout
+    out = everybody.parent / "out"
+    page = (out / "marking.html").read_text("utf-8")
+    scheme = next(point.scheme for point in lab.points if point.by_hand)
+    assert scheme[0] in page and page.count("<blockquote>") == 2
+    rewrite(out / "marks.csv", "^explain,alice,,", "explain,alice,3,")
+    done = grade(everybody)
+    assert done.returncode == 0
+    assert points(out) == {"alice": str(lab.most + 3), "bob": str(lab.most - 1), "carol": ""}
+    assert f"{lab.most + 3} of {lab.whole} points<" in (out / "feedback/alice.html").read_text()
+    # another text has another mark
+    rewrite(everybody / "alice/answers.yaml", '"words"', '"other words"')
+    grade(everybody)
+    assert points(out)["alice"] == str(lab.most)
+    rewrite(out / "marks.csv", "^explain,alice,,", "explain,alice,99,")
+    wrong = grade(everybody)
+    assert wrong.returncode == 2 and "marks.csv:2: alice: points '99'" in wrong.stderr
+
+
+def test_a_receipt_says_which_predictions_were_first(
+    lab: CourseLab, everybody: Path, tmp_path: Path, grade: Typed
+) -> None:
+    first = dict.fromkeys(lab.keys("predictions"), "1")
+    receipts = tmp_path / "receipts.csv"
+    receipts.write_text(f"student,receipt\nalice,{asked_of(lab).receipt(first)}\n")
+    grade(everybody, "--receipts", receipts)
+    predicted = sum(point.points for point in lab.points if point.is_prediction)
+    left = points(everybody.parent / "out")
+    assert left["alice"] == str(lab.most - predicted)
+    assert left["bob"] == str(lab.most - predicted - 1)
 
 
 def test_one_that_is_hostile_of_another_course_or_no_hand_in_stops_nobody(
@@ -416,7 +464,7 @@ def test_what_a_hand_in_makes_python_raise_is_its_own_refusal(
     done = grade(everybody)
     assert done.returncode == 1
     out = everybody.parent / "out"
-    assert points(out)["alice"] == str(lab.most) and points(out)["bob"] == str(lab.most - 2)
+    assert points(out)["alice"] == str(lab.most) and points(out)["bob"] == str(lab.most - 1)
     told = " ".join(done.stdout.split())
     assert "dora.zip" in told and "no name of a file" in told and "counts: predictions.json" in told
     assert "its name is not UTF-8" in told

@@ -56,6 +56,7 @@ def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
         predictions__idle_rtt_ms=rtt,
         predictions__bdp_pkts=bdp_pkts(rate, rtt),
         predictions__full_rtt_ms=2 * rtt,
+        predictions__half_rtt_ms=1.5 * rtt,
         predictions__payload_mbit=payload_mbit(rate),
     )
     assert lab("predict", 0) == 0
@@ -64,7 +65,7 @@ def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
     assert lacking.returncode == 1 and "answers.goodput_mbit: nothing there" in lacking.stderr
 
     # when the answers are read from what the lab itself shows
-    (run,) = folder.glob("results/*/*/status.json")
+    (run,) = folder.glob("results/*/one-*/status.json")
     did = json.loads((run.parent / "flows.json").read_text("utf-8"))["flows"][0]
     checks = json.loads((run.parent / "fidelity.json").read_text("utf-8"))["checks"]
     delays = latency(run.parent)

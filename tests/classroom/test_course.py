@@ -28,7 +28,7 @@ from gostlab.classroom.assignment import (
     ticket_of,
 )
 from gostlab.classroom.expressions import FormulaError, evaluate, fill_formulas
-from gostlab.classroom.grading import Grade, grade
+from gostlab.classroom.grading import Grade, grade, score_answer
 from gostlab.classroom.lab import CourseLab, find_lab, list_labs, load_lab
 from gostlab.classroom.workspace import (
     begin,
@@ -94,6 +94,16 @@ def test_every_draw_is_an_experiment_that_no_guard_refuses(lab: CourseLab) -> No
         assert max(run.path.forward.rate_bps for run in runs) <= 100_000_000
         errors, _ = preflight.survey(runs)
         assert errors == []
+
+
+def test_everybodys_tunnel_is_the_same_program(tmp_path: Path) -> None:
+    for number in (7, 9):
+        tunnelled = [run for run in asked_of(BY_NUMBER[number]).runs(1) if run.tunnel != "direct"]
+        assert {run.gost for run in tunnelled} == {"relay"}
+    shutil.copytree(BY_NUMBER[7].folder, tmp_path / "mine")
+    rewrite(tmp_path / "mine/experiment.yaml", "gost: relay", "gost: auto")
+    with pytest.raises(BadInput, match="gost: relay"):
+        asked_of(load_lab(str(tmp_path / "mine"))).runs(1)
 
 
 def test_a_lab_is_found_by_number_name_and_path() -> None:
@@ -175,19 +185,16 @@ def test_predictions_are_sealed_once(tmp_path: Path) -> None:
     assignment = asked_of(warm_up())
     begin(assignment, tmp_path)
     with pytest.raises(BadInput, match="nothing there"):
-        seal_predictions(tmp_path, assignment, again=False)
+        seal_predictions(tmp_path, assignment)
     told = dict.fromkeys(warm_up().keys("predictions"), "60")
     sheet = tmp_path / "answers.yaml"
     sheet.write_text(sheet_of(Answers("alice", told, {})))
-    seal_predictions(tmp_path, assignment, again=False)
-    seed = sealed_seed(tmp_path, assignment)
+    seal_predictions(tmp_path, assignment)
     rewrite(sheet, 'bdp_pkts: "60"', 'bdp_pkts: "61"')
     with pytest.raises(BadInput, match="others than the sealed"):
         sealed_seed(tmp_path, assignment)
-    with pytest.raises(BadInput, match="--again"):
-        seal_predictions(tmp_path, assignment, again=False)
-    seal_predictions(tmp_path, assignment, again=True)
-    assert sealed_seed(tmp_path, assignment) != seed
+    with pytest.raises(BadInput, match="those count"):
+        seal_predictions(tmp_path, assignment)
     assert open_coursework(tmp_path) == replace(assignment, lab=open_coursework(tmp_path).lab)
 
 
@@ -231,7 +238,45 @@ def test_an_answer_outside_its_band_costs_its_points_alone(tmp_path: Path) -> No
     wrong = {"read-goodput": "1", "predict-bdp": "7", "where": "rate"}
     found = graded(make_hand_in(tmp_path / "a", asked_of(warm_up()), wrong))
     assert {each.name for each in found.scored if not each.passed} == set(wrong)
-    assert found.points == found.most - 7
+    assert found.points == found.most - 5
+
+
+def test_what_the_run_shows_a_formula_and_all_between_are_right() -> None:
+    point = next(each for each in BY_NUMBER[7].points if each.name == "predict-loss")
+    names: dict[str, Any] = {"loss": 2, "rtt_ms": 36, "lost_ws": 2.37}
+    for given, is_right in (
+        ("2.15", 1),
+        ("2.79", 1),
+        ("2.37", 1),
+        ("2.5", 1),
+        ("1.8", 0),
+        ("3.2", 0),
+    ):
+        *_, why = score_answer(point, given, names)
+        assert (not why) == is_right, given
+    del names["lost_ws"]  # a run that does not count
+    assert not score_answer(point, "2.15", names)[-1]
+
+
+def test_a_text_is_still_to_be_marked_and_an_empty_one_is_not(tmp_path: Path) -> None:
+    lab = warm_up()
+    found = graded(make_hand_in(tmp_path / "a", asked_of(lab)))
+    assert (found.points, found.most, found.to_mark) == (lab.most, lab.most, lab.whole - lab.most)
+    assert f"of {lab.whole} points so far: {found.to_mark} are still to be marked" in found.total
+    empty = graded(make_hand_in(tmp_path / "b", asked_of(lab), {"explain": ""}))
+    assert (empty.to_mark, empty.most) == (0, lab.whole)
+
+
+def test_predictions_of_another_receipt_earn_nothing_and_the_rest_does(hand_in: Path) -> None:
+    assignment = asked_of(warm_up())
+    sealed = read_object(hand_in / "predictions.json") or {}
+    receipt = assignment.receipt(sealed["predictions"])
+    assert grade(assignment, hand_in, receipt).points == graded(hand_in).points
+    predicted = sum(point.points for point in warm_up().points if point.is_prediction)
+    for other in ("0000-0000", ""):
+        found = grade(assignment, hand_in, other)
+        assert found.points == graded(hand_in).points - predicted
+        assert all("sealed" in each.why for each in found.scored if not each.passed)
 
 
 def test_another_students_folder_earns_nothing(tmp_path: Path) -> None:
@@ -318,8 +363,8 @@ def edit(path: Path, change: Callable[[Any], Any]) -> None:
 
 
 def run_of(hand_in: Path) -> Path:
-    """The folder of its only run."""
-    (folder,) = (hand_in / "results").glob("*/*")
+    """The folder of its run behind one BDP."""
+    (folder,) = (hand_in / "results").glob("*/one-*")
     return folder
 
 
@@ -496,7 +541,7 @@ def test_every_format_is_what_its_reader_takes(hand_in: Path, student: str) -> N
     assert junit.tag == "testsuite"
     assert int(junit.attrib["tests"]) == len(junit.findall("testcase")) == len(found.scored)
     assert int(junit.attrib["failures"]) == len(junit.findall("testcase/failure"))
-    assert f"{found.points} of {found.most} points" in told["text"]
+    assert found.total in told["text"]
 
 
 def test_what_xml_has_no_place_for_is_left_out() -> None:

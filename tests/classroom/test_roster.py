@@ -63,3 +63,12 @@ def test_a_name_is_known_however_a_platform_writes_it(tmp_path: Path) -> None:
 def test_what_is_no_roster_is_refused_in_a_line(tmp_path: Path, text: str, says: str) -> None:
     assert says in refusal(lambda: roster(tmp_path, text, "latin-1"))
     assert "No such file" in refusal(lambda: read_roster(tmp_path / "none.csv"))
+
+
+def test_a_roster_of_addresses_knows_who_began_by_the_part_before_the_at(tmp_path: Path) -> None:
+    file = tmp_path / "roster.csv"
+    file.write_text("name,email\nAda Lovelace,Ada@x.org\nAlan T,alan@x.org\nAlan U,alan@y.org\n")
+    roster = read_roster(file)
+    assert (roster.known_as("ada") or roster.pupils[1]).name == "Ada Lovelace"
+    assert roster.known_as("alan") is None  # two have it
+    assert (roster.known_as("alan@y.org") or roster.pupils[0]).name == "Alan U"

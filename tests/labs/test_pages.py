@@ -35,6 +35,7 @@ FORMULAS = {
     "reno_window": "√(3/2) / √p",
     "cubic_window": "1.054 · (RTT / p)^¾",
     "cubic_leaves_reno": "1.054 · (RTT / p)^¾",
+    "pftk_window": "3 · √(3p/8) · p · (1 + 32 p²)",
 }
 # Constants that a formula needs and no page has to say: units, a share of equals, and instants that
 # are the answer itself, reached from a clock of ten seconds that lasts 0.2 s.

@@ -69,3 +69,10 @@ def test_a_bdp_is_what_fills_the_path() -> None:
 def test_what_has_no_answer_is_refused(wrong) -> None:
     with pytest.raises(ValueError, match=r"not (within|above)"):
         wrong()
+
+
+def test_timeouts_take_little_of_rare_losses_and_much_of_many() -> None:
+    # Padhye et al. (SIGCOMM 1998): without timeouts it is the square-root law
+    assert response.pftk_window(1e-6, 0.1) == pytest.approx(response.reno_window(1e-6), rel=1e-4)
+    # 2 % over 36 ms by hand: 0.036 / (0.036 * 0.11547 + 0.236 * 3 * 0.0866 * 0.02 * 1.0128)
+    assert response.pftk_window(0.02, 0.036) == pytest.approx(6.667, rel=1e-3)
