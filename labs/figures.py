@@ -19,7 +19,7 @@ from gostlab.classroom.lab import list_labs, load_lab  # noqa: E402
 SHOWN = {
     0: "one-cwnd.png",
     1: "rtt-by-rtt.png",
-    2: "window-window-by-loss.png",
+    2: "window-teeth.png",
     3: "loss-by-loss.png",
     4: "depth-latency.png",
     5: "mix-shares.png",

@@ -45,8 +45,11 @@ def points(line: GradeRow) -> object:
 
 def by_point(line: GradeRow, lab: CourseLab) -> list[object]:
     """Return the points earned on each point, in the lab's order; "" where still to be marked."""
-    judged = (*line.grade.scored, *line.grade.by_hand) if line.grade else ()
-    earned = {point.name: point.points for point in judged if point.points is not None}
+    earned: dict[str, object] = {}
+    if line.grade:
+        earned = {point.name: point.points for point in line.grade.scored}
+        papers = (paper for paper in line.grade.by_hand if paper.points is not None)
+        earned |= {paper.name: paper.points for paper in papers}
     return [earned.get(point.name, "") for point in lab.points]
 
 

@@ -27,14 +27,16 @@ from gostlab.results import (
 from gostlab.results.rows import FlowRow, LegRow, QueueRow, SocketRow
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
+from gostlab.tcpmodel.response import MSS_BYTES
 
 # Maximum difference between the bytes of a connection and iperf3's count, due to iperf3's control
 # bytes and a tunnel's frames and handshake.
 COUNT_SLACK_BYTES = 2**16
 FRAME_BYTES = 1514  # size of a full packet in the bottleneck's queue
 BLOCK_BYTES = 2**17  # iperf3 counts only whole blocks
-# Segments of the last window may be retransmitted after iperf3 reads its counter for the last time.
-LATE_SEGMENTS, LATE_SHARE = 10, 0.02
+# Segments of the last window may be retransmitted after iperf3 reads its counter for the last time:
+# behind a queue of 18 BDP they were 31 of a window of 1,065.
+LATE_SEGMENTS, LATE_SHARE, LATE_WINDOW_SHARE = 10, 0.02, 0.05
 DIRECT_SLACK, TUNNEL_SLACK = 0.002, 0.03
 # BBR's window in ProbeRTT, packets (Cardwell et al., ACM Queue 14(5), 2016).
 PROBE_RTT_PKTS = 4
@@ -112,15 +114,20 @@ class Records:
         """
         path = self.run.path[flow.data_direction]
         on_path = float(path.rate_bps or 0) / 8 * flow.rtt_ms / 1000
+        window = self.last_window_bytes(flow)
+        held = min(on_path + FRAME_BYTES * (path.buffer_pkts or 0), window)
+        held *= 2 if flow.direction == "download" else 1
+        return held + 2 * flow.streams * BLOCK_BYTES
+
+    def last_window_bytes(self, flow: FlowSpec) -> float:
+        """Return the sum of the windows that a flow's sockets had in their last second."""
         rows = self.wan_rows(flow)
         windows: dict[Any, float] = {}
         for row in rows:
             if row["t_s"] >= rows[-1]["t_s"] - 1:
                 key, window = (row["local"], row["peer"]), float(row["cwnd_pkts"]) * row["mss"]
                 windows[key] = max(windows.get(key, 0.0), window)
-        held = min(on_path + FRAME_BYTES * (path.buffer_pkts or 0), math.fsum(windows.values()))
-        held *= 2 if flow.direction == "download" else 1
-        return held + 2 * flow.streams * BLOCK_BYTES
+        return math.fsum(windows.values())
 
     def wan_rows(self, flow: FlowSpec) -> list[SocketRow]:
         """Return the samples of the sockets that sent a flow's data across the WAN."""
@@ -253,6 +260,7 @@ def wrong_leg(records: Records, flow: FlowSpec, got: float, retransmits: Any) ->
     if abs(carried - got) > slack:
         yield f"legs.json: {carried:.0f} bytes across the WAN, iperf3 received {got:.0f}"
     late = LATE_SEGMENTS + LATE_SHARE * on_wan
+    late += LATE_WINDOW_SHARE * records.last_window_bytes(flow) / MSS_BYTES
     if direct and flow.direction == "upload" and not 0 <= on_wan - retransmits <= late:
         yield f"legs.json: {on_wan} retransmitted on the WAN, iperf3 says {retransmits}"
     last: dict[Any, SocketRow] = {}
