@@ -37,6 +37,7 @@ from gostlab.spec.yaml_source import MAX_BYTES, BadInput, Node, load_document, l
 
 ASSIGNMENT, TASK, FIGURE = "assignment.json", "TASK.md", "figure.png"
 FOLDER = Path("coursework")
+PATH_SETTINGS = ("rate", "rtt", "buffer")
 TASK_TEMPLATE = Path(__file__).with_name("task.md.j2")
 
 
@@ -115,6 +116,9 @@ def task_of(assignment: Assignment) -> str:
         values={name: format_value(value) for name, value in values.items()},
         settings=settings_of(assignment),
         filled=lambda text: fill_formulas(text, values),
+        look=" ".join(f"--{name} {text}" for name, text in path_of(assignment).items()),
+        prompt="--profile plain-100ms "
+        + " ".join(f"--set {name}={text}" for name, text in path_of(assignment).items()),
     )
 
 
@@ -123,6 +127,12 @@ def settings_of(assignment: Assignment) -> dict[str, str]:
     root = mapping_of(load_document(assignment.lab.experiment_path))
     settings = mapping_of(root["settings"]) if "settings" in root else {}
     return {name: to_flow_yaml(node) for name, node in settings.items()} | assignment.sets
+
+
+def path_of(assignment: Assignment) -> dict[str, str]:
+    """Return rate, round trip and queue of the student's path, of several the first."""
+    settings = {"buffer": "1bdp"} | settings_of(assignment)
+    return {name: settings[name].split(",")[0] for name in PATH_SETTINGS if name in settings}
 
 
 def to_flow_yaml(node: Node) -> str:

@@ -520,14 +520,19 @@ def exit_code(outcome: ExperimentResult, judged: Judged) -> int:
     ),
     common.MACHINE,
     common.GOST,
-    example="./lab shell --profile la-hamina --cc bbr",
+    common.listed("--set", "SETTING=VALUE", "override a setting, like rate=20mbit"),
+    example="./lab shell --profile plain-100ms --set rate=20mbit --set rtt=60ms",
 )
 def shell_verb(arguments: argparse.Namespace) -> int:
     choice = sandbox.choose(arguments.machine)
     is_native = choice.name == "native"
     clock = "real" if is_native else arguments.clock or "real"
     run = expand.single_run(
-        profile=arguments.profile, cc=arguments.cc, machine=choice.name, clock=clock
+        profile=arguments.profile,
+        cc=arguments.cc,
+        machine=choice.name,
+        clock=clock,
+        overrides=overrides(arguments.set),
     )
     needs_terminal = not is_native and os.environ.get("GOSTLAB_ALLOW_PIPE") != "1"
     if needs_terminal and not sys.stdin.isatty():
