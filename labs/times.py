@@ -3,7 +3,7 @@
 
     labs/times.py 3 4 --work FOLDER [--write] [--projector]     (without numbers: all of them)
 
-A made-up student makes each step from `start` to `hand-in`. His predictions are the formulas'
+A made-up student makes each step from `start` to `hand-in`. Their predictions are the formulas'
 values, or a guess; the answers are read from the runs, which are made one at a time. It prints
 a table per lab; --write puts both into the lab's plan.md, --projector only the projector's. Reading
 and thinking are not included: the plan's 45 minutes are for those. The exit code is 1 if a lab's

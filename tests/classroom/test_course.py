@@ -433,6 +433,10 @@ def test_segments_sent_again_after_iperf3_looked_are_no_contradiction(hand_in: P
     assert sent_again(before + 6) == ()
     assert any("retransmitted" in line for line in sent_again(before + 30))
     assert any("retransmitted" in line for line in sent_again(before - 1))
+    # the overflow of a large window is repaired late
+    rewrite(legs.with_name("sockets.jsonl"), '"cwnd_pkts": 40', '"cwnd_pkts": 1000')
+    finish(legs.parent)
+    assert sent_again(before + 30) == ()
 
 
 def test_bytes_that_only_the_summaries_agree_on_are_seen_in_the_samples(hand_in: Path) -> None:
