@@ -15,7 +15,7 @@ from synthetic import FOOTER, check_texts, labelled, loaded, titles_of, words_on
 from gostlab.analysis.load.events import event_labels
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import TimeSeries
-from gostlab.analysis.plots import cwnd, series
+from gostlab.analysis.plots import cwnd, series, teeth
 from gostlab.analysis.plotting import marks, style
 from gostlab.analysis.plotting.style import CC_COLOURS
 
@@ -126,11 +126,21 @@ def grid(results: Path) -> list[RunFolder]:
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
     results = tmp_path_factory.mktemp("results")
+    of_a_grid = grid(results)
     return {
         "fair": series.plot_series(fair(results), FOOTER),
         "changed": series.plot_series(changed(results), FOOTER),
-        "grid": cwnd.plot_cwnd_grid(grid(results), FOOTER),
+        "grid": cwnd.plot_cwnd_grid(of_a_grid, FOOTER),
+        "teeth": teeth.plot_teeth(of_a_grid, FOOTER),
     }
+
+
+def test_teeth_begin_after_the_start_up_and_are_enlarged_beside(drawn: dict[str, Figure]) -> None:
+    whole, enlarged = drawn["teeth"].axes[:2]
+    assert whole.get_xlim() == (15, 60)  # after a quarter of the load
+    first, last = enlarged.get_xlim()
+    assert last - first == 10 and 15 < first < last < 60
+    assert whole.lines and enlarged.lines
 
 
 def test_every_flow_is_in_every_panel_in_its_congestion_control_s_colour(
