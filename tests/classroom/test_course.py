@@ -249,8 +249,8 @@ def test_what_the_run_shows_a_formula_and_all_between_are_right() -> None:
         ("2.79", 1),
         ("2.37", 1),
         ("2.5", 1),
-        ("1.8", 0),
-        ("3.2", 0),
+        ("1.6", 0),
+        ("3.6", 0),
     ):
         *_, why = score_answer(point, given, names)
         assert (not why) == is_right, given
