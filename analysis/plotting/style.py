@@ -286,7 +286,10 @@ def finish(
             canvas.drawn[0].legend(handles=handles)
         return
     height, letters = figure.get_figheight(), round(112 * width_share())
-    lines = [*textwrap.wrap(note, letters), *textwrap.wrap(footer, letters)[:3]]
+    lines = [
+        *textwrap.wrap(note, letters),
+        *textwrap.wrap(footer, letters)[: 5 if NARROW.get() else 3],
+    ]
     # Never truncated: it may state the number of cells that are not plotted.
     titles = textwrap.wrap(title, round(0.75 * letters))
     longest = max((len(str(handle.get_label())) for handle in handles), default=0)
@@ -486,8 +489,8 @@ def head_panel(ax: Axes, heading: str, columns: int, **more: Any) -> None:
 
     Truncated headings might be indistinguishable.
     """
-    if len(heading) > 56 // columns:  # one line of the default size
-        heading = "\n".join(textwrap.wrap(heading, 66 // columns))
+    if len(heading) > 56 * width_share() // columns:  # one line of the default size
+        heading = "\n".join(textwrap.wrap(heading, round(66 * width_share()) // columns))
         more["fontsize"] = 9.5
     ax.set_title(heading, **more)
 
