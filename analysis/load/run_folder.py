@@ -164,6 +164,7 @@ class RunFolder:
     factors: tuple[tuple[str, Scalar], ...]
     # all keys of run.json that determine the result, flattened, sorted
     settings: tuple[tuple[str, Scalar], ...]
+    plugins: tuple[str, ...]  # packages of its plugins, with their versions
     repetition: int
     seed: int
     clock: str
@@ -330,6 +331,9 @@ def read_request(folder: Path) -> RunFolder:
         matrix=replace_controls(run.matrix),
         factors=flatten(run.factors),
         settings=flatten_settings(run_json, run.path.rtt_ms),
+        plugins=tuple(
+            replace_controls(f"{plugin.package} {plugin.version}") for plugin in run.plugins
+        ),
         repetition=run.repetition,
         seed=run.seed,
         clock=replace_controls(run.clock),

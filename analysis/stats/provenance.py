@@ -26,6 +26,7 @@ def made_by_line(runs: Sequence[RunFolder]) -> str:
     tunnels = {
         environment.tunnel for environment in environments if environment.tunnel_kind != "none"
     }
+    plugins = {plugin for run in runs if run.counts for plugin in run.plugins}
     parts = [
         named("tunnel: ", tunnels) if tunnels else "no tunnel",
         named(
@@ -40,6 +41,7 @@ def made_by_line(runs: Sequence[RunFolder]) -> str:
         ),
         named("iperf3 ", {environment.iperf3 for environment in environments}),
         named("lab ", {environment.lab for environment in environments}),
+        *([named("plugins: ", plugins)] if plugins else []),
     ]
     return synthetic + " · ".join(parts)
 

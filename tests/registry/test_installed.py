@@ -30,6 +30,11 @@ def run_lab(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return said_by(ROOT / "lab", *words, cwd=site, env=environ)
 
 
+def words_of(report: Path) -> str:
+    """What stands in a report's figures and page, which name the software that made the numbers."""
+    return " ".join(path.read_text("utf-8") for path in report.rglob("*.svg"))
+
+
 @pytest.mark.sandbox
 def test_each_type_of_plugin_runs_and_is_named_in_its_runs(lab: Lab, tmp_path: Path) -> None:
     site = install(tmp_path)
@@ -48,6 +53,8 @@ def test_each_type_of_plugin_runs_and_is_named_in_its_runs(lab: Lab, tmp_path: P
     reported = run_lab(site, "report", "./mine.yaml", "--results", "results", "--out", "out")
     assert reported.returncode == 0, reported.stderr
     assert (tmp_path / "out" / "figures" / "strangers-topologies-pies.png").exists()
+
+    assert "plugins: gostlab-stranger 1.2" in words_of(tmp_path / "out")
 
     # Another text of any of its modules is another run.
     (site / "stranger" / "__init__.py").write_text("ANOTHER = True\n")
