@@ -207,7 +207,7 @@ AXES: Mapping[str, tuple[str, Sequence[Any]]] = {
     "map": ("profile", ("paris", "tokyo")),
 }
 STREAMS = ("streams", (1, 4))
-OVER_TIME = ("series", "cwnd", "shares", "latency", "dips")
+OVER_TIME = ("series", "cwnd", "teeth", "shares", "latency", "dips")
 
 
 def described(word: str, axis: str, level: Any, cc: str, others: Mapping[str, Any]) -> dict:
@@ -271,6 +271,7 @@ def shown_by(word: str) -> list[float]:
                 "ratio": goodput / 10.0,
                 "shares": 100 * share,
                 "cwnd": float(window * streams),
+                "teeth": float(window * streams),
                 "series": float(window * streams),
                 "latency": 30.0 + 2 * index,
             }.get(word, goodput)
