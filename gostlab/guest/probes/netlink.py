@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from gostlab.guest.namespaces import inside
 from gostlab.registry.plugins import origin_of
@@ -28,6 +28,7 @@ RTM_GETQDISC = 38
 SKNLGRP_INET_TCP_DESTROY = 1
 SKNLGRP_INET6_TCP_DESTROY = 3
 INET_DIAG_INFO, INET_DIAG_VEGASINFO, INET_DIAG_CONG, INET_DIAG_BBRINFO = 2, 3, 4, 16
+READ_ATTRIBUTES = frozenset((INET_DIAG_INFO, INET_DIAG_CONG, INET_DIAG_BBRINFO))
 TCP_ESTABLISHED, TCP_LISTEN = 1, 10
 # All states that can still carry or owe data; not LISTEN, CLOSE or TIME_WAIT (which has no
 # tcp_info).
@@ -40,7 +41,7 @@ OF_ALL_FAMILIES = struct.pack(
     0,
 )
 BBR_UNIT = 256  # tcp_bbr_info: gains are fractions of 256
-INFINITE_SSTHRESH = 0x7FFFFFFF
+INFINITE_SSTHRESH, NOT_PACED = 0x7FFFFFFF, (1 << 64) - 1
 # The fields of struct tcp_info in a socket's row, and their names there; those in µs become ms.
 TCP_INFO = struct.Struct("=8xI4xI4xI4xI32x4I4xI8xIQ8x2QI8xI4xI4Q2I20xI4xI")
 TCP_INFO_NAMES = (
@@ -161,10 +162,40 @@ def tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
     return socket_messages(_dump(link, TCPDIAG_GETSOCK, OF_ALL_FAMILIES))
 
 
+@dataclass(frozen=True, slots=True)
+class MessageLayout:
+    """Where the attributes of an inet_diag_msg are. Most messages of a dump have one layout."""
+
+    heads: struct.Struct  # every attribute's header
+    expected: tuple[bytes, ...]  # their contents in this layout
+    read: tuple[tuple[int, int, int], ...]  # type, begin and end of each of READ_ATTRIBUTES
+
+    @classmethod
+    def of(cls, body: bytes) -> Self:
+        """Return the layout of a message."""
+        heads, expected, read = "=72x", [], []
+        at = 72
+        while at + 4 <= len(body):
+            length, kind = struct.unpack_from("=HH", body, at)
+            if length < 4:
+                break
+            padded = (length + 3) & ~3
+            heads += f"4s{min(padded, len(body) - at) - 4}x"
+            expected.append(body[at : at + 4])
+            if kind & 0x3FFF in READ_ATTRIBUTES:
+                read.append((kind & 0x3FFF, at + 4, at + length))
+            at += padded
+        return cls(struct.Struct(heads), tuple(expected), tuple(read))
+
+
 def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
     """Yield the messages with a tcp_info: not those of listeners and TIME_WAIT sockets."""
+    layouts: dict[int, MessageLayout] = {}  # the latest one by the length of the message
     for body in bodies:
-        attributes = attributes_of(body, 72)
+        layout = layouts.get(len(body))
+        if layout is None or layout.heads.unpack_from(body) != layout.expected:
+            layout = layouts[len(body)] = MessageLayout.of(body)
+        attributes = {kind: body[begin:end] for kind, begin, end in layout.read}
         if INET_DIAG_INFO in attributes and body[1] != TCP_LISTEN:
             yield SocketMessage(body, attributes)
 
@@ -177,14 +208,21 @@ def is_app_limited(message: SocketMessage) -> bool:
     return bool(message.attributes[INET_DIAG_INFO][7] & 1)
 
 
+def tcp_info_of(message: SocketMessage) -> tuple[int, ...]:
+    """Return the fields of TCP_INFO_NAMES; an older kernel's missing ones are 0."""
+    info = message.attributes[INET_DIAG_INFO]
+    if len(info) < TCP_INFO.size:
+        info = info.ljust(TCP_INFO.size, b"\0")
+    return TCP_INFO.unpack_from(info)
+
+
 def parse_tcp_socket(message: SocketMessage) -> TcpRow:
     """Parse a message to a row of sockets.jsonl.
 
     Addresses are "ip:port", counters are since the socket was opened. None: not set, or not
     available.
     """
-    info = message.attributes[INET_DIAG_INFO].ljust(TCP_INFO.size, b"\0")
-    row: TcpRow = dict(zip(TCP_INFO_NAMES, TCP_INFO.unpack_from(info), strict=True))
+    row: TcpRow = dict(zip(TCP_INFO_NAMES, tcp_info_of(message), strict=True))
     for name, in_ms in IN_MS.items():
         row[in_ms] = row.pop(name) / 1000
     if row["min_rtt_ms"] == NO_MIN_RTT / 1000:
@@ -192,22 +230,27 @@ def parse_tcp_socket(message: SocketMessage) -> TcpRow:
     if row["ssthresh_pkts"] >= INFINITE_SSTHRESH:
         row["ssthresh_pkts"] = None
     paced = row["pacing_rate_bps"]
-    row["pacing_rate_bps"] = None if paced == (1 << 64) - 1 else paced * 8
+    row["pacing_rate_bps"] = None if paced == NOT_PACED else paced * 8
     row["delivery_rate_bps"] *= 8
     body, (local_port, peer_port) = message.body, message.ports
     row["local"] = f"{_address(body[0], body[8:24])}:{local_port}"
     row["peer"] = f"{_address(body[0], body[24:40])}:{peer_port}"
-    row["cc"], row["bbr"] = message.cc, None
-    bbr = message.attributes.get(INET_DIAG_BBRINFO)
-    if bbr is not None and len(bbr) >= 20:
-        low, high, min_rtt_us, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
-        row["bbr"] = {
-            "bw_bps": (high << 32 | low) * 8,
-            "min_rtt_ms": min_rtt_us / 1000,
-            "pacing_gain": pacing_gain / BBR_UNIT,
-            "cwnd_gain": cwnd_gain / BBR_UNIT,
-        }
+    row["cc"], row["bbr"] = message.cc, bbr_state(message)
     return row
+
+
+def bbr_state(message: SocketMessage) -> dict[str, float] | None:
+    """Return BBR's model of a socket; None with another congestion control."""
+    bbr = message.attributes.get(INET_DIAG_BBRINFO)
+    if bbr is None or len(bbr) < 20:
+        return None
+    low, high, min_rtt_us, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
+    return {
+        "bw_bps": (high << 32 | low) * 8,
+        "min_rtt_ms": min_rtt_us / 1000,
+        "pacing_gain": pacing_gain / BBR_UNIT,
+        "cwnd_gain": cwnd_gain / BBR_UNIT,
+    }
 
 
 @cache

@@ -179,7 +179,8 @@ SocketKey = tuple[str, bytes]  # host, and the socket's ports and addresses
 class SampledSocket:
     """A socket of a leg: its position, the constant fields of its rows, and its last message.
 
-    noted  its congestion control and whether it sends data, at the last sample
+    noted     its congestion control and whether it sends data, at the last sample
+    template  of its rows
     """
 
     leg: TunnelLeg
@@ -189,6 +190,7 @@ class SampledSocket:
     message: netlink.SocketMessage
     sent: Sent | None = None
     noted: tuple[str | None, bool] | None = None
+    template: str = ""
 
 
 @dataclass(frozen=True)
@@ -383,7 +385,7 @@ class Probes:
 
     def _sample_sockets(self, at_s: float, node: str) -> None:
         """Write a row of every socket that sends data, and note the congestion controls in use."""
-        time_field = {"t_s": repr(round(at_s, 6))}
+        at_text = repr(round(at_s, 6))
         for message in netlink.tcp_sockets(self._diag[node]):
             socket = self._watched(node, message)
             if socket is None:
@@ -394,7 +396,7 @@ class Probes:
             if socket.noted != (cc, sends_data):
                 socket.noted = cc, sends_data
                 cc_name = self._cc_names.get(cc or "", cc)
-                socket.texts["cc"] = json.dumps(cc_name)
+                socket.template = row_template(socket.texts | {"cc": json.dumps(cc_name)})
                 if cc_name:
                     seen = self._cc_seen.setdefault((socket.leg, socket.end, sends_data), set())
                     seen.add(cc_name)
@@ -402,8 +404,7 @@ class Probes:
                 socket.sent = Sent.of(socket.end, sending)
             socket.sent.note(at_s, self._sampled_s, sending, sends_data=sends_data)
             if sends_data:
-                tcp = netlink.parse_tcp_socket(message)
-                self._files["sockets"].write(socket_row(tcp, time_field | socket.texts))
+                self._files["sockets"].write(fill_row(socket.template, message, at_text))
                 if socket.leg.flow in self._pausing:
                     position = socket.leg.flow, socket.leg.name, socket.end
                     limited, count = self._paused.get(position, (0, 0))
@@ -642,12 +643,63 @@ def socket_texts(node: str, leg: TunnelLeg, end: str, tcp: netlink.TcpRow) -> di
     return {key: json.dumps(name) for key, name in names.items()}
 
 
-def socket_row(tcp: netlink.TcpRow, texts: Mapping[str, str]) -> str:
-    """Return one line of sockets.jsonl.
+# The variable fields of a socket's row in the order of their names, which is that of its template.
+ROW_FIELDS = (
+    "bbr busy_ms bytes_acked bytes_received cwnd_pkts data_segments_out delivered_pkts"
+    " delivery_rate_bps lost_pkts min_rtt_ms mss pacing_rate_bps reord_seen reordering rto_ms"
+    " rttvar_ms rwnd_limited_ms segments_out segments_retransmitted snd_wnd_bytes sndbuf_limited_ms"
+    " srtt_ms ssthresh_pkts t_s unacked_pkts"
+).split()
 
-    `texts` are fields that are JSON already.
+
+def row_template(texts: Mapping[str, str]) -> str:
+    """Return the template of a socket's rows without marks, given its constant fields as JSON."""
+    fields = {name: text.replace("%", "%%") for name, text in texts.items()}
+    fields |= dict.fromkeys(ROW_FIELDS, "%s")
+    return "{" + ", ".join(f'"{name}": {fields[name]}' for name in sorted(fields)) + "}\n"
+
+
+def fill_row(template: str, message: netlink.SocketMessage, at_s: str) -> str:
+    """Return a template with a sample's values, as json.dumps(..., sort_keys=True) writes them.
+
+    It has the fields of netlink.parse_tcp_socket. Unpacking to a tuple and filling in a string is
+    three times as fast as a dict per row, and a run of many sockets writes thousands of rows.
     """
-    row = {**tcp, **texts, "bbr": tcp["bbr"] and format_row(tcp["bbr"])}
-    if not tcp["marked_pkts"]:
-        del row["marked_pkts"]
-    return format_row(row) + "\n"
+    (
+        rto, mss, unacked, lost, srtt, rttvar, ssthresh, cwnd, reordering, retransmitted, pacing,
+        acked, received, segments, min_rtt, data_segments, delivery, busy, rwnd_limited,
+        sndbuf_limited, delivered, marked, reord_seen, snd_wnd,
+    ) = netlink.tcp_info_of(message)  # fmt: skip
+    bbr = netlink.bbr_state(message)
+    row = template % (
+        format_row(bbr) if bbr else "null",
+        busy / 1000,
+        acked,
+        received,
+        cwnd,
+        data_segments,
+        delivered,
+        delivery * 8,
+        lost,
+        "null" if min_rtt == netlink.NO_MIN_RTT else min_rtt / 1000,
+        mss,
+        "null" if pacing == netlink.NOT_PACED else pacing * 8,
+        reord_seen,
+        reordering,
+        rto / 1000,
+        rttvar / 1000,
+        rwnd_limited / 1000,
+        segments,
+        retransmitted,
+        snd_wnd,
+        sndbuf_limited / 1000,
+        srtt / 1000,
+        "null" if ssthresh >= netlink.INFINITE_SSTHRESH else ssthresh,
+        at_s,
+        unacked,
+    )
+    if not marked:
+        return row
+    # Only a path that marks packets has this field, the last one before min_rtt_ms.
+    head, name, tail = row.rpartition(', "min_rtt_ms"')
+    return f'{head}, "marked_pkts": {marked}{name}{tail}'

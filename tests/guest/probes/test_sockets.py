@@ -2,7 +2,9 @@
 
 import json
 import socket
+import struct
 import time
+from operator import or_
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +15,8 @@ from gostlab.guest.probes import netlink, sampler
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
 from tests.sandboxed import describe
 
-PLAIN = {"ssthresh_pkts": None, "min_rtt_ms": None, "pacing_rate_bps": None, "cc": None}
-BBR = {"cc": "bbr", "bbr": {"bw_bps": 10**7, "min_rtt_ms": 0.1}}
+BBR_ATTRIBUTE = struct.pack("=5I", 1_250_000, 0, 100, 2 * netlink.BBR_UNIT, 512)
+MARKED = netlink.TCP_INFO.pack(*(3 * (n == "marked_pkts") for n in netlink.TCP_INFO_NAMES))
 
 
 @pytest.fixture(scope="module")
@@ -32,22 +34,52 @@ def message() -> netlink.SocketMessage:
         return next(each for each in netlink.tcp_sockets(link) if each.ports[1] == port)
 
 
-@pytest.mark.parametrize("marks", [{}, {"marked_pkts": 3}], ids=["unmarked", "marked"])
-@pytest.mark.parametrize("known", [PLAIN, BBR], ids=["little", "a model"])
+@pytest.mark.parametrize("marks", [False, True], ids=["unmarked", "marked"])
+@pytest.mark.parametrize("bbr", [False, True], ids=["no model", "a model"])
+@pytest.mark.parametrize("known", [False, True], ids=["nothing", "what the kernel says"])
 def test_a_row_is_the_json_of_what_the_kernel_said(
-    message: netlink.SocketMessage, known: dict[str, object], marks: dict[str, object]
+    message: netlink.SocketMessage, known: bool, bbr: bool, marks: bool
 ) -> None:
-    tcp = netlink.parse_tcp_socket(message) | known | marks
-    leg = TunnelLeg("wan", "client", "target", 80, flow='a "flow" of zürich')
-    texts = sampler.socket_texts("client", leg, "near", tcp)
+    info = message.attributes[netlink.INET_DIAG_INFO] if known else b"\xff" * 64
+    if marks:
+        info = bytes(map(or_, info.ljust(len(MARKED), b"\0"), MARKED))
+    attributes = message.attributes | {netlink.INET_DIAG_INFO: info}
+    attributes.pop(netlink.INET_DIAG_BBRINFO, None)  # this machine may have BBR
+    if bbr:
+        attributes[netlink.INET_DIAG_BBRINFO] = BBR_ATTRIBUTE
+    message = netlink.SocketMessage(message.body, attributes)
+    tcp = netlink.parse_tcp_socket(message)
+    leg = TunnelLeg("wan", "client", "target", 80, flow='a 10% "flow" of zürich')
+    texts = sampler.socket_texts("client", leg, "near", tcp) | {"cc": json.dumps(tcp["cc"])}
 
-    line = sampler.socket_row(tcp, {**texts, "t_s": "1.5", "cc": json.dumps(tcp["cc"])})
+    line = sampler.fill_row(sampler.row_template(texts), message, "1.5")
 
     row = json.loads(line)
     assert line == json.dumps(row, sort_keys=True) + "\n"
     own = {"t_s": 1.5, "host": "client", "flow": leg.flow, "leg": "wan", "end": "near"}
     assert {"marked_pkts": 0, **row} == tcp | own
-    assert ("marked_pkts" in row) == bool(marks)
+    assert ("marked_pkts" in row) == bool(tcp["marked_pkts"]) and (tcp["bbr"] is not None) == bbr
+    assert not marks or tcp["marked_pkts"]
+
+
+def test_messages_of_several_layouts_are_read_alike(message: netlink.SocketMessage) -> None:
+    """Of one length, too: a dump has sockets with different attributes."""
+
+    def body(*attributes: tuple[int, bytes]) -> bytes:
+        packed = (struct.pack("=HH", 4 + len(data), kind) + data for kind, data in attributes)
+        return message.body[:72] + b"".join(
+            part.ljust(-len(part) % 4 + len(part), b"\0") for part in packed
+        )
+
+    info = netlink.INET_DIAG_INFO, message.attributes[netlink.INET_DIAG_INFO]
+    cubic, vegas = (netlink.INET_DIAG_CONG, b"cubic\0"), (netlink.INET_DIAG_CONG, b"vegas\0")
+    bodies = [body((8, b"\0"), info, cubic), body((8, b"\0"), cubic, info), body(info, vegas)]
+    bodies += [*bodies[::-1], body((8, b"\0"), vegas)]
+
+    seen = [(each.cc, each.attributes[2]) for each in netlink.socket_messages(bodies)]
+
+    names = ["cubic", "cubic", "vegas", "vegas", "cubic", "cubic"]
+    assert seen == [(name, info[1]) for name in names]
 
 
 def test_a_glance_at_a_message_tells_what_all_of_it_does(message: netlink.SocketMessage) -> None:
