@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What a newcomer types. Every target works from a fresh clone on Debian 12, as root or not.
 #
 #   make run          set up, run the thesis's tunnel experiment (quick form), write its report

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The lab's topologies, as Mininet Topo classes: pure description.
 
     sudo python topo.py             build the lab on this machine's kernel, run the quick matrix

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provide a testbed for congestion control, through tunnels or without.
 
     import gostlab

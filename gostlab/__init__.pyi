@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 from gostlab.api import Experiment as Experiment
 from gostlab.api import Lab as Lab
 from gostlab.api import Progress as Progress

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run `python3 -m gostlab VERB`, or `gostlab VERB` if installed, like `./lab VERB`."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write files atomically: a reader sees the old content or the new one, and no part."""
 
 import json

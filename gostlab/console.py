@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provide rich's console with control characters in foreign text escaped."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the errors that a user can resolve."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Open and decode files of a run's folder, whose author is not trusted.
 
 No other module opens them. Only a plain file of a possible size is opened: no link is followed, no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Prepare signals and standard streams before a command's modules are imported.
 
 `./lab` blocks signals while Python starts. The caller may have closed a standard stream, or given

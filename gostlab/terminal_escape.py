@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Escape control characters in foreign text before it reaches a terminal.
 
 Text from programs, such as a module's log, may otherwise move the cursor, erase a line or hide a

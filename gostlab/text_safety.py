@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make the control characters of foreign text harmless: escape them, or replace them."""
 
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: MIT
 """Test the bands and claims of labs on many drawn students, each with runs of their own.
 
     labs/bands.py 3 4 --results FOLDER [--students 30]     (without numbers: all of them)

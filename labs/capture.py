@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: MIT
 """Run a command on a pseudo-terminal and draw its screen as a picture.
 
     labs/capture.py OUT.png -- ./lab lab start 0 --student alice

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: MIT
 """Make the figure of each lab's page again: run its experiment as it stands, draw, and keep one.
 
 labs/figures.py 3 4 --results FOLDER      (without numbers: all of them)

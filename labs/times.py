@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: MIT
 """Measure the times in the labs' plans: the projector's table, and the CPU time of each step.
 
     labs/times.py 3 4 --work FOLDER [--write] [--projector]     (without numbers: all of them)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the profiles of the thesis's speed tests from its tables; see thesis-speed-tests.md.
 
 python3 -m netem_profiles.make_speed_tests

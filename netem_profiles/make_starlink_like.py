@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write starlink-like.yaml and starlink-like.csv: a synthetic path like one through LEO satellites.
 
     python3 -m netem_profiles.make_starlink_like

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One run, as a test asks for it; and what is said where it cannot be."""
 
 from collections.abc import Callable

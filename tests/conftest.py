@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What holds for every test: marks by folder, no kernel no sandbox, and what each folder took."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The examples of docs/how-to/experiment.md as files: what a reader copies is what is tested."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A process of its own: `./lab`, or any other, and what it came to."""
 
 import runpy

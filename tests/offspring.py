@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Everything that a test has started, directly or not, alive or orphaned, whatever else runs on the
 machine.
 """

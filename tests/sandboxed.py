@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs in the sandbox for tests: describe a run by what differs from a plain one, get its folder
 back.
 """

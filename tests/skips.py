@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reasons to skip a test, one text per cause, and a pytest plugin that counts them.
 
 The plugin prints a line per reason. With GOSTLAB_ALLOWED_SKIPS=FILE a session fails if a test was

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A command on a terminal of its own."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """No line of code, of a page or of a file that people write is wider than 100 columns."""
 
 import re

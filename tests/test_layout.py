@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Packages import each other only as docs/explanation/architecture.md draws it."""
 
 import ast

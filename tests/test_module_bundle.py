@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run's modules in one folder (gostlab/sandbox/module_bundle.py), as a guest imports them."""
 
 import sys

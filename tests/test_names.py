@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Names and comments that a reader meets out of context."""
 
 import ast

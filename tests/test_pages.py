@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check the form of the pages at the root."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compare the help of every verb, and one short run, with what tools/pin_behaviour.py pinned.
 
 The other runs and the tables: `make pinned`.

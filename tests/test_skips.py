@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Skipped tests are counted by reason, and a session fails for a reason that nobody allowed."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the points that several ways to answer a lab earn a student who has runs of their own.
 
 The scores tell whether each right answerer has all points, and how well the paths of a lab separate

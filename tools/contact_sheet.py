@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Photograph pages in eight states, and measure what the eye may miss.
 
     python3 -m tools.contact_sheet --results results --out sheets

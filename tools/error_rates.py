@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measure the error rates of `./lab validate --quick`, for a correct lab and for faulty ones.
 
     python3 -m tools.error_rates FOLDER [--forms 40] [--faulty-forms 3] [--jobs N]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the table of the kernel's patches in kernel/README.md.
 
     python3 -m tools.kernel_patch_table

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pin the lab's behaviour, to show that a refactoring does not change it.
 
     python3 -m tools.pin_behaviour [check]     print each difference; exit code 1 if there is one

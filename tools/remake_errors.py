@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write down what is said about each bad input, so that a diff is the review of a message.
 
     python3 -m tools.remake_errors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pin the packages of the sandbox's root (gostlab/install/root.lock) to what the mirror has now.
 
 python3 -m tools.root_lock

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the wheel that has everything (`make wheel`).
 
 It has the lab's package, the sandbox's kernel with its modules and headers, the relay and the

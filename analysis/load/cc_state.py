@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the state of a congestion control over time, from cc_state.jsonl.gz.
 
 The control chooses the names (cc/gostlab_cc.h); their suffixes are the units. Negative numbers mean

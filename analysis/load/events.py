@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """List the events of a run: starts and stops of flows, changes of the path."""
 
 from gostlab.analysis.load.run_folder import RunFolder

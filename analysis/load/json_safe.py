@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read values from untrusted files: JSON of any shape, text with any bytes.
 
 Return values have the annotated type: finite numbers, text without control characters, objects. Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the time–sequence graphs of a run: of its captured connections, or of its ACKs.
 
 Of a capture, the sender's side of the path is read (gostlab.results.capture_files.main_file).

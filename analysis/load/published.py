@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read an experiment's file for its report: title, question, published values.
 
 The report uses the copy of the file in the results folder. Published entries are parsed to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent a result folder as frozen dataclasses: request, measurements, environment."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the description of a run, run.json, into the fields that the analysis compares."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read all result folders of an experiment, and tabulate them.
 
 Each folder becomes a RunFolder or an UnidentifiedRun; none is omitted.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the time series of one run: rates, windows, queues and packet order.
 
 Every function reads one run's folder and nothing else. Data that was not recorded is an empty

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the baselines shipped in measurements/: spreads of full-form experiments.
 
 A report shows them beside the single runs of a quick form. To make one:

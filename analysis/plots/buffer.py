@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot goodput and WAN retransmissions by bottleneck buffer size."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot goodput by loss."""
 
 from __future__ import annotations

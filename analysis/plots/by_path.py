@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot each tunnel on each path as a map: large flow and short downloads."""
 
 from __future__ import annotations

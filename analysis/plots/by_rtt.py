@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot goodput by RTT: one line per congestion control, or per competing flow."""
 
 from __future__ import annotations

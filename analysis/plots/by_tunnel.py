@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot goodput by tunnel."""
 
 from functools import partial

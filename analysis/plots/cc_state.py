@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot a congestion control's own state: bandwidth, bounds, gains, phases."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot the goodput of any matrix, one line per cell."""
 
 from collections.abc import Iterator

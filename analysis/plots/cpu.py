@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot goodput and CPU idle share by system call cost; the real clock is separate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot congestion windows of runs side by side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot when flows fall below their own rate, and the cost, such as BBR's ProbeRTT."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot the duration of short downloads by size."""
 
 from __future__ import annotations

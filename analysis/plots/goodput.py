@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot goodput by stream count: a panel per tunnel, a bar per congestion control."""
 
 from functools import partial

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot a metric over pairs of levels of two factors as a map."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot goodput by the socket buffers' window, with the knee where the path is full."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot pings by condition, with goodput and retransmissions under load."""
 
 from __future__ import annotations

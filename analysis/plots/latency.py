@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot RTT and bottleneck queue under load by condition."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot the goodput of every site of a star."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot ECN marks by tunnel: at the queue, the path's sender, and the inner sender."""
 
 from collections.abc import Callable, Iterator, Mapping

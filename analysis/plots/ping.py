@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot RTTs measured under load, over time and as distributions."""
 
 from __future__ import annotations

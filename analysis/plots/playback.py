@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot a video's bit rate, and what its player has to play, over time."""
 
 from __future__ import annotations

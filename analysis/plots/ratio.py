@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot lab / study goodput by stream count on a log axis; 1 is agreement."""
 
 from __future__ import annotations

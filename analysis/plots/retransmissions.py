@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot retransmissions on the WAN and by iperf3's count, by stream count."""
 
 from __future__ import annotations

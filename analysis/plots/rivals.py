@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot the share of each congestion control against each other one on a bottleneck.
 
 The layout follows Prudentia's maps of services.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot one run over time."""
 
 from __future__ import annotations

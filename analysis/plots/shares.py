@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot flows' shares of a bottleneck."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot the teeth of congestion windows: after slow start, with ten seconds enlarged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot the time–sequence graph of one run per cell, from its capture or its ACKs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot mean congestion windows by loss."""
 
 from __future__ import annotations

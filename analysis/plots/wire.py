@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot bytes on the wire per byte carried by tunnel, computed and measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the axes and lines of a congestion control's own state, one axis per unit."""
 
 from gostlab.analysis.plotting.style import INK

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot panels of cells: a position on one axis, a metric on the other.
 
 A drawing of this shape is a Facet, and a Facet is data:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find the varying factors of a table, name their levels, and split it into facets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Record the position of cells in a figure, where a page adds links to their runs."""
 
 from __future__ import annotations

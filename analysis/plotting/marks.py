@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Draw cells in a figure (points, bars, intervals, bands), and legend entries."""
 
 from __future__ import annotations

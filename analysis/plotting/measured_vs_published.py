@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot lab over study, one dot per published value."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arrange panels, one per condition of a matrix, on one or several figures.
 
 The plot defines the content of a panel; this module its position, heading and labels.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define plots, find them by name, and convert them to figures of a matrix.
 
 A plot is one file in analysis/plots/, named like the plot (by_loss.py is `by-loss`):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Style all figures: colours, fonts, axes, legend and footer.
 
 One colour per congestion control everywhere, one marker per tunnel.

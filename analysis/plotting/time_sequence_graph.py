@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot the time–sequence graph of TCP connections, from a capture or from the ACKs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make SVG figures follow the reader's dark mode.
 
 Neutral colours are exchanged, pale fields are dimmed, and lines that are too dark are lightened. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Collect everything that one experiment's results show, independent of the page.
 
 The report and the page of studies are both rendered from it.

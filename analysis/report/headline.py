@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the headline of a matrix: its main metric over its cells and congestion controls."""
 
 from collections.abc import Iterator, Sequence

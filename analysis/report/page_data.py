@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Encode runs for the page's scripts: thinned and quantised series, checks, commands.
 
 The page is readable without it: figures, tables and the list of runs remain for a reader without

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 "use strict";
 // What a page of results does where scripts run: a point or a bar of a figure leads to its runs;
 // runs are filtered by level; a run is drawn over time on linked axes, and a second run over it;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report: one page that needs nothing beside it, and the same figures and tables as files.
 
     report/report.html · figures/*.svg *.pdf *.png · tables/*.csv *.md

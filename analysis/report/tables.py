@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the report's tables: the numbers of the plots, and the runs left out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Group runs that differ only in repetition and seed into cells, and summarise them.
 
 Runs are pooled only if all keys of run.json that determine the result are equal. A quick 10 s run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Evaluate competing flows of a run: share of each flow, and which flows yield."""
 
 from collections.abc import Sequence

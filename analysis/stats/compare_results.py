@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compare two results folders of the same questions, cell by cell and metric by metric.
 
 This shows the effect of a change of the kernel, a tunnel or a setting.

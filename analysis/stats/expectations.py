@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Judge expectations: whether the runs of a matrix's cells are as its file says they must be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measure how flows of one run share the link and how fast they converge.
 
 Times are seconds, rates Mbit/s of payload. Results are None or empty if the series lack data.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the metrics of runs and cells.
 
 Columns of tables, `published` entries, targets and axes of plots use this list; a new metric is one

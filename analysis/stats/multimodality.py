@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Detect runs of a cell that fall into clusters (states).
 
 A mean or an interval over several clusters is meaningless. Runs are split where Dunn's index of

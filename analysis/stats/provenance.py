@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Describe the software and the machine that produced some runs, in one line."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compare published values with measured ones: each agrees or disagrees.
 
 The rows form a report's summary of study and lab, and the output of `lab validate`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Summarise the runs of a cell.
 
 The run is the unit: samples within a run are never pooled. Medians have an interval from order

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Format tables for Markdown, CSV and HTML, and the numbers in them.
 
 Sentences and plots format their numbers with the same functions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Detect when a flow falls below its own rate, and the cost, from a run's series.
 
 To measure the path's RTT BBR empties the queue (ProbeRTT): for some 200 ms it sends next to

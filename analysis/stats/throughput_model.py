@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Model the throughput of congestion controls by published formulas.
 
 Windows are means in segments of MSS_BYTES, rates Mbit/s of payload. No formula covers queues,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Offer gostlab as functions and classes: describe, run, read, draw, compare.
 
 The command line (gostlab.cli.main) parses arguments, calls these and prints what they return;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Judge an experiment's expectations, and write them as JUnit XML."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Describe an experiment, run it, and give each result as soon as it is available.
 
 experiment = gostlab.Experiment.of(cc=["cubic", "bbr"], loss="1%", repeat=5)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute runs one after another without a wait for each sandbox to boot.
 
 with gostlab.Lab() as lab:

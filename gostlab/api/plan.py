@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent the part of an experiment to run: every run, its machine, and the warnings."""
 
 from __future__ import annotations

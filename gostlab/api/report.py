@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write results as files and pages, and compare them."""
 
 from __future__ import annotations

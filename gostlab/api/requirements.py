@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find out which kernels, GOSTs and congestion controls runs need, and provide missing ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read results: runs, cells and samples as pandas tables, and any plot of the report.
 
 results = gostlab.load("results/thesis-tunnel")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute the runs of plans, one per CPU or worker, after checking what they need.
 
 Each run's end is given as soon as it is known.

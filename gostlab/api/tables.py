@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Give the tables of results their types: levels as numbers with units, texts as categories."""
 
 from __future__ import annotations

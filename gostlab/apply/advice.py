@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Choose the best cell of some results, and say what makes real machines like it."""
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab apply`."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compare iperf3 reports of real machines with the lab's cells (`./lab compare RESULTS FILE`)."""
 
 import statistics

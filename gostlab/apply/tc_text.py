@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Format a path as tc lines for a real machine; gostlab.importers.tc_lines reads them back."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the files and commands of a run's tunnel for real machines: GOST's and WireGuard's."""
 
 import json

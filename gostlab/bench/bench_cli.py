@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab bench`."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measure the CPU costs of the lab's programs here: c0 per system call and c1 per byte.
 
 iperf3 runs alone, and through the relay and each added GOST by each transport, by turns, over

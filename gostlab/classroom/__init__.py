@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Assign classroom labs to students, collect their hand-ins and grade them.
 
 Nothing in this package runs an experiment: a hand-in is graded from its files by Python and PyYAML

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read a student's answers.yaml, and write and read predictions.json, its sealed first half."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Draw the values of one student in one lab from a ticket, and compile the runs that follow.
 
 A ticket is HMAC-SHA256(key, course, student, lab). If the key is the course's secret, only the

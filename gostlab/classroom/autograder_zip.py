@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the zip that an autograder needs: the lab program, the lab's folder and a script."""
 
 import shlex

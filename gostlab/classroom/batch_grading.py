@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Grade the hand-ins of a class in parallel, each once unless it has changed.
 
 The result of each hand-in is cached in the folder `graded`, one file per hand-in, written

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab grade … --roster` for a whole class, and `./lab lab key`."""
 
 import argparse

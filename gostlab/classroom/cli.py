@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the classroom commands: `./lab new`, `labs`, `lab ACTION`, `grade`.
 
 The implementations take a second to import and are imported when they are called.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Evaluate arithmetic over named values, such as `8 * window_kib * 1024 / rtt_ms`.
 
 A lab's check.yaml may use numbers, quoted words, names, + - * / **, comparisons, and/or/not, `a if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write a student's feedback on each point: their answer, the expected value and the reason.
 
 The feedback contains no formula of check.yaml.

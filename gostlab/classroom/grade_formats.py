@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Format a grade as text, JSON, JUnit XML, or the results of Gradescope and Classroom 50."""
 
 import json

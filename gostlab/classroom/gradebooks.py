@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the points of a class as CSV files for Moodle, Canvas, Gradescope and spreadsheets.
 
 - Moodle: Grades, Import, CSV file (docs.moodle.org, "Grade import"): users are mapped by email

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Grade a hand-in: check its runs against the assignment and their raw records, then its answers.
 
 A hand-in earns points only if the runs are the student's own, complete and valid: a prediction

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read a lab's folder: an experiment, a template of answers, and check.yaml.
 
 check.yaml declares the values drawn for each student, the metrics, and the points.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rank students' congestion controls over paths that the course's secret draws.
 
 Every path is the same for all students, with the same values and the same seed, so that equal files

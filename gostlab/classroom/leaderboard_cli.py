@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab lab rank`, the ranking of congestion controls by their fair use of a link."""
 
 import argparse

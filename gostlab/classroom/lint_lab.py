@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check that a teacher's lab is complete before `start` gives anybody values."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find the hand-ins in a folder or a zip that a learning platform exports.
 
 The platforms' programs write these layouts:

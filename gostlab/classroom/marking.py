@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the sheets on which a person marks a class' texts, and read the marks back.
 
 `marks.csv` has a row for each text. A mark belongs to the text beside it: if the student hands in

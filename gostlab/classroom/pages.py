@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Render the HTML pages of a graded class: feedback for each student, and an overview."""
 
 import re

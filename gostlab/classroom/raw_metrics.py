@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the metrics of a run from its raw records, and check the records for contradictions.
 
 The raw records are the reports of both iperf3 ends and the samples of sockets and queues. A value

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compare a run of a hand-in with the grader's rerun of the same run."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read a course's roster from a CSV file, with a header or without.
 
 The file may be written by a person or exported by Moodle, Canvas or Gradescope. A student may use

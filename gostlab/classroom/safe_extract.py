@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Open a student's upload, a folder, a zip or a tar, as a folder that is safe to read.
 
 Links, devices, paths that lead out of the folder, duplicate names, and uploads with too many files

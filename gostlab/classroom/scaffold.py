@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write a course, a teacher's lab, or a repository for hand-ins: `./lab new course|lab|classroom`.
 
 The parts of the lab are to be written by the teacher. The repository's check is an exit code.

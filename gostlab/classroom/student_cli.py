@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement the student's commands: `./lab labs`, `./lab lab start`, `predict`, `run` and so on."""
 
 import argparse

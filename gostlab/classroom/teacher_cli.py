@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement the teacher's commands: `./lab lab ticket|secret|autograder` and `./lab grade`.
 
 Grading needs only Python and PyYAML, unless a run is to be repeated.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make a course's secret, and the tickets of its students."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Create and read a student's folder for one lab."""
 
 import json

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The verbs of the core: what can be asked of the lab."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define `./lab cc`, `kernel` and `gost`: add, list and remove user-supplied parts."""
 
 import argparse

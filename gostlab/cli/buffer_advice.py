@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the TCP window and the buffer sizes that a path needs."""
 
 import math

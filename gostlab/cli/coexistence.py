@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Print how competing flows share a path: a row per flow with a bar, and a summary sentence."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the verbs of the command line and the arguments that several of them share."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define `./lab completion SHELL`, which prints code that completes arguments in a shell.
 
 The library argcomplete does it: at each Tab the shell calls this command, which answers from its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check which of gostlab's parts are present, which are missing, and what to do.
 
 Nothing is changed; the sandbox's kernel is booted once, for a fraction of a second. Only Python's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the environment variables that gostlab reads, for its reference page and man page."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Print whether expectations passed or failed, and by how much."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Print what flows measure for themselves: a transfer's time, a video's stalls, round trips."""
 
 from collections.abc import Mapping, Sequence

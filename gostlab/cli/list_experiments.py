@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """List every experiment with the runs and seconds of its two forms, and their wall time here."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Draw runs on a terminal while they execute (`--live`): queues and flows' windows.
 
 The picture follows the samples that a run writes. On the virtual clock a run is soon ahead of it;

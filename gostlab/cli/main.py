@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run the command line `./lab VERB`: assemble the verbs and print their errors."""
 
 import argparse

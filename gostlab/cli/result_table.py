@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Print results on the terminal, a row per cell with bars, or as CSV."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define `./lab report`, `compare`, `replay` and `catalogue`, which read results."""
 
 import argparse

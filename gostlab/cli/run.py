@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define `./lab run`, `try`, `exec`, `shell` and `python topo.py`, which execute runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define `./lab settings` and `window`, which print information and run nothing."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Format the settings for `./lab settings` and for tables of the reference pages."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Estimate how long a run's rate takes to settle after slow start and in loss-based control."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the user's defaults of options: GOSTLAB_CONFIG, or config.yaml in XDG_CONFIG_HOME/gostlab.
 
 `jobs: 1` is the default of --jobs for every verb that has it. An option on the command line wins.

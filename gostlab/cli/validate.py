@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab validate`: run the experiment `validation` and compare with known results."""
 
 import argparse

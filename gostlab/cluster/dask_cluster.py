@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run on the workers of a Dask cluster: a slot is a worker, a job is a future.
 
 gostlab.scheduler.queue still does the scheduling, progress, stopping and resuming; this module

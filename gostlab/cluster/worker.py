@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Identify a cluster's worker, and make runs on it by `./lab exec`.
 
 These functions are called by name on another machine, which must have the same version of the lab.

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Parse recordings of paths: one module per format, each with a FORMAT; base.py has the types."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the types of an importer: recordings, probes, the recorded path, and the format."""
 
 from __future__ import annotations

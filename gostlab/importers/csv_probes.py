@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse CSV files with one line per probe.
 
 These are LENS's Starlink and OneWeb recordings (timestamp, rtt, uplink, downlink, about every 10

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse Flent's data files (.flent, .flent.gz): a rate of each direction and an RTT."""
 
 import math

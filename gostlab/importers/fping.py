@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse what fping prints for one host: `fping -C N HOST`, with or without -q and -D."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse iperf3's JSON (`iperf3 -J`, `--json-stream`) of versions 3.1 to 3.20, of client or server.
 
 Its `streams` are read, not its sums: 3.7 to 3.10 write the key `sum` twice for --bidir.

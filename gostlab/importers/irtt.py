@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse irtt's JSON (`irtt client -o`): the RTT of each probe, or the direction of its loss."""
 
 from typing import Any

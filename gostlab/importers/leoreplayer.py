@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse LeoReplayer's pairs of files (LeoCC, SIGCOMM 2025).
 
 The first file is a capacity trace like Mahimahi's, in which each timestamp is 12 Mbit/s for its

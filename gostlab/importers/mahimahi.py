@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse Mahimahi's packet-delivery traces (mm-link(1)): one of a direction, or one of each.
 
 Each line is the millisecond at which one packet can be sent. The file is repeated after its last

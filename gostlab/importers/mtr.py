@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse `mtr --json`: the least RTT and the loss of its last hop."""
 
 from typing import Any

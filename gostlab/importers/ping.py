@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse what ping prints: of iputils, macOS and BSD, BusyBox and Windows, in any language.
 
 Only numbers and their order are read, no words:

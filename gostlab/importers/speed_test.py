@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse the JSON of speed tests: Ookla's `speedtest -f json`, and speedtest-cli's `--json`."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse a path that is written for tc(8) or Mininet: not a recording, but what somebody set.
 
 Three texts are read: scripts with `tc qdisc add …` lines, what `tc qdisc show` prints (with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse a capture of a TCP connection (pcap, pcapng) by tshark: rates, RTT, retransmissions.
 
 A rate is the progress of acknowledgements, which is what the receiver got, wherever it was

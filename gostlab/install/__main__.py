@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run `./lab setup` as `python3 -m gostlab.install`."""
 
 import sys

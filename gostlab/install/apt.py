@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Debian's archive, read privately: packages from newer suites of the machine's own mirror.
 
 The machine's apt says which mirror it uses; an apt with its own lists, cache and configuration, all

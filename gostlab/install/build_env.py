@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provide the work environment of install tasks.
 
 Programs run with their output in a log, downloads must have the pinned digest, and folders get

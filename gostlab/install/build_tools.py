@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Unpack Debian's build tools into the cache, for users who may not install them.
 
 The kernel and the relay are built with them. A tool starts with the loader that it was built for. A

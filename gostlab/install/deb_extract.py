@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Unpack programs of Debian's packages for the lab alone, without installing them.
 
 An unpacked program starts no service and replaces nothing on the machine. It refers to its own

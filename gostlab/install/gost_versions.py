@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Add and remove versions of GOST, kept side by side in the cache: the levels of `gost`.
 
 gost/<version>/gost, gost.json the program; its version, the Go that built it, its SHA-256

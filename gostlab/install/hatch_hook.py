@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Add the lab's built parts to a wheel that hatchling builds (tools/wheel.py).
 
 Hatchling runs this file without the lab's other modules.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the sandbox's kernel from a verified source, and boot it once.
 
 The source is Debian's newest linux-source ≥ 6.16 on the machine's own mirror, or else the tarball

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compile congestion controls and the lab's capture as modules of the sandbox's kernel.
 
 A module belongs to one kernel. It is cached beside the kernel under its control's name, a digest of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build kernels besides the shipped one: versions of Linux from Debian's sources, and user's trees.
 
 Each is built on request and saved with a record of its inputs. A declared version (kernel/versions)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Restrict a process and its descendants by Landlock (<linux/landlock.h>) and namespaces.
 
 Landlock takes away rights that they do not need; mounts of their own replace the machine's folders

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Locate the lab's parts in the cache folder, on the machine and in this package.
 
 The set-up (gostlab.install) puts everything that it builds or fetches into one cache folder:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Set up the lab: install every part on this machine, once.
 
 Debian's packages are installed in the usual way. Everything else is in the lab's cache folder (see

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare parts.json: the programs and the kernel that a guest is given for a run."""
 
 from collections.abc import Mapping

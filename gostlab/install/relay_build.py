@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the lab's own relay from tunnel/ with a Go of its own.
 
 tunnel/toolchain pins that Go. It is fetched as a module through the module proxy of the machine's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the sandbox's root: a Debian of the lab's own, unpacked as an ordinary user.
 
 `root.lock` beside this module pins each package by version and SHA-256. A private apt fetches them

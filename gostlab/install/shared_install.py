@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check and seal the parts that root built for all users of the machine (`./lab setup --system`).
 
 They are programs, and a kernel, that every user runs. So no part is trusted that anybody but root

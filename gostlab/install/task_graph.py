@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run install tasks in parallel, each in its own process, as soon as its dependencies are done."""
 
 import multiprocessing

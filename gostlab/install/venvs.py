@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make the Python environments from wheels that are pinned by version and SHA-256.
 
 `python` has what the lab imports, for root and ordinary users alike. It sees the machine's packages

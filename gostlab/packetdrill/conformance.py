@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run packetdrill scripts on kernels of the sandbox, in parallel, and classify the failures.
 
 The result of each script is appended to RESULTS/conform/KERNEL at once, and a script with a result

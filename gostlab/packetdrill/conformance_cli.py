@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab conform`: its options and its table."""
 
 from __future__ import annotations

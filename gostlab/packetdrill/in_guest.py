@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run packetdrill scripts one after another in a guest.
 
     python3 -m gostlab.packetdrill.in_guest FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Extract Linux's own packetdrill scripts from Debian's kernel source."""
 
 import shutil

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Check plugins by one battery, which the lab's own and those of other packages must pass."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run the battery of a plugin: whether it declares, starts, carries, ends, refuses and repeats.
 
     for outcome in gostlab.check_plugin("tunnels", "mine"):

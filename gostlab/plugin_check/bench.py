@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute the runs of a plugin under check, and say what is wrong with it in one line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find every plugin that there is, and the battery of its group."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check a plot: that it draws runs or says what it needs, and the same each time."""
 
 from __future__ import annotations

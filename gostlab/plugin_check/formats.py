@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check an importer: what it reads from a sample, and that no text makes it stumble."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check a topology: that flows cross its path, and that it refuses what it does not have."""
 
 from typing import Any

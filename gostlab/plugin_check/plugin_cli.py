@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab plugin`: list the plugins, and check some of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check a queueing discipline: its rate or its queue, its statistics, its marks."""
 
 from itertools import pairwise

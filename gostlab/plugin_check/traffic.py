@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check a type of traffic: its flow, its report, the fields that it needs."""
 
 from pathlib import Path

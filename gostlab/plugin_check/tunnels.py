@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check a tunnel: its legs, what it carries, its bytes on the wire, its evidence."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make profiles of real paths.
 
 `./lab profile record HOST` measures a path by ping; `./lab profile import FILE` reads somebody

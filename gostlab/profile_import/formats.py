@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find the importers: a file each in gostlab/importers, or a module of another package."""
 
 from gostlab.errors import BadInput

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab profile import FILE`: arguments, checks and output."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Estimate a path from pings: its delay distribution, its loss, and both over time. Pure."""
 
 import itertools

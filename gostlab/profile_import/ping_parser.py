@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse ping's output strictly, packet by packet, without interpretation."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run the machine's ping and watch its progress."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab profile`: list, show, check, record and import WAN paths."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Format the files of a new profile and write all of them or none."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Derive a trace from a recording, and compute how far its replay deviates. Pure.
 
 A path over time is a table with a row for each change. Its index is the time in seconds, its

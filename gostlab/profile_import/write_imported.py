@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the files of a path that somebody else recorded: the profile and its trace."""
 
 import hashlib

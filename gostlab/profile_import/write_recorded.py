@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the files of a path that ping recorded: profile, delay distribution and trace."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the profile of a path that somebody set, by tc or in Mininet."""
 
 import hashlib

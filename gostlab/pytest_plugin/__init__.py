@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Test networks with pytest: the fixture `lab`, `*.gostlab.yaml` files as tests, exact baselines.
 
     def test_bbr_fills_the_link(lab):

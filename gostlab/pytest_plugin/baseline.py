@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compare runs with the exact results of a file, whose diff shows a change of one bit."""
 
 from __future__ import annotations

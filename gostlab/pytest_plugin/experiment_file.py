@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Collect the cells of a `*.gostlab.yaml` file as tests of their expectations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute a test's runs, and describe them when the test fails."""
 
 from __future__ import annotations

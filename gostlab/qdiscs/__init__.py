@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Queueing disciplines, one file each (gostlab.guest.tc); some share a file."""

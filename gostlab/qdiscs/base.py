@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the base class of queues that have little more than a limit, and size the limits."""
 
 from dataclasses import dataclass, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """bfifo: first in, first out, with a limit in bytes: small packets fill it less than large ones."""
 
 from gostlab.guest.qdisc import ShapedDirection

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """cake: a fair share for every flow and host, each with COBALT, a variant of CoDel (tc-cake(8)).
 
 cake can shape, too. Here the token bucket above it has the rate, so that cake is compared with the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """dualpi2: two queues coupled by one PI controller (RFC 9332).
 
 One is a shallow queue for L4S flows, the other one is PI2 for the rest.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """fq: a fair share for every flow by deficit round robin, tail drop per flow (tc-fq(8))."""
 
 from dataclasses import dataclass, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """fq_codel: a fair share for every flow, each with CoDel (RFC 8290); a threshold for L4S."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """htb: a token bucket as a class, as most testbeds use it, with any queue under it.
 
 htb sends a packet while any tokens are left, and then waits until the deficit is repaid.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """netem: the kernel's network emulator as a bottleneck, with rate and buffer in one."""
 
 from gostlab.guest.delay_line import Netem

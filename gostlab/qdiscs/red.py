@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """red: adaptive RED, which drops more the longer its mean queue is (Floyd et al., 2001)."""
 
 from gostlab.guest.qdisc import ShapedDirection

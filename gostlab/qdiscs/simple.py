@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare queues with only a limit in packets; everything else is the kernel's default."""
 
 from gostlab.guest.qdisc import ShapedDirection

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tbf: a token bucket with any queue under it.
 
 tbf dequeues a packet only when it can be sent, so that the queue sees all packets that wait.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare congestion controls: Linux's own, those in cc/, and user-supplied ones.
 
 Linux's controls are in the sandbox's kernel. The others are C files that are compiled as kernel

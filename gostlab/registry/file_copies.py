@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Copy files of the user's to the cache, to folders that are named by their content's digest.
 
 What a run was asked for is then still there when a file was changed meanwhile, and at a path that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the paths of gostlab's files, in a checkout or an installed package, and of its cache.
 
 In a checkout, user-editable files (experiments, profiles, labs) are beside the code. A package has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the links of networks of n nodes, and the shortest paths of flows.
 
 A path is equal in both directions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find the plugins of other packages by their entry points, which name modules.
 
     [project.entry-points."gostlab.tunnels"]    # or qdiscs, traffic, importers, plots, topologies

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the iperf3 versions of a run, because the load generator affects results.
 
 Since 3.16, iperf3 has one thread per stream, each of which blocks in its own reads and writes;

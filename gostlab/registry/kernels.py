@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the kernels of a run: the default build, versions in kernel/versions, and user trees.
 
 A folder kernel/versions/NAME with a kernel.toml and a series makes NAME a level of `kernel`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent the parts that runs require: kernels, programs and servers."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Assign one colour per congestion control, for plots, pages and the terminal."""
 
 import zlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find the names that the analysis declares: plots, models and metrics.
 
 Each is declared once, where it is drawn or computed: `Drawing("by-loss", …)`,

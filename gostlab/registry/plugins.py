@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Import plugins, and collect what they declare.
 
 A plugin is one file, or a module of another package (registry.installed). It declares

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the programs of flows that no tunnel declares.
 
 The installation unpacks those that the machine lacks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the queueing disciplines of a bottleneck, from the files in gostlab/qdiscs/.
 
 A bottleneck has a rate, by netem or by a token bucket (tbf, htb), and a queue. netem's rate queues

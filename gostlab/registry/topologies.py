@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the topologies, from the classes in topo.py.
 
 A topology is one class, whose attributes declare it; no other module compares topologies by name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provide what a topology of another package is made of: that of topo.py, wherever it lies."""
 
 from gostlab.registry.folders import TOPOLOGY_FILE

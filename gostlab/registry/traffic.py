@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the types of traffic, from the files in gostlab/traffic/.
 
 A type is one file: `TRAFFIC = TrafficKind(...)` describes it; `server_command` and `client_command`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the types of tunnels, from the files in gostlab/tunnels/.
 
 A tunnel is one file: `TUNNEL = TunnelKind(...)` describes it, `start(launch)` starts it. All other

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Replay a finished run's commands.sh in the sandbox and compare the result with the run."""
 
 import json

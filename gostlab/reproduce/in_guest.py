@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Replay a run's commands.sh in a sandbox and record the result.
 
     python3 -m gostlab.reproduce.in_guest FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read and write result folders, the only interface between measuring and analysing.
 
 A folder is finished when it has status.json, which is written last and by rename. An unfinished run

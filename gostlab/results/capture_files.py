@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """List the captures of a run's folder, as its env.json describes them."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent the result of a run whose flows compete."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find runs that duplicate another one: identical samples add no information about their cell."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Describe the format of a result folder as data: every file, key and column, with its unit.
 
 docs/reference/result-format.md is generated from format.toml, and tests check real folders against

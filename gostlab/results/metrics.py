@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define every metric of a run once, for the guest, the scheduler, the terminal and the analysis.
 
 The guest's verdict, the scheduler's stopping rule, the terminal's tables and the analysis all use

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write and read pcapng files (draft-ietf-opsawg-pcapng): the captures of a run.
 
 Only what a capture of the lab has is known: a section, its interfaces, and Enhanced Packet Blocks,

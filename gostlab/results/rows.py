@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the rows of a run's series and legs.json, as the guest writes them (format.toml).
 
 They are plain JSON objects, as series may have millions of rows; the types are for readers of code

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent how a run ended: its status, its verdict and its goodput."""
 
 from __future__ import annotations

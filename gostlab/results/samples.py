@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read a run's samples as tables whose column names carry units."""
 
 from __future__ import annotations

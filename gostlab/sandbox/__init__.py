@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Start runs: each starter executes a run in a folder and returns a Job to watch.
 
 `sandbox` boots the lab's own kernel as an unprivileged process; `native` uses the host's kernel as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim CPUs, so that several processes on one machine do not all use the first one.
 
 A sandbox is pinned to one CPU. Several `./lab exec` or shards on a machine (GNU parallel, a job

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Hold a system call of a child process until this process answers it (seccomp_unotify(2)).
 
 A filter of system calls hands a truncate(2) to HELD_LENGTH bytes over to this process. Until the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the limits of memory and CPU time of this process: control groups and rlimits.
 
 A container sees its host's memory and CPUs in /proc and may use far less of them. The files are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the log of a guest's kernel."""
 
 import re

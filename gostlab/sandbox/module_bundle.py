@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bundle the modules that a run imports in one folder of byte code.
 
 A guest imports from the bundle before its virtual clock is reset. Reading the modules where they

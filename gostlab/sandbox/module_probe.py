@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Test whether a kernel accepts a module: boot a sandbox that loads it."""
 
 import json

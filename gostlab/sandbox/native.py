@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Start runs on the host's own kernel, as root, in network namespaces of the host.
 
 Everything is in namespaces held by Mininet's shells, and ends with them. There is one run at a

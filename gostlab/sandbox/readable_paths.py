@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """List what root's sandbox may read if its guest has the host's files.
 
 These are the files that a run needs, and none that an ordinary user could not read. Landlock has no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lay out a guest's root file system (gostlab.install.rootfs) and its view of the host.
 
 All paths are the same wherever the lab and its parts lie.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keep sandboxes booted for the next runs.
 
 A standby guest has booted and imported everything, and waits at its held call (held_call) for a

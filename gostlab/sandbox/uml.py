@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Boot the sandbox: a User-Mode Linux kernel as one unprivileged process, pinned to one CPU.
 
 The host's files are its read-only root, the run's folder is the only writable one, its memory is an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Summarise the runs of a cell: goodput, delays under load, losses and verdict.
 
 A cell is one combination of levels, repeated. Its runs are read when a number is first asked for,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Estimate how long runs take, from their description and from how long similar runs took."""
 
 import heapq

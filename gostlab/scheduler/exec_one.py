@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute one run that a file describes, for engines that distribute commands."""
 
 import json

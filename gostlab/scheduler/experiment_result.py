@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent the result of an experiment: how every run ended."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Show progress on standard error: a live display on a terminal, else a line per finished run."""
 
 import sys

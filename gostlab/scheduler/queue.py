@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute the missing runs of a matrix, one per slot, and keep the finished ones."""
 
 from __future__ import annotations

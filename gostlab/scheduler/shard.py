@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Divide a matrix among independent processes, for job arrays and several machines.
 
 Every process computes the same division: a shard's runs depend on the experiment alone, not on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Print the cells of a matrix on the terminal: goodput, delays under load and verdict."""
 
 import os

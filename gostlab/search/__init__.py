@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Search over network paths: `./lab fit` and `./lab worst`.
 
 `fit` finds the paths (loss, buffer, rate, memory) whose runs reproduce measured rates, validates

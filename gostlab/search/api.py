@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fit a path to measured rates from Python."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run a fit: search over runs of the lab, judge the result, and return the fit's record."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab fit PROFILE --from MEASUREMENTS`: its options and its output."""
 
 from __future__ import annotations

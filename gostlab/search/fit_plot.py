@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plot a fit: measured and simulated rates, and the paths that fit equally well."""
 
 import re

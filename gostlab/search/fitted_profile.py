@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write a fit's profile: the base profile with the fitted values, and the quality of the fit."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Predict the goodput on paths that were not run by a Gaussian process.
 
 There is one process per measured number, for the logarithm of its rate over the positions of the

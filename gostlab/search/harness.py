@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make the runs that a search proposes: ordinary ones in results/NAME/, new or cached.
 
 The proposals depend only on the answers and the seed, so that an interrupted search proposes the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Search for all paths that explain the measured rates, with as few runs as possible.
 
 The search starts with short runs that fill the space. Each following round runs the position that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read measured rates: a YAML file of numbers, their uncertainty, and the free parameters.
 
 docs/how-to/fit.md shows an example. An experiment with published numbers can be used as well: it

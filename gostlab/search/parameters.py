@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the free parameters of a fit: setting, range and scale.
 
 The search uses positions from 0 to 1. A position becomes the text of a setting with four digits,

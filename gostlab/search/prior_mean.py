@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Predict the goodput of a run by theory, as the prior mean of the search.
 
 Only the shape matters: the lab's runs determine a constant correction. The minimum of window, loss

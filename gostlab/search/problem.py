@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define a fit: path, measured numbers, free parameters, and the runs that answer requests."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the search space of `./lab worst`: axes with a range or a list of levels."""
 
 import re

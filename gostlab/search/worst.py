@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Search for the worst path of a congestion control by an optimiser.
 
 The optimiser proposes paths and the lab runs them. The worst paths are repeated with other seeds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Implement `./lab worst --cc CC`: its options, the profile that it writes, and its output."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Let only the person who started the server use it: token, Host, Origin, sizes and headers.
 
 A page of another site may send requests to this machine, and may have its name resolve to it (DNS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read finished runs' folders, by the one definition of each metric, as what the page shows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Route the page's requests: its files, what it offers, runs and their events."""
 
 from __future__ import annotations

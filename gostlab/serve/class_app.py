@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Route a class's requests: joining, a student's labs, the teacher's view."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read class.yaml, which says who learns what by the page, and derive codes and sessions.
 
 Nothing is drawn at random: a student's code and session follow from the course's secret, so that

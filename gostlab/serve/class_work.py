@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Let a class's students work on their labs, in the folders and files of `./lab lab`.
 
 Every file is written whole or not at all, and where a student stands follows from the files: a

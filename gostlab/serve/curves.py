@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Turn a run's samples into curves, while it goes on or when it has ended.
 
 A point of a curve has the number of its sampling instant: 1 is one interval after the load's begin.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare what the page offers: settings by their own declarations, presets, colours."""
 
 from __future__ import annotations

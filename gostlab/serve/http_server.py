@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Serve an ASGI application on a loopback socket by uvicorn.
 
 A connection that has sent no whole request is closed after a while, or earlier to make room for a

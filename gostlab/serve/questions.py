@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse the page's questions by the parser of `./lab try`, and refuse what a page may not ask."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute the page's questions, and keep their events for whoever listens.
 
 A question that is being answered is shared by all who ask it. A client's newer question cancels the

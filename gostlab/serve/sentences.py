@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Say in one sentence what a run's numbers answer: who gets how much, and who waits how long."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Serve the page: `./lab serve`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute calls in a few threads so that nobody waits for another's second call."""
 
 from __future__ import annotations

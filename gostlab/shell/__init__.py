@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Open Mininet's prompt in the lab for `./lab shell`, in the sandbox or natively."""
 
 import json

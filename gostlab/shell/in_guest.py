@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the topology of a run, shaped, and run Mininet's prompt on the caller's terminal.
 
 python3 -m gostlab.shell.in_guest FOLDER     FOLDER holds run.json and parts.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the ad-hoc experiment of `./lab try` from settings and lists of levels.
 
 It is an experiment like any other: `--save` writes its text, and the same text is saved with its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Assign congestion controls to ends: one for all, or different ones.
 
 An end is a host (`client`, `target`, `gost`, a dumbbell's `s1`) with all of its sockets, or a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent the checks of a run, each with expected and actual value, and the run's verdict.
 
 `ok`: nothing speaks against the result. `degraded`: something other than the network and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Identify what a command flow runs: the programs in its commands, and the files it is given.
 
 A run's hash covers the digests, so that a changed program is another run. The digest of a program

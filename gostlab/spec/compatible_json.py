@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Convert dataclasses to JSON and back, with fields that are newer than the first files.
 
 A run's name ends in a hash of its run.json. A new field must therefore not change the run.json of a

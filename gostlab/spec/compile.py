@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compile settings to a run: every number is decided once, in one order.
 
 The kernel decides which settings are supported, and the topology who sends to whom; then follow the

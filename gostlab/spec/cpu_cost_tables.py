@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read the CPU costs of programs on a measured machine, from the tables in machines/.
 
 A call of a program takes c0 + c1 · bytes that it moves. A byte costs more if many streams share the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent a guest as a machine: its clock, memory, and the CPU costs of its programs.
 
 docs/explanation/machine-model.md explains the rules. By default, all hosts share one CPU, bytes are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Expand an experiment to its runs: every combination of levels, compiled to numbers.
 
 The functions are pure but for reading profiles and traces.

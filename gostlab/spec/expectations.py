@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read expectations: what the metrics of a matrix's runs must be, and of which cells and flows.
 
     expect:

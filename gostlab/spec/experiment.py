@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read experiments: a YAML file of factors and their levels.
 
 A setting has one value, a factor has a list of levels. Later values override earlier ones:

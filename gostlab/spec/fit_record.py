@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent the result of a fit: a profile's `fitted`, written by ./lab fit.
 
 It lists the values that the path was fitted to and those that it was judged by, the lab's value for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent a run's flows: sender, receiver, traffic, times and congestion control.
 
 A run without `flows` has one flow, flow1: the load of a tunnel matrix.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the windows of a run's flows from socket buffers, kernel and packet sizes."""
 
 from gostlab.registry.kernels import version_of

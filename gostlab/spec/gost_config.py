@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read a GOST configuration as the settings of a question: which tunnel it runs.
 
 Read are GOST 3's YAML or JSON (services, chains, hops, nodes), GOST 2's JSON (ServeNodes,

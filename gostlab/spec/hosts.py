@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compile the hosts of a run as separate machines: their CPUs, TCP memory and packet costs.
 
 Requested values come first, then the machines of the profile, then defaults.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read what a path may do to packets besides rate, delay, jitter and loss.
 
 A policer drops what exceeds its rate. Netem reorders, duplicates and corrupts a share of packets,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fit a run's settings to the features of its kernel.
 
 A default that the kernel does not support is replaced by a value that it supports. An explicit

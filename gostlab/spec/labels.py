@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Format levels for people: "16 streams" and "0.5 % loss", not "streams = 16".
 
 The labels appear in tables, plots and the report.

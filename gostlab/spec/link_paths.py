@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the links that a flow crosses in a chain or graph, and their paths."""
 
 from collections.abc import Iterable, Mapping, Sequence

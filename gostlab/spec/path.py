@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compile a run's path: its profile with the run's overrides, and its changes during the load."""
 
 import math

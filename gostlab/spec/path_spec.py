@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent a compiled path: its two directions, their loss, and their changes during the load.
 
 A new parameter of a direction is a field of DirectionSpec, declared with `added_later`, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Detect known traps in a run's description before the run starts.
 
 A trap spoils a run's results; each is reported with the value that decides and its limit. A run

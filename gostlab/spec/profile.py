@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 r"""Read WAN paths: one YAML file each in netem_profiles/, with measured and derived values.
 
     name: la-hamina

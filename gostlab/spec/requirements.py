@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Determine the installed parts that some runs need.
 
 `python3 -m gostlab.spec.requirements EXPERIMENT [--quick]` prints them for an experiment, as JSON:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent the settings requested of a run, with defaults, and which of them are explicit."""
 
 from collections.abc import Callable, Mapping

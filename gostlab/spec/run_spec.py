@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Describe a run, compiled to numbers: the contents of run.json and all that a sandbox needs."""
 
 import hashlib

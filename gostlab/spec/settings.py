@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the settings of a run: their readers, descriptions and defaults.
 
 Any setting may be a factor: then it is a list of levels. A path setting holds in both directions;

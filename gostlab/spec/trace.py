@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 r"""Read traces: CSV files of a path's delay, loss and rate over time, beside the profiles.
 
     time_s,delay_ms,loss,rate_bps

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 r"""Read quantities as users write them: a number with its unit, strict and exact.
 
     rate     1967mbit · 10 Gbit · 512kbit/s    kbit = 1000 bit, kibit = 1024 bit, as in tc(8)

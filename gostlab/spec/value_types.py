@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Declare the readers and bounds of settings' values and of flows' fields."""
 
 import math

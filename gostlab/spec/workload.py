@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compile the load of a run in two steps: hosts first, numbers second.
 
 The topology decides who sends to whom. Once the congestion controls and the paths between the hosts

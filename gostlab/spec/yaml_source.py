@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parse YAML files strictly, and record the line of every value.
 
 Scalars stay text until a field's own reader takes them, so that `off`, `1e3` or `12:30` are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute mean and median as `statistics` does, without its import of fractions and decimal."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the sizes of socket buffers and memory, and whether super-packets do no harm."""
 
 import copy

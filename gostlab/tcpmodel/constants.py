@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Define the numbers that bound a run, its preflight checks and its execution."""
 
 MIB = 2**20

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the delay tables that tc knows by name: normal, pareto and paretonormal.
 
 An entry t of a table delays a packet by delay + jitter * t / 8192. The numbers are those of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute what netem's random models do on average: the shares that they make, and the spread.
 
 The models are those of net/sched/sch_netem.c: the Markov chain of four states (loss_4state), and

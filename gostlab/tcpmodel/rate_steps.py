@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the capacity of a path whose rate changes."""
 
 import itertools

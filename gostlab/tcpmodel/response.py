@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compute the rate of a TCP connection by formulas with their sources: loss, window, delay."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the command lines of tcp and udp flows, whose ends are both the run's iperf3."""
 
 from gostlab.guest.load_context import LoadContext

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Serve the data of http and short flows by nginx."""
 
 from collections.abc import Mapping

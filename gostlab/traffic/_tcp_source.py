@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build the command lines of transfers and on-off sources, and read their two ends' reports."""
 
 import json

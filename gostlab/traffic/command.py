@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """command: a user-supplied program: a server, and a client whose end is the flow's end."""
 
 from gostlab.guest.flow_result import MAX_FILE_MIB, FlowResult, Ran, TrafficError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """http: a file fetched by wget from nginx."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """onoff: data in bursts over one TCP connection: on for a time, off for a time."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ping: round trips measured by irtt, or by the lab's echo.
 
 The echo runs where irtt is missing, or where UDP does not pass.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """short: downloads from nginx one after another, or at an interval, of alternating sizes."""
 
 import json

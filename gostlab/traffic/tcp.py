@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tcp: iperf3 by TCP, as fast as TCP goes or at an application's rate."""
 
 import json

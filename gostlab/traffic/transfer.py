@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """transfer: a number of bytes over one TCP connection, and how long they take."""
 
 from dataclasses import replace

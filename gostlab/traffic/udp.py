@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """udp: iperf3 by UDP at a rate, outside the tunnel or through it."""
 
 import json

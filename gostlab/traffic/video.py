@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """video: segments of a bit-rate ladder from nginx, chosen by throughput, and their playback."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Describe the TCP connections that a stream through a forwarder consists of."""
 
 from gostlab.guest.host_config import leg_hosts

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Start OpenSSH: a client at the near end and a server at the far end.
 
 Keys and configurations are made per run. No user's ~/.ssh is read, and the machine's sshd is not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provide what VPN tunnels share: inner addresses, the device and the routes into it.
 
 A VPN carries packets. The application connects to an inner address, and its own TCP connection, the

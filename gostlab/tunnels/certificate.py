@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make the keys and certificates that a tunnel's ends authenticate each other by, per run.
 
 Ed25519 signatures all have the same length, and the serial number is always 1: so the handshakes of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Use no tunnel: each flow's own connections cross the WAN."""
 
 from gostlab.guest.tunnel_context import Launch, Tunnel, TunnelLeg, direct_entries

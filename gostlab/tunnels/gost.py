@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run GOST's relay protocol over each of its transports, by a real GOST or the lab's relay.
 
 Both ends run the thesis's commands (sections 4.2 and 4.3). GOST's command lines write relay+ws for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """gost+kcp: GOST's relay over KCP, a reliable datagram protocol with forward error correction.
 
 Streams are multiplexed (smux, version 1).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run OpenVPN over UDP, or over TCP (TCP inside TCP): one peer at each end.
 
 TLS uses certificates made per run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run Shadowsocks: ss-tunnel at the near end and ss-server at the far end.
 
 Each stream has its own connection, encrypted by a password made per run.

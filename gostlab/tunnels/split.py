@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run a forwarder at each end, without encryption, framing or handshake.
 
 Only the splitting of the connection remains of a tunnel: near and far end accept, connect onward

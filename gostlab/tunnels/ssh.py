@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run `ssh -L`: all streams are channels of one connection, each with its own window."""
 
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel

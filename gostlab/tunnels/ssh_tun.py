@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run `ssh -w`: a VPN over SSH (TCP inside TCP)."""
 
 from gostlab.guest.tunnel_context import Launch, Tunnel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run stunnel: TLS around a forwarder and nothing else, one connection per stream."""
 
 from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run the kernel's WireGuard, configured by wg, with a key pair per end made per run."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run WireGuard whose datagrams GOST's relay carries in WebSocket or in QUIC."""
 
 from gostlab.guest.tunnel_context import Launch, Tunnel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Debian's Chromium without a window, driven by Selenium."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The made-up results are made by a module beside the tests; and figures are drawn where they are
 looked at.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Made-up result folders, to the letter of the contract between measuring and analysing.
 
 Their numbers are round on purpose and env.json says lab version "fixture": nothing here was

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A lab that keeps sandboxes booted from one run to the next."""
 
 from pathlib import Path

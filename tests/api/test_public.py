@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`import gostlab`: the public names, what importing them does to a process, and an experiment that
 is run by a loop.
 """

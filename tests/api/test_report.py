@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the lab does with files, as functions: nothing printed, each refusal names what to do."""
 
 from pathlib import Path

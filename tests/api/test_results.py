@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`gostlab.load`: tables whose columns say their units, and drawings on somebody's own axes."""
 
 import re

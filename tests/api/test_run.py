@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several experiments' runs are made as if they were one's."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `apply` prints for real machines is the run's, and its files are read back as its tunnel."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A report of iperf3 on real machines stands beside the lab's cell of its load."""
 
 import json

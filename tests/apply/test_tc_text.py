@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tc lines of a path read back as the same path."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What programs cost here: the fit, the table, the chain over loopback, and the script that loads
 the same chain in the sandbox. Nothing is timed.
 """

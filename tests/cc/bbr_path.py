@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """In a guest: one connection over a path that changes when the control's state does.
 
 python3 bbr_path.py FOLDER     prints nothing; FOLDER has scenarios.json, by name, and gets of each,

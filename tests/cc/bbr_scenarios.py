@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Scenarios of one BBR connection over a path that changes, run in a sandbox once for all tests,
 with the state read from the socket at every ACK.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """BBRv3 in the sandbox, with the state read from the socket at every ACK, against
 draft-ietf-ccwg-bbr-06: the 22 test cases of its Appendix A; and what it says of every flow: gains and
 bounds at every ACK of every scenario, the cadence of ProbeRTT and of ProbeBW, Startup's end, what a

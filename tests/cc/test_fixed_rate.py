@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The congestion control that paces at a set rate whatever is lost, in the sandbox."""
 
 import pytest

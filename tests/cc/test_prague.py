@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TCP Prague in the sandbox, with the state read from the socket at every ACK, against
 draft-briscoe-iccrg-prague-congestion-control-04; and what it is for: a short queue and a full link.
 """

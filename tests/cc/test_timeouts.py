@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The lab's own controls over a spurious retransmission timeout, which gives back the window that
 Linux cut to one packet, and over a pause of many timeouts.
 """

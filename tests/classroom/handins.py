@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Hand-ins for tests: folders as `./lab lab` leaves them, with made-up runs whose files agree.
 
 Nothing is run. A made-up run is a steady flow; what it says is what its maker was told.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A whole class graded at once: who has what, who is missing, what is done again, what resembles
 what, and what a command that is wrong is told.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a student meets first: the folder that `start` writes, and what comes next."""
 
 import re

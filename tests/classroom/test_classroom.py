@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One lab's whole way, with real runs: start, predict, run, answer, hand in, grade, rerun."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Classroom labs: what is drawn, what is sealed, what earns points, and what never does."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Students' congestion controls, ranked: hidden paths, scores, ties, and who has no rank."""
 
 import csv

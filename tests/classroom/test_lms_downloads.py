@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What platforms hand over: whose each hand-in is, which of two is later, and what is refused."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A roster as people write it and as platforms export it, and what none is."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a student uploads: it ends as a folder that is safe to read, or in a line."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`./lab new lab` and `./lab new classroom`, from the command to a hand-in that is graded."""
 
 import compileall

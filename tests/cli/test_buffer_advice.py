@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a path needs of TCP's buffers."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`./lab catalogue`: what every experiment costs, and what its results took; and how `run` ends."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who gets how much, on the terminal."""
 
 import csv

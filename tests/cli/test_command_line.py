@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bad input: one line on standard error that says what and where, exit code 2, no traceback."""
 
 import json

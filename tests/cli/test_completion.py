@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`./lab completion SHELL`, tried in the shells themselves."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every command line does: version, help, quiet and verbose, JSON, a closed pipe."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One run as a verb: idempotent, whole or not there, beside any number of others."""
 
 import io

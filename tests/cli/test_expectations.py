@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`./lab run` and `try` say what of their expectations holds, and end with 1 if one does not."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What flows measure for themselves, as `./lab try` prints it."""
 
 from gostlab.cli.flow_lines import FlowMeasure, flow_lines

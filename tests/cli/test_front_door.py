@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a contributor's tools read: pre-commit, the forge's workflow, git blame, the version."""
 
 import json

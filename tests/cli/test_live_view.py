@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`--live`: the picture of runs under way follows their samples, at a pace of its own."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """commands.sh repeats its run: by `./lab replay`, for every topology and tunnel."""
 
 import json

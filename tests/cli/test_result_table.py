@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What ./lab try prints: bars as long as their numbers, intervals, and a CSV with units."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The manual, the schemas and the reader say the same, of every word that can be asked."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`./lab try` says when a rate is mostly that of its beginning."""
 
 from pathlib import Path

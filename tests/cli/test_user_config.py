@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The user's defaults of options: where they are looked for, what they do, what is refused."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Foreign text reaches no terminal raw: whichever way it takes, its control characters are seen."""
 
 import io

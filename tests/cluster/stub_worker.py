@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a worker of the tests does in place of a run. Workers import it by its name."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A matrix on the workers of a cluster, with real Dask workers on this machine and runs that are
 stubs.
 """

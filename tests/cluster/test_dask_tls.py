@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A cluster behind TLS, by the lines of docs/how-to/dask-cluster.md: a scheduler, and a worker on
 each of two machines.
 

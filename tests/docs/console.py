@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pages as scripts: the commands that a page shows, and whether their output is what it shows.
 
 A block ```console has lines `$ COMMAND`, each followed by its standard output. A block of another

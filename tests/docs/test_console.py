@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A reader who follows the README, a tutorial or a how-to page to the letter sees what it shows."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whoever adds a tunnel, a drawing, a setting or a key finds out here what else it needs: a test
 that names it, a line of documentation, a caption.
 """

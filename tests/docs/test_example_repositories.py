@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """examples/: each folder runs as its page says, and what it expects holds."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The examples of docs/how-to/experiment.md, run in their quick form as a reader would."""
 
 import csv

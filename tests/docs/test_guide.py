@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """docs/how-to/experiment.md: its examples are files that can be run as they stand."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check that pages have no measured number typed by hand, and agree with each other."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """docs/how-to/network-test.md: its file, its tests and its commands are as it says."""
 
 import json

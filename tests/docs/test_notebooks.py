@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The notebooks run from their first cell to their last, on small runs; and what they are to leave
 is there.
 """

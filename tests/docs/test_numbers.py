@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Numbers in the pages: what was measured has five runs and more, and a command that wrote it.
 
 A table of measured numbers stands between marks that runs fill (tools.results_pages.generated_tables), or below a

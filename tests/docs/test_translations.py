@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Chinese pages: the commands and numbers of the English ones."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each shipped experiment asks: a hash of its runs' names, whose own hashes are of everything
 that is asked.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every experiment in the repository expands, and the thesis's own numbers stand in it exactly."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run cases of some families, and print those that went wrong.
 
 python3 -m tests.fuzz FAMILY FIRST COUNT [SEED]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Families of bad input: each prepares files in the current folder and returns ./lab's words."""
 
 import argparse

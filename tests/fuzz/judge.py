@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the command line makes of bad input: a sentence and an exit code, within seconds.
 
 A case runs in this process, which Landlock holds to one folder and which gets no other process and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mutations of texts, JSON values and files: what breaks readers."""
 
 import copy

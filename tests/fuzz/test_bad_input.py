@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """No input ends in a traceback or a hang: a seeded sample of each family, 10,000 by `make fuzz`."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Captures of a run: they change no sample, and have what crossed the path, for other programs."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Congestion control by end and by leg, as the kernel's own sockets show it."""
 
 import pytest

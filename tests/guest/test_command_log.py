@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """commands.sh: what a reader runs makes the same files again."""
 
 import subprocess

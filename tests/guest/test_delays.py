@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The delays that a run's samples tell, against what a queue of a known size must be."""
 
 import pytest

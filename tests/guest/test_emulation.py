@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The emulated path does what it was asked: delay, loss, rate, buffer, congestion control. Measured
 in the sandbox.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run is refused where the kernel is not the one that it asks for: this machine's own is not."""
 
 import json

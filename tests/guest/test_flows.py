@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several flows, topologies, changes while a load runs, downloads, every ACK: measured in the
 sandbox on the virtual clock.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A path reorders, duplicates, corrupts and loses packets as asked, measured in the sandbox.
 
 Each share is compared with the kernel's own count. A correct lab misses a bound of the binomial

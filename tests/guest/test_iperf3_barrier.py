@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """iperf3's server held by ptrace on this machine's own loopback."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ECN, queues that mark, and pacing by a qdisc, in the sandbox on the virtual clock."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A part of a load is measured by bytes and seconds of one interval, below the link's rate."""
 
 from typing import Any

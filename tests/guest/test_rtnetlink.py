@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Links, addresses and routes, made by netlink."""
 
 import pytest

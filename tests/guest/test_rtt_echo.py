@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The lab's own echo, as a ping flow has it where irtt does not fit: both ends, on this machine."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """tc's commands are built as asked, and what the kernel shows is read back and compared."""
 
 import json

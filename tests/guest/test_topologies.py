@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Topologies of several links, in the sandbox: parking-lot, ring and mesh."""
 
 import pytest

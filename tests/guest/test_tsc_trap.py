@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs of an older Go, whose runtime reads the CPU's cycle counter: real ones, here."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A tunnel's end that dies says why in one line, its own last words included."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run gets what the description says its socket buffers allow, on kernels of both rules."""
 
 from dataclasses import astuple

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real recordings of a known path come out as that path.
 
 tests/data/recordings has what each program wrote; the path served 4 Mbit/s up, 8 Mbit/s down, with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inputs that used to give a wrong rate, direction or loss without a word."""
 
 import gzip

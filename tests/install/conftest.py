@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the set-up's tests work with."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs that are none, and packages of one file."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is derived from apt's answers, and that the private apt leaves the machine's alone."""
 
 import hashlib

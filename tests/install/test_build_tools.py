@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who may not install a compiler: what compiles finds the unpacked ones, and nothing else does."""
 
 import os

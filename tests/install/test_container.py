@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The image: what its Containerfile says; on request, the same steps in a Debian of its own."""
 
 import os

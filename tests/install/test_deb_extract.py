@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tunnels' programs: the machine's first, else the lab's own, and never half of one."""
 
 import json

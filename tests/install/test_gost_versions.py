@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """GOSTs of several versions, side by side; what is none is one line."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The lab's own iperf3s: found, tried, and never something else."""
 
 import json

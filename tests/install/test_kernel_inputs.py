@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the sandbox's kernel is built from: its options, and build.sh on a pretended source."""
 
 import os

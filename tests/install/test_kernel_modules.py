@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Congestion controls from C files: compiled, loaded, told apart, and what becomes of a bad one."""
 
 import gzip

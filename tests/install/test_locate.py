@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where parts are looked for, and when one counts."""
 
 import hashlib

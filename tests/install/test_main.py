@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The set-up's steps: what they ask for, done again, and what they say when they cannot."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The lab as an installed package, in an environment away from any checkout."""
 
 import json

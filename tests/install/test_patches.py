@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernel's patches: each is a mail that `git am` takes, and applies to its version's source.
 
 The sources are not in the repository. GOSTLAB_KERNEL_SOURCES names a folder with an unpacked one for

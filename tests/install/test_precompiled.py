@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The compiler of a kernel's build (kernel/precompiled/cc), on a tree of two files."""
 
 import shutil

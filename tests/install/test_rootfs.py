@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sandbox's own root: pinned, fetched in several tries, the same wherever it is made."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parts for all users of a machine: found by everybody, and believed only as root's alone."""
 
 import os

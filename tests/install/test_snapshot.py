@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A mirror that moved on: what it had comes from a snapshot archive, else the newer is taken."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The lab's Python environments: what root's and an ordinary user's lab, and its tests, import."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The wheel that has everything: its root; on request, all of it on two bare Debians."""
 
 import os

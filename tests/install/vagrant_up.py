@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`make test-vagrant`: `vagrant up`, done for real, and what README types in the machine.
 
 It makes a box of Debian 12's packages, with Debian's own kernel and this machine's own way to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run in a guest: how long packets wait for a moderated card, and how long GRO keeps one.
 
 Two namespaces on one veth. Prints one line of JSON: for `at_random`, UDP packets at random instants,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Jobs of one system call each that come at random: how long each waits for its host's CPUs.
 
 Run in the guest: queue_jobs.py CPUS LOAD COST_US JOBS SEED MADE [packets]. Prints the mean wait in

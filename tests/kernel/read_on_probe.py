@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run in a guest: what a program gets whose reads the kernel goes on with, and when.
 
 `read_on_probe.py BYTES` reads blocks as iperf3's receiver does, from a peer in another process that

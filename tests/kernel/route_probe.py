@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run in a guest: where a router sends packets while its routes change, one line of JSON.
 
 Four namespaces: `src` and the exits `a` and `b`, each on a veth of the router's. Both exits have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls of a guest's programs where the host is in the way: somebody stops a guest's process, or a
 filter denies seccomp(2) to the lab. Nothing of it is in the samples, to the bit.
 """

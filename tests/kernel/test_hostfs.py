@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files of the host as a guest reads them, where the host's reads return less than asked for."""
 
 import hashlib

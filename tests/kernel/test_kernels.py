@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Other kernels in the sandbox: flows have their rate on each, a run repeats to the bit, and says
 what its kernel lacks. A kernel that is not built is passed over: the set-up builds the shipped one
 alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The machine model of docs/explanation/machine-model.md: what programs are charged on the virtual
 clock, whose CPU pays, and each host's own TCP memory.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a program finds in memory: of a file what the host has, of a fork what it had itself, of the
 program before it nothing. On each kernel, whose faults bring more pages than were asked for.
 """

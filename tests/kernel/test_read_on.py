@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads that the kernel makes for a program: the samples are the same to the bit with them and
 without, ends are right, and who looks at the clock between two reads makes his own.
 """

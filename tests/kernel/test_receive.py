@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`receive: moderated`: what packets wait for an end host's card, and who receives so."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Routes that the kernel remembers: packets go where they would without, whatever changes."""
 
 from shlex import quote

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The host processes of a guest's programs (stubs), some of which serve the next programs."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The committed table of measured students: right answerers have all points, a guess has few."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The labs' pages: whoever follows one literally finds each word, number, formula and command."""
 
 import ast

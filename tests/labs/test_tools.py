@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tools beside the labs, on the smallest of them: bands and figures come from real runs."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Linux's own packetdrill scripts in the sandbox; what can go wrong before they run."""
 
 import json

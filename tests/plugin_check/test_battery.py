@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every plugin that there is passes the one battery, and so does a stranger's package."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recorded, replayed and recorded again, a path is the same. Measured in the sandbox, on the lab's
 own emulated path.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What settings say of a path, put into a profile's directions."""
 
 from typing import Any

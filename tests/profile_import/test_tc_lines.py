@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A path in tc's words or Mininet's is the same path in the lab, and what it lacks is named."""
 
 import contextlib

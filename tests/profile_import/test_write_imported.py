@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A recording from elsewhere becomes steps that carry what it says, and a profile that says so.
 
 Every file is made here, in the form that its program writes.

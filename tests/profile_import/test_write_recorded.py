@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A recording is what ping said, and its profile replays it.
 
 Random sequences are seeded: a bound that holds once holds every time. Each is stated with the

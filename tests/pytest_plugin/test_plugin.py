@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`pip install gostlab[pytest]`: a fixture, files as tests, reports of failures, and baselines."""
 
 import json

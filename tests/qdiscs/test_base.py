@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stands at the bottleneck: netem's own queue, or a token bucket over a queue that acts."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a contributor would write: a tunnel in a file of its own, a topology as one class. The tests
 put each into a copy of the lab and touch nothing else in it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A package of a stranger's with a plugin of each type, as pip would install it."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Congestion controls as an experiment writes them, and those that are C files."""
 
 import json

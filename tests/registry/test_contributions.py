@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A tunnel is one file and a topology one class: each, added to a copy of the lab, runs."""
 
 import json

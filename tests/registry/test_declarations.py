@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A tunnel and a topology are one declaration each; half of one is a line before anything runs."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Networks of nodes: their links, and the ways across."""
 
 import pytest

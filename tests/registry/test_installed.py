@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plugins of another package, found by their entry points, run like the lab's own."""
 
 import json

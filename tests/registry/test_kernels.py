@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernels as a level of `kernel`: what is declared, what each lacks, what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bytes on the wire per byte carried, by the formats, against sums done by hand."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A result folder against the format: what is in it and not in the tables, and the reverse."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs whose samples another run of their cell has are copies, and count once."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The format of a result folder: the page says it, the code writes it, a check finds the rest."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What runs leave behind is the format of docs/reference/result-format.md, field by field."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run's folder may hold anything, as its own programs or a stranger left it: it is a damaged or a
 failed run in one line, for every reader, and costs no other run anything.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What samples say in one number each, of samples made up to have a known answer."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files of the results, written whole."""
 
 import errno

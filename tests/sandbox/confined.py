@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A place like a container's, for a command: mounts, limits, a user, and no right to namespaces.
 
 python3 -m tests.sandbox.confined ORDERS.json COMMAND …     as root

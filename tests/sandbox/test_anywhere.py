@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Places like containers', and a run in each: no namespaces, /dev/shm small and noexec, another
 user, no terminal, little memory, half a CPU.
 """

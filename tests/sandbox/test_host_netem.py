@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether a machine's kernel has netem, by its files alone."""
 
 import gzip

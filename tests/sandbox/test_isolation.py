@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attempts to get out of the sandbox, as its root and as its process: nothing of the host may
 change.
 

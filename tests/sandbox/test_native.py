@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The native machine, tried in a guest: a machine whose kernel has netem and whose root we may
 be.
 """

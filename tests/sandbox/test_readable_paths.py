@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What root's sandbox may read of the host's files: a folder without secrets whole, others in
 parts.
 """

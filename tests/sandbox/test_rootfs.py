@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs on the lab's own root: the same to the bit wherever the lab and its parts lie."""
 
 import compileall

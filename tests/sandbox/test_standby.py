@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sandboxes that boot ahead and wait for their run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sandbox: boots, keeps to its folder, ends with whoever started it and leaves nothing
 behind.
 """

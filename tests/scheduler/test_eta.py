@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The time that is promised: a guess from what is asked, set right by the runs that ended."""
 
 from __future__ import annotations

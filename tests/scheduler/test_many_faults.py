@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Interrupts and kills, full disks, ruined result folders, two schedulers at once, and many runs in
 a row; with GOSTLAB_SOAK=1 more than fifty kills and a thousand runs.
 

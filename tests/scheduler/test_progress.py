@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stands on a terminal while a matrix runs: a grid that fills, a line per run under way."""
 
 import io

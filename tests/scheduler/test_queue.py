@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The matrix: what is finished stays, what is not is run, a failure stays a failure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One seed is one run, wherever the lab lies."""
 
 import json

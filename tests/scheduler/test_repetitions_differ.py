@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is random in a host follows from its repetition's seed, whatever the congestion control."""
 
 from dataclasses import replace

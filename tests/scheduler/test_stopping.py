@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Repetitions until every cell is narrow enough: as many as needed, no more than asked."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table after a run: each cell's goodput, delays, verdict and why it is degraded."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A fit's first places are found once: with one parameter it takes scipy half a second to see that
 no order is better than another.
 """

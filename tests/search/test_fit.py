@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """./lab fit but for its search: measurements, what is free, the runs, the profile and the words."""
 
 import io

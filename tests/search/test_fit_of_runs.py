@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """./lab fit against a known truth: rates that the lab made, under a loss that it is not told."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The runs that a search makes, batch by batch."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The search of ./lab fit, on made-up labs whose truth is known."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What theory says a run gets, which the search of ./lab fit begins with."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """./lab worst: what is searched, what is refused, and a search of a small budget in the sandbox."""
 
 import json

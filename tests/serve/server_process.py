@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`./lab serve` as a process, which goes and comes back at the same port."""
 
 from __future__ import annotations

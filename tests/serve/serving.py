@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A server of the page for tests, and requests to it as a program sends them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who may use the server: whoever has the token, from the server's own page."""
 
 from __future__ import annotations

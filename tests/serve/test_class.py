@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A class on the page: who may join, what students see of each other, whose turn it is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A class in Chromium, with labs in the sandbox: three students and their teacher."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Curves of samples, and the sentence of a run's metrics."""
 
 from __future__ import annotations

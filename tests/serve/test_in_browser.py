@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page in Chromium, with runs in the sandbox: what a person does with it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the page may ask: what `./lab try` takes, without files, programs and long runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs that are shared, cancelled and heard again; no sandbox boots here."""
 
 from __future__ import annotations

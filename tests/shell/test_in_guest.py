@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a prompt has before its first command."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mininet's prompt in the lab: on a terminal, in the sandbox."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A question from the command line is an experiment: the same runs, file and name."""
 
 from pathlib import Path

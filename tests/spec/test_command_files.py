@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a command flow runs is in its run's hash: programs, their libraries, and its own files."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fields that come later leave every earlier file, and its name, what they were."""
 
 from dataclasses import fields, make_dataclass, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is asked becomes a run's numbers, or leaves it the run that it was."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs' own costs: the tables in machines/, and what of them a run pays."""
 
 from dataclasses import asdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An expectation is a metric of some cells and flows, with a bound or a relation."""
 
 from dataclasses import replace

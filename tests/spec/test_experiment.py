@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Experiments expand to the runs they describe, in a fair order, and say what is wrong where."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Flows: what is written becomes numbers and nodes, or is refused with a sentence."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Spoilt files, ten thousand with GOSTLAB_SOAK=1: each is read, or refused in a sentence."""
 
 import os

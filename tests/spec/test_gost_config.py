@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A configuration of GOST's names the lab's tunnel and its settings, or the line that has none."""
 
 from pathlib import Path

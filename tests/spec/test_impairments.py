@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a path does to packets besides rate, delay, jitter and loss: from words to numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Links in a row or in a net: whose path is whose, what a flow crosses, and what makes no sense."""
 
 import pytest

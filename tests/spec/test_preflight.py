@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every trap is seen, with the number that decides, and only where it is one."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Profiles hold the thesis's numbers, and what was derived from them can be derived again."""
 
 import re

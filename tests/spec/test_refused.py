@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What cannot be asked together, or of what is there, is refused in one line that says why."""
 
 import re

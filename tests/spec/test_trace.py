@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace says how a path changes, or what is wrong with it and where."""
 
 from pathlib import Path

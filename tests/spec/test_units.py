@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Quantities are read exactly, or refused with a sentence that says what to write."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """YAML files are read with their lines, and refused in a sentence with file, line and key."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mean and median, against the standard library's."""
 
 import random

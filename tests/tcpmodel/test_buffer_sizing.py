@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What socket buffers allow, by the kernel's own rules, and how much memory sockets need."""
 
 import pytest

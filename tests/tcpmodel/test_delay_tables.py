@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The delay tables that tc knows by name are computed, and equal iproute2's files."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What netem's random models do on average, against netem's own algorithms drawn many times."""
 
 import random

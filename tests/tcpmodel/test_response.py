@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The formulas give their sources' own tables."""
 
 import pytest

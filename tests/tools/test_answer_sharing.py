@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What several ways to answer a lab earn; labs/bands.md has what they earned beside real runs."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The benchmark's parts. Nothing is timed."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The steps of action.yml and of GitLab's template, run here."""
 
 import os

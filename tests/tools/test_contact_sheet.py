@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A sheet has each state of each page, and tells what is too wide or too pale."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How often a quick form errs, on made-up values; and every faulty lab makes other runs."""
 
 import pytest

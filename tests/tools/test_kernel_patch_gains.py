@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The order of the measurements of speed patches, and the tables. Nothing is built or timed."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """docs/reference and the schemas are what the generator makes."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A tcp flow at a rate: its application limits it, and where something else does, that is said."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Loads in both directions at once: two flows, each near the link's rate in its direction."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Round trips and short downloads beside a load, in the sandbox on the virtual clock, without a
 tunnel and through one of each sort.
 """

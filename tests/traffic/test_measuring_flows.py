@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Flows that measure: ping and short, as requested, and what of their reports becomes numbers."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A program of the user's own as a flow: counted by its sockets or its hosts' links, its output
 kept, its end judged.
 """

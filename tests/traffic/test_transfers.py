@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Transfers of a size and on-off sources: they take the time that the path gives them."""
 
 import itertools

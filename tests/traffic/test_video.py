@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Video: the rung follows the throughput, and playing stalls where the path does not carry it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """GOST itself, of three versions: at both ends, and with the lab's relay at one of them. What each
 version and the relay make of each other's bytes is looked at without a sandbox
 (test_gost_by_itself.py); a GOST carries what the relay has not in test_tunnels.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """GOST of three versions and the lab's relay on this machine's loopback: at both ends, and
 crosswise.
 

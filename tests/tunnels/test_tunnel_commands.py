@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a tunnel of GOST's family is started with: GOST's own words (go-gost/gost 3.2), for a real
 one as for the lab's relay, which stands in for it.
 """

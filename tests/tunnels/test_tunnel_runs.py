@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tunnels in the sandbox: iperf3's retransmissions, deaths noticed, topologies that mn loads."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every tunnel in the sandbox, from its start to its end: what it carries, by which connections,
 and what it says of its programs.
 """

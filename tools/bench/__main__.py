@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measure the lab's speed on this machine as ratios to an earlier version and to Linux.
 
 Runs of the versions alternate, and Linux is the same nodes on this machine's own kernel. CPU time

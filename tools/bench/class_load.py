@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Load a served class: students who each turn a knob again and again.
 
     python3 -m tools.bench.class_load [--students 30] [--every 5] [--for 60] [--jobs 2]

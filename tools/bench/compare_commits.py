@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compare this version of the lab with an earlier one that has its own kernel, by turns.
 
 Each version makes its runs by its own `./lab exec`, so that they share no code. The cost of a

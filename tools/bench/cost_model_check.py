@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Check the cost model of programs: compare this machine's kernel with the sandbox.
 
 In the sandbox each program pays the cost that was measured here in the same minutes. An hour later

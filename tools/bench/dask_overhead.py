@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measure a Dask scheduler's overhead per run by empty runs on workers of this machine."""
 
 import tempfile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make timed runs of the benchmark in a scratch folder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Represent a metric of the benchmark: measured values, target and verdict."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measure the cost of a packet in this machine's kernel, over a row of network namespaces.
 
 The namespaces are joined by veths and have no netem. Each packet is sent alone, and everything runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compare runs in a lab whose sandboxes have booted ahead with runs that boot their own.
 
 The network of each run lasts LOAD_S, which a test in real time would take at least. Both are asked

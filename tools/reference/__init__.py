@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Generate docs/reference and schemas/ from the declarations in the code.
 
     python3 -m tools.reference      writes them

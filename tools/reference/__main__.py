@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the pages and the schemas."""
 
 from tools.reference.pages import generated

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """List a command's arguments from its parser, for the reference page and the man page."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Generate the man page from the command line's parser (roff with the macros of man(7))."""
 
 import re

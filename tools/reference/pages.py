@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Generate the tables of declarations and fill them into the pages' templates."""
 
 import json

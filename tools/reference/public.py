@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Generate the page of the package's public names from their signatures and docstrings."""
 
 import inspect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the site, or the pages of docs/ that results fill."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fill tables of handwritten pages from runs, between two marks.
 
 <!-- runs: tunnels/all rows=tunnel -->

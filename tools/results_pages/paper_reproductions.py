@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the page of studies: question, method, the lab's runs, figures and agreement.
 
 site/pages/studies.md · site/pages/studies/*.png

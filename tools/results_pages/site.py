@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the pages of the site: results on studies, tunnels, kernels and the lab itself.
 
 site/pages/*.md · site/pages/studies/*.png · site/pages/manual/

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the page of results: for each experiment an answer, a picture and its basis.
 
 docs/results.md · docs/results/*.png

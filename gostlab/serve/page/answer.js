@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a run says: the sentence, the line below it, the tables.
 
 import { coloursOf } from "./colours.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Panels below each other on one time axis, drawn by uPlot while samples arrive. The axes of the
 // values only grow during a run, so that the picture stays still.
 

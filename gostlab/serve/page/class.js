@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A student's page: join, read, predict, run, explain. The server has all that is written.
 
 import { $, el, NB } from "./dom.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Talk to the server: ask, follow a run's events, cancel. The newest question alone is followed.
 
 const CLIENT = crypto.getRandomValues(new Uint32Array(2)).join("-");

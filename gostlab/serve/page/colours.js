@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One colour per congestion control, as everywhere in the lab; a second flow of one control has its
 // kin. On dark paper a colour is mixed with white until it can be read there.
 

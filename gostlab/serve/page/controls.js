@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rail: sliders, selects and fields. Each is made of the settings' own declarations.
 
 import { coloursOf } from "./colours.js";

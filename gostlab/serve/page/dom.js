@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Small helpers: elements, numbers as text, colours of the page.
 
 export const $ = id => document.getElementById(id);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The question in other forms, and the curves as files.
 
 import { note } from "./answer.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Put the page together: the question, the run under way, what is drawn.
 
 import { Finished, note, showMeta, showTables } from "./answer.js";

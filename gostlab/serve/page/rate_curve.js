@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rate over time, drawn by hand: ten steps, each a share of the path's rate.
 
 import { el, num } from "./dom.js";

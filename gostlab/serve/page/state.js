@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The question: settings as ./lab try has them, flows, seed and repetitions. The address bar holds
 // it, so that a link asks it again.
 

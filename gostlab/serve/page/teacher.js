@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The teacher's page: who is where, predictions beside what was measured, grades.
 
 import { $, el, num } from "./dom.js";

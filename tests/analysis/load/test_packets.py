@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A captured connection becomes the time–sequence graph that tcptrace would draw."""
 
 import json

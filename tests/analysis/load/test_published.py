@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an experiment's file says of its runs is read from the copy beside them."""
 
 import shutil

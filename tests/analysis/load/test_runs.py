@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a folder holds is what the analysis says of it, and nothing is left out in silence."""
 
 import json

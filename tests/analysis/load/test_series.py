@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One run over time, on made-up folders whose rates are known: what is read, and what fairness and
 settling make of it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a congestion control says of itself: every name in its unit, every state a band."""
 
 import gzip

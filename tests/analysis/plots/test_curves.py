@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Figures of sweeps, looked into as objects: models, bands, the study's values, shares, and that
 nothing is cut off.
 """

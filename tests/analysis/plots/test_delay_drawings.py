@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The drawings of delays and the heatmap, looked into as objects."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The drawings of pings, short downloads and windows, looked into as objects."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What two flows do to each other: rivals."""
 
 from pathlib import Path

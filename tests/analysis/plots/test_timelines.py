@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs over time: every flow is there, short dips are, and what happens to the run is marked."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """by-tunnel and wire: what they show of made-up runs, and what they say."""
 
 import itertools

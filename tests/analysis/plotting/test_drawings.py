@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry of drawings: one file each, none half there, and none that loses a cell."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Figures, looked into as objects: units, colours, the study's values, what is left out."""
 
 import itertools

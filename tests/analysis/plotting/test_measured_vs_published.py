@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Published values: how many agree, why others do not, and the figure of lab over study."""
 
 from dataclasses import replace

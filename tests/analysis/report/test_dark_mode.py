@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A figure on dark paper: what is read can be seen, and what is a number stays."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The first screen of every experiment's report is whole, whatever its runs say.
 
 The runs are of each experiment's quick form, and made up: alike, or far apart.

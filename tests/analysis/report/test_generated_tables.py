@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables that runs write into handwritten pages, and the page of results."""
 
 from dataclasses import replace

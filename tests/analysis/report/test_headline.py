@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A matrix's headline is the range of its own metric, with what it rests on."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the page's scripts get and may do: small numbers that lose no peak, data that ends no
 element, and no script but the page's own.
 """

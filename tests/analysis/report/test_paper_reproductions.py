@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of studies, and the report's figures, tables and sentences for what an experiment's file
 asks to be drawn.
 """

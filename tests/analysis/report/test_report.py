@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page: everything in it, nothing needed beside it, sentences that follow the data, partial and
 hostile results.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The site: pages that runs write, and their HTML."""
 
 from importlib.util import find_spec

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a folder of flows that compete comes to."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two results folders: what got better, what worse, and when nobody can say."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether runs are as their file says they must be, and by how much they are not."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a run's folder says of one figure."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Groups of runs: found where there are some, and seldom where there are none."""
 
 from collections.abc import Callable

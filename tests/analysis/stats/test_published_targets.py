@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a study published beside what the lab got."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Statistics, against scipy's own and published values, not against themselves."""
 
 import math

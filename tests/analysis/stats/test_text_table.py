@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stands beside a table."""
 
 import pandas as pd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Dips: when a flow falls below its own rate, on made-up runs whose rates are known."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Model curves against their sources' own tables."""
 
 from __future__ import annotations

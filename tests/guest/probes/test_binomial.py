@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The binomial interval by Python's own mathematics is scipy's."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a module shows of its sockets becomes rows of the run's flows."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every check on figures made up for it: what passes, what fires, and what it then says."""
 
 from collections.abc import Callable, Sequence

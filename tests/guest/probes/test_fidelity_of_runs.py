@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each check fires when what it looks for happens: an overloaded CPU, and a path or a load that is
 changed behind the lab's back.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a run on another kernel says of it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A socket's rows, and what a glance at its message tells."""
 
 import json

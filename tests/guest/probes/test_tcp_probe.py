@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The trace of ACKs: a line of the kernel's tracepoint becomes a row, sockets that send no data
 none.
 """
