@@ -115,6 +115,9 @@ class TunnelKind(Declaration):
     # The overhead of a VPN per inner packet: over UDP all headers from the outer IP header on, over
     # TCP what is added to the stream.
     packet_bytes: int = 0
+    # The headers of each datagram across the path, from IPv4 on, if the program drops datagrams
+    # that exceed the link's MTU with them; 0: it carries datagrams of any length.
+    datagram_header_bytes: int = 0
     mtu_less: int = 0  # The difference of the link's MTU and the MTU of a VPN's device.
     most_streams: int = 0  # The maximum number of streams at once; 0 means any number.
     one_connection: bool = False  # Whether all streams share one connection across the path.

@@ -390,10 +390,18 @@ def video_of(flow: RequestedFlow) -> Video:
 
 
 def datagram_bytes(request: RunRequest, flow: RequestedFlow) -> int:
-    """Return the payload of a udp flow's datagrams; within a VPN they fill its MTU."""
-    if not (flow.fields.get("through") == "tunnel" and request.tunnel.is_vpn):
+    """Return the payload of a udp flow's datagrams: at most what the tunnel carries.
+
+    Within a VPN they fill its MTU.
+    """
+    tunnel = request.tunnel
+    if flow.fields.get("through") != "tunnel":
         return DATAGRAM_BYTES
-    return min(DATAGRAM_BYTES, request.tunnel.inner_mtu(request["mtu"]) - IP_TCP_BYTES)
+    if tunnel.is_vpn:
+        return min(DATAGRAM_BYTES, tunnel.inner_mtu(request["mtu"]) - IP_TCP_BYTES)
+    if tunnel.datagram_header_bytes:
+        return min(DATAGRAM_BYTES, request["mtu"] - tunnel.datagram_header_bytes)
+    return DATAGRAM_BYTES
 
 
 def check_flows(

@@ -22,6 +22,7 @@ TUNNEL = TunnelKind(
     carries=("tcp", "udp"),
     chain=JOINED_LEGS,
     frames=((16383, 34),),  # AEAD chunks: length and its tag, payload's tag
+    datagram_header_bytes=28 + 32 + 7 + 16,  # IPv4 and UDP, salt, destination, tag
 )
 METHOD = "chacha20-ietf-poly1305"
 

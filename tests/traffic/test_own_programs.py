@@ -172,6 +172,7 @@ def test_commands_that_share_hosts_are_told_apart_by_tcp_alone(lab: Lab) -> None
     ("tunnel", "version", "entry"),
     [
         ("gost+ws", None, "127.0.0.1 -p 443"),
+        ("shadowsocks", None, "127.0.0.1 -p 443"),
         ("wireguard", None, "10.9.0.2"),
         pytest.param("gost+ws", "3.2.6", "127.0.0.1 -p 443", marks=pytest.mark.real_gost),
         pytest.param("gost+quic", "3.2.6", "127.0.0.1 -p 443", marks=pytest.mark.real_gost),

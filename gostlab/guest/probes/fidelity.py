@@ -51,6 +51,7 @@ MIN_GAPS = 100  # below this a share of 1 % is less than one packet
 # idle. The bottleneck of a sound one is at more than 99 %.
 WAKEUP_RATE, WAKEUP_IDLE = 0.9, 0.5
 DELAY_LINE_FULL = 0.5  # its peak may lie between two samples, and twice as high
+UNCOUNTED_SHARE = 0.1  # of a udp flow's datagrams that its receiver may know nothing of
 OFFERED_TOLERANCE = 0.03  # share of a udp flow's rate, beside a burst at either end
 BURST_LATE_S = 0.01  # a burst's first write may be this late
 MAX_APP_WRITE_BYTES = 128 * 1024  # iperf3's usual block
@@ -100,6 +101,11 @@ FAILURES: Mapping[str, str] = {
         " {percent} % more or less than asked"
     ),
     "udp_offered": "degraded, bit/s: {detail}",
+    "udp_counted": (
+        "degraded, datagrams: {flow}'s receiver knows of {got} of {asked} datagrams: the others"
+        " neither arrived nor are counted as lost (a tunnel that drops them, or a path that was"
+        " down at the end)"
+    ),
     "app_rate": "degraded, bit/s: {detail}",
     "transfer": "degraded, bytes: {detail}",
     "on_off": "degraded, s: {detail}",
@@ -486,7 +492,21 @@ def check_offered(
         checks.append(
             make_check("udp_offered", bad, flow.rate_bps, round(got_bps), name, detail=detail)
         )
+        checks.append(check_datagram_count(flow, sent))
     return checks
+
+
+def check_datagram_count(flow: FlowSpec, result: FlowResult) -> Check:
+    """Check that the receiver knows of nearly all datagrams of a udp flow, arrived or lost.
+
+    iperf3's receiver takes gaps between arrived datagrams for losses: it sees none after the last
+    one. Datagrams of two round trips may be under way when it stops.
+    """
+    rate = (result.offered_bps or 0.0) / (8 * flow.datagram_bytes)
+    sent, got = round(rate * min(result.seconds, flow.duration_s)), result.sent_datagrams or 0
+    missing = UNCOUNTED_SHARE * sent + 2 * flow.rtt_ms / 1000 * rate + 2 * UDP_BURST_PKTS
+    name, verdict = f"udp_counted_{flow.name}", "" if got else "invalid"
+    return make_check("udp_counted", got < sent - missing, sent, got, name, verdict, flow=flow.name)
 
 
 def check_app_rates(run: RunSpec, flows: Sequence[FlowResult]) -> list[Check]:

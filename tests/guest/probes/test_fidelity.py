@@ -260,10 +260,25 @@ def test_udp_must_offer_what_it_was_asked_to(
     run = describe(flows=[flow(kind="udp", cc=None, rate_bps=rate_bps, duration_s=10.0)])
     offered = [result(kind="udp", offered_bps=8 * 1448 * sent / 10)]
 
-    [check] = fidelity.check_offered(run, offered, {"flow1": idle})
+    check, _ = fidelity.check_offered(run, offered, {"flow1": idle})
 
     assert (check.name, check.verdict) == ("udp_offered_flow1", verdict)
     assert cause in check.reason and bool(check.reason) == (verdict != "ok")
+
+
+@pytest.mark.parametrize(
+    ("counted", "verdict"),
+    [(800, "ok"), (770, "ok"), (600, "degraded"), (25, "degraded"), (0, "invalid")],
+)
+def test_a_udp_receiver_must_know_of_nearly_all_datagrams(counted: int, verdict: str) -> None:
+    udp = flow(kind="udp", cc=None, rate_bps=2_000_000, duration_s=5.0)
+    counts = {"offered_bps": 2e6, "sent_datagrams": counted, "lost_datagrams": 0}
+
+    run = describe(flows=[udp])
+    checks = fidelity.check_offered(run, [result(kind="udp", **counts)], {"flow1": None})
+
+    assert verdicts(checks)["udp_counted_flow1"] == verdict
+    assert ("863 datagrams" in checks[-1].reason) == (verdict != "ok")
 
 
 # -- the real clock
