@@ -42,6 +42,7 @@ FEATURES = {
     "profile_import": "cli.common importers",
     "importers": "",
     "search": "cli.common profile_import",
+    "cc_cases": "cli.common",
     "classroom": "cli.common",
     "cluster": "cli.common",
     "bench": "cli.common",
@@ -51,11 +52,11 @@ FEATURES = {
     "reproduce": "",
     "serve": "apply classroom cli cli.common",
     "shell": "",
-    "cli": "apply bench cli.common cluster classroom packetdrill plugin_check profile_import reproduce"
-    " search shell",
+    "cli": "apply bench cc_cases cli.common cluster classroom packetdrill plugin_check"
+    " profile_import reproduce search shell",
 }
 # Features with a part that runs in a guest and needs what is there.
-IN_GUEST = {"plugin_check", "reproduce", "shell"}
+IN_GUEST = {"cc_cases", "plugin_check", "reproduce", "shell"}
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.registry"},
     "gostlab": set(),  # the version
@@ -201,6 +202,8 @@ PUBLIC = (
 # Features that measure the machine, look after it or run a guest otherwise reach further in.
 INSIDE = {
     "bench": "sandbox.uml",
+    "cc_cases": "api.expectations guest.probes.cc_state guest.reset_clock install.kernel_modules sandbox.cpu_claims"
+    " sandbox.rootfs sandbox.uml",
     "cli": "startup install.main install.build_env install.rootfs install.shared_install"
     " sandbox.host_limits sandbox.rootfs sandbox.uml scheduler.experiment_result scheduler.eta",
     "cluster": "sandbox.uml install.rootfs",

@@ -18,7 +18,7 @@ from gostlab.analysis.plots.series import (
     run_title,
     typical_runs,
 )
-from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS
+from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS, fills_of
 from gostlab.analysis.plotting.marks import min_max
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
 from gostlab.analysis.plotting.style import FAINT, cut, finish, styled, thousands
@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Pale, so that lines are seen on them. The lab's own controls name their states alike, so that one
-# looks the same in all figures; another's take what is left, in their order.
-FILLS = {
-    "CRUISE": "#FFFFFF",
-    "STARTUP": "#F7D8B5",
-    "DRAIN": "#CFE3F3",
-    "DOWN": "#D9D9D9",
-    "REFILL": "#D5EBCB",
-    "UP": "#F6C9C4",
-    "PROBE_RTT": "#DCCBEA",
-}
-MORE_FILLS = ("#F5EFA9", "#C9EDE6")
 # Maximum figures on a page.
 MAX_SHOWN = 8
 
@@ -65,13 +53,6 @@ def plot_state(run: RunFolder, state: CcStateHistory, footer: str = "", note: st
     ]
     finish(figure, handles, footer, title=title_of(run, state), note=note)
     return figure
-
-
-def fills_of(words: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each phase's bands."""
-    left = [fill for word, fill in FILLS.items() if word not in words]
-    others = itertools.cycle([*left, *MORE_FILLS])
-    return {word: FILLS.get(word) or next(others) for word in words}
 
 
 def title_of(run: RunFolder, state: CcStateHistory) -> str:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from gostlab import api
+from gostlab.cc_cases import cc_test_cli
 from gostlab.cli import common
 from gostlab.registry.kernels import FEATURES
 from gostlab.terminal_escape import StepOutput
@@ -23,6 +24,7 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--name", help="name of the congestion control (default: the one in the file)"
         )
+    cc_test_cli.add_test_action(actions)
     listing = actions.add_parser(
         "list", help="every congestion control that an experiment may name"
     )
@@ -36,6 +38,8 @@ def cc_arguments(verb: argparse.ArgumentParser) -> None:
     example="./lab cc add my_cc.c --name mine (docs/how-to/congestion-control.md goes through it)",
 )
 def cc_verb(arguments: argparse.Namespace) -> int:
+    if arguments.action == "test":
+        return cc_test_cli.test_cc(arguments)
     if arguments.action == "list":
         listed = api.congestion_controls()
         of_linux = [control.name for control in listed if control.origin == "Linux"]

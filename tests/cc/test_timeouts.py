@@ -7,20 +7,21 @@ import itertools
 
 import pytest
 
+from gostlab.cc_cases.scenarios import ROWS, StateRow
 from gostlab.guest.probes.cc_state import parse_shown
-from tests.cc.bbr_scenarios import Row, folder_of
+from tests.cc.scenario_traces import folder_of
 from tests.sandboxed import Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
 
 
-def window_pkts(row: Row) -> float:
+def window_pkts(row: StateRow) -> float:
     return row["cwnd_pkts"] if "cwnd_pkts" in row else row["window_milli"] / 1000
 
 
-def rows_around_gap(lab: Lab, scenario: str, cc: str) -> tuple[Row, Row]:
+def rows_around_gap(lab: Lab, scenario: str, cc: str) -> tuple[StateRow, StateRow]:
     """Return the rows on both sides of the only gap of more than 0.6 s between ACKs."""
-    lines = (folder_of(lab, (scenario,), cc) / f"{scenario}.rows").read_text("ascii").splitlines()
+    lines = (folder_of(lab, scenario, cc) / ROWS).read_text("ascii").splitlines()
     shown = [each for each in map(parse_shown, lines) if each is not None]
     [rows] = [
         (before.values, after.values)
