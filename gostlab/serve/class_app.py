@@ -226,8 +226,8 @@ class ClassRoutes:
         return Response(status_code=204)
 
     async def seal(self, request: Request) -> Response:
-        work, body = await self.opened(request), await read_object(request)
-        await run_in_threadpool(self._work.seal, work, again=body.get("again") is True)
+        work = await self.opened(request)
+        await run_in_threadpool(self._work.seal, work)
         return Response(status_code=204)
 
     async def run(self, request: Request) -> Response:

@@ -182,12 +182,12 @@ class ClassWork:
 
     # -- runs
 
-    def seal(self, work: LabWork, *, again: bool) -> None:
-        """Seal the predictions; sealing others makes other runs. Raises BadInput, OSError."""
+    def seal(self, work: LabWork) -> None:
+        """Seal the predictions, once: what was sealed first counts. Raises BadInput, OSError."""
         with work.lock:
             if work.is_requested:
                 raise BadInput("runs go on: they belong to the sealed predictions")
-            seal_predictions(work.folder, work.assignment, again=again)
+            seal_predictions(work.folder, work.assignment)
 
     def request_runs(self, work: LabWork) -> None:
         """Let the missing runs wait for their turns. Raises BadInput, OSError."""
