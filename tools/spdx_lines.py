@@ -17,6 +17,7 @@ MARKS = {".py": "# {}", ".pyi": "# {}", ".sh": "# {}", ".js": "// {}", ".css": "
 SCRIPTS = ("lab", ".ci/run", ".ci/phases", "Makefile", "Containerfile", "Vagrantfile")
 LEFT_OUT = (
     *("kernel/", "cc/", "tunnel/", "tests/data/", "tests/errors/", "analysis/vendor/"),
+    "tests/analysis/fixture/",
     *("gostlab/guest/", "gostlab/classroom/templates/", "gostlab/sandbox/guest_", "examples/"),
     *("gostlab/qdiscs/dualpi2_netlink.py", "docs/notebooks/"),
 )

@@ -51,7 +51,7 @@ MIN_GAPS = 100  # below this a share of 1 % is less than one packet
 # idle. The bottleneck of a sound one is at more than 99 %.
 WAKEUP_RATE, WAKEUP_IDLE = 0.9, 0.5
 DELAY_LINE_FULL = 0.5  # its peak may lie between two samples, and twice as high
-UNCOUNTED_SHARE = 0.1  # of a udp flow's datagrams that its receiver may know nothing of
+UNCOUNTED_SHARE = 0.1  # maximum share of datagrams that a udp receiver knows nothing of
 OFFERED_TOLERANCE = 0.03  # share of a udp flow's rate, beside a burst at either end
 BURST_LATE_S = 0.01  # a burst's first write may be this late
 MAX_APP_WRITE_BYTES = 128 * 1024  # iperf3's usual block
