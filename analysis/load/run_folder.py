@@ -100,6 +100,7 @@ class FlowResultRecord:
     transfer: Mapping[str, object] | None = None
     on_off: Mapping[str, object] | None = None
     playback: Mapping[str, object] | None = None
+    by_stream: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)

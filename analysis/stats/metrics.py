@@ -279,6 +279,10 @@ METRICS: tuple[Metric, ...] = (
     measure("stalls", "video: stalls", show=count),
     measure("stalled_s", "video: stalled for", "s"),
     measure("bitrate_mbit", "video: mean bit rate", "Mbit/s"),
+    measure("stream_min_mbit", "slowest stream", "Mbit/s"),
+    measure("stream_median_mbit", "median stream", "Mbit/s"),
+    measure("stream_max_mbit", "fastest stream", "Mbit/s"),
+    measure("stream_jain", "Jain's index of streams", show=ratio),
     measure("switches", "video: switches of the rung", show=count),
     Metric(
         "window_pkts",

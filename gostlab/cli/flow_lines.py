@@ -21,6 +21,10 @@ PHRASES: Mapping[str, str] = {
     "stalled_s": "stalled for {} s",
     "bitrate_mbit": "{} Mbit/s of video",
     "switches": "{} switches",
+    "stream_min_mbit": "a stream got {} Mbit/s",
+    "stream_median_mbit": "median {} Mbit/s",
+    "stream_max_mbit": "up to {} Mbit/s",
+    "stream_jain": "Jain's index {}",
     "ping_median_ms": "ping {} ms",
     "ping_p95_ms": "p95 {} ms",
 }

@@ -66,6 +66,7 @@ def judge(
         *fidelity.check_app_rates(run, load.flows),
         *fidelity.check_transfers(run, load.flows),
         *fidelity.check_on_off(run, load.flows),
+        *fidelity.check_streams(load.flows),
         *fidelity.check_counts(load.flows),
         *fidelity.check_drops(last_samples.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
+from gostlab.results.metrics import jain_index
 from gostlab.results.rows import FlowRow
+from gostlab.tcpmodel.averages import median
 
 PING_BYTES = 64  # size of a ping flow's requests and replies
 NO_OUTPUT = "it said nothing"
@@ -83,6 +85,32 @@ class OnOff(TypedDict):
     on_bps: float  # goodput of the time in bursts
 
 
+class ByStream(TypedDict):
+    """What the streams of a bulk flow got, each for itself."""
+
+    streams: int
+    connected_s: float  # time that it took to make all connections
+    ended_early: int  # connections that ended before their time
+    min_bps: float
+    median_bps: float
+    max_bps: float
+    jain: float  # Jain's fairness index of their bytes
+    socket_bytes: NotRequired[int]  # received, by the kernel's count
+
+
+def stream_shares(rates_bps: Sequence[float], *, connected_s: float, ended_early: int) -> ByStream:
+    """Return what streams of some goodputs got."""
+    return ByStream(
+        streams=len(rates_bps),
+        connected_s=round(connected_s, 6),
+        ended_early=ended_early,
+        min_bps=round(min(rates_bps), 3),
+        median_bps=round(median(rates_bps), 3),
+        max_bps=round(max(rates_bps), 3),
+        jain=round(jain_index(rates_bps), 6) if any(rates_bps) else 0.0,
+    )
+
+
 class Playback(TypedDict):
     """The playback of a video."""
 
@@ -118,6 +146,7 @@ class FlowResult:
     transfer: Transfer | None = None
     on_off: OnOff | None = None
     playback: Playback | None = None  # video
+    by_stream: ByStream | None = None  # bulk
     # Time of the first and the last byte sent by the sender's socket; None: no sample shows it.
     data_began_s: float | None = None
     data_ended_s: float | None = None

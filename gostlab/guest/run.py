@@ -238,6 +238,9 @@ def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> L
         result = (
             add_counts(run, flow, reported, probes, tunnel) if flow.traffic.is_counted else reported
         )
+        if result.by_stream is not None:
+            by_stream = result.by_stream | {"socket_bytes": probes.bytes_received(flow.name)}
+            result = replace(result, by_stream=by_stream)
         times = probes.send_times(flow.name)
         if flow.pauses:
             if flow.rate_bps:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from gostlab.guest.flow_result import FlowInterval, FlowResult, TrafficError
 from gostlab.guest.probes.first_last_byte import FIRST_LEGS, LAST_LEGS
-from gostlab.guest.probes.sampler import CONTROL_BYTES, Probes
+from gostlab.guest.probes.sampler import Probes
 from gostlab.guest.tunnel_context import Tunnel
+from gostlab.registry.traffic import CONTROL_BYTES
 from gostlab.results.metrics import SENDING_END
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec

@@ -13,6 +13,12 @@ from pathlib import Path
 from gostlab.registry.folders import TRAFFIC_KINDS
 from gostlab.registry.plugins import Declaration, declared_in, one_called
 
+# Maximum numbers of a flow's parallel connections: iperf3's, and a bulk flow's, whose server takes
+# them when all are made: so many wait in a listener's queue (net.core.somaxconn: 4,096).
+IPERF3_STREAMS, MAX_STREAMS = 128, 4_000
+# A socket that has sent fewer bytes sends no data: it is the other end's, or iperf3's control
+# connection, whose report of 128 streams takes half of it.
+CONTROL_BYTES = 50_000
 EITHER, DOWNLOAD, BOTH_WAYS = "either", "download", "both ways"
 
 
@@ -38,6 +44,7 @@ class TrafficKind(Declaration):
     is_tcp: bool = True  # Whether a congestion control sends its data.
     takes_tunnel: bool = True  # Background traffic bypasses the tunnel.
     has_streams: bool = False  # Whether it may have several parallel connections.
+    max_streams: int = IPERF3_STREAMS  # The maximum number of them.
     direction: str = EITHER  # EITHER | DOWNLOAD | BOTH_WAYS; only with EITHER a flow may choose.
     by_iperf3: bool = False  # Whether the run's iperf3 carries it.
     by_nginx: bool = False  # Whether a web server has its data.
@@ -48,6 +55,10 @@ class TrafficKind(Declaration):
     of_the_host: bool = False
     # Whether its application may pause: its socket's busy time then does not date its first byte.
     pauses: bool = False
+    # The most that a connection sends that carries no data.
+    control_bytes: int = CONTROL_BYTES
+    # Whether each of its reads and writes is a call that a host's CPU pays for.
+    pays_calls: bool = True
     is_brief: bool = False  # Whether its connections may end between two samples.
     is_sized: bool = False  # Whether its result is how long a number of bytes takes.
     # Whether it takes all of the rate that it gets, so that its share can be fair or not.

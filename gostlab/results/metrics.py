@@ -172,6 +172,10 @@ FLOW_MEASURES: Mapping[str, tuple[str, str, float]] = {
     "stalled_s": ("playback", "stalled_s", 1.0),
     "bitrate_mbit": ("playback", "mean_bitrate_bps", 1e6),
     "switches": ("playback", "switches", 1.0),
+    "stream_min_mbit": ("by_stream", "min_bps", 1e6),
+    "stream_median_mbit": ("by_stream", "median_bps", 1e6),
+    "stream_max_mbit": ("by_stream", "max_bps", 1e6),
+    "stream_jain": ("by_stream", "jain", 1.0),
     "ping_median_ms": ("round_trips", "median_ms", 1.0),
     "ping_p95_ms": ("round_trips", "p95_ms", 1.0),
 }

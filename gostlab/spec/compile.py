@@ -83,6 +83,7 @@ def resolve(
     check_impairments(request, path, links, changes, until_s)
     check_programs(request, flows)
     ccs = [ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows if flow.cc)]
+    check_paying(request, flows)
     check_ecn(request, kernel, flows, ccs)
     check_capture(request, machine, names, flows)
     measure_from_s, measure_to_s = measured_part(request, until_s)
@@ -574,6 +575,17 @@ def check_programs(request: RunRequest, flows: Sequence[FlowSpec]) -> None:
         raise request.node("acks").bad_value(
             f"{request.tunnel.name} sends datagrams across the path: no socket there has ACKs"
         )
+
+
+def check_paying(request: RunRequest, flows: Sequence[FlowSpec]) -> None:
+    """Reject costs of calls for traffic that makes too few calls to pay them. Raises BadInput."""
+    flow = next((flow for flow in flows if not flow.traffic.pays_calls), None)
+    for name in ("host_cpus", "machine", "byte_cost", "cpu_share"):
+        if flow is not None and name in request.written:
+            raise request.node(name).bad(
+                f"{name}: {flow.name} is a {flow.kind} flow, which moves its data in a few long"
+                " calls: its CPU time would be too small (kind: tcp makes a call per read)"
+            )
 
 
 def check_capture(

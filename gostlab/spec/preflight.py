@@ -18,6 +18,7 @@ from gostlab.registry.congestion_controls import needs_accurate_ecn
 from gostlab.registry.kernels import version_of
 from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topology_of
+from gostlab.registry.traffic import IPERF3_STREAMS
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec import units
 from gostlab.spec.checks import Check
@@ -107,6 +108,7 @@ def guards(run: RunSpec) -> tuple[Guard, ...]:
         (check_hops_in_a_row, whole_run),
         (check_lengths, whole_run),
         (check_meetings, whole_run),
+        (check_first_windows, whole_run),
         (check_senders, whole_run),
     ):
         for guard in (guard for checked in runs for guard in find_guards(checked)):
@@ -634,6 +636,26 @@ def check_meetings(run: RunSpec) -> Iterator[Guard]:
                 f" ({others_s:g} s): they do not meet"
             )
             yield Guard("flow_alone", sentence, flow.start_s, others_s, "s")
+
+
+def check_first_windows(run: RunSpec) -> Iterator[Guard]:
+    """Report streams that begin at once with more packets than path and queue hold.
+
+    A stream that loses its first window begins again after a second (RFC 6298).
+    """
+    for flow in run.flows:
+        packets = FIRST_WINDOW_PKTS * flow.streams
+        path = run.path[flow.data_direction]
+        under_way = bdp_bytes(path.rate_bps or UNLIMITED_BPS, path.delay_ms / 1000) / MTU_BYTES
+        held = under_way + (path.buffer_pkts or 0)
+        if flow.streams > IPERF3_STREAMS and packets > held:
+            sentence = (
+                f"{flow.name}'s {flow.streams} streams begin at once with {packets} packets, and"
+                f" path and queue hold {held:.0f}: many begin again after a timeout (buffer:"
+                f" {packets}pkts, or fewer streams)"
+            )
+            yield Guard("first_windows", sentence, packets, round(held), "packets")
+            return
 
 
 def check_senders(run: RunSpec) -> Iterator[Guard]:

@@ -12,6 +12,7 @@ from typing import Any
 from gostlab.registry import congestion_controls, iperf3_versions, kernels
 from gostlab.registry.qdiscs import BOTTLENECK, QUEUE, names_for, spelled
 from gostlab.registry.topologies import topologies
+from gostlab.registry.traffic import MAX_STREAMS
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec import units
 from gostlab.spec.yaml_source import (
@@ -39,7 +40,6 @@ from gostlab.tcpmodel.constants import MIB, SUPER_PACKETS
 END = re.compile(r"[a-z][a-z0-9_]{0,15}")
 BUFFER_PRESETS = ("debian", "system", "bdp")
 SHARED, AUTO = "shared", "auto"
-MAX_STREAMS = 128  # iperf3's limit
 MAX_FLOWS = 1000
 MAX_HOSTS = 64  # The maximum at either end of a bottleneck.
 MAX_HOST_CPUS = 64  # The limit of the kernel (kernel/src, MAX_CPUS).

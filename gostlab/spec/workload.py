@@ -320,7 +320,7 @@ def resolve_flow(
         name=flow.name,
         kind=traffic.name,
         cc=(fields.get("cc") or cc) if traffic.is_tcp else None,
-        streams=field_or_setting("streams") if traffic.has_streams else 1,
+        streams=resolve_streams(request, flow),
         direction=flow.direction,
         start_s=fields.get("start", 0.0),
         duration_s=field_or_setting("duration"),
@@ -365,6 +365,22 @@ def files_of(flow: RequestedFlow) -> dict[str, str]:
         return provide_copy(paths) if paths else {}
     except (BadInput, OSError) as error:
         raise flow.bad(f"files: {error}") from None
+
+
+def resolve_streams(request: RunRequest, flow: RequestedFlow) -> int:
+    """Return the number of a flow's parallel connections. Raises BadInput."""
+    traffic = flow.traffic
+    if not traffic.has_streams:
+        return 1
+    streams = flow.fields.get("streams", request["streams"])
+    if streams > traffic.max_streams:
+        node = flow.node if "streams" in flow.fields else request.node("streams")
+        most = max(traffic_kinds().values(), key=lambda kind: kind.max_streams)
+        raise node.bad(
+            f"{flow.name}: {streams} streams, and a {traffic.name} flow has {traffic.max_streams}"
+            f" at most (kind: {most.name} has up to {most.max_streams})"
+        )
+    return streams
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ MEMORY_PER_STREAM = 8
 MEMORY_PER_PATH = 16
 # More flows are counted together: counted singly they would need more memory than there is.
 MANY_FLOWS = 64
+MANY_STREAMS = 128  # A flow's streams are counted together if it has more.
 FLOW_MEMORY_MIB = 5  # The memory of a flow's programs, beyond BASE_MEMORY_MIB.
 BASE_MEMORY_MIB = 384  # The memory of kernel, Mininet's shells, iperf3, and the tunnel's two ends.
 MAX_MEMORY_MIB = 64 * 1024
@@ -109,8 +110,10 @@ def tcp_memory_needed_mib(streams: int, legs: int, buffers: Buffers, path_bytes:
     It is twice the first value, at which windows stop growing, and includes iperf3's control
     connection. Buffers above Debian's fill on the leg that crosses the path (measured, both ends
     together: up to 5.7 times the content of path and queue with one stream, 15 times with 8 to 32,
-    whatever the congestion control, loss and jitter).
+    whatever the congestion control, loss and jitter). Very many streams do not fill their buffers.
     """
+    if streams > MANY_STREAMS:
+        return tcp_memory_shared_mib(streams, path_bytes)
     sizes = DEBIAN_BUFFERS if isinstance(buffers, str) else buffers
     largest = sizes["rmem"][2] + sizes["wmem"][2]
     debian = DEBIAN_BUFFERS["rmem"][2] + DEBIAN_BUFFERS["wmem"][2]

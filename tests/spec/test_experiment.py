@@ -478,7 +478,7 @@ REFUSED = {
         ("0.1%]", "101%]", 'small.yaml:11: matrices[0].factors.loss[1] "101%": more than 100%'),
         ("0.1%]", "0.0%]", 'small.yaml:11: matrices[0].factors.loss[1] "0.0%": the same level'),
         ("duration: 10s", "duration: 0.5s", 'small.yaml:5: settings.duration "0.5s": not between'),
-        ("streams: 4", "streams: 129", 'settings.streams "129": not within 1 to 128'),
+        ("streams: 4", "streams: 4001", 'settings.streams "4001": not within 1 to 4000'),
         ("streams: 4", "cc: reno", "small.yaml:8: matrices[0].settings.cc: both a setting and a"),
         ("repetitions: 3", "repetitions: 0", 'repetitions "0": not within 1 to 1000'),
         ("factors: {loss: [0%]}", "factors: {rate: [1mbit]}", "quick changes rate, which is no"),

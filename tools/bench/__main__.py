@@ -18,6 +18,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter, truediv
@@ -72,19 +73,27 @@ without netem. `python3 -m tools.bench --part NAME` takes more: {more}.
 
 @dataclass(frozen=True)
 class Crowd:
-    """CUBIC flows with a total of 200 Mbit/s over 40 ms, of one pair of hosts or a pair each."""
+    """CUBIC flows with a total of 200 Mbit/s over 40 ms, of one pair of hosts or a pair each.
+
+    iperf3 carries them, or a process per host (kind: bulk).
+    """
 
     flows: int
     pairs: bool = False
+    bulk: bool = False
 
     @property
     def name(self) -> str:
         """Return the number of flows, or of nodes (two routers and two hosts per pair)."""
-        flows = "1 flow" if self.flows == 1 else f"{self.flows} flows"
-        return f"{2 * self.flows + 2} nodes" if self.pairs else flows
+        flows = "1 flow" if self.flows == 1 else f"{self.flows:,} flows"
+        name = f"{2 * self.flows + 2} nodes" if self.pairs else flows
+        return f"{name}, bulk" if self.bulk else name
 
     def run(self, duration_s: float) -> RunSpec:
-        flows = ", ".join(f"f{number}: null" for number in range(1, self.flows + 1))
+        streams = 1 if self.pairs or not self.bulk else self.flows
+        kind = f"{{kind: bulk, streams: {streams}}}" if self.bulk else "null"
+        numbers = range(1, self.flows // streams + 1)
+        flows = ", ".join(f"f{number}: {kind}" for number in numbers)
         topology = {"topology": "dumbbell"} if self.pairs else {}
         # Two initial windows per flow and the control connections: with less, flows lose their
         # first segments repeatedly and start seconds apart, and iperf3's server drops a client
@@ -96,6 +105,13 @@ class Crowd:
 
 ONE_FLOW = Crowd(1)
 CROWDS = (Crowd(512), Crowd(63, pairs=True))
+# Crowds of bulk flows, with the targets of a packet's cost over that of one iperf3 flow.
+BULK_CROWDS: Mapping[Crowd, str] = {
+    Crowd(1, bulk=True): "",
+    Crowd(512, bulk=True): "≤ 1.6",
+    Crowd(63, pairs=True, bulk=True): "≤ 1.5",
+    Crowd(4000, bulk=True): "",
+}
 
 
 @cache
@@ -109,21 +125,46 @@ def slopes_of(bench: Bench, index: int) -> list[list[compare_commits.Slope]]:
     return compare_commits.alternate(COMPARED[index], index, versions, bench.repeat, bench.folder())
 
 
+@dataclass(frozen=True)
+class CrowdCost:
+    packet_us: float  # CPU time per packet
+    peak_bytes: int  # most memory that the sandbox had
+
+
 def crowd_us(bench: Bench, crowd: Crowd) -> float:
     """Return the CPU time per packet of flows that share one path, µs, without their starts."""
+    return crowd_cost(bench, crowd).packet_us
+
+
+def crowd_cost(bench: Bench, crowd: Crowd) -> CrowdCost:
+    """Return the cost of flows that share one path, without their starts."""
     began_s, ended_s = CROWD_S
+    peak_bytes = 0
     guest, folder = bench.start(crowd.run(ended_s + 1.0), bench.cpus[0])
     cpu_s: dict[int, float] = {}
     while guest.poll() is None:
         sampled_s = round(last_instant_s(folder / "hosts.jsonl") or 0)
         if sampled_s not in cpu_s:
             cpu_s[sampled_s] = sandbox.group_cpu_s(guest.group)
+            peak_bytes = max(peak_bytes, resident_bytes(guest.group))
         time.sleep(0.01)
     check(folder)
     if not {began_s, ended_s} <= cpu_s.keys():
         raise RuntimeError(f"samples {began_s} and {ended_s} were not seen while it ran")
     sent = packets_sent(folder, ended_s) - packets_sent(folder, began_s)
-    return 1e6 * (cpu_s[ended_s] - cpu_s[began_s]) / sent
+    return CrowdCost(1e6 * (cpu_s[ended_s] - cpu_s[began_s]) / sent, peak_bytes)
+
+
+def resident_bytes(group: int) -> int:
+    """Return the memory that a sandbox's kernel, one of its group's processes, has."""
+    most_kib = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError, ValueError):  # the process has just ended
+            if os.getpgid(int(status.parent.name)) == group:
+                fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                # A process that is ending has no memory left, and no such line.
+                most_kib = max(most_kib, int(fields.get("VmRSS", "0 kB").split()[0]))
+    return 1024 * most_kib
 
 
 # -- the parts
@@ -180,6 +221,28 @@ def measure_growth(bench: Bench) -> list[BenchMetric]:
 
     about = {f"{crowd.name}, over one flow": partial(over_one, crowd) for crowd in CROWDS}
     return [alone, *(bench.metric(name, "×", MAX_GROWTH, take) for name, take in about.items())]
+
+
+def measure_bulk(bench: Bench) -> list[BenchMetric]:
+    """Measure a packet's cost with bulk flows over that with one iperf3 flow, by turns."""
+    turns = []
+    for _ in range(bench.repeat):
+        alone_us = crowd_us(bench, ONE_FLOW)
+        turns.append((alone_us, {crowd: crowd_cost(bench, crowd) for crowd in BULK_CROWDS}))
+    metrics = [
+        BenchMetric(
+            f"{crowd.name}, over one flow",
+            "×",
+            target,
+            [costs[crowd].packet_us / alone_us for alone_us, costs in turns],
+        )
+        for crowd, target in BULK_CROWDS.items()
+    ]
+    one, *_, most = BULK_CROWDS
+    grown = [costs[most].peak_bytes - costs[one].peak_bytes for _, costs in turns]
+    kib = [grown_bytes / 1024 / (most.flows - one.flows) for grown_bytes in grown]
+    metrics.append(BenchMetric(f"{most.name}: memory per flow, both ends and path", "KiB", "", kib))
+    return [print_metric(metric) for metric in metrics]
 
 
 def measure_overhead(bench: Bench) -> list[BenchMetric]:
@@ -264,6 +327,7 @@ PARTS: Mapping[str, Part] = {
     "native": measure_native,
     "pair": measure_pair,
     "growth": measure_growth,
+    "bulk": measure_bulk,
     "overhead": measure_overhead,
     "lab": measure_lab,
     "class": measure_class,

@@ -53,6 +53,8 @@ WAKEUP_RATE, WAKEUP_IDLE = 0.9, 0.5
 DELAY_LINE_FULL = 0.5  # its peak may lie between two samples, and twice as high
 UNCOUNTED_SHARE = 0.1  # maximum share of datagrams that a udp receiver knows nothing of
 OFFERED_TOLERANCE = 0.03  # share of a udp flow's rate, beside a burst at either end
+# What the kernel may have received beyond what the program has read in time.
+RECEIVED_TOLERANCE, MAX_UNREAD_BYTES = 0.002, 4 * 1448
 BURST_LATE_S = 0.01  # a burst's first write may be this late
 MAX_APP_WRITE_BYTES = 128 * 1024  # iperf3's usual block
 APP_RATE_ROUND_TRIPS = 3  # an application's first data: a connection, iperf3's words, the way
@@ -108,6 +110,11 @@ FAILURES: Mapping[str, str] = {
     ),
     "app_rate": "degraded, bit/s: {detail}",
     "transfer": "degraded, bytes: {detail}",
+    "streams": "degraded, streams: {detail}",
+    "received": (
+        "invalid, bytes: {flow} reports {got} bytes, and the kernel counted {asked} at its"
+        " receiving sockets: one of them counts wrongly (a bug of gostlab)"
+    ),
     "on_off": "degraded, s: {detail}",
     "counted_by": (
         "degraded, end: {flow}'s client gave up on its server's results, which waited behind the"
@@ -556,6 +563,29 @@ def check_transfers(run: RunSpec, flows: Sequence[FlowResult]) -> list[Check]:
         checks.append(
             make_check("transfer", unfinished, requested_bytes, result.bytes, name, detail=detail)
         )
+    return checks
+
+
+def check_streams(flows: Sequence[FlowResult]) -> list[Check]:
+    """Check flows of many streams: that all lasted, and what they report against the kernel.
+
+    The kernel's count at the receiving sockets is no less, and a little more: each began with some
+    bytes that are no data, and may have got a few segments between its last read and its end.
+    """
+    checks = []
+    for result in flows:
+        if (by_stream := result.by_stream) is None:
+            continue
+        name, streams = result.name, by_stream["streams"]
+        early, counted = by_stream["ended_early"], by_stream["socket_bytes"]
+        detail = f"{early} of {name}'s {streams} connections ended before their time"
+        lasted = make_check(
+            "streams", early > 0, streams, streams - early, f"streams_{name}", detail=detail
+        )
+        most = result.bytes * (1 + RECEIVED_TOLERANCE) + MAX_UNREAD_BYTES * streams
+        bad = not result.bytes <= counted <= most
+        received = make_check("received", bad, counted, result.bytes, f"received_{name}", flow=name)
+        checks += [lasted, received]
     return checks
 
 

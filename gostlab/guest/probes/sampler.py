@@ -26,7 +26,7 @@ from gostlab.guest.host_config import has_own_tcp_memory
 from gostlab.guest.namespaces import inside
 from gostlab.guest.network import Interface, Network
 from gostlab.guest.probes import netlink
-from gostlab.guest.probes.first_last_byte import FIRST_LEGS, SendTimes, Sent
+from gostlab.guest.probes.first_last_byte import FIRST_LEGS, LAST_LEGS, SendTimes, Sent
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
 from gostlab.registry.congestion_controls import kernel_name
 from gostlab.results.metrics import SENDING_END
@@ -42,11 +42,6 @@ NSTAT_KEYS = (
     " TcpExtTCPDSACKIgnoredOld TcpExtTCPDSACKIgnoredNoUndo"
 ).split()
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
-
-# A socket with fewer bytes is not a sender of data: it is the other end's, or iperf3's control
-# connection, whose report of 128 streams takes half of it.
-CONTROL_BYTES = 50_000
-
 
 # Counters of a leg's sending sockets, summed from their last tcp_info.
 COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
@@ -266,6 +261,7 @@ class Probes:
         # Samples of the sockets of flows that pause, by flow, leg and end: in how many
         # the application limited the socket, and all.
         self._paused: dict[tuple[str, str, str], tuple[int, int]] = {}
+        self._control_bytes = {flow.name: flow.traffic.control_bytes for flow in run.flows}
         self._pausing = {flow.name for flow in run.flows if flow.pauses}
         self._legs_by_position = legs_by_position(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
@@ -391,7 +387,7 @@ class Probes:
             if socket is None:
                 continue
             sending = message.sending
-            sends_data = sending.bytes_out > CONTROL_BYTES
+            sends_data = sending.bytes_out > self._control_bytes[socket.leg.flow]
             cc = message.cc
             if socket.noted != (cc, sends_data):
                 socket.noted = cc, sends_data
@@ -529,6 +525,14 @@ class Probes:
         before, after = self._window(leg.flow, whole=whole)
         sacked = after.sacked_bytes(leg, end) - before.sacked_bytes(leg, end)
         return max(0, self.counted(leg, end, "bytes_acked", whole=whole) + sacked)
+
+    def bytes_received(self, flow: str) -> int:
+        """Return what the kernel counts at the sockets of a flow's receiver, in the whole load."""
+        sending = self._sending[flow]
+        receiving = "far" if sending == "near" else "near"
+        legs = {leg.name: leg for leg in self._legs if leg.flow == flow}
+        last = next(legs[name] for name in LAST_LEGS[sending] if name in legs)
+        return self.counted(last, receiving, "bytes_received", whole=True)
 
     def app_limited_share(self, flow: str) -> float | None:
         """Return in which share of its samples a flow's application limited its sending socket.

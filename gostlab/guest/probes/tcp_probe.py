@@ -20,9 +20,10 @@ from typing import TypedDict
 
 from gostlab.guest.load_context import LoadContext
 from gostlab.guest.probes.netlink import INFINITE_SSTHRESH
-from gostlab.guest.probes.sampler import CONTROL_BYTES, classify, legs_by_position
+from gostlab.guest.probes.sampler import classify, legs_by_position
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
+from gostlab.registry.traffic import CONTROL_BYTES
 from gostlab.results import read_series
 from gostlab.results.metrics import SENDING_END, path_leg
 from gostlab.results.rows import SocketRow
