@@ -16,7 +16,13 @@ from tests.serve.test_class import CLASS, LAB, write_class
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 SET = "document.documentElement.dataset"
-PREDICTIONS = {"idle_rtt_ms": 40, "bdp_pkts": 132, "full_rtt_ms": 80, "payload_mbit": 38}
+PREDICTIONS = {
+    "idle_rtt_ms": 40,
+    "bdp_pkts": 132,
+    "full_rtt_ms": 80,
+    "half_rtt_ms": 60,
+    "payload_mbit": 38,
+}
 ANSWERS = {"goodput_mbit": 37.9, "idle_rtt_ms": 40, "p95_rtt_ms": 79, "sawtooth_of": "window"}
 
 
