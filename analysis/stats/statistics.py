@@ -96,12 +96,14 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 @cache
 def interval_rank(n: int) -> tuple[int, float] | None:
     """Return the highest rank from either end that covers the median, and its coverage."""
-    import numpy as np
-    from scipy.special import bdtr
-
-    below = bdtr(np.arange(n + 1), n, 0.5)  # probability that at most k values lie below the median
-    rank = int(np.searchsorted(below, (1 - CONFIDENCE) / 2))
-    return (rank, 1.0 - 2.0 * float(below[rank - 1])) if rank > 0 else None
+    below = 0.0  # probability that fewer than `rank` values lie below the median
+    ways = 0
+    for rank in range(n + 1):
+        ways += math.comb(n, rank)
+        if ways / 2**n >= (1 - CONFIDENCE) / 2:
+            return (rank, 1.0 - 2.0 * below) if rank > 0 else None
+        below = ways / 2**n
+    return None
 
 
 def relative_halfwidth(values: Sequence[float]) -> float | None:

@@ -33,7 +33,7 @@ from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
-MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread, and scipy is not imported
+MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread
 
 # Opens other workers than this machine's CPUs: returns their slots and how to start runs there. Its
 # argument shows a line to the user.
@@ -272,7 +272,7 @@ def cells_with_rule(plan: Plan, plan_ends: Sequence[RunResult]) -> list[CellResu
 
 
 def cell_statistics() -> CellStatistics:
-    """Return the statistics of the analysis, without importing scipy for a few runs."""
+    """Return the statistics of the analysis."""
     from gostlab.analysis.stats import statistics
 
     def interval(values: Sequence[float]) -> tuple[float, float] | None:
