@@ -11,11 +11,12 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from gostlab import api
 from gostlab.results.duplicate_runs import samples_digest
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "rate": "10mbit",
     "rtt": "40ms",
     "loss": "0.5%",

@@ -44,10 +44,10 @@ def plot_teeth(
     labels = [label_of(run) for run in runs]
     figure, axes = new_figure(1.0 + 1.5 * len(runs), len(runs), 2, sharey="row")
     for row, run in enumerate(runs):
-        whole, enlarged = axes[row]
-        draw_teeth(whole, enlarged, run)
-        whole.set_ylabel(labels[row])
-        thousands(whole.yaxis)
+        all_time, enlarged = axes[row]
+        draw_teeth(all_time, enlarged, run)
+        all_time.set_ylabel(labels[row])
+        thousands(all_time.yaxis)
     axes[0, 0].set_title("After the start-up")
     axes[0, 1].set_title("Ten seconds of it")
     for ax in axes[-1]:

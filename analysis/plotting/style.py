@@ -182,8 +182,8 @@ def styled(draw: F) -> F:
 
 def name_log_scales(figure: Figure) -> None:
     """Name the logarithmic axes of a figure that has linear ones in the same direction."""
-    for way in ("x", "y"):
-        axes = [getattr(ax, f"{way}axis") for ax in figure.axes if ax.get_visible()]
+    for axis_name in ("x", "y"):
+        axes = [getattr(ax, f"{axis_name}axis") for ax in figure.axes if ax.get_visible()]
         if len({axis.get_scale() == "linear" for axis in axes}) < 2:
             continue
         for axis in axes:

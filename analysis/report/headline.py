@@ -67,12 +67,12 @@ def contrast_sentence(metric: Metric, entries: Sequence[HeadlineEntry]) -> str:
     several = [list(of_cc.values()) for of_cc in by_condition.values() if len(of_cc) > 1]
     if len(by_condition) < 2 or not several:
         return ""
-    found = max(several, key=lambda alike: alike[-1].summary.median - alike[0].summary.median)
-    low, high = found[0].summary.median, found[-1].summary.median
-    cell = found[0].cell
+    widest = max(several, key=lambda alike: alike[-1].summary.median - alike[0].summary.median)
+    low, high = widest[0].summary.median, widest[-1].summary.median
+    cell = widest[0].cell
     levels = cell_label(spoken_order(without_names(cell.factors, "cc")), cc_name)
     values = ", ".join(
-        f"{cc_name(entry.cell.example.cc)} {amount(metric, entry)}" for entry in reversed(found)
+        f"{cc_name(entry.cell.example.cc)} {amount(metric, entry)}" for entry in reversed(widest)
     )
     factor = f", a factor of {high / low:.3g}" if low > 0 else ""
     return f"The congestion controls differ most at {levels}: {values}{factor}."

@@ -84,9 +84,11 @@ def write_report(
     written = Writer(out)
     drawn: dict[str, tuple[bytes, bytes]] = {}
     spots: dict[str, list[Spot]] = {}
-    shown = [picture for chapter in chapters for picture in chapter.pictures]
-    pictures = {picture.name: picture.figure for picture in shown}
-    pictures |= {narrow_name(each.name): each.narrow for each in shown if each.narrow is not None}
+    pictures_shown = [picture for chapter in chapters for picture in chapter.pictures]
+    pictures = {picture.name: picture.figure for picture in pictures_shown}
+    pictures |= {
+        narrow_name(each.name): each.narrow for each in pictures_shown if each.narrow is not None
+    }
     for name, (svg, png, pdf, cell_spots) in zip(
         pictures, save_figures(list(pictures.values())), strict=True
     ):

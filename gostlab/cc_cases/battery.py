@@ -80,7 +80,7 @@ def select_cases(wanted: Sequence[str]) -> list[Case]:
     return [
         case
         for name, case in known.items()
-        if not wanted or any(matches(name, each) for each in wanted)
+        if not wanted or any(matches(name, pattern) for pattern in wanted)
     ]
 
 
@@ -255,16 +255,16 @@ def run_matrices(
         )
         if spoilt:
             reason = f"its run is {spoilt[0].state}: {spoilt[0].error or 'see fidelity.json'}"
-            found = Outcome(FAILED, (), reason)
+            outcome = Outcome(FAILED, (), reason)
         elif case.name in WINDOW.functions:
-            found = Outcome.of(lambda: WINDOW.functions[case.name](of_case[0]))
+            outcome = Outcome.of(lambda: WINDOW.functions[case.name](of_case[0]))
         else:
-            found = Outcome.judged(
-                finding_of(each, several=len(of_case) > 1)
-                for each in judged
-                if each.matrix == case.run
+            outcome = Outcome.judged(
+                finding_of(judgement, several=len(of_case) > 1)
+                for judgement in judged
+                if judgement.matrix == case.run
             )
-        return CaseResult(case, found, seconds, tuple(end.folder for end in of_case))
+        return CaseResult(case, outcome, seconds, tuple(end.folder for end in of_case))
 
     return dict.fromkeys(names, evaluate)
 

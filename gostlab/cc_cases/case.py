@@ -118,12 +118,12 @@ class Outcome:
     @classmethod
     def judged(cls, findings: Iterable[CaseFinding]) -> Outcome:
         findings = tuple(findings)
-        return cls(PASSED if all(each.passed for each in findings) else FAILED, findings)
+        return cls(PASSED if all(finding.passed for finding in findings) else FAILED, findings)
 
     @property
     def telling(self) -> CaseFinding | None:
         """Return the first finding that failed, or else the first."""
-        failed = [each for each in self.findings if not each.passed]
+        failed = [finding for finding in self.findings if not finding.passed]
         return next(iter((*failed, *self.findings)), None)
 
 

@@ -59,7 +59,9 @@ def test_cc(arguments: argparse.Namespace) -> int:
         finally:
             steps.clear()
         folder = arguments.results / f"{subject.experiment}-pictures"
-        pictured = [replace(each, picture=battery.draw_picture(each, folder)) for each in results]
+        pictured = [
+            replace(result, picture=battery.draw_picture(result, folder)) for result in results
+        ]
     page = case_report.write_page(
         folder.with_name(f"{subject.experiment}.html"),
         subject.label,
@@ -69,9 +71,9 @@ def test_cc(arguments: argparse.Namespace) -> int:
     if arguments.junit:
         case_report.write_junit(arguments.junit, subject.label, pictured)
     if arguments.json:
-        common.print_json([each.to_json() for each in pictured])
+        common.print_json([result.to_json() for result in pictured])
     else:
         case_report.print_table(pictured)
         print(f"page: {page}")
-    failed = any(each.outcome.state == FAILED for each in pictured)
+    failed = any(result.outcome.state == FAILED for result in pictured)
     return common.EXIT_FAILED if failed else common.EXIT_OK

@@ -122,7 +122,7 @@ def send(scenario: Scenario, rows_file: Path, counters_file: Path) -> None:
                 receiver.recv(1 << 18)
             if writable:
                 sent += sender.send(block[:room])
-            due = [each for each in when if each["after_s"] <= at_s]
+            due = [event for event in when if event["after_s"] <= at_s]
             if not due and at_s - read_at_s < READ_EVERY_S:
                 continue
             read_at_s = at_s
@@ -147,9 +147,9 @@ def last_state(lines: bytes) -> str | None:
     """Return the state in the last of a module's lines, or None if it shows none."""
     head, tab, values = lines.decode("ascii").rstrip().rpartition("\n")[2].partition("\t")
     for name, value in zip(head.split(" ")[3:], values.split(), strict=False):
-        key, _, words = name.partition("=")
-        if tab and key == "state" and words:
-            return words.split("|")[int(value)]
+        key, _, arguments = name.partition("=")
+        if tab and key == "state" and arguments:
+            return arguments.split("|")[int(value)]
     return None
 
 

@@ -50,8 +50,8 @@ def draw_scenario(result: CaseResult) -> Figure:
     upper, lower = axes[:, 0]
 
     def series(names: Mapping[str, str], scale: float) -> Lines:
-        shown = {name: label for name, label in names.items() if rows and name in rows[0]}
-        values = {label: [row[name] for row in rows] for name, label in shown.items()}
+        columns = {name: label for name, label in names.items() if rows and name in rows[0]}
+        values = {label: [row[name] for row in rows] for name, label in columns.items()}
         return {label: (t_s, np.array(value, float) / scale) for label, value in values.items()}
 
     draw_lines(upper, WINDOW_AXIS, series(WINDOWS, 1))
@@ -88,14 +88,17 @@ def draw_runs(result: CaseResult, ends: list[RunResult]) -> Figure | None:
     for end in ends:
         cell = cell_label(end.run.factors) if len(ends) > 1 else ""
         acks, samples = end.samples("acks"), end.samples("sockets")
-        for flow in dict.fromkeys(each.name for each in end.run.flows):
+        for flow in dict.fromkeys(flow_spec.name for flow_spec in end.run.flows):
             label = ", ".join(filter(None, [flow if len(end.run.flows) > 1 else "", cell]))
             if len(acks):
-                own = acks[acks["flow"] == flow]
-                windows[label or "window"] = (own["t_s"].to_numpy(), own["cwnd_pkts"].to_numpy())
+                of_flow = acks[acks["flow"] == flow]
+                windows[label or "window"] = (
+                    of_flow["t_s"].to_numpy(),
+                    of_flow["cwnd_pkts"].to_numpy(),
+                )
             if len(samples):
-                own = samples[samples["flow"] == flow].groupby("t_s")["acked_bytes"].sum()
-                rates[label or "rate"] = rate_of(own.index.to_numpy(), own.to_numpy())
+                of_flow = samples[samples["flow"] == flow].groupby("t_s")["acked_bytes"].sum()
+                rates[label or "rate"] = rate_of(of_flow.index.to_numpy(), of_flow.to_numpy())
     windows = {label: line for label, line in windows.items() if len(line[0])}
     if not windows and not rates:
         return None

@@ -191,8 +191,8 @@ def read_trace(folder: Path) -> Trace:
     lines = read_ascii_lines(folder / ROWS)
     if lost := [line for line in lines if line.startswith("lost ")]:
         raise results.ResultsError(f"{folder / ROWS}: {lost[0]}: rows that were not read in time")
-    shown = [each for each in map(parse_shown, lines) if each is not None]
-    rows = [StateRow(t=each.at_s - shown[0].at_s, **each.values) for each in shown]
+    states = [state for state in map(parse_shown, lines) if state is not None]
+    rows = [StateRow(t=state.at_s - states[0].at_s, **state.values) for state in states]
     netstat = read_ascii_lines(folder / COUNTERS)
     names, before, _, after = [line.split()[1:] for line in netstat if line.startswith("TcpExt")]
     grown = [int(late) - int(early) for early, late in zip(before, after, strict=True)]

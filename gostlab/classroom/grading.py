@@ -105,10 +105,10 @@ class Grade:
     @property
     def total(self) -> str:
         """Return a sentence such as "15 of 20 points, and 3 of them still to be marked"."""
-        whole = self.most + self.to_mark
+        total = self.most + self.to_mark
         if not self.to_mark:
-            return f"{self.points} of {whole} points"
-        return f"{self.points} of {whole} points so far: {self.to_mark} are still to be marked"
+            return f"{self.points} of {total} points"
+        return f"{self.points} of {total} points so far: {self.to_mark} are still to be marked"
 
 
 @dataclass

@@ -506,7 +506,7 @@ def next_command(outcome: ExperimentResult, results: Path) -> str:
 
 def exit_code(outcome: ExperimentResult, judged: Judged) -> int:
     """Return the exit code of an outcome; unsupported runs alone are no failure."""
-    if outcome.broke or not all(each.passed for each in judged[outcome.experiment]):
+    if outcome.broke or not all(judgement.passed for judgement in judged[outcome.experiment]):
         return common.EXIT_FAILED
     return common.EXIT_INVALID if outcome.in_state("invalid") else common.EXIT_OK
 

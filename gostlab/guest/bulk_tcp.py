@@ -66,26 +66,28 @@ def connect(address: str, port: int, streams: int) -> list[socket.socket]:
     Raises OSError, or TimeoutError if that takes longer than CONNECT_S.
     """
     until_s = time.monotonic() + CONNECT_S
-    made: list[socket.socket] = []
+    connected: list[socket.socket] = []
     pending: dict[int, socket.socket] = {}
     with select.epoll() as ready:
-        while len(made) < streams:
-            while len(pending) < min(MAX_HANDSHAKES, streams - len(made)):
+        while len(connected) < streams:
+            while len(pending) < min(MAX_HANDSHAKES, streams - len(connected)):
                 connection = socket.socket()
                 connection.setblocking(False)
                 connection.connect_ex((address, port))
                 pending[connection.fileno()] = connection
                 ready.register(connection, select.EPOLLOUT)
             if time.monotonic() >= until_s:
-                raise TimeoutError(f"{len(made)} of {streams} connections in {CONNECT_S:.0f} s")
+                raise TimeoutError(
+                    f"{len(connected)} of {streams} connections in {CONNECT_S:.0f} s"
+                )
             for descriptor, _ in ready.poll(1.0):
                 connection = pending.pop(descriptor)
                 ready.unregister(descriptor)
                 if error := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                     raise OSError(error, os.strerror(error))
                 connection.setblocking(True)
-                made.append(connection)
-    return made
+                connected.append(connection)
+    return connected
 
 
 def send_all(connection: socket.socket, chunk: bytes) -> int:

@@ -86,7 +86,7 @@ class OnOff(TypedDict):
 
 
 class ByStream(TypedDict):
-    """What the streams of a bulk flow got, each for itself."""
+    """Represent what each stream of a bulk flow received."""
 
     streams: int
     connected_s: float  # time that it took to make all connections

@@ -23,11 +23,11 @@ MAX_DESCRIPTION = 100  # characters of a table's cell
 
 
 class PluginFault(Exception):
-    """What is wrong with a plugin, in one line."""
+    """Report what is wrong with a plugin, in one line."""
 
 
 class NotApplicable(Exception):
-    """Why a step asks nothing of a plugin here."""
+    """Report why a step asks nothing of a plugin here."""
 
 
 @dataclass(frozen=True)

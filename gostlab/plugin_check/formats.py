@@ -52,8 +52,8 @@ def declares(bench: PluginBench) -> None:
 
 def starts(bench: PluginBench) -> None:
     sample = sample_of(bench)
-    found = guess_format(sample)
-    require(found is bench.declared, f"its sample is taken for {found.name}'s")
+    guessed = guess_format(sample)
+    require(guessed is bench.declared, f"its sample is taken for {guessed.name}'s")
 
 
 def carries(bench: PluginBench) -> None:

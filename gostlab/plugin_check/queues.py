@@ -38,8 +38,8 @@ def declares(bench: PluginBench) -> None:
 
 def starts(bench: PluginBench) -> None:
     run = bench.run(load_of(bench))
-    shown = str((read_object(run.folder / "env.json") or {})["qdiscs_before"])
-    require(f"qdisc {bench.declared.in_kernel} " in shown, "tc does not show it at the bottleneck")
+    qdiscs = str((read_object(run.folder / "env.json") or {})["qdiscs_before"])
+    require(f"qdisc {bench.declared.in_kernel} " in qdiscs, "tc does not show it at the bottleneck")
 
 
 def carries(bench: PluginBench) -> None:

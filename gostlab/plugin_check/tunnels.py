@@ -60,10 +60,10 @@ def starts(bench: PluginBench) -> None:
     require(legs == declared, f"sockets by leg: {legs}, and it declares {declared}")
     sampled = {row["leg"] for row in read_series(run.folder, "sockets") if row["end"] == "near"}
     require(sampled >= set(kind.legs), f"legs sampled at the near end: {sorted(sampled)}")
-    sent_by = [each for each in checks_of(run) if each["name"].startswith("guard_sent_by_")]
+    sent_by = [check for check in checks_of(run) if check["name"].startswith("guard_sent_by_")]
     if kind.sent_by:
-        said = any(kind.sent_by in str(each["reason"]) for each in sent_by)
-        require(said, f"its run does not say that {kind.sent_by} sends")
+        names_control = any(kind.sent_by in str(check["reason"]) for check in sent_by)
+        require(names_control, f"its run does not say that {kind.sent_by} sends")
 
 
 def carries(bench: PluginBench) -> None:
@@ -102,17 +102,17 @@ def ends(bench: PluginBench) -> None:
 
 def refuses(bench: PluginBench) -> None:
     kind = tunnelled(bench)
-    asked = {**PATH, "tunnel": bench.name}
+    settings = {**PATH, "tunnel": bench.name}
     for name, topology in topologies().items():
         if not topology.tunnel_near and not topology.path_per_site:
-            bench.refuses(f"topology {name}", {**asked, "topology": name})
+            bench.refuses(f"topology {name}", {**settings, "topology": name})
     if "udp" not in kind.carries:
         flow = {"kind": "udp", "rate": "2mbit", "through": "tunnel"}
-        bench.refuses("datagrams", {**asked, "flows": {"a": flow}})
+        bench.refuses("datagrams", {**settings, "flows": {"a": flow}})
     if "sndbuf" not in kind.options:
-        bench.refuses("sndbuf", {**asked, "sndbuf": "64KiB"})
+        bench.refuses("sndbuf", {**settings, "sndbuf": "64KiB"})
     if not kind.chain:
-        bench.refuses("two hops", {**asked, "hops": "2"})
+        bench.refuses("two hops", {**settings, "hops": "2"})
 
 
 def repeats(bench: PluginBench) -> None:

@@ -29,8 +29,8 @@ def find_formats() -> dict[str, Format]:
 def reader_notes(format: Format) -> list[str]:
     """Return a profile's sentence on the package that read it, none for the lab itself."""
     plugins = installed(FOLDER.name)
-    found = next((one for one in plugins if import_installed(one).FORMAT is format), None)
-    return [f"Read by {found}, SHA-256 {found.provide()}."] if found else []
+    plugin = next((one for one in plugins if import_installed(one).FORMAT is format), None)
+    return [f"Read by {plugin}, SHA-256 {plugin.provide()}."] if plugin else []
 
 
 FORMATS = find_formats()

@@ -62,14 +62,14 @@ def named_files(paths: Sequence[Path]) -> dict[str, Path]:
     """Return files, and those below folders, by their names in a copy. Raises BadInput."""
     sources: dict[str, Path] = {}
     for path in paths:
-        found = {path.name: path} if path.is_file() else {}
+        files = {path.name: path} if path.is_file() else {}
         if path.is_dir():
-            found = {f"{path.name}/{name}": file for name, file in files_below(path)}
-        if not found:
+            files = {f"{path.name}/{name}": file for name, file in files_below(path)}
+        if not files:
             raise BadInput(f"{path}: no such file, or an empty folder")
-        if twice := next(iter(found.keys() & sources.keys()), None):
+        if twice := next(iter(files.keys() & sources.keys()), None):
             raise BadInput(f"{path}: a second {twice}: there is one of a name")
-        sources |= found
+        sources |= files
     total = sum(path.stat().st_size for path in sources.values())
     if len(sources) > MAX_FILES or total > MAX_BYTES:
         raise BadInput(

@@ -85,20 +85,20 @@ def installed(group: str) -> tuple[InstalledPlugin, ...]:
 
 @cache
 def all_installed() -> tuple[InstalledPlugin, ...]:
-    if (told := os.environ.get(PLUGINS)) is not None:
-        return tuple(InstalledPlugin(**each) for each in json.loads(told))
+    if (handed_over := os.environ.get(PLUGINS)) is not None:
+        return tuple(InstalledPlugin(**fields) for fields in json.loads(handed_over))
     if any(name in os.environ for name in OF_RUNS) or not any(map(declares_plugins, sys.path)):
         return ()
     from importlib.metadata import distributions
 
-    found = {
+    all_found = {
         InstalledPlugin(entry.group.removeprefix(PREFIX), entry.module, package.name, version)
         for package in distributions()
         for entry in package.entry_points
         for version in [package.version]
         if entry.group.startswith(PREFIX) and entry.group.removeprefix(PREFIX) in GROUPS
     }
-    return tuple(sorted(found, key=lambda plugin: (plugin.group, plugin.module, plugin.version)))
+    return tuple(sorted(all_found, key=lambda one: (one.group, one.module, one.version)))
 
 
 def declares_plugins(folder: str) -> bool:

@@ -70,8 +70,8 @@ def plugins_used(declarations: Iterable[tuple[str, str]]) -> list[UsedPlugin]:
 
     Raises BadInput.
     """
-    found = (plugin_of(group, module) for group, module in dict.fromkeys(declarations))
-    return [used(plugin) for plugin in found if plugin is not None]
+    candidates = (plugin_of(group, module) for group, module in dict.fromkeys(declarations))
+    return [used(plugin) for plugin in candidates if plugin is not None]
 
 
 def import_installed(plugin: InstalledPlugin) -> ModuleType:

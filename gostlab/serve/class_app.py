@@ -95,8 +95,8 @@ class WrongCodes:
     def add(self, name: str) -> None:
         if len(self._by_name) > MAX_NAMES:
             self._by_name.clear()
-        for each in (name, ""):
-            self._by_name[each].append(time.monotonic())
+        for counted_for in (name, ""):
+            self._by_name[counted_for].append(time.monotonic())
 
 
 class ClassRoutes:
@@ -192,8 +192,8 @@ class ClassRoutes:
 
     async def lab(self, request: Request) -> Response:
         work = await self.opened(request)
-        shown = await run_in_threadpool(self._work.lab_json, work)
-        return json_response({**shown, "guide": self._guides[work.lab.name]})
+        lab_json = await run_in_threadpool(self._work.lab_json, work)
+        return json_response({**lab_json, "guide": self._guides[work.lab.name]})
 
     async def progress(self, request: Request) -> Response:
         work = await self.opened(request)

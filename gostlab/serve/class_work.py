@@ -240,9 +240,11 @@ class ClassWork:
         one = replace(plan, runs=(run,), until={})
         work.active = run.name
         try:
-            kept = self._pool.open_lab().kept
+            lab_parts = self._pool.open_lab().kept
             watcher = RunObserver()
-            running = one.run(work.results, jobs=1, progress=watcher, retry_failed=True, kept=kept)
+            running = one.run(
+                work.results, jobs=1, progress=watcher, retry_failed=True, kept=lab_parts
+            )
             with running:
                 running.wait()
         finally:
@@ -442,8 +444,8 @@ def judged_json(point: Point, text: str, names: Mapping[str, Value]) -> dict[str
         why = score_answer(point, text, names)[-1]
     except FormulaError:
         return {"predicted": text, "right": None, "is_near": None}
-    shown = right if isinstance(right, str) else float(f"{float(right):.4g}")
-    return {"predicted": text, "right": shown, "is_near": not why}
+    right_value = right if isinstance(right, str) else float(f"{float(right):.4g}")
+    return {"predicted": text, "right": right_value, "is_near": not why}
 
 
 def guide_html(lab: CourseLab) -> str:

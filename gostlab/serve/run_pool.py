@@ -315,8 +315,8 @@ class RunPool:
 
     def run_in_lab(self, experiment: api.Experiment, observer: RunObserver) -> api.Running:
         """Begin an experiment's runs, in sandboxes that have booted if there are some."""
-        jobs, kept = min(self._slot_count, len(experiment.runs)), self.open_lab().kept
-        return experiment.run(self.folder, jobs=jobs, progress=observer, kept=kept)
+        jobs, lab_parts = min(self._slot_count, len(experiment.runs)), self.open_lab().kept
+        return experiment.run(self.folder, jobs=jobs, progress=observer, kept=lab_parts)
 
     def open_lab(self) -> api.Lab:
         """Return the lab that keeps sandboxes booted. Raises MissingPart, MachineError."""

@@ -115,8 +115,8 @@ def serve_verb(arguments: argparse.Namespace) -> int:
             pool.warm_up()
 
         with suppress(KeyboardInterrupt):  # Ctrl-C is how a server ends
-            made = app.make_app(pool, token, bound_port, work)
-            http_server.make_server(made, started).run(sockets=[listening])
+            asgi_app = app.make_app(pool, token, bound_port, work)
+            http_server.make_server(asgi_app, started).run(sockets=[listening])
     return common.EXIT_OK
 
 

@@ -44,8 +44,8 @@ def program_digests(commands: Sequence[str]) -> dict[str, str]:
     """Return the digest of every program and path that commands name, by its word."""
     named = {str(path): path for path in paths_in(commands)}
     for word in words_of(commands):
-        if "/" not in word and (found := shutil.which(word, path=GUEST_PATH)):
-            named[word] = Path(found)
+        if "/" not in word and (program := shutil.which(word, path=GUEST_PATH)):
+            named[word] = Path(program)
     return {word: content_digest(path) for word, path in sorted(named.items())}
 
 
@@ -84,16 +84,16 @@ def _linked_libraries(path: Path, _mtime_ns: int, _size: int) -> list[Path]:
         return []
     argv = [str(loaders[0]), "--list", str(path)]
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
-    return [Path(found) for found in LIBRARY.findall(done.stdout)]
+    return [Path(library) for library in LIBRARY.findall(done.stdout)]
 
 
 def changed_programs(
     commands: Sequence[str], programs: Mapping[str, str], files: Mapping[str, str]
 ) -> str:
     """Return what of a flow's programs and files is not here as it was compiled, or ""."""
-    found = program_digests(commands)
-    for word in sorted({*found, *programs}):
-        if found.get(word) != programs.get(word):
+    digests = program_digests(commands)
+    for word in sorted({*digests, *programs}):
+        if digests.get(word) != programs.get(word):
             return f"{word} is not what it was when the run was asked for"
     if files and not copy_of(digest_of(files)).is_dir():
         return f"its files ({', '.join(list(files)[:3])}) are not on this machine"

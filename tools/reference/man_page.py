@@ -61,10 +61,10 @@ def tagged(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def roff(text: str) -> str:
     """Return a text for roff: without Markdown, with its special characters escaped."""
-    plain = (
+    unescaped = (
         re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text).replace("`", "").replace("./lab", "gostlab")
     )
-    escaped = plain.replace("\\", "\\e").replace("-", "\\-")
+    escaped = unescaped.replace("\\", "\\e").replace("-", "\\-")
     escaped = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in escaped)
     lines = textwrap.wrap(escaped, WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(f"\\&{line}" if line[0] in (".", "'") else line for line in lines)

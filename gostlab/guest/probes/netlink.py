@@ -164,7 +164,7 @@ def tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
 
 @dataclass(frozen=True, slots=True)
 class MessageLayout:
-    """Where the attributes of an inet_diag_msg are. Most messages of a dump have one layout."""
+    """Represent the offsets of an inet_diag_msg's attributes: one layout for most of a dump."""
 
     heads: struct.Struct  # every attribute's header
     expected: tuple[bytes, ...]  # their contents in this layout
