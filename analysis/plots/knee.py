@@ -16,8 +16,8 @@ from gostlab.registry.kernels import version_of
 from gostlab.registry.tunnels import IP_TCP_BYTES
 from gostlab.results import read_run
 from gostlab.spec.units import show_size
-from gostlab.tcpmodel.buffer_sizing import socket_windows
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.socket_buffers import socket_windows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from gostlab.classroom.workspace import (
     find_coursework,
     find_unfinished,
     seal_predictions,
-    sealed_seed,
+    seed_of_predictions,
 )
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK, complain, print_json
 from gostlab.scheduler import summary
@@ -80,7 +80,7 @@ def predict(arguments: argparse.Namespace) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     folder, assignment = find_coursework(arguments.lab)
-    seed = sealed_seed(folder, assignment)
+    seed = seed_of_predictions(folder, assignment)
     plans = [
         api.Experiment.from_file(
             assignment.lab.experiment_path, settings=assignment.sets, machine="sandbox", seed=seed

@@ -180,7 +180,7 @@ def find_unanswered(lab: CourseLab, answers: Answers) -> Iterator[tuple[Point, s
             yield point, f"{text[:60]!r}: not a number (like 41.2, without a unit)"
 
 
-def sealed_seed(folder: Path, assignment: Assignment) -> int:
+def seed_of_predictions(folder: Path, assignment: Assignment) -> int:
     """Return the seed of the runs that belong to the sealed predictions. Raises BadInput."""
     sealed = read_sealed(folder / SEALED, assignment.lab)
     answers = read_answers(folder / ANSWERS, assignment.lab)
@@ -208,7 +208,7 @@ def differences(runs: list[RunSpec], assignment: Assignment, seed: int) -> list[
 def find_unfinished(folder: Path, assignment: Assignment) -> list[str]:
     """Return a line for each item that is missing from a hand-in. Raises BadInput."""
     lab = assignment.lab
-    sealed_seed(folder, assignment)
+    seed_of_predictions(folder, assignment)
     answers = read_answers(folder / ANSWERS, lab)
     left = [
         f"{ANSWERS}: {'.'.join(point.answer or ())}: {why}"

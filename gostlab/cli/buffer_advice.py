@@ -5,14 +5,14 @@ import math
 from dataclasses import dataclass
 
 from gostlab.spec.units import show_rate, show_size
-from gostlab.tcpmodel.buffer_sizing import (
+from gostlab.tcpmodel.limits import MAX_BUFFER_BYTES
+from gostlab.tcpmodel.response import MSS_BYTES, bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.socket_buffers import (
     DEBIAN_BUFFERS,
     SCALING_RATIO_SINCE,
     Windows,
     socket_windows,
 )
-from gostlab.tcpmodel.constants import MAX_BUFFER_BYTES
-from gostlab.tcpmodel.response import MSS_BYTES, bdp_bytes, window_limit_bps
 
 # Both buffers must be twice the window: before Linux 6.6 half of a receive buffer is advertised,
 # and a paced sender has three fifths of its send buffer in flight.

@@ -12,10 +12,10 @@ from gostlab.registry.congestion_controls import parse_control
 from gostlab.results import metrics, read_object, read_run, read_series
 from gostlab.scheduler import summary
 from gostlab.scheduler.cell_result import CellResult
-from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.tcp_windows import flow_windows
 from gostlab.tcpmodel.averages import mean, median
-from gostlab.tcpmodel.constants import MTU_BYTES
+from gostlab.tcpmodel.limits import MTU_BYTES
 from gostlab.tcpmodel.response import bdp_bytes, cubic_epoch_s
 
 MAX_SLICES, MIN_SLICES = 20, 8  # number of slices of the measured part

@@ -22,7 +22,7 @@ def remove_timer_slack() -> None:
     checked(libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), *UNUSED), "timer slack")
 
 
-class Alarm:
+class TimerFd:
     """A file descriptor that is readable from an instant of time.monotonic() on."""
 
     def __init__(self) -> None:

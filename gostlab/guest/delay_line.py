@@ -19,7 +19,7 @@ from gostlab.guest.qdisc import (
     TcOptions,
 )
 from gostlab.spec.path_spec import LossSpec, ReorderSpec, ShareSpec, SlotSpec
-from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
+from gostlab.tcpmodel.limits import DELAY_LIMIT_PKTS
 
 # A rate on the delay line makes netem send in the order of arrival, despite the jitter: this rate
 # is so high that it has no other effect.

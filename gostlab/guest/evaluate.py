@@ -23,7 +23,7 @@ from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import ChangeSpec, DirectionSpec, random_loss
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
+from gostlab.tcpmodel.limits import DELAY_LIMIT_PKTS
 from gostlab.tcpmodel.netem_models import correlated
 from gostlab.tcpmodel.rate_steps import CapacityOf
 

@@ -72,7 +72,7 @@ from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec.checks import Check, report, worst
 from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.constants import MTU_BYTES
+from gostlab.tcpmodel.limits import MTU_BYTES
 
 TAINT = Path("/proc/sys/kernel/tainted")
 

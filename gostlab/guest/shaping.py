@@ -42,7 +42,7 @@ from gostlab.spec.compatible_json import JsonObject, to_json_value
 from gostlab.spec.flow import FlowSpec, delays_ms
 from gostlab.spec.path_spec import NO_LOSS, OF_DELAY_LINE, ChangeSpec, DirectionSpec, PolicerSpec
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.constants import period_factors
+from gostlab.tcpmodel.limits import period_factors
 
 # The output for each device begins at its root qdisc.
 ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO
 
-from gostlab.guest.alarm import Alarm
+from gostlab.guest.alarm import TimerFd
 from gostlab.guest.flow_result import MAX_FILE_MIB, FlowResult, TrafficError
 from gostlab.guest.iperf3_barrier import HeldServer, can_hold
 from gostlab.guest.load_context import LoadContext
@@ -215,7 +215,7 @@ def connect_all(
         undo.callback(held.release)
         client = context.start(client_of(context, flow), recorded=False)
         undo.callback(stop, client)
-        connections[flow.name] = Connected(client, held, lead_s(context.run, flow))
+        connections[flow.name] = Connected(client, held, start_message_delay_s(context.run, flow))
     for flow in flows:
         # A server accepts its connections from here on, so each flow has its own time limit.
         until_s = time.monotonic() + grace_s(context.run, flow)
@@ -244,7 +244,7 @@ def grace_s(run: RunSpec, flow: FlowSpec) -> float:
     return GRACE_S + GRACE_ROUND_TRIPS * run.longest_rtt_s(flow)
 
 
-def lead_s(run: RunSpec, flow: FlowSpec) -> float:
+def start_message_delay_s(run: RunSpec, flow: FlowSpec) -> float:
     """Return the time that a server's start message takes to a client that sends."""
     if flow.direction == "download":
         return 0.0
@@ -308,7 +308,7 @@ class Timeline:
         self._changes = list(context.run.changes)
         self._active: dict[int, ActiveFlow] = {}  # active flows by `ending`
         self._endings = select.poll()
-        self._alarm = Alarm()
+        self._alarm = TimerFd()
         undo.callback(self._alarm.close)
         self._endings.register(self._alarm.descriptor, select.POLLIN)
         # Start and end of each flow, seconds from the start of the load.

@@ -27,8 +27,8 @@ from gostlab.importers.base import (
 )
 from gostlab.spec import units
 from gostlab.spec.path_spec import PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
-from gostlab.tcpmodel.constants import MTU_BYTES
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
+from gostlab.tcpmodel.limits import MTU_BYTES
 
 RATE_FACTORS = {
     **{

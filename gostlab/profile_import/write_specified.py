@@ -24,8 +24,8 @@ from gostlab.spec import units
 from gostlab.spec.path_spec import ReorderSpec, ShareSpec
 from gostlab.spec.profile import load_distribution, load_profile, summary
 from gostlab.spec.yaml_source import BadInput
-from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table, table_name_of
+from gostlab.tcpmodel.limits import DISTRIBUTION_SCALE
 
 # The rate of a direction that nothing shapes: more than any shaped one needs for its ACKs.
 UNSHAPED_RATE_BPS = 10_000_000_000

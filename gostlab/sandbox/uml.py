@@ -55,15 +55,15 @@ from gostlab.sandbox import (
     start_logged,
 )
 from gostlab.sandbox.guest_init import REBOOTED
-from gostlab.sandbox.guest_memory import (
+from gostlab.sandbox.host_limits import memory_left
+from gostlab.sandbox.kernel_log import explain_kernel_death, read_log
+from gostlab.sandbox.memory_file import (
     FOLDER_VARIABLE,
     MEMORY_SLACK_MIB,
     MemoryPlace,
     explain_unfit,
     memory_place,
 )
-from gostlab.sandbox.host_limits import memory_left
-from gostlab.sandbox.kernel_log import explain_kernel_death, read_log
 from gostlab.sandbox.readable_paths import named_by_commands, readable_as_root
 from gostlab.sandbox.rootfs import LINKS, OwnRoot, own_root
 from gostlab.spec.cpu_model import CpuModel, MachineModel
@@ -276,7 +276,7 @@ def boot(
 
     folder    the only host folder that the guest may write, /run/gostlab inside; boot.json and
               log.txt are written there
-    environ   variables of the command's environment besides those of sandbox_environ
+    environ   variables of the command's environment besides those of guest_environ
     keep      host folders that must stay visible inside although the guest has its own /tmp
               and /run
     terminal  the guest's console is the caller's terminal, instead of log.txt
@@ -303,7 +303,7 @@ def boot(
     memory = memory_place(model.memory_mib, folder, own_mounts=isolation.namespaces)
     boot_orders = {
         "argv": list(argv),
-        "environ": {**sandbox_environ(environ, root), "GOSTLAB_MEMORY": str(memory)},
+        "environ": {**guest_environ(environ, root), "GOSTLAB_MEMORY": str(memory)},
         "keep": visible,
         "terminal": terminal,
         "modules": [
@@ -554,7 +554,7 @@ def explain_exit(status: int, memory: MemoryPlace) -> str | None:
     )
 
 
-def sandbox_environ(extra: Mapping[str, str] = {}, root: OwnRoot | None = None) -> dict[str, str]:
+def guest_environ(extra: Mapping[str, str] = {}, root: OwnRoot | None = None) -> dict[str, str]:
     """Return the environment of a command in the guest."""
     return {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",

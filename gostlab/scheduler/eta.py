@@ -11,7 +11,7 @@ from gostlab import results, safe_read
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import DIRECTIONS
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.constants import UNLIMITED_BPS
+from gostlab.tcpmodel.limits import UNLIMITED_BPS
 
 PACKET_BITS = 12000  # bits of a packet of 1500 bytes
 

@@ -118,10 +118,10 @@ def fit(
         machine=choice.name,
         **how,
     )
-    return fit_to(order, choice, quiet=not progress, jobs=jobs, **runs)
+    return run_fit(order, choice, quiet=not progress, jobs=jobs, **runs)
 
 
-def fit_to(order: FitOrder, choice: machines.Choice, *, quiet: bool, **runs: Any) -> Fit:
+def run_fit(order: FitOrder, choice: machines.Choice, *, quiet: bool, **runs: Any) -> Fit:
     """Make the runs of a fit and write its profile. Raises the same exceptions as fit()."""
     progress = SearchProgress(*order.most(), quiet=quiet)
     document = experiment_document(order)

@@ -83,7 +83,7 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_order(order, sys.stdout)
         return 0
-    result = api.fit_to(
+    result = api.run_fit(
         order,
         choice,
         quiet=arguments.json,

@@ -11,8 +11,8 @@ from statistics import mean
 
 from gostlab.analysis.load.run_json import mean_loss
 from gostlab.spec.flow import FlowSpec
-from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.tcp_windows import flow_windows
 from gostlab.tcpmodel.response import cubic_throughput_bps, window_limit_bps
 
 SHARP = 4  # sharpness of the soft minimum of several limits

@@ -38,7 +38,7 @@ from gostlab.classroom.workspace import (
     begin,
     find_unfinished,
     seal_predictions,
-    sealed_seed,
+    seed_of_predictions,
     settings_of,
 )
 from gostlab.errors import PACKAGE, BadInput, Complaint
@@ -110,7 +110,7 @@ class LabWork:
 
     def runs(self) -> list[RunSpec]:
         """Return the runs that belong to the sealed predictions. Raises BadInput."""
-        seed = sealed_seed(self.folder, self.assignment)
+        seed = seed_of_predictions(self.folder, self.assignment)
         return self.assignment.runs(seed)
 
     def missing_runs(self, *, retry_failed: bool = False) -> list[RunSpec]:
@@ -235,7 +235,7 @@ class ClassWork:
             work.lab.experiment_path,
             settings=work.assignment.sets,
             machine="sandbox",
-            seed=sealed_seed(work.folder, work.assignment),
+            seed=seed_of_predictions(work.folder, work.assignment),
         )
         one = replace(plan, runs=(run,), until={})
         work.active = run.name

@@ -15,7 +15,7 @@ MAX_REMEMBERED = 1000  # queues, after which the idle ones are forgotten
 
 
 @dataclass
-class Queuing:
+class ClientQueue:
     """Represent one who asks: the calls that wait, and when the last one began."""
 
     calls: deque[Call] = field(default_factory=deque)
@@ -31,7 +31,7 @@ class TurnQueue:
 
     def __init__(self, threads: int) -> None:
         self._changed = threading.Condition()
-        self._queues: dict[str, Queuing] = {}
+        self._queues: dict[str, ClientQueue] = {}
         self._served = 0
         self._closed = False
         self._threads = [
@@ -46,7 +46,7 @@ class TurnQueue:
         with self._changed:
             if not self._closed:
                 self.forget_idle()
-                queue = self._queues.setdefault(who, Queuing())
+                queue = self._queues.setdefault(who, ClientQueue())
                 queue.calls.append(lambda: function(*arguments))
                 self._changed.notify()
 
@@ -81,7 +81,7 @@ class TurnQueue:
                         queue.served = before
                     self._changed.notify()
 
-    def next_queue(self) -> Queuing | None:
+    def next_queue(self) -> ClientQueue | None:
         """Return the queue whose turn it is, or None if no call can begin."""
         waiting = [queue for queue in self._queues.values() if queue.calls and not queue.active]
         return min(waiting, key=lambda queue: queue.served, default=None)

@@ -26,7 +26,7 @@ from gostlab.spec.cpu_cost_tables import resolve_costs
 from gostlab.spec.flow import FlowSpec, delays_ms
 from gostlab.spec.hosts import HostCpus, resolve_cpus, resolve_tcp_memory
 from gostlab.spec.kernel_support import fit_settings, where_queues_act
-from gostlab.spec.link_paths import memory_path
+from gostlab.spec.links_crossed import memory_path
 from gostlab.spec.path import load_profile_of, resolve_changes, resolve_links, resolve_sites
 from gostlab.spec.path_spec import (
     DIRECTIONS,
@@ -43,8 +43,8 @@ from gostlab.spec.units import show_time
 from gostlab.spec.value_types import BOTH
 from gostlab.spec.workload import hosts_of_run, link_names, resolve_flows, resolve_hosts
 from gostlab.spec.yaml_source import Node
-from gostlab.tcpmodel import buffer_sizing
-from gostlab.tcpmodel.constants import MTU_BYTES
+from gostlab.tcpmodel import socket_buffers
+from gostlab.tcpmodel.limits import MTU_BYTES
 
 # The two ends of iperf3 wait 10 s for each other's messages (net.c, nread_read_timeout): this is
 # the longest round trip over which the test of one flow begins, and of several flows, which wait
@@ -119,7 +119,7 @@ def resolve(
         tunnel_options=tunnel_options(request),
         flows=flows,
         streams=request["streams"],
-        direction=first_direction(request),
+        direction=first_data_direction(request),
         duration_s=request["duration"],
         changes=changes,
         bottleneck=request["bottleneck"],
@@ -129,7 +129,7 @@ def resolve(
         pacing=request["pacing"],
         loss_detection=request["loss_detection"],
         mtu=request["mtu"],
-        buffers=buffer_sizing.resolve_buffers(request["buffers"], path.content_bytes),
+        buffers=socket_buffers.resolve_buffers(request["buffers"], path.content_bytes),
         acks=request["acks"] == "on",
         capture=request["capture"],
         snaplen_bytes=request["snaplen"],
@@ -157,7 +157,7 @@ def resolve(
         rx_usecs=reception.rx_usecs,
         memory_mib=memory_mib,
         tcp_memory_mib=tcp_memory_mib,
-        plugins=plugins_of(request, flows),
+        plugins=external_plugins_of(request, flows),
         sample_ms=request["sample"],
         start_spread_s=request["start_spread"],
         measure_from_s=measure_from_s,
@@ -165,7 +165,7 @@ def resolve(
     )
 
 
-def first_direction(request: RunRequest) -> str:
+def first_data_direction(request: RunRequest) -> str:
     """Return the direction of the run's data; of both, that of the first half of a flow."""
     return "upload" if request["direction"] == BOTH else str(request["direction"])
 
@@ -206,7 +206,7 @@ def own_cc(ccs: Iterable[str]) -> dict[str, str]:
     return {name: user_controls[name].sha256[:12] for name in names if name in user_controls}
 
 
-def plugins_of(request: RunRequest, flows: Sequence[FlowSpec]) -> list[UsedPlugin]:
+def external_plugins_of(request: RunRequest, flows: Sequence[FlowSpec]) -> list[UsedPlugin]:
     """Return the plugins of other packages that a run uses. Raises BadInput."""
     queues = bottleneck_kinds(request["bottleneck"], request["queue"])
     return plugins_used(
@@ -270,18 +270,18 @@ def guest_memory(request: RunRequest, path: PathSpec, flows: Sequence[FlowSpec])
     """
     legs = len(request.tunnel.legs_over(request["hops"]))
     needed_mib = sum(
-        buffer_sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path.content_bytes)
+        socket_buffers.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path.content_bytes)
         for flow in flows
     )
     programs_mib = 0
-    if len(flows) > buffer_sizing.MANY_FLOWS:
+    if len(flows) > socket_buffers.MANY_FLOWS:
         needed_mib = min(
-            needed_mib, buffer_sizing.tcp_memory_shared_mib(len(flows), path.content_bytes)
+            needed_mib, socket_buffers.tcp_memory_shared_mib(len(flows), path.content_bytes)
         )
-        programs_mib = buffer_sizing.FLOW_MEMORY_MIB * len(flows)
+        programs_mib = socket_buffers.FLOW_MEMORY_MIB * len(flows)
     tcp_memory_mib = request["tcp_memory"] or needed_mib
     used_mib = min(tcp_memory_mib, needed_mib) // 2 + programs_mib
-    memory_mib = request["memory"] or buffer_sizing.memory_needed_mib(used_mib, path.content_pkts)
+    memory_mib = request["memory"] or socket_buffers.memory_needed_mib(used_mib, path.content_pkts)
     return tcp_memory_mib, memory_mib
 
 
@@ -300,17 +300,17 @@ def resolve_offloads(
     """
     if request["offloads"] != "auto":
         return bool(request["offloads"] == "on")
-    if buffer_sizing.super_packets_enlarge_windows(kernel.version):
+    if socket_buffers.super_packets_enlarge_windows(kernel.version):
         return False
     in_datagrams = not flows[0].is_tcp or flows[0].traffic.is_counted or request.tunnel.sent_by
     if len(flows) > 1 or changes or in_datagrams:
         return False
     mss_bytes = request.tunnel.inner_mtu(request["mtu"]) - IP_TCP_BYTES
-    windows = buffer_sizing.socket_windows(
+    windows = socket_buffers.socket_windows(
         flows[0].buffers, flows[0].streams, kernel.version, mss_bytes, super_packets=True
     )
     return all(
-        link_path.never_queues(direction_of_data(first_direction(request)), windows.max_bytes)
+        link_path.never_queues(direction_of_data(first_data_direction(request)), windows.max_bytes)
         for link_path in (path, *links.values())
     )
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from gostlab.registry.topologies import Topology
 from gostlab.registry.traffic import TrafficKind, traffic_kind
 from gostlab.spec.compatible_json import added_later
-from gostlab.spec.link_paths import nodes_named
+from gostlab.spec.links_crossed import nodes_named
 from gostlab.spec.path_spec import PathSpec, direction_of_data
-from gostlab.tcpmodel.buffer_sizing import Buffers
+from gostlab.tcpmodel.socket_buffers import Buffers
 
 # A udp flow's datagrams fill the MTU like a TCP segment with timestamps.
 DATAGRAM_BYTES = 1448

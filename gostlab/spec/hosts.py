@@ -12,7 +12,7 @@ from gostlab.spec.profile import Machines
 from gostlab.spec.run_request import RunRequest
 from gostlab.spec.value_types import AUTO, SHARED
 from gostlab.spec.yaml_source import Node
-from gostlab.tcpmodel.buffer_sizing import tcp_memory_of_machine_mib
+from gostlab.tcpmodel.socket_buffers import tcp_memory_of_machine_mib
 
 CPUS_OF_AN_UNKNOWN_MACHINE = 1
 NO_POOL = 0  # The host has no pool of its own, and shares the pool of all hosts.

@@ -29,8 +29,8 @@ from gostlab.spec.yaml_source import (
     takes,
     whole_number,
 )
-from gostlab.tcpmodel.constants import MTU_BYTES
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
+from gostlab.tcpmodel.limits import MTU_BYTES
 
 OFF = "off"
 PERCENT = SHARE.to(float)

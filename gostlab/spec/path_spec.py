@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 from gostlab.spec.compatible_json import added_later
-from gostlab.tcpmodel.buffer_sizing import OFFLOAD_SHARE
-from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE, MTU_BYTES, UNLIMITED_BPS
+from gostlab.tcpmodel.limits import DISTRIBUTION_SCALE, MTU_BYTES, UNLIMITED_BPS
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.socket_buffers import OFFLOAD_SHARE
 
 FORWARD, REVERSE = DIRECTIONS = ("forward", "reverse")
 # What a direction may do to packets besides rate, delay, jitter and loss.

@@ -24,12 +24,12 @@ from gostlab.spec import units
 from gostlab.spec.checks import Check
 from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.flow import FlowSpec, delays_ms
-from gostlab.spec.flow_windows import flow_windows
-from gostlab.spec.link_paths import memory_path
+from gostlab.spec.links_crossed import memory_path
 from gostlab.spec.path_spec import DIRECTIONS, IMPAIRMENTS, ChangeSpec, DirectionSpec, jitter_reach
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel import buffer_sizing
-from gostlab.tcpmodel.constants import (
+from gostlab.spec.tcp_windows import flow_windows
+from gostlab.tcpmodel import socket_buffers
+from gostlab.tcpmodel.limits import (
     DELAY_LIMIT_PKTS,
     DISTRIBUTION_SCALE,
     FIRST_WINDOW_PKTS,
@@ -103,7 +103,7 @@ def guards(run: RunSpec) -> tuple[Guard, ...]:
         (check_policers, single_links),
         (check_slots, single_links),
         (check_correlations, single_links),
-        (check_duplicates, single_links),
+        (check_packet_duplication, single_links),
         (check_least_buffers, single_links),
         (check_hops_in_a_row, whole_run),
         (check_lengths, whole_run),
@@ -242,7 +242,7 @@ def check_offloads(run: RunSpec) -> Iterator[Guard]:
     flow, *others = run.flows
     max_bytes = flow_windows(run, flow).max_bytes
     if run.changes or others or not run.path.never_queues(flow.data_direction, max_bytes):
-        limit_bps = buffer_sizing.OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
+        limit_bps = socket_buffers.OFFLOAD_SHARE * min(rate_of(run, flow) for flow in run.flows)
         total_bps = sum(demand_bps(run, flow) for flow in run.flows)
         sentence = (
             "offloads are on where the queue (or jitter) decides: super-packets of up to"
@@ -260,7 +260,7 @@ def check_memory(run: RunSpec) -> Iterator[Guard]:
     path = memory_path(run.path, run.links, run.hops)
     legs = len(tunnel_kind(run.tunnel).legs_over(run.hops))
     needed_mib = sum(
-        buffer_sizing.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path.content_bytes)
+        socket_buffers.tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path.content_bytes)
         for flow in run.flows
     )
     if run.tcp_memory_mib < needed_mib:
@@ -270,7 +270,7 @@ def check_memory(run: RunSpec) -> Iterator[Guard]:
         )
         yield Guard("tcp_memory", sentence, run.tcp_memory_mib, needed_mib, "MiB")
     used_mib = min(run.tcp_memory_mib, needed_mib) // 2
-    min_mib = buffer_sizing.memory_needed_mib(used_mib, path.content_pkts)
+    min_mib = socket_buffers.memory_needed_mib(used_mib, path.content_pkts)
     if run.memory_mib < min_mib:
         sentence = (
             f"the sandbox has {run.memory_mib} MiB, and kernel, packets and sockets can take "
@@ -380,11 +380,11 @@ def openvpn_windows(run: RunSpec) -> Iterator[tuple[str, float]]:
     third of the buffer is free.
     """
     inner_mtu = tunnel_kind(run.tunnel).inner_mtu(run.mtu)
-    share = buffer_sizing.receive_window_share(
+    share = socket_buffers.receive_window_share(
         version_of(run.kernel), inner_mtu, super_packets=False
     )
     for name, part in (
-        ("sndbuf", 2 / 3 * inner_mtu / (inner_mtu + buffer_sizing.SKB_OVERHEAD_BYTES)),
+        ("sndbuf", 2 / 3 * inner_mtu / (inner_mtu + socket_buffers.SKB_OVERHEAD_BYTES)),
         ("rcvbuf", share),
     ):
         if name in run.tunnel_options:
@@ -563,7 +563,7 @@ def check_correlations(run: RunSpec) -> Iterator[Guard]:
                 yield Guard("correlation", sentence, share, round(achieved, 9), "")
 
 
-def check_duplicates(run: RunSpec) -> Iterator[Guard]:
+def check_packet_duplication(run: RunSpec) -> Iterator[Guard]:
     """Report duplicates of datagrams, which iperf3 and irtt take for datagrams of their own."""
     in_tunnel = run.tunnel != "direct"  # its ends deliver a duplicate once
     counting = [

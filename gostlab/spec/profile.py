@@ -103,8 +103,8 @@ from gostlab.spec.yaml_source import (
     whole_number,
     yes_no,
 )
-from gostlab.tcpmodel.constants import DISTRIBUTION_SCALE, MAX_PERIOD, MTU_BYTES, period_factors
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
+from gostlab.tcpmodel.limits import DISTRIBUTION_SCALE, MAX_PERIOD, MTU_BYTES, period_factors
 from gostlab.tcpmodel.response import cubic_loss, window_limit_bps
 
 # netem's limits: the length of a delay table, and its entries of 16 bits.

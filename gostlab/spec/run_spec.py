@@ -17,9 +17,9 @@ from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.compatible_json import JsonObject, added_later, from_json, to_json
 from gostlab.spec.flow import FlowSpec
-from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
+from gostlab.spec.links_crossed import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, DirectionSpec, LossSpec, PathSpec
-from gostlab.tcpmodel.buffer_sizing import Buffers
+from gostlab.tcpmodel.socket_buffers import Buffers
 
 SCHEMA = 2
 # A queue that would take longer to drain is never filled: senders' buffers are smaller.

@@ -60,8 +60,8 @@ from gostlab.spec.yaml_source import (
     text_of,
     unknown_key,
 )
-from gostlab.tcpmodel.buffer_sizing import Buffers
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
+from gostlab.tcpmodel.socket_buffers import Buffers
 
 # The default cost of one system call on the virtual clock, in µs.
 DEFAULT_SYSCALL_COST_US = 5

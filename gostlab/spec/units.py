@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gostlab.tcpmodel.constants import FIRST_WINDOW_PKTS
+from gostlab.tcpmodel.limits import FIRST_WINDOW_PKTS
 
 # A number, then its unit. 15 digits on each side exceed any quantity here, and bound the work.
 NUMBER = re.compile(

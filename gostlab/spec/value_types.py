@@ -34,7 +34,7 @@ from gostlab.spec.yaml_source import (
     text_of,
     whole_number,
 )
-from gostlab.tcpmodel.constants import MIB, SUPER_PACKETS
+from gostlab.tcpmodel.limits import MIB, SUPER_PACKETS
 
 # An end with its own congestion control is a host, or one of a tunnel's legs.
 END = re.compile(r"[a-z][a-z0-9_]{0,15}")

@@ -25,14 +25,14 @@ from gostlab.registry.traffic import (
 from gostlab.registry.tunnels import IP_TCP_BYTES, WAN, tunnel_kinds
 from gostlab.spec.command_files import program_digests
 from gostlab.spec.flow import DATAGRAM_BYTES, FlowSpec
-from gostlab.spec.link_paths import links_crossed, nodes_named, paths_crossed
+from gostlab.spec.links_crossed import links_crossed, nodes_named, paths_crossed
 from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
 from gostlab.spec.run_request import RunRequest, topologies_with
 from gostlab.spec.settings import NO_FLOW_NAMES, FlowFields
 from gostlab.spec.units import show_time
 from gostlab.spec.value_types import BOTH
 from gostlab.spec.yaml_source import BadInput, Node, meant
-from gostlab.tcpmodel.buffer_sizing import Buffers, resolve_buffers
+from gostlab.tcpmodel.socket_buffers import Buffers, resolve_buffers
 
 # A video flow's rungs, segments and buffer; the rungs of Mao, Netravali, Alizadeh, SIGCOMM 2017.
 DEFAULT_LADDER_BPS = (300_000, 750_000, 1_200_000, 1_850_000, 2_850_000, 4_300_000)
@@ -82,7 +82,7 @@ def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
                 raise setting.node.bad(f"no flow is called {owner} ({meant(owner, given)})")
             given[owner] = cast(FlowFields, {**given[owner], field: setting.value})
     node = request.node("flows" if "flows" in request.written else "topology")
-    site = site_under_test(request)
+    site = host_of_profile_site(request)
     flows_ = []
     for index, (name, fields) in enumerate(given.items(), 1):
         traffic = traffic_kind(fields["kind"]) if "kind" in fields else kind_of_fields(fields)
@@ -150,7 +150,7 @@ def check_topology(request: RunRequest) -> None:
         )
 
 
-def site_under_test(request: RunRequest) -> str:
+def host_of_profile_site(request: RunRequest) -> str:
     """Return the host of the site whose path is the run's; "" without sites. Raises BadInput."""
     topology, sites = request.topology, request.written.get("sites")
     if not topology.path_per_site:

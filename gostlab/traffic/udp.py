@@ -13,7 +13,7 @@ from gostlab.install.locate import OwnProgram, version_tuple
 from gostlab.registry.traffic import TrafficKind
 from gostlab.spec.flow import FlowSpec
 from gostlab.tcpmodel.averages import median
-from gostlab.tcpmodel.constants import UDP_BURST_PKTS
+from gostlab.tcpmodel.limits import UDP_BURST_PKTS
 from gostlab.traffic._iperf3 import client_argv, server_argv
 
 TRAFFIC = TrafficKind(

@@ -36,7 +36,7 @@ from gostlab.classroom.workspace import (
     find_unfinished,
     open_coursework,
     seal_predictions,
-    sealed_seed,
+    seed_of_predictions,
 )
 from gostlab.results import read_object
 from gostlab.spec import preflight
@@ -193,7 +193,7 @@ def test_predictions_are_sealed_once(tmp_path: Path) -> None:
     seal_predictions(tmp_path, assignment)
     rewrite(sheet, 'bdp_pkts: "60"', 'bdp_pkts: "61"')
     with pytest.raises(BadInput, match="others than the sealed"):
-        sealed_seed(tmp_path, assignment)
+        seed_of_predictions(tmp_path, assignment)
     with pytest.raises(BadInput, match="those count"):
         seal_predictions(tmp_path, assignment)
     assert open_coursework(tmp_path) == replace(assignment, lab=open_coursework(tmp_path).lab)

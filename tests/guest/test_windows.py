@@ -5,8 +5,8 @@ from dataclasses import astuple
 
 import pytest
 
-from gostlab.spec.flow_windows import flow_windows
 from gostlab.spec.preflight import guards
+from gostlab.spec.tcp_windows import flow_windows
 from gostlab.tcpmodel.response import window_limit_bps
 from tests.sandboxed import Lab, written
 

@@ -18,7 +18,7 @@ import pytest
 from gostlab import results, sandbox
 from gostlab.registry.kernels import SHIPPED, declared_kernels
 from gostlab.sandbox import MachineError, uml
-from gostlab.sandbox.guest_memory import memory_place
+from gostlab.sandbox.memory_file import memory_place
 from tests.lab_command import said_by
 from tests.offspring import adopt_orphans, all_gone, mounts_in
 from tests.sandboxed import STARTING, Done, Lab, booting, kill_a_guests_parent

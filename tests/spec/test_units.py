@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from gostlab.spec import units
-from gostlab.tcpmodel.constants import FIRST_WINDOW_PKTS
+from gostlab.tcpmodel.limits import FIRST_WINDOW_PKTS
 from tests.asked import refusal
 
 

@@ -109,9 +109,9 @@ def form_of(folder: Path, name: str) -> StudyForm:
     answered = {question(read_run_json(path)) for path in paths if path.is_dir()}
     asking: set[str] = set()
     quick_matrices = []
-    for matrix in sorted({matrix_of(form_question) for form_question in full | quick}):
+    for matrix in sorted({matrix_name(form_question) for form_question in full | quick}):
         longer, shorter = (
-            {form_question for form_question in form if matrix_of(form_question) == matrix}
+            {form_question for form_question in form if matrix_name(form_question) == matrix}
             for form in (full, quick)
         )
         expected = longer or full
@@ -123,7 +123,7 @@ def form_of(folder: Path, name: str) -> StudyForm:
     return StudyForm(frozenset(asking), tuple(quick_matrices))
 
 
-def matrix_of(question: str) -> str:
+def matrix_name(question: str) -> str:
     return str(json.loads(question)["matrix"])
 
 

@@ -21,7 +21,7 @@ from gostlab.spec.flow import FlowSpec, cc_at
 from gostlab.spec.path_spec import LossSpec, PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.units import show_rate
-from gostlab.tcpmodel.constants import MIN_ROUND_TRIPS, UDP_BURST_PKTS
+from gostlab.tcpmodel.limits import MIN_ROUND_TRIPS, UDP_BURST_PKTS
 from gostlab.tcpmodel.netem_models import LongRun, correlated, state_loss
 from gostlab.tcpmodel.rate_steps import CapacityOf
 

@@ -22,7 +22,7 @@ from gostlab.guest.probes.timer_lateness import (
 from gostlab.results import metrics
 from gostlab.spec.checks import VERDICTS, Check, worst
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.constants import DELAY_LIMIT_PKTS
+from gostlab.tcpmodel.limits import DELAY_LIMIT_PKTS
 from tests.sandboxed import describe, direction, flow
 
 PACKET_S = 8 * 1514 / 100e6

@@ -119,11 +119,11 @@ def run_without_bytecode(lab: Lab, run: RunSpec) -> Done:
     """The run in a guest whose Python finds no bytecode and compiles all that it imports: hundreds
     of calls more before the load, and a larger environment.
     """
-    environ = uml.sandbox_environ
+    environ = uml.guest_environ
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
             uml,
-            "sandbox_environ",
+            "guest_environ",
             lambda extra={}, root=None: environ(
                 {**extra, "PYTHONPYCACHEPREFIX": "/nowhere", "PAD": 60 * "x"}, root
             ),

@@ -7,7 +7,7 @@ from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.results.metrics import bottleneck_rate_bps, bottleneck_steps
 from gostlab.spec import preflight
-from gostlab.spec.link_paths import links_crossed
+from gostlab.spec.links_crossed import links_crossed
 from gostlab.spec.path_spec import in_series
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput

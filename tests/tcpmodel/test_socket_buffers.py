@@ -3,13 +3,13 @@
 
 import pytest
 
-from gostlab.tcpmodel.buffer_sizing import (
+from gostlab.tcpmodel.limits import MIB
+from gostlab.tcpmodel.socket_buffers import (
     DEBIAN_BUFFERS,
     receive_window_share,
     socket_windows,
     tcp_memory_needed_mib,
 )
-from gostlab.tcpmodel.constants import MIB
 from tests.asked import run_of
 
 
