@@ -4,7 +4,7 @@
 import signal
 import sys
 
-from gostlab.startup import BLOCKED, EXIT_INTERRUPTED, exit_on_signals, flush_output, open_streams
+from gostlab.startup import BLOCKED, EXIT_INTERRUPTED, exit_on_signals, open_streams, run_and_flush
 
 exit_on_signals()
 open_streams()
@@ -12,17 +12,21 @@ open_streams()
 from gostlab.cli.main import main  # noqa: E402
 
 
-def command() -> int:
+def run_verb() -> int:
     """Run the verb of the command line and return the exit status."""
     try:
         try:
-            status = main(sys.argv[1:])
+            return main(sys.argv[1:])
         finally:  # the command has finished: ignore signals during exit
             for number in BLOCKED:
                 signal.signal(number, signal.SIG_IGN)
     except KeyboardInterrupt:
-        status = EXIT_INTERRUPTED
-    return flush_output(status)
+        return EXIT_INTERRUPTED
+
+
+def command() -> int:
+    """Run the verb, flush its output and return the exit status."""
+    return run_and_flush(run_verb)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ it another encoding.
 import os
 import signal
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from types import FrameType
 
@@ -49,6 +50,18 @@ def raise_on_interrupt() -> None:
 def discard_output() -> None:
     """Send what is still to be printed to /dev/null: its reader has gone (`./lab … | head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def run_and_flush(command: Callable[[], int]) -> int:
+    """Run a command and flush its output; return its status, or 1 if the reader has gone."""
+    try:
+        status = command()
+    except SystemExit as stop:  # argparse's, after --help or a bad option
+        status = stop.code if isinstance(stop.code, int) else 0
+    except BrokenPipeError:
+        discard_output()
+        status = 1
+    return flush_output(status)
 
 
 def flush_output(status: int) -> int:

@@ -58,8 +58,15 @@ def zombies_of_ours() -> list[psutil.Process]:
 
 
 def sandboxes() -> list[psutil.Process]:
-    """The kernels among them."""
-    return offspring("rootfstype=hostfs")
+    """The kernels among them, without the child of one that has yet to become another program."""
+    kernels = offspring("rootfstype=hostfs")
+    pids = {kernel.pid for kernel in kernels}
+    roots = []
+    for kernel in kernels:
+        with suppress(psutil.NoSuchProcess):
+            if kernel.ppid() not in pids:
+                roots.append(kernel)
+    return roots
 
 
 def all_gone(patience_s: float = 5.0, besides: Set[int] = frozenset()) -> list[psutil.Process]:

@@ -345,9 +345,6 @@ if __name__ == "__main__":
     try:
         startup.unblock()
         startup.open_streams()
-        sys.exit(startup.flush_output(main()))
+        sys.exit(startup.run_and_flush(main))
     except KeyboardInterrupt:
         sys.exit(startup.EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        startup.discard_output()
-        sys.exit(1)

@@ -3,15 +3,11 @@
 
 import sys
 
-from gostlab.startup import discard_output, exit_on_signals, flush_output, open_streams
+from gostlab.startup import exit_on_signals, open_streams, run_and_flush
 
 exit_on_signals()
 open_streams()
 
 from gostlab.install.main import main  # noqa: E402
 
-try:
-    sys.exit(flush_output(main(sys.argv[1:])))
-except BrokenPipeError:
-    discard_output()
-    sys.exit(1)
+sys.exit(run_and_flush(lambda: main(sys.argv[1:])))

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -114,29 +115,39 @@ def run_ping(argv: Sequence[str], watch: Callable[[int], None]) -> tuple[str, bo
 
     `watch` is called with the sequence number of each packet that is answered or late.
     """
-    lines: list[str] = []
     interrupted = False
-    with subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=english_environ(),
-        text=True,
-        errors="replace",
-    ) as process:
+    with (
+        subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=english_environ(),
+            text=True,
+            errors="replace",
+        ) as process,
+        ThreadPoolExecutor(1) as reader,
+    ):
         assert process.stdout is not None
+        # Ctrl-C interrupts the main thread only: one in the midst of a read would lose a line.
+        reading = reader.submit(read_lines, process.stdout, watch)
         try:
-            for line in process.stdout:
-                lines.append(line)
-                if seq := re.search(r"icmp_seq=(\d+)", line):
-                    watch(int(seq[1]))
+            reading.result()
         except KeyboardInterrupt:
             interrupted = True
         finally:
             end_process(process, 2, signal.SIGINT)  # after a SIGINT ping prints its counts
-        lines += process.stdout
-    return "".join(lines), interrupted
+        return "".join(reading.result()), interrupted
+
+
+def read_lines(output: Iterable[str], watch: Callable[[int], None]) -> list[str]:
+    """Return the lines of ping's output, and call `watch` with each sequence number."""
+    lines = []
+    for line in output:
+        lines.append(line)
+        if seq := re.search(r"icmp_seq=(\d+)", line):
+            watch(int(seq[1]))
+    return lines
 
 
 def english_environ() -> dict[str, str]:

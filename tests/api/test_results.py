@@ -15,7 +15,7 @@ from gostlab.scheduler.experiment_result import ExperimentResult
 from tests.analysis import synthetic
 
 UNIT = re.compile(
-    r".*_(mbit|bps|ms|us|s|pkts|bytes|segments|events|bdp|mib|share|p|gain)"
+    r".*_(mbit|bps|ms|us|s|pkts|bytes|segments|events|bdp|mib|share|p|gain|jain)"
     r"(_whole_load|_low|_high|_values)?(:\w+)?$"
 )
 # Numbers of things, which have no unit, and what is no number.

@@ -76,6 +76,7 @@ def test_a_reader_that_goes_ends_a_command_without_a_word(command: str) -> None:
         stdout=writes,
         stderr=subprocess.PIPE,
         text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     os.close(writes)
     assert (done.returncode, done.stderr) == (1, "")
