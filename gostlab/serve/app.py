@@ -142,7 +142,7 @@ async def stream(run: ServedRun, first: int) -> AsyncIterator[str]:
 
 
 def client_of(request: Request) -> str:
-    """Return who asks: a tab, of a class's student one of his own."""
+    """Return who asks: a tab, or a tab of a student in a class."""
     return f"{request.scope[STUDENT]} {request.headers.get(CLIENT, '')[:MAX_CLIENT]}"
 
 

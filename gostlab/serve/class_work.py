@@ -204,7 +204,7 @@ class ClassWork:
         self._pool.queue.submit(work.assignment.student, self.execute_next, work, frozenset())
 
     def execute_next(self, work: LabWork, tried: frozenset[str]) -> None:
-        """Execute the next run of a student, and let the others wait for his next turn.
+        """Execute the next run of a student, and let the others wait for their next turn.
 
         tried: the runs of this request so far; one that fails is tried once.
         """
