@@ -55,13 +55,15 @@ def student(number: int) -> str:
 
 def measure(
     assignment: Assignment,
-    results: Path,
-    jobs: int | None,
+    machines: api.Lab,
     seed: str = "",
     matrices: Sequence[str] = (),
     sets: Mapping[str, str] = {},
 ) -> Row:
-    """Return the drawn and measured values of one student, making missing runs."""
+    """Return the drawn and measured values of one student, making missing runs.
+
+    Every student's runs use the same booted sandboxes, `machines`.
+    """
     lab, predictions = assignment.lab, {"pilot": seed} if seed else {}
     places = [(lab.experiment_path, {**assignment.sets, **sets})]
     if lab.own and not matrices:
@@ -76,8 +78,9 @@ def measure(
         )
         title = f"{lab.name} {assignment.student} {seed}"
         with progress_on_stderr(title, quiet=False) as progress:
-            experiment.run(results, jobs=jobs, progress=progress).wait()
-    runs = find_runs(assignment, Sealed(predictions, datetime.fromtimestamp(0, UTC)), results)
+            machines.execute(experiment, progress=progress).wait()
+    sealed = Sealed(predictions, datetime.fromtimestamp(0, UTC))
+    runs = find_runs(assignment, sealed, machines.results)
     names, lacking = collect_values(assignment, runs)
     if not matrices:
         for line in (*runs.problems, *lacking.values()):
@@ -165,39 +168,42 @@ def write_page(folder: Path) -> None:
     print(text, end="")
 
 
+def measure_lab(lab: CourseLab, arguments: argparse.Namespace) -> None:
+    """Measure a lab's missing students, or the other seeds of its first one, and keep them."""
+    out = arguments.out
+    with api.Lab(arguments.results / lab.name, jobs=arguments.jobs) as machines:
+        if arguments.seeds:
+            sets = dict(pair.partition("=")[::2] for pair in arguments.set)
+            first = assigned(lab, student(0), COURSE)
+            rows = [
+                measure(first, machines, str(seed), arguments.matrix, sets)
+                for seed in range(1, arguments.seeds + 1)
+            ]
+            keep(out, lab, "seeds", rows)
+            return
+        measured = {row.get("student"): row for row in rows_of(out, lab)}
+        for number in range(arguments.students):
+            if number not in measured:
+                row = measure(assigned(lab, student(number), COURSE), machines)
+                measured[number] = {"student": number, **row}
+                keep(out, lab, "students", [measured[at] for at in sorted(measured)])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lab", nargs="*")
     parser.add_argument("--students", type=int, default=30)
     parser.add_argument("--results", type=Path, help="where the runs are; without it none is made")
-    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--jobs", type=int, default=2, help="number of parallel runs (default: 2)")
     parser.add_argument("--seeds", type=int, help="so many other seeds of the first student")
     parser.add_argument("--matrix", action="append", default=[], help="of --seeds: these alone")
     parser.add_argument("--set", action="append", default=[], help="of --seeds: NAME=LEVELS")
     parser.add_argument("--out", type=Path, default=ROOT / "labs", help="of bands.json, bands.md")
     arguments = parser.parse_args()
-    out = arguments.out
-    for word in (arguments.lab or [str(folder) for folder in list_labs()]) * bool(
-        arguments.results
-    ):
-        lab = load_lab(word)
-        results = arguments.results / lab.name
-        if arguments.seeds:
-            sets = dict(pair.partition("=")[::2] for pair in arguments.set)
-            first = assigned(lab, student(0), COURSE)
-            rows = [
-                measure(first, results, arguments.jobs, str(seed), arguments.matrix, sets)
-                for seed in range(1, arguments.seeds + 1)
-            ]
-            keep(out, lab, "seeds", rows)
-            continue
-        rows = []
-        for number in range(arguments.students):
-            assignment = assigned(lab, student(number), COURSE)
-            there = [row for row in rows_of(out, lab) if row.get("student") == number]
-            rows += there or [{"student": number, **measure(assignment, results, arguments.jobs)}]
-            keep(out, lab, "students", rows)
-    write_page(out)
+    if arguments.results:
+        for word in arguments.lab or [str(folder) for folder in list_labs()]:
+            measure_lab(load_lab(word), arguments)
+    write_page(arguments.out)
     return 0
 
 
