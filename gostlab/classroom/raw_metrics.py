@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: MIT
 """Compute the metrics of a run from its raw records, and check the records for contradictions.
 
-The raw records are the reports of both iperf3 ends and the samples of sockets and queues. A value
+The raw records are the reports of both iperf3 ends and of pings, and the samples of sockets and
+queues. A value
 that a run's folder states about itself (flows.json, legs.json, fidelity.json) is computed again
 from them, and if the two disagree the run does not count. A student may have edited any file: an
 unreadable record results in a sentence, never in a traceback.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from gostlab.classroom.answers import TIME
+from gostlab.registry.plugins import module_of
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.results import (
     BROKEN_RECORDS,
@@ -67,9 +71,14 @@ class Records:
         return data
 
     def report_name(self, flow: FlowSpec, end: str = "") -> str:
-        """Return the file name of the iperf3 report of one end of a flow."""
+        """Return the file name of the report of one end of a flow."""
         suffix = f"-{flow.name}" if len(self.run.flows) > 1 else ""
-        return f"iperf3{suffix}{end}.json"
+        stem, extension = flow.traffic.report
+        return f"{stem}{suffix}{end}{extension}"
+
+    @property
+    def tcp_flows(self) -> list[FlowSpec]:
+        return [flow for flow in self.run.flows if flow.is_tcp]
 
     @cached_property
     def sockets(self) -> list[SocketRow]:
@@ -84,6 +93,11 @@ class Records:
         """Return the rows of flows.json in the order of the run's flows."""
         rows = {row["name"]: row for row in self.object("flows.json")["flows"]}
         return [rows[flow.name] for flow in self.run.flows]
+
+    def round_trips_ms(self, flow: FlowSpec) -> list[float]:
+        """Return the answered round trips of a ping flow, from its client's report, ms."""
+        rows = module_of(flow.traffic).rows(json.dumps(self.object(self.report_name(flow))))
+        return [row["rtt_ms"] for _, row in rows if row["rtt_ms"] is not None]
 
     @cached_property
     def legs(self) -> list[LegRow]:
@@ -180,7 +194,7 @@ def contradictions(records: Records, verdicts: Sequence[str], sealed: datetime) 
         yield f"status.json: began before the predictions were sealed ({sealed:{TIME}})"
     yield from wrong_verdict(records, verdicts)
     for flow, row in zip(run.flows, records.flow_rows, strict=True):
-        yield from wrong_counts(records, flow, row)
+        yield from (wrong_counts if flow.is_tcp else wrong_pings)(records, flow, row)
     yield from wrong_samples(records)
 
 
@@ -188,7 +202,9 @@ def wrong_lengths(records: Records, status: Mapping[str, dict[str, int]]) -> Ite
     """Yield files that are missing, or whose length has changed since the run finished."""
     lengths = status["files"]
     reports = [
-        records.report_name(flow, end) for flow in records.run.flows for end in ("", "-server")
+        records.report_name(flow, end)
+        for flow in records.run.flows
+        for end in (("", "-server") if flow.is_tcp else ("",))
     ]
     for name in (*NEEDED, *SERIES, *reports):
         if name != "status.json" and name not in lengths:
@@ -250,6 +266,31 @@ def wrong_counts(records: Records, flow: FlowSpec, row: FlowRow) -> Iterator[str
     yield from wrong_leg(records, flow, got, retransmits)
 
 
+def wrong_pings(records: Records, flow: FlowSpec, row: FlowRow) -> Iterator[str]:
+    """Yield contradictions between a ping flow's report, flows.json and pings.jsonl."""
+    rtts_ms = records.round_trips_ms(flow)
+    reported = metrics.flow_measures(row)
+    for name, share in (("ping_median_ms", 0.5), ("ping_p95_ms", 0.95)):
+        got = median(rtts_ms) if share == 0.5 else nearest_rank(rtts_ms, share)
+        if not nearly_equal(reported.get(name), got):
+            yield f"flows.json: {flow.name}: {name} {reported.get(name)}, its report says {got:.3f}"
+    sampled = [
+        ping["rtt_ms"]
+        for ping in read_series(records.folder, "pings")
+        if ping["flow"] == flow.name and ping["rtt_ms"] is not None
+    ]
+    if sampled != rtts_ms:
+        yield f"pings.jsonl: {flow.name}: its round trips are not those of its report"
+    wanted = 1000 * flow.duration_s / flow.interval_ms
+    if len(rtts_ms) < 0.8 * wanted:
+        yield f"pings.jsonl: {flow.name}: {len(rtts_ms)} round trips of {wanted:.0f}"
+
+
+def nearest_rank(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at most 1 - share of all exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
 def wrong_leg(records: Records, flow: FlowSpec, got: float, retransmits: Any) -> Iterator[str]:
     """Yield contradictions between iperf3's received bytes and a flow's leg across the WAN."""
     legs = [leg for leg in records.legs if (leg["leg"], leg["flow"]) == ("wan", flow.name)]
@@ -291,7 +332,7 @@ def wrong_samples(records: Records) -> Iterator[str]:
     if len(rows) < 0.8 * wanted - 3:
         yield f"queues.jsonl: {len(rows)} samples of the bottleneck, of {wanted:.0f}"
         return
-    same = [flow for flow in run.flows if flow.data_direction == run.data_direction]
+    same = [flow for flow in records.tcp_flows if flow.data_direction == run.data_direction]
     got = math.fsum(records.received(flow)[0] for flow in same)
     passed = rows[-1]["sent_bytes"]
     if not got <= passed <= 1.5 * got + 2**20:
@@ -315,7 +356,7 @@ def flow_of(records: Records, name: str | None) -> FlowSpec:
 
 
 def goodput_mbit(records: Records, flow: str | None) -> float:
-    flows = [flow_of(records, flow)] if flow else records.run.flows
+    flows = [flow_of(records, flow)] if flow else records.tcp_flows
     return math.fsum(8 * got / seconds for got, seconds in map(records.received, flows)) / 1e6
 
 
@@ -337,6 +378,14 @@ def delay(records: Records, _flow: str | None, *, of: str, part: str) -> float:
     if distribution is None:
         raise UnreadableRecord(f"no samples of {of}")
     return float(getattr(distribution, part))
+
+
+def ping_ms(records: Records, flow: str | None, *, part: str) -> float:
+    """Return the median or 95th percentile of a ping flow's round trips, ms."""
+    if flow is None:
+        raise UnreadableRecord(f"ping_{part}_ms: of which flow (`flow`)?")
+    rows = {row["name"]: row for row in records.flow_rows}
+    return metrics.flow_measures(rows[flow])[f"ping_{part}_ms"]
 
 
 def idle_rtt_ms(records: Records, _flow: str | None) -> float:
@@ -378,7 +427,7 @@ def delivery_curves(records: Records) -> dict[str, metrics.DeliveryCurve]:
     """Return the bytes that every flow delivered over time. Raises UnreadableRecord."""
     instants = sorted({row["t_s"] for row in records.sockets})
     curves = {}
-    for flow in records.run.flows:
+    for flow in records.tcp_flows:
         rows = records.wan_rows(flow)
         curve = metrics.delivery_curve(rows, instants, *span_of(records, flow))
         if curve is None:
@@ -451,6 +500,8 @@ FIGURES: Mapping[str, Callable[[Records, str | None], float]] = {
     "srtt_p95_ms": partial(delay, of="sockets", part="p95"),
     "queue_delay_median_ms": partial(delay, of="queues", part="median"),
     "queue_delay_p95_ms": partial(delay, of="queues", part="p95"),
+    "ping_median_ms": partial(ping_ms, part="median"),
+    "ping_p95_ms": partial(ping_ms, part="p95"),
     "idle_rtt_ms": idle_rtt_ms,
     "retr": retr,
     **{leg: partial(retransmitted_segments, leg=leg) for leg in ("app", "wan", "exit")},
