@@ -72,7 +72,7 @@ def waits_for(run: RunSpec, missing: RunRequirements) -> bool:
     if missing.root and not run.needs_host_files:
         return True
     tunnel = tunnel_kind(run.tunnel)
-    by_gost = tunnel.program == GOST and run.gost in missing.gosts
+    by_gost = tunnel.program == GOST and run.gost_program in missing.gosts
     return run.iperf3 in missing.iperf3s or tunnel.name in missing.tunnels or by_gost
 
 

@@ -33,6 +33,7 @@ from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
+RELAYS_SPELLING = "relay+… is the lab's own"  # why a run without a named GOST uses the relay
 MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread
 
 # Opens other workers than this machine's CPUs: returns their slots and how to start runs there. Its
@@ -118,11 +119,13 @@ def make(
                 save_experiment_file(plan, folder)
                 older = results.older_line(folder, plan.runs)
                 makers = results.makers_line(folder, plan.runs)
+                relays = results.relay_line(folder, plan.runs)
                 for line in (
                     *(warning.line for warning in plan.warned),
                     *plan.notes,
                     older,
                     makers,
+                    relays,
                 ):
                     if line:
                         progress.say(line)
@@ -199,12 +202,15 @@ def check_jobs(jobs: int | None) -> None:
 
 def gost_text(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
     """Return which GOST binaries the tunnels of some runs use, and why."""
-    tunnels = [(run.gost, tunnel_kind(run.tunnel).program == GOST) for run in runs]
-    requested = list(dict.fromkeys(gost for gost, is_gosts in tunnels if is_gosts))
+    tunnels = [run for run in runs if tunnel_kind(run.tunnel).program == GOST]
+    reasons = {run.gost_program: "" for run in tunnels} | {
+        run.gost_program: parts.tunnel_why if run.gost_program == locate.AUTO else RELAYS_SPELLING
+        for run in tunnels
+        if run.gost == locate.AUTO
+    }
     versions = [
-        f"{locate.tunnel_binary(parts, gost).version}"
-        + (f" ({parts.tunnel_why})" if gost == locate.AUTO else "")
-        for gost in requested
+        f"{locate.tunnel_binary(parts, gost).version}" + (f" ({why})" if why else "")
+        for gost, why in reasons.items()
     ]
     return f"GOST's tunnels: {', '.join(versions)}" if versions else "no tunnel of GOST's"
 

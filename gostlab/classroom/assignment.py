@@ -114,10 +114,10 @@ def expand_runs(path: Path, sets: tuple[tuple[str, str], ...], seed: int) -> tup
     runs = expand(experiment, overrides=dict(sets), machine="sandbox", clock="virtual")
     if any(run.measures_part for run in runs):
         raise BadInput(f"{path}: measure, skip: a lab's runs are taken over their whole load")
-    if any(run.gost == AUTO and tunnel_kind(run.tunnel).program == GOST for run in runs):
+    if any(run.gost_program == AUTO and tunnel_kind(run.tunnel).program == GOST for run in runs):
         raise BadInput(
             f"{path}: gost: {AUTO}: students with a GOST and without would run other programs:"
-            " write gost: relay (the lab's own), or a version"
+            " write relay+… or gost: relay (the lab's own), or a version"
         )
     return tuple(runs)
 

@@ -106,7 +106,8 @@ def program_of(run: RunSpec, parts: PartsJson) -> TunnelBinary | None:
     kind = tunnel_kind(run.tunnel)
     if kind.is_direct:
         return None
-    part = parts.get("tunnel") if run.gost == AUTO else parts.get("gosts", {}).get(run.gost)
+    gost = run.gost_program
+    part = parts.get("tunnel") if gost == AUTO else parts.get("gosts", {}).get(gost)
     provided = to_tunnel_binary(part) if part else None
     programs = parts.get("programs", {}).items()
     program = tunnel_program(

@@ -144,6 +144,10 @@ class TunnelKind(Declaration):
         """Return every program of the machine, or of Debian, that the tunnel runs."""
         return (self.program, *self.helpers) if self.program not in ("", GOST) else self.helpers
 
+    def is_relay_spelling(self, name: str) -> bool:
+        """Return whether a name of the tunnel, relay+TRANSPORT, asks for the lab's own relay."""
+        return self.program == GOST and name in self.spellings
+
     def legs_over(self, hops: int) -> tuple[str, ...]:
         """Return the TCP connections that one stream consists of over paths in series."""
         return self.chain if hops > 1 and self.chain else self.legs

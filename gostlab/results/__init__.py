@@ -467,6 +467,24 @@ def makers_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
     return f"finished before, and kept: {listed}; this is {__version__}"
 
 
+def relay_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
+    """Return a line on finished runs of the lab's relay that a GOST made, or None for none.
+
+    Before relay+… meant the lab's own relay, a machine with a GOST took that.
+    """
+    folders = [results / run.experiment / run.name for run in runs if run.gost_program == "relay"]
+    by_gost = 0
+    for folder in folders:
+        tunnel = (read_object(folder / "env.json") or {}).get("tunnel")
+        by_gost += isinstance(tunnel, dict) and tunnel.get("kind") == "gost"
+    return (
+        f"finished before, and kept: {by_gost} of relay+… by a GOST, which relay+… meant once:"
+        " another results folder makes them with the lab's relay"
+        if by_gost
+        else None
+    )
+
+
 def maker_of(environment: Mapping[str, object]) -> str:
     """Return the build that made a result: version, commit, kernel and a custom root."""
     lab = environment.get("lab")

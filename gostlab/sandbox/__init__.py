@@ -326,11 +326,11 @@ def require_programs(runs: Iterable[RunSpec], parts: Parts) -> None:
     for run in runs:
         iperf3 = run.iperf3 if any(flow.traffic.by_iperf3 for flow in run.flows) else None
         nagle = run.tunnel_options.get("nagle")
-        distinct[root_of(run), iperf3, run.tunnel, run.gost, nagle] = run
+        distinct[root_of(run), iperf3, run.tunnel, run.gost_program, nagle] = run
     for (root, iperf3, *_), run in distinct.items():
         require_programs_in(root, run, iperf3, parts)
     through_gost = (
-        run.gost for run in distinct.values() if tunnel_kind(run.tunnel).program == GOST
+        run.gost_program for run in distinct.values() if tunnel_kind(run.tunnel).program == GOST
     )
     for name in dict.fromkeys(through_gost):
         binary = tunnel_binary(parts, name)
@@ -356,7 +356,7 @@ def require_programs_in(root: Root | None, run: RunSpec, iperf3: str | None, par
         )
     kind = tunnel_kind(run.tunnel)
     if kind.program == GOST:
-        binary = tunnel_binary(parts, run.gost)
+        binary = tunnel_binary(parts, run.gost_program)
         if reason := explain_unusable_tunnel(kind, binary, parts.gosts, run.tunnel_options):
             raise MissingPart(reason)
     for program in kind.programs:

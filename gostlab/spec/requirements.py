@@ -24,7 +24,7 @@ def needs_of(runs: Iterable[RunSpec]) -> RunRequirements:
     runs = list(runs)
     flows = [flow.traffic for run in runs for flow in run.flows]
     by_iperf3 = [run.iperf3 for run in runs if any(flow.traffic.by_iperf3 for flow in run.flows)]
-    tunnels = [(tunnel_kind(run.tunnel), run.gost) for run in runs]
+    tunnels = [(tunnel_kind(run.tunnel), run.gost_program) for run in runs]
     return RunRequirements(
         kernels=unique(run.kernel for run in runs if run.machine == "sandbox"),
         iperf3s=unique(version for version in by_iperf3 if version in OWN),

@@ -193,6 +193,16 @@ class RunSpec:
         return sorted(controls | ({self.cc, *self.cc_by_end.values()} if self.cc_by_end else set()))
 
     @property
+    def gost_program(self) -> str:
+        """Return which program runs a tunnel of GOST's: as `gost`, but auto is no relay+TRANSPORT.
+
+        That is the lab's own relay, on a machine with a GOST too, if the relay has the transport.
+        """
+        kind = tunnel_kind(self.tunnel)
+        is_relay = kind.is_relay_spelling(self.tunnel) and not kind.since
+        return "relay" if self.gost == "auto" and is_relay else self.gost
+
+    @property
     def needs_host_files(self) -> bool:
         """Return whether a flow runs a program of the host and needs the host's files."""
         return any(flow.traffic.of_the_host for flow in self.flows)

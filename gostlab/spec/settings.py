@@ -833,8 +833,8 @@ SETTINGS: Mapping[str, KeySchema] = {
     "gost": KeySchema(
         value_types.read_gost,
         "program of GOST's tunnels: a GOST version (./lab gost add), relay (bundled with "
-        "gostlab), or auto (the GOST of --gost, GOSTLAB_GOST, PATH or the cache, else "
-        "relay)",
+        "gostlab), or auto (of relay+TRANSPORT the relay; of gost+TRANSPORT the GOST of "
+        "--gost, GOSTLAB_GOST, PATH or the cache, else the relay)",
         "3.2.6",
         default="auto",
     ),

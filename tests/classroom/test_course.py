@@ -103,8 +103,12 @@ def test_everybodys_tunnel_is_the_same_program(tmp_path: Path) -> None:
         assert {run.gost for run in tunnelled} == {"relay"}
     shutil.copytree(BY_NUMBER[7].folder, tmp_path / "mine")
     rewrite(tmp_path / "mine/experiment.yaml", "gost: relay", "gost: auto")
-    with pytest.raises(BadInput, match="gost: relay"):
-        asked_of(load_lab(str(tmp_path / "mine"))).runs(1)
+    mine = load_lab(str(tmp_path / "mine"))
+    tunnelled = [run for run in asked_of(mine).runs(1) if run.tunnel != "direct"]
+    assert {run.gost_program for run in tunnelled} == {"relay"}
+    rewrite(tmp_path / "mine/experiment.yaml", r"relay\+ws\b", "gost+ws")
+    with pytest.raises(BadInput, match="write relay"):
+        asked_of(replace(mine, folder=shutil.copytree(mine.folder, tmp_path / "again"))).runs(1)
 
 
 def test_a_lab_is_found_by_number_name_and_path() -> None:
@@ -233,6 +237,24 @@ def test_every_lab_can_be_graded_from_files(number: int, tmp_path: Path) -> None
     lost = [each.name for each in found.scored if not each.passed]
     # made-up runs are steady ones: only their bands, and guesses of what they would do, are off
     assert all(name.startswith(("run-", "predict-")) for name in lost)
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "says"),
+    [
+        ("flows.json", r'"p95_ms": 60.0', "flows.json: call: ping_p95_ms 20.0, its report says 60"),
+        ("pings.jsonl", r'"rtt_ms": 60.0', "pings.jsonl: call: its round trips are not those"),
+    ],
+)
+def test_a_calls_round_trips_are_those_of_its_report(
+    tmp_path: Path, file: str, pattern: str, says: str
+) -> None:
+    folder = make_hand_in(tmp_path / "alice", asked_of(BY_NUMBER[4]))
+    run = next(folder.glob("results/*/manager-fifo-*"))
+    rewrite(run / file, pattern, pattern.replace("60", "20"))
+    finish(run)
+    (problem,) = grade(asked_of(BY_NUMBER[4]), folder).problems
+    assert says in problem
 
 
 def test_an_answer_outside_its_band_costs_its_points_alone(tmp_path: Path) -> None:

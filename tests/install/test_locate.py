@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gostlab import Run
 from gostlab.install import locate
 from gostlab.registry import folders
 from tests.install.programs import program
@@ -175,6 +176,21 @@ def test_gost_is_preferred_to_the_relay_and_named_with_its_sum(cache: Path) -> N
     gost = program(cache / "gost" / "3.2.6" / "gost", "gost v3.2.6 (go1.25.4 linux/amd64)")
     tunnel = locate.tunnel_binary(locate.find_parts())
     assert (tunnel.path, tunnel.kind, tunnel.version) == (gost, "gost", "gost 3.2.6, go1.25.4")
+
+
+def test_relay_is_the_labs_own_and_gost_is_gost_on_a_machine_with_both(cache: Path) -> None:
+    program(cache / "relay" / locate.relay_inputs_hash() / "relay", "relay 0.1 (go1.19)")
+    program(cache / "gost" / "3.2.6" / "gost", "gost v3.2.6 (go1.25.4 linux/amd64)")
+    parts = locate.find_parts()
+
+    def program_of(tunnel: str, **settings: str) -> str:
+        run = Run(tunnel=tunnel, machine="sandbox", **settings).description
+        return locate.tunnel_binary(parts, run.gost_program).kind
+
+    assert program_of("gost+ws") == "gost"
+    assert program_of("relay+ws") == program_of("gost+ws", gost="relay") == "relay"
+    assert program_of("relay+ws", gost="3.2.6") == "gost"
+    assert program_of("relay+quic") == "gost"  # the relay lacks it
 
 
 def test_gost_on_path_must_be_version_3(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,6 +280,18 @@ def test_results_of_several_builds_are_kept_and_said(tmp_path: Path) -> None:
     assert line is not None and f"2 by {results.__version__} (aaa, kernel 6.12), 1 by" in line
 
 
+def test_relay_runs_that_a_gost_made_are_kept_and_said(tmp_path: Path) -> None:
+    made = [replace(run, tunnel="relay+ws") for run in runs(2)]
+    for run, kind in zip(made, ("gost", "relay"), strict=True):
+        folder = tmp_path / run.experiment / run.name
+        folder.mkdir(parents=True)
+        results.write_json(folder / "env.json", {"tunnel": {"kind": kind}})
+
+    assert results.relay_line(tmp_path, [replace(run, gost="3.2.6") for run in made]) is None
+    line = results.relay_line(tmp_path, made)
+    assert line is not None and "kept: 1 of relay+… by a GOST" in line
+
+
 # -- how it waits
 
 
