@@ -23,6 +23,7 @@ from gostlab.classroom.grading import RESULTS, StudentRuns, collect_values
 from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab
 from gostlab.classroom.raw_metrics import Records
 from gostlab.results import EPOCH
+from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 from tools.answer_sharing import right_answers
 
@@ -87,8 +88,11 @@ def make_run(results: Path, run: RunSpec, did: Steady, finished: datetime = NOW)
     flows, legs, sockets = [], [], []
     step_s = run.sample_ms / 1000
     instants = [round(step_s * n, 6) for n in range(1, math.floor(run.length_s / step_s) + 1)]
-    passed = 0.0
+    passed, pings = 0.0, list[dict[str, Any]]()
     for number, flow in enumerate(run.flows):
+        if not flow.is_tcp:
+            flows.append(make_pings(folder, run, flow, did, pings))
+            continue
         total = int(did.mbit * 1e6 / 8 / len(run.flows) * flow.duration_s) // MSS * MSS
         passed += total
         report = iperf3(flow.duration_s, flow.streams, total, did.again, f"cookie{number}")
@@ -131,11 +135,33 @@ def make_run(results: Path, run: RunSpec, did: Steady, finished: datetime = NOW)
     write_json(folder / "legs.json", {"legs": legs, "nstat": {}})
     write_json(folder / "env.json", {"kernel": "7.3.4", "host": {"cpu": "test"}})
     write_json(folder / "fidelity.json", {"verdict": "ok", "checks": checks})
-    for name, rows in (("sockets", sockets), ("queues", queues), ("hosts", hosts)):
+    series = {"sockets": sockets, "queues": queues, "hosts": hosts} | (
+        {"pings": pings} if pings else {}
+    )
+    for name, rows in series.items():
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
     finish(folder, finished)
     return folder
+
+
+def make_pings(
+    folder: Path, run: RunSpec, flow: FlowSpec, did: Steady, pings: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The report of a ping flow, its rows among `pings`, and what flows.json says of it."""
+    step_s = flow.interval_ms / 1000
+    count = math.floor(flow.duration_s / step_s)
+    sent = [{"at_s": round(step_s * number, 6), "rtt_ms": did.srtt_ms} for number in range(count)]
+    report = {"program": "echo", "over": "udp", "round_trips": sent}
+    write_json(folder / Records(folder, run).report_name(flow), report)
+    pings += [{"t_s": ping["at_s"], "flow": flow.name, "rtt_ms": ping["rtt_ms"]} for ping in sent]
+    round_trips = {"median_ms": did.srtt_ms, "p95_ms": did.srtt_ms, "sent": count, "lost": 0}
+    return (
+        FLOW
+        | {"name": flow.name, "kind": "ping", "started_s": flow.start_s, "ended_s": flow.end_s}
+        | {"bytes": 64 * count, "seconds": flow.duration_s, "retransmits": None}
+        | {"goodput_bps": 64 * 8 * count / flow.duration_s, "round_trips": round_trips}
+    )
 
 
 def iperf3(duration_s: float, streams: int, total: int, again: int, cookie: str) -> dict[str, Any]:
