@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.classroom.lab import load_lab
+from gostlab.classroom.lab import CourseLab, list_labs, load_lab
+from labs import minutes
 from tests.lab_command import ROOT, script_here
 from tools.answer_sharing import rows_of
+
+LABS = [load_lab(str(folder)) for folder in list_labs()]
 
 
 @pytest.mark.sandbox
@@ -30,3 +33,12 @@ def test_a_figure_is_of_the_labs_own_runs(tmp_path: Path) -> None:
     done = script_here(ROOT / "labs/figures.py", *words)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "0-warm-up.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+def test_a_lab_takes_between_45_and_60_minutes(lab: CourseLab) -> None:
+    assert minutes.MIN_MINUTES <= minutes.estimate(lab).total <= minutes.MAX_MINUTES
+
+
+def test_the_table_of_minutes_is_what_the_tool_prints() -> None:
+    assert f"{minutes.table(LABS)}\n" in minutes.PAGE.read_text("utf-8")
