@@ -9,17 +9,19 @@ from gostlab.classroom.raw_metrics import (
     BROKEN_RECORDS,
     Records,
     goodput_mbit,
+    ping_ms,
     retransmitted_segments,
 )
 from gostlab.results import file_sha256, read_object
 
 # Tolerances for runs that are not identical; docs/explanation/repeatability.md has measurements.
 GOODPUT_TOLERANCE = 0.01
+PING_TOLERANCE = 0.05  # of a full queue 95 % of the time, as the labs' bands
 COUNT_TOLERANCE = 0.10
 COUNT_SIGMAS = 2  # in units of the square root of the count
 # These files have what was measured during the load; the other files are derived from them, or
 # depend on time and machine.
-COMPARED = ("sockets.jsonl", "queues.jsonl", "legs.json", "flows.json")
+COMPARED = ("sockets.jsonl", "queues.jsonl", "pings.jsonl", "legs.json", "flows.json")
 MAKERS = ("kernel", "kernel_build", "iperf3", "iproute2", "python", "mininet")
 
 
@@ -50,6 +52,11 @@ def compare(handed_in: Records, again: Records) -> tuple[bool, tuple[str, ...]]:
 def find_differences(handed_in: Records, again: Records) -> Iterator[str]:
     """Yield differences beyond what another machine explains. Raises BROKEN_RECORDS."""
     for flow in handed_in.run.flows:
+        if not flow.is_tcp:
+            one, other = (ping_ms(records, flow.name, part="p95") for records in (handed_in, again))
+            if not math.isclose(one, other, rel_tol=PING_TOLERANCE):
+                yield f"{flow.name}: {one:.4g} ms (95 %) handed in, {other:.4g} in the rerun"
+            continue
         one, other = (goodput_mbit(records, flow.name) for records in (handed_in, again))
         if not math.isclose(one, other, rel_tol=GOODPUT_TOLERANCE):
             yield f"{flow.name}: {one:.4g} Mbit/s handed in, {other:.4g} in the rerun"

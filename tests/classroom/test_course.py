@@ -31,6 +31,8 @@ from gostlab.classroom.assignment import (
 from gostlab.classroom.expressions import FormulaError, evaluate, fill_formulas
 from gostlab.classroom.grading import Grade, grade, score_answer
 from gostlab.classroom.lab import CourseLab, find_lab, list_labs, load_lab
+from gostlab.classroom.raw_metrics import Records
+from gostlab.classroom.rerun import compare
 from gostlab.classroom.workspace import (
     begin,
     find_unfinished,
@@ -255,6 +257,20 @@ def test_a_calls_round_trips_are_those_of_its_report(
     finish(run)
     (problem,) = grade(asked_of(BY_NUMBER[4]), folder).problems
     assert says in problem
+
+
+@pytest.mark.parametrize(("again_ms", "same", "says"), [(61, True, "within"), (80, False, "80 in the rerun")])
+def test_a_rerun_compares_the_calls_round_trips(
+    tmp_path: Path, again_ms: float, same: bool, says: str
+) -> None:
+    run = next(run for run in asked_of(BY_NUMBER[4]).runs(1) if run.matrix == "manager")
+    first, again = (
+        Records(make_run(tmp_path / name, run, Steady(9.0, srtt_ms=rtt_ms)), run)
+        for name, rtt_ms in (("first", 60.0), ("again", again_ms))
+    )
+    is_same, lines = compare(first, again)
+    assert is_same == same
+    assert says in lines[-1]
 
 
 def test_an_answer_outside_its_band_costs_its_points_alone(tmp_path: Path) -> None:
