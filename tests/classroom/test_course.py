@@ -259,7 +259,9 @@ def test_a_calls_round_trips_are_those_of_its_report(
     assert says in problem
 
 
-@pytest.mark.parametrize(("again_ms", "same", "says"), [(61, True, "within"), (80, False, "80 in the rerun")])
+@pytest.mark.parametrize(
+    ("again_ms", "same", "says"), [(61, True, "within"), (80, False, "80 in the rerun")]
+)
 def test_a_rerun_compares_the_calls_round_trips(
     tmp_path: Path, again_ms: float, same: bool, says: str
 ) -> None:
