@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from gostlab.results.run_result import RunResult
 from gostlab.sandbox import native, uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.sandbox.host_limits import cpus_allowed
+from gostlab.sandbox.rootfs import sources_digest
 from gostlab.sandbox.standby import StandbyPool
 from gostlab.scheduler import exec_one, queue
 from gostlab.scheduler.cell_result import CellResult, CellStatistics, cells_of
@@ -50,6 +51,20 @@ class Kept:
 
     parts: locate.Parts
     standby: StandbyPool
+    # By machine: the digest of the lab's sources, and how to start runs of them.
+    _starters: dict[str, tuple[str, queue.Starter]] = field(default_factory=dict)
+
+    def starter(self, machine_name: str) -> queue.Starter:
+        """Return the function that starts a run on a CPU.
+
+        It is kept, with the commit that git named, until the lab's sources change.
+        """
+        digest = sources_digest()
+        known_digest, known = self._starters.get(machine_name, ("", None))
+        if known is None or known_digest != digest:
+            known = starter(machine_name, self.parts, self.standby)
+            self._starters[machine_name] = digest, known
+        return known
 
     @classmethod
     def within(cls, results_folder: Path, gost: Path | None = None) -> Kept:
@@ -94,7 +109,9 @@ def make(
     sandbox.require_programs(runs, parts)
     sandbox.require_kernels(runs, parts)
     machine_names = {plan.machine.name for plan in plans}
-    starters = {name: starter(name, parts, standby) for name in machine_names}
+    starters = {
+        name: kept.starter(name) if kept else starter(name, parts) for name in machine_names
+    }
 
     def start(run: RunSpec, target: Path, slot: queue.Slot) -> sandbox.Job:
         return starters[run.machine](run, target, slot)

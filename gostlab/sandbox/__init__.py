@@ -268,6 +268,8 @@ def choose(requested: str) -> Choice:
 
     Raises MachineError if native is requested and not possible.
     """
+    if requested == "sandbox":  # without asking the kernel for netem, which may start a process
+        return Choice("sandbox", "requested")
     root, netem = os.geteuid() == 0, host_has_netem()
     if requested == "native":
         if not root:
@@ -280,8 +282,6 @@ def choose(requested: str) -> Choice:
                 " use --machine sandbox"
             )
         return Choice("native", "requested")
-    if requested == "sandbox":
-        return Choice("sandbox", "requested")
     if root and netem:
         return Choice("native", "root, and this kernel has netem")
     return Choice("sandbox", "this kernel has no netem" if not netem else "not root")

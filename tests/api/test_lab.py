@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import gostlab
+from gostlab.api import run as runs
 from gostlab.sandbox import held_call
 from tests.asked import refusal
 from tests.offspring import sandboxes
@@ -39,3 +40,12 @@ def test_a_closed_lab_and_a_run_that_is_named_twice_are_refused(tmp_path: Path) 
         assert "not both" in refusal(lambda: lab.run(run, cc="bbr"))
     assert "closed" in refusal(lambda: lab.run(run))
     assert "at least 1" in refusal(lambda: gostlab.Lab(tmp_path, jobs=0))
+
+
+def test_what_starts_runs_is_kept_until_the_sources_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = ["one", "one", "other"]
+    monkeypatch.setattr(runs, "sources_digest", lambda: digests.pop(0))
+    monkeypatch.setattr(runs, "starter", lambda *_: object())
+    kept = runs.Kept(parts=None, standby=None)
+    starters = [kept.starter("sandbox") for _ in range(3)]
+    assert starters[0] is starters[1] is not starters[2]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gostlab import sandbox
 from gostlab.sandbox import has_netem
 
 
@@ -26,3 +27,8 @@ def test_netem_is_found_without_asking_for_it(
     (tmp_path / where).parent.mkdir(parents=True)
     (tmp_path / where).write_bytes(content)
     assert has_netem(tmp_path, "6.1") is expected
+
+
+def test_for_the_sandbox_the_kernel_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "host_has_netem", pytest.fail)
+    assert sandbox.choose("sandbox").name == "sandbox"
