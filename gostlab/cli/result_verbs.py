@@ -11,7 +11,6 @@ from pathlib import Path
 
 from gostlab import api, reproduce
 from gostlab.analysis.stats import compare_results
-from gostlab.apply import own_measurements
 from gostlab.cli import common, list_experiments
 from gostlab.errors import BadInput
 from gostlab.scheduler import summary
@@ -126,6 +125,8 @@ def compare_verb(arguments: argparse.Namespace) -> int:
 
 def compare_own_reports(arguments: argparse.Namespace) -> int:
     """Run `./lab compare RESULTS mine.json …`: print one table with a column for the reports."""
+    from gostlab.apply import own_measurements
+
     rows = own_measurements.compare_own(arguments.before, arguments.after)
     if arguments.json:
         common.print_json(rows)
