@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.events import event_labels
@@ -370,7 +371,7 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     runs = typical_runs(sheet.sweep.matrix.cells)
     formatted = runs if len(runs) <= MAX_SERIES else most_telling(runs)
     note = f"{len(formatted)} of {len(runs)} cells are shown." if len(formatted) < len(runs) else ""
-    tops = common_tops([run for _, run in formatted])
+    tops = common_tops(tuple(run for _, run in formatted))
     for cell, run in formatted:
         text = cell_and_variant(cell)
         yield ReportFigure(
@@ -381,15 +382,17 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
         )
 
 
-def common_tops(runs: Sequence[RunFolder]) -> dict[str, float]:
+@lru_cache(maxsize=1)  # the figures for a page and for a phone have the same
+def common_tops(runs: tuple[RunFolder, ...]) -> Mapping[str, float]:
     """Return the upper end of each axis for all runs; none for values that differ by WIDE."""
     from matplotlib.figure import Figure
 
+    # One axes for all panels, each of which sets its limits: matplotlib takes long to make one.
+    ax = Figure().add_subplot()
     tops: dict[str, list[float]] = {}
     for run in runs:
         rates = flow_rates(run, rate_window_s(run))
         for panel in panels_of(run, rates, looks_of(run.flows)):
-            ax = Figure().add_subplot()
             panel.draw(ax)
             tops.setdefault(panel.label, []).append(ax.get_ylim()[1])
     return {label: max(of_it) for label, of_it in tops.items() if max(of_it) <= WIDE * min(of_it)}

@@ -13,11 +13,12 @@ import re
 import textwrap
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from gostlab.analysis.plotting import pdf_fonts
 from gostlab.errors import BadInput
 from gostlab.registry.palette import CC_COLOURS as CC_COLOURS
 from gostlab.registry.palette import cc_colour as cc_colour
@@ -268,7 +269,8 @@ def save(figure: Figure, kind: str) -> bytes:
 
     out = io.BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
-    with matplotlib.rc_context(STYLE):
+    fonts = pdf_fonts.small_fonts(figure) if kind == "pdf" else nullcontext()
+    with matplotlib.rc_context(STYLE), fonts:
         figure.savefig(out, format=kind, metadata=undated[kind])
     return out.getvalue()
 

@@ -30,6 +30,7 @@ from gostlab.analysis.load import shipped_baselines
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, load_run
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
+from gostlab.analysis.plotting import pdf_fonts
 from gostlab.analysis.plotting.image_map import Spot, spots_of
 from gostlab.analysis.plotting.style import drawing_narrow, save
 from gostlab.analysis.plotting.time_sequence_graph import plot_run
@@ -136,6 +137,9 @@ def save_figures(figures: Sequence[Figure]) -> Iterator[tuple[bytes, bytes, byte
 
     Raises OSError.
     """
+    import matplotlib.backends.backend_pdf  # noqa: F401  # once, and not in each process
+
+    pdf_fonts.register()
     fork = get_context("fork")
     cpus = min(
         len(os.sched_getaffinity(0)), max(1, len(figures))
