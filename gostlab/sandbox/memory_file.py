@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Choose the file system of a guest's memory file, and check that the memory fits.
 
 User-Mode Linux maps its memory, executable, from an unlinked file. If the sandbox has mounts of its
